@@ -1,0 +1,77 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Decode turns counts of ones into an unbiased estimate of the sum of the reports' vectors (seed paper, Algorithm 6), in data
+// units: (ones - reports*NoiseBits*Bias/2^32)/Scale + reports*Offset per coordinate.
+//
+// reports is the number of reports that were counted, not the number that was planned. Counts that so many reports cannot have
+// produced are refused with ErrCounts. The subtraction is done in integers; each sum is then rounded a handful of times at most,
+// in the same way on every machine.
+func (e Encoding) Decode(ones []uint64, reports uint64) ([]float64, error) {
+	if err := e.checkCounts(ones, reports); err != nil {
+		return nil, err
+	}
+	// Expected noise of one coordinate in units of 2^-32. reports*NoiseBits fits: checkCounts has seen reports*MessagesAt fit.
+	meanHigh, meanLow := bits.Mul64(reports*uint64(e.NoiseBits), uint64(e.Bias))
+	sums := make([]float64, len(ones))
+	for j, count := range ones {
+		low, borrow := bits.Sub64(count<<32, meanLow, 0)
+		high, borrow := bits.Sub64(count>>32, meanHigh, borrow)
+		levels := float128(high, low)
+		if borrow != 0 {
+			low, borrow = bits.Sub64(0, low, 0)
+			high, _ = bits.Sub64(0, high, borrow)
+			levels = -float128(high, low)
+		}
+		// The conversions keep a compiler from fusing multiplication and addition on some machines and not on others.
+		sums[j] = float64(levels*0x1p-32/e.Scale) + float64(float64(reports)*e.Coordinates[j].Offset)
+	}
+	return sums, nil
+}
+
+// checkCounts refuses counts that so many reports of e cannot produce.
+func (e Encoding) checkCounts(ones []uint64, reports uint64) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	if len(ones) != len(e.Coordinates) {
+		return fmt.Errorf("%w: %d counts for %d coordinates", ErrCounts, len(ones), len(e.Coordinates))
+	}
+	for j, count := range ones {
+		most, err := e.messagesOf(j, reports)
+		if err != nil {
+			return err
+		}
+		if count > most {
+			return fmt.Errorf("%w: %d ones on coordinate %d, but %d reports send only %d bits for it", ErrCounts, count, j, reports, most)
+		}
+	}
+	return nil
+}
+
+// messagesOf is the number of bits that so many reports send for coordinate j.
+func (e Encoding) messagesOf(j int, reports uint64) (uint64, error) {
+	high, total := bits.Mul64(reports, uint64(e.MessagesAt(j)))
+	if high != 0 {
+		return 0, fmt.Errorf("%w: %d reports of %d bits on coordinate %d overflow a counter", ErrCounts, reports, e.MessagesAt(j), j)
+	}
+	return total, nil
+}
+
+// float128 returns high*2^64 + low rounded once, to the nearest even.
+func float128(high, low uint64) float64 {
+	if high == 0 {
+		return float64(low)
+	}
+	shift := bits.LeadingZeros64(high)
+	top := high<<shift | low>>(64-shift) // a shift by 64 gives 0
+	if low<<shift != 0 {
+		top |= 1 // below the last of 53 digits: it only tells a tie from more than a tie
+	}
+	return math.Ldexp(float64(top), 64-shift)
+}
