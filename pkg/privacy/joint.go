@@ -1,0 +1,172 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A Spread bounds how far the vectors of several releases about one record can move together: for nonnegative weights,
+// one per release, it returns at least the largest sum over releases of weight * squared l2 distance, over all pairs of
+// records, in squared data units. Releases of one record share it: the records that are farthest apart in one statistic
+// may be close in another, and then the sum is smaller than the sum of the largest terms.
+type Spread func(weights []float64) float64
+
+// CertifyJoint bounds what releases made at the same time about one record reveal together. Release r's Shift must be
+// at least its own largest distance times scales[r] (levels per data unit), as for Certify. The result is never worse
+// than Compose of the separate certificates.
+//
+// Proof sketch. For any lambda >= 0, the squares of one release satisfy sum U(t_c)^2 <= lambda * sum t_c^2 + I(lambda),
+// where I(lambda) = sum over c of max over 0 < t <= Levels_c of U(t)^2 - lambda t^2 depends on no record. The sum over
+// the releases for one pair of records is therefore at most sum I_r(lambda_r) + sum lambda_r scale_r^2 distance_r^2,
+// and the second sum is at most spread(lambda_r scale_r^2). Every choice of the lambdas is valid; a few are tried. The
+// coins of the releases are independent, so the squares of all coordinates add. Quantisation moves a release by up to e
+// = sqrt(D) quanta more: (s D + e)^2 <= s^2 D^2 + 2 e Shift + e^2.
+func CertifyJoint(releases []Release, scales []float64, spread Spread) (Guarantee, error) {
+	if len(releases) == 0 || len(scales) != len(releases) || spread == nil {
+		return NoGuarantee(), fmt.Errorf("%w: %d releases with %d scales, want one scale each and a Spread", ErrRelease, len(releases), len(scales))
+	}
+	separate := make([]Guarantee, len(releases))
+	parts := make([]*jointPart, len(releases))
+	weights := make([]float64, len(releases))
+	for i, r := range releases {
+		if !(scales[i] > 0) || math.IsInf(scales[i], 1) {
+			return NoGuarantee(), fmt.Errorf("release %q: %w: scale %v, want a finite number > 0", r.Name, ErrRelease, scales[i])
+		}
+		c, err := NewCertifier(r.Noise, r.Bias, r.TailDelta)
+		if err != nil {
+			return NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
+		}
+		if separate[i], err = c.Certify(r.Blocks, r.Shift); err != nil {
+			return NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
+		}
+		parts[i] = newJointPart(c, r)
+	}
+	g := Compose(separate...)
+	total := func() float64 {
+		sum := 0.0
+		for i, p := range parts {
+			sum += p.intercept
+			weights[i] = p.lambda * scales[i] * scales[i]
+		}
+		return sum + spread(weights)
+	}
+	best := total()
+	// Lower points of tangency suit releases that the worst pair moves by less than their own largest distance.
+	for _, p := range parts {
+		for _, fraction := range []float64{0.6, 0.25} {
+			lambda, intercept := p.lambda, p.intercept
+			p.tangent(fraction)
+			if t := total(); t < best {
+				best = t
+			} else {
+				p.lambda, p.intercept = lambda, intercept
+			}
+		}
+	}
+	if mu := math.Sqrt(best) * (1 + safety); mu < g.Mu { // false for NaN
+		g.Mu = mu
+	}
+	return g, nil
+}
+
+// jointPart is an affine bound of one release's squares as a function of its squared l2 shift.
+type jointPart struct {
+	envelope          *envelope
+	release           Release
+	lambda, intercept float64
+}
+
+func newJointPart(c *Certifier, r Release) *jointPart {
+	p := &jointPart{envelope: newEnvelope(c.scores, r.Blocks, r.Shift), release: r}
+	p.envelope.minimise()
+	p.tangent(1)
+	return p
+}
+
+// tangent sets the bound to touch near the given fraction of the largest squared shift.
+func (p *jointPart) tangent(fraction float64) {
+	full := quantised(p.release.Blocks, p.release.Shift)
+	extra := full - p.release.Shift
+	t, _ := moves(p.release.Blocks, full*math.Sqrt(fraction))
+	free := 0.0 // the common shift of the coordinates that their levels do not hold back
+	for _, x := range t {
+		free = math.Max(free, x)
+	}
+	p.envelope.improve(free)
+	slope, rise := 0.0, math.Inf(1)
+	for _, l := range p.envelope.lines {
+		if l.at(free) < slope*free+rise || math.IsInf(rise, 1) {
+			slope, rise = l.slope, l.rise
+		}
+	}
+	p.lambda = slope * (slope + rise/free)
+	p.intercept = p.lambda * (2*extra*p.release.Shift + extra*extra)
+	for _, b := range p.release.Blocks {
+		limit := math.Min(full, math.Min(b.Levels+quantisation, math.Ceil(b.Levels)))
+		worst := math.Inf(1)
+		for _, l := range p.envelope.lines {
+			worst = math.Min(worst, l.above(p.lambda, limit))
+		}
+		p.intercept += float64(b.Count) * worst
+	}
+}
+
+// above returns the largest value of (slope t + rise)^2 - lambda t^2 over 0 < t <= limit.
+func (l line) above(lambda, limit float64) float64 {
+	t := limit
+	if curvature := lambda - l.slope*l.slope; curvature > 0 {
+		t = math.Min(limit, l.slope*l.rise/curvature)
+	}
+	v := l.at(t)
+	return v*v - lambda*t*t
+}
+
+// LargestJointFactor returns the largest factor, rounded down by less than 1e-5 of itself, by which all releases can be
+// scaled together (Shift, Levels and scales) for CertifyJoint to give Mu <= mu. Start from scales that the separate
+// certificates allow for the shares of mu^2: the factor is then at least about 1, and its square is the factor by which
+// the noise variances fall. If no factor qualifies it returns ErrUncertified.
+func LargestJointFactor(releases []Release, scales []float64, spread Spread, mu float64) (float64, error) {
+	if !(mu > 0) || math.IsInf(mu, 1) {
+		return 0, fmt.Errorf("%w: mu %v, want a finite number > 0", ErrTarget, mu)
+	}
+	at := func(f float64) (float64, error) {
+		rs, ss := make([]Release, len(releases)), make([]float64, len(scales))
+		for i, r := range releases {
+			r.Blocks, r.Shift = scaled(r.Blocks, f), r.Shift*f
+			rs[i] = r
+		}
+		for i, s := range scales {
+			ss[i] = s * f
+		}
+		g, err := CertifyJoint(rs, ss, spread)
+		return g.Mu, err
+	}
+	// Mu is nearly proportional to the factor, but for jumps where a window grows: proportional steps inside a bracket.
+	lo, hi := 0.0, math.Inf(1)
+	for f := 1.0; ; {
+		m, err := at(f)
+		if err != nil && !errors.Is(err, ErrUncertified) {
+			return 0, err
+		}
+		if err == nil && m <= mu {
+			lo = f
+		} else {
+			hi = f
+		}
+		if hi-lo <= 5e-6*lo || lo > 0 && m > mu*(1-5e-6) && m <= mu {
+			return lo, nil
+		}
+		if hi < 1e-9 {
+			return 0, fmt.Errorf("%w: no common factor has mu <= %v", ErrUncertified, mu)
+		}
+		f *= mu / m * (1 - 1e-6) // 0 where there is no finite mu
+		switch {
+		case f > lo && f < hi:
+		case math.IsInf(hi, 1):
+			f = lo * 1.1
+		default:
+			f = (lo + hi) / 2
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Errors of the ledger. Each is wrapped in a sentence with the numbers.
+var (
+	// ErrBudget says that a reservation would pass the budget. Nothing was reserved.
+	ErrBudget = errors.New("privacy: past the budget")
+	// ErrRecordUsed says that the person's one record was used already. Nothing was reserved.
+	ErrRecordUsed = errors.New("privacy: the record is used already")
+	// ErrEntry says that the named entry does not exist or is not in the state that the call needs.
+	ErrEntry = errors.New("privacy: no such ledger entry")
+)
+
+// EntryState tells how far one entry of a ledger has come.
+type EntryState string
+
+const (
+	// Reserved: the device has promised to report, and nothing has left it. The guarantee counts as spent all the same.
+	Reserved EntryState = "reserved"
+	// Spent: a report has left the device, or may have. There is no way back.
+	Spent EntryState = "spent"
+)
+
+// Entry is the use of one record of a person in all the releases of one epoch.
+type Entry struct {
+	Epoch     uint64     `json:"epoch"`
+	Releases  int        `json:"releases"` // releases that use the record
+	Guarantee Guarantee  `json:"guarantee"`
+	State     EntryState `json:"state"`
+}
+
+// Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it returns what to
+// store, and the caller makes it durable before it acts on it. A crash after Reserve and before Spend costs nothing but the
+// reservation, which a restart keeps: the device answers with the same epoch's report or releases the reservation, never both.
+//
+// Composition is by adding up: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
+type Ledger struct {
+	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries
+	Delta   float64 `json:"delta"`
+	// Records is how many records of this person may be used in the deployment; 0 means 1.
+	Records int     `json:"records,omitempty"`
+	Entries []Entry `json:"entries,omitempty"`
+}
+
+// records is how many entries the person agrees to.
+func (l Ledger) records() int { return max(1, l.Records) }
+
+// Total is the guarantee of everything reserved and spent.
+func (l Ledger) Total() Guarantee {
+	gs := make([]Guarantee, len(l.Entries))
+	for i, e := range l.Entries {
+		gs[i] = e.Guarantee
+	}
+	return Compose(gs...)
+}
+
+// Reserve sets the guarantee of an epoch's releases aside, before anything is encoded. It refuses (ErrRecordUsed, ErrBudget) what
+// would pass the person's limits, and a guarantee that promises nothing.
+func (l Ledger) Reserve(epoch uint64, releases int, g Guarantee) (Ledger, error) {
+	if i := l.find(epoch); i >= 0 {
+		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
+	}
+	if n := l.records(); len(l.Entries) >= n {
+		return l, fmt.Errorf("%w: %s of %d allowed; the last one in epoch %d", ErrRecordUsed, count(len(l.Entries), "record"), n, l.Entries[len(l.Entries)-1].Epoch)
+	}
+	after := Compose(append([]Guarantee{g}, l.Total())...)
+	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
+		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s", ErrBudget, epoch, spell(eps), l.Delta, l.Epsilon, spell(l.Total().Epsilon(l.Delta)))
+	}
+	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Reserved})
+	return l, nil
+}
+
+// Spend marks an epoch's reservation as spent: call it before the first report of the epoch leaves. Spending again is no error.
+func (l Ledger) Spend(epoch uint64) (Ledger, error) {
+	i := l.find(epoch)
+	if i < 0 {
+		return l, fmt.Errorf("%w: epoch %d was never reserved", ErrEntry, epoch)
+	}
+	l.Entries = slices.Clone(l.Entries)
+	l.Entries[i].State = Spent
+	return l, nil
+}
+
+// Release gives a reservation back, because nothing has left and nothing will. What is spent stays spent.
+func (l Ledger) Release(epoch uint64) (Ledger, error) {
+	i := l.find(epoch)
+	if i < 0 || l.Entries[i].State != Reserved {
+		return l, fmt.Errorf("%w: epoch %d has no reservation", ErrEntry, epoch)
+	}
+	l.Entries = slices.Delete(slices.Clone(l.Entries), i, i+1)
+	return l, nil
+}
+
+func (l Ledger) find(epoch uint64) int {
+	return slices.IndexFunc(l.Entries, func(e Entry) bool { return e.Epoch == epoch })
+}
+
+// Explain says in words what was spent, what is reserved and what is left.
+func (l Ledger) Explain() string {
+	var b strings.Builder
+	total := l.Total().Epsilon(l.Delta)
+	fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s.\n", l.Epsilon, l.Delta, count(l.records(), "record"))
+	if len(l.Entries) == 0 {
+		b.WriteString("Nothing was spent or promised: no report about this person has left the device.\n")
+		return b.String()
+	}
+	for _, e := range l.Entries {
+		what := "a report has left the device"
+		if e.State == Reserved {
+			what = "promised; no report has left the device yet"
+		}
+		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n", e.Epoch, spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
+	}
+	switch left := l.records() - len(l.Entries); {
+	case left <= 0:
+		fmt.Fprintf(&b, "Together: epsilon %s of %g. Nothing more will be sent: %s used.\n", spell(total), l.Epsilon, count(len(l.Entries), "record"))
+	default:
+		fmt.Fprintf(&b, "Together: epsilon %s of %g. %s may still be used; the next one at epsilon %.3f at most.\n", spell(total), l.Epsilon, count(left, "record"), math.Floor(l.Left()*1000)/1000)
+	}
+	return b.String()
+}
+
+// Left is the weakest guarantee, as an epsilon at the ledger's Delta, that one more record may have without passing the limit, if
+// there may be one more; rounded down. Guarantees do not subtract: two records of epsilon 0.7 are about one of epsilon 1.
+func (l Ledger) Left() float64 {
+	total := l.Total()
+	if len(l.Entries) >= l.records() || !(total.Epsilon(l.Delta) <= l.Epsilon) {
+		return 0
+	}
+	allowed := func(mu float64) bool {
+		return Compose(total, Guarantee{Mu: mu}).Epsilon(l.Delta) <= l.Epsilon
+	}
+	most, err := MuFor(l.Epsilon, l.Delta)
+	if err != nil {
+		return 0
+	}
+	lo, hi := 0.0, most
+	for range 60 {
+		if mid := (lo + hi) / 2; allowed(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Max(0, Guarantee{Mu: lo}.Epsilon(l.Delta)*(1-1e-9))
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// spell writes an epsilon with three decimals, rounded up.
+func spell(eps float64) string {
+	if math.IsInf(eps, 1) || math.IsNaN(eps) {
+		return "without bound"
+	}
+	return fmt.Sprintf("%.3f", math.Ceil(eps*1000)/1000)
+}

@@ -1,0 +1,266 @@
+package privacy
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func budgeted(t *testing.T, epsilon float64) (Ledger, Guarantee) {
+	t.Helper()
+	mu, err := MuFor(epsilon, 0.98e-6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ledger{Epsilon: epsilon, Delta: 1e-6}, Guarantee{Mu: mu, TailDelta: 0.02e-6}
+}
+
+func TestLedgerOneRecordPerPerson(t *testing.T) {
+	l, g := budgeted(t, 1)
+	l, err := l.Reserve(3, 2, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Reserve(4, 2, g); !errors.Is(err, ErrRecordUsed) {
+		t.Fatalf("second record: %v", err)
+	}
+	if _, err := l.Reserve(3, 2, g); !errors.Is(err, ErrRecordUsed) {
+		t.Fatalf("same epoch again: %v", err)
+	}
+	spent, err := l.Spend(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Entries[0].State != Reserved {
+		t.Fatal("Spend changed the ledger it was called on")
+	}
+	if _, err := spent.Release(3); !errors.Is(err, ErrEntry) {
+		t.Fatalf("giving back what is spent: %v", err)
+	}
+	if _, err := spent.Spend(3); err != nil {
+		t.Fatalf("spending again: %v", err)
+	}
+	back, err := l.Release(3)
+	if err != nil || len(back.Entries) != 0 {
+		t.Fatalf("release: %+v, %v", back, err)
+	}
+	if _, err := back.Reserve(4, 2, g); err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+}
+
+func TestLedgerRefusesPastTheBudget(t *testing.T) {
+	l, g := budgeted(t, 1)
+	for name, worse := range map[string]Guarantee{
+		"a little more mu": {g.Mu * 1.001, g.TailDelta},
+		"more tail":        {g.Mu, 2e-6},
+		"NaN":              {math.NaN(), 0},
+		"infinite":         {math.Inf(1), 0},
+		"nothing promised": NoGuarantee(),
+		"negative":         {-1, 0},
+	} {
+		if after, err := l.Reserve(1, 1, worse); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := l.Reserve(1, 1, g); err != nil {
+		t.Errorf("exactly the budget: %v", err)
+	}
+	nan := Ledger{Epsilon: math.NaN(), Delta: 1e-6}
+	if _, err := nan.Reserve(1, 1, g); !errors.Is(err, ErrBudget) {
+		t.Errorf("a limit that is no number: %v", err)
+	}
+}
+
+// Several records of one person compose like the square root (group privacy), and the ledger stops exactly where the limit is.
+func TestLedgerSeveralRecords(t *testing.T) {
+	l, g := budgeted(t, 1)
+	l.Records = 10
+	g.Mu /= 2
+	var err error
+	// An epoch is one record, however many the person allows and however little this one reveals.
+	if once, err := l.Reserve(1, 2, Guarantee{Mu: g.Mu / 10}); err != nil {
+		t.Fatal(err)
+	} else if _, err := once.Reserve(1, 2, Guarantee{Mu: g.Mu / 10}); !errors.Is(err, ErrRecordUsed) {
+		t.Fatalf("a second record of one epoch: %v", err)
+	}
+	for epoch := range uint64(4) { // mu*sqrt(4)/2 is the whole budget
+		if l, err = l.Reserve(epoch+1, 2, Guarantee{g.Mu, g.TailDelta / 4}); err != nil {
+			t.Fatalf("record %d: %v", epoch+1, err)
+		}
+	}
+	if _, err := l.Reserve(5, 2, g); !errors.Is(err, ErrBudget) {
+		t.Fatalf("fifth record: %v", err)
+	}
+	if eps := l.Total().Epsilon(l.Delta); eps > 1 || eps < 0.999 {
+		t.Fatalf("four halves make epsilon %v", eps)
+	}
+}
+
+// Whatever is reserved, spent and given back, in any order: the total never passes the limit, and the spent entries stay.
+func TestLedgerNeverPassesItsLimit(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 5).Draw(rt, "records")}
+		spent := map[uint64]bool{}
+		for range rapid.IntRange(1, 30).Draw(rt, "operations") {
+			epoch := rapid.Uint64Range(1, 6).Draw(rt, "epoch")
+			var err error
+			switch rapid.IntRange(0, 2).Draw(rt, "operation") {
+			case 0:
+				l, _ = l.Reserve(epoch, 1, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-6).Draw(rt, "tail")})
+			case 1:
+				if l, err = l.Spend(epoch); err == nil {
+					spent[epoch] = true
+				}
+			case 2:
+				l, _ = l.Release(epoch)
+			}
+			if eps := l.Total().Epsilon(l.Delta); len(l.Entries) > 0 && !(eps <= l.Epsilon) {
+				rt.Fatalf("total epsilon %v above the limit %v", eps, l.Epsilon)
+			}
+			if len(l.Entries) > l.records() {
+				rt.Fatalf("%d entries of %d allowed", len(l.Entries), l.records())
+			}
+			for e := range spent {
+				if i := l.find(e); i < 0 || l.Entries[i].State != Spent {
+					rt.Fatalf("spent epoch %d is gone", e)
+				}
+			}
+		}
+	})
+}
+
+func TestLedgerExplains(t *testing.T) {
+	l, g := budgeted(t, 1)
+	for _, want := range []string{"epsilon 1 at delta 1e-06", "Nothing was spent"} {
+		if !strings.Contains(l.Explain(), want) {
+			t.Errorf("%q is not in:\n%s", want, l.Explain())
+		}
+	}
+	l, err := l.Reserve(7, 2, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.000 over 2 releases; promised") {
+		t.Error(s)
+	}
+	l, err = l.Spend(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Explain(); !strings.Contains(s, "a report has left the device") || !strings.Contains(s, "Nothing more will be sent") {
+		t.Error(s)
+	}
+}
+
+// What is left is what can still be reserved, and nothing more; with one record used up there is nothing.
+func TestLedgerLeft(t *testing.T) {
+	l, g := budgeted(t, 1)
+	if left := l.Left(); !(left <= 1 && left > 0.9999) {
+		t.Errorf("of an empty ledger: %v", left)
+	}
+	one, err := l.Reserve(1, 2, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := one.Left(); left != 0 {
+		t.Errorf("after the only record: %v", left)
+	}
+	l.Records = 3
+	if l, err = l.Reserve(1, 2, Guarantee{g.Mu / math.Sqrt2, g.TailDelta}); err != nil {
+		t.Fatal(err)
+	}
+	left := l.Left()
+	mu, err := MuFor(left, l.Delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Reserve(2, 2, Guarantee{Mu: mu}); err != nil {
+		t.Errorf("what is left, epsilon %v, is refused: %v", left, err)
+	}
+	if _, err := l.Reserve(2, 2, Guarantee{Mu: mu * 1.001}); !errors.Is(err, ErrBudget) {
+		t.Errorf("more than what is left, epsilon %v, is accepted", left)
+	}
+	if !(left > 0.6 && left < 0.75) {
+		t.Errorf("half of mu^2 left is epsilon %v", left)
+	}
+	if s := l.Explain(); !strings.Contains(s, "2 records may still be used; the next one at epsilon 0.6") {
+		t.Error(s)
+	}
+	for name, broken := range map[string]Ledger{"no limit": {Epsilon: math.NaN(), Delta: 1e-6}, "no delta": {Epsilon: 1, Delta: 0}, "below zero": {Epsilon: -1, Delta: 1e-6}} {
+		if left := broken.Left(); left != 0 {
+			t.Errorf("%s: %v", name, left)
+		}
+	}
+}
+
+// A ledger survives being written down, whatever is in it, and refuses afterwards what it refused before.
+func TestLedgerSurvivesARestart(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 3).Draw(rt, "records")}
+		for epoch := range rapid.Uint64Range(0, 4).Draw(rt, "entries") {
+			l, _ = l.Reserve(epoch+1, 2, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-7).Draw(rt, "tail")})
+			if rapid.Bool().Draw(rt, "spent") {
+				l, _ = l.Spend(epoch + 1)
+			}
+		}
+		b, err := json.Marshal(l)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var back Ledger
+		if err := json.Unmarshal(b, &back); err != nil {
+			rt.Fatal(err)
+		}
+		if back.Explain() != l.Explain() || back.Total() != l.Total() {
+			rt.Fatalf("%s\ncame back as\n%s", l.Explain(), back.Explain())
+		}
+		g := Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "next")}
+		_, before := l.Reserve(9, 1, g)
+		_, after := back.Reserve(9, 1, g)
+		if (before == nil) != (after == nil) {
+			rt.Fatalf("before: %v, after: %v", before, after)
+		}
+	})
+}
+
+// Changing a ledger never changes the one it came from: the caller keeps the old one until the new one is on the disk.
+func TestLedgerIsAValue(t *testing.T) {
+	l, g := budgeted(t, 1)
+	l.Records = 4
+	g.Mu /= 4
+	l, _ = l.Reserve(1, 2, g)
+	l, _ = l.Reserve(2, 2, g)
+	before := l.Explain()
+	if _, err := l.Reserve(3, 2, g); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Spend(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Release(1); err != nil {
+		t.Fatal(err)
+	}
+	if l.Explain() != before {
+		t.Errorf("%s\nbecame\n%s", before, l.Explain())
+	}
+	if _, err := l.Spend(7); !errors.Is(err, ErrEntry) {
+		t.Errorf("spending what was never reserved: %v", err)
+	}
+	if _, err := l.Release(7); !errors.Is(err, ErrEntry) {
+		t.Errorf("giving back what was never reserved: %v", err)
+	}
+	// The tails add up as well: a reservation that is fine by itself can pass the delta together with the others.
+	wide := Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
+	wide, err := wide.Reserve(1, 1, Guarantee{0.01, 0.6e-6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wide.Reserve(2, 1, Guarantee{0.01, 0.6e-6}); !errors.Is(err, ErrBudget) {
+		t.Errorf("tails of 1.2e-6 within a delta of 1e-6: %v", err)
+	}
+}

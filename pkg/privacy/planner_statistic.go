@@ -1,0 +1,188 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// Statistic is what a planner must know of a vector that devices release.
+type Statistic struct {
+	Name string
+	// Lower and Upper bound each coordinate, in data units, for every record; the null record's zero vector lies between.
+	Lower, Upper []float64
+	// Diameter bounds the l2 distance between the vectors of any two records, in data units.
+	Diameter float64
+}
+
+// blocks groups the coordinates by their range; Levels are in data units, as for LargestScale.
+func (s Statistic) blocks() []Block {
+	var blocks []Block
+	index := map[float64]int{}
+	for j := range s.Lower {
+		r := s.Upper[j] - s.Lower[j]
+		i, ok := index[r]
+		if !ok {
+			i = len(blocks)
+			index[r] = i
+			blocks = append(blocks, Block{Levels: r})
+		}
+		blocks[i].Count++
+	}
+	return blocks
+}
+
+func sameBlocks(a, b []Block) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Statistic) validate() error {
+	if len(s.Lower) == 0 || len(s.Lower) != len(s.Upper) {
+		return fmt.Errorf("%w: statistic %q has %d lower and %d upper bounds", ErrRequest, s.Name, len(s.Lower), len(s.Upper))
+	}
+	if !(s.Diameter > 0) || math.IsInf(s.Diameter, 1) {
+		return fmt.Errorf("%w: statistic %q has diameter %v, want a finite number > 0", ErrRequest, s.Name, s.Diameter)
+	}
+	for j := range s.Lower {
+		if !(s.Lower[j] < s.Upper[j]) || math.IsInf(s.Upper[j]-s.Lower[j], 1) {
+			return fmt.Errorf("%w: coordinate %d of statistic %q ranges from %v to %v", ErrRequest, j, s.Name, s.Lower[j], s.Upper[j])
+		}
+	}
+	return nil
+}
+
+// Budget is how a guarantee is divided over releases: all that a single release's calibration needs.
+type Budget struct {
+	Mu        []float64 // of each release, rounded down
+	TailDelta float64   // per coordinate
+}
+
+// Divide splits (epsilon, delta) over the releases: mu*(epsilon, (1-tailShare) delta)^2 by shares, tailShare of delta evenly over all
+// coordinates. Composing releases that keep to it gives at most (epsilon, delta).
+func Divide(epsilon, delta, tailShare float64, releases []Statistic, shares []float64) (Budget, error) {
+	if len(releases) == 0 {
+		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)
+	}
+	if shares == nil {
+		shares = make([]float64, len(releases))
+		for i := range shares {
+			shares[i] = 1
+		}
+	}
+	if len(shares) != len(releases) {
+		return Budget{}, fmt.Errorf("%w: %d Shares for %d Releases", ErrRequest, len(shares), len(releases))
+	}
+	if tailShare == 0 {
+		tailShare = DefaultTailShare
+	}
+	if !(tailShare > 0 && tailShare < 1) {
+		return Budget{}, fmt.Errorf("%w: TailShare %v, want a number between 0 and 1", ErrRequest, tailShare)
+	}
+	var sum float64
+	coordinates := 0
+	for i, s := range releases {
+		if err := s.validate(); err != nil {
+			return Budget{}, err
+		}
+		if !(shares[i] > 0) || math.IsInf(shares[i], 1) {
+			return Budget{}, fmt.Errorf("%w: Shares[%d] %v, want a finite number > 0", ErrRequest, i, shares[i])
+		}
+		sum += shares[i]
+		coordinates += len(s.Lower)
+	}
+	if math.IsInf(sum, 1) {
+		return Budget{}, fmt.Errorf("%w: the Shares sum to infinity", ErrRequest)
+	}
+	total, err := MuFor(epsilon, (1-tailShare)*delta)
+	if err != nil {
+		return Budget{}, err
+	}
+	b := Budget{TailDelta: tailShare * delta / float64(coordinates) * (1 - 1e-12)}
+	for _, s := range shares {
+		b.Mu = append(b.Mu, total*math.Sqrt(s/sum)*(1-muMargin))
+	}
+	return b, nil
+}
+
+// muMargin is held back of every mu, relatively: it covers the many roundings of the shares, and the tolerance of the certificate's
+// own search, by which a device's mu for the same release may differ from the planner's (2e-7; see envelope.improve).
+const muMargin = 1e-6
+
+// Recompute is the guarantee of releases of the given statistics, encoded as given, from first principles: the shift is the
+// statistic's diameter times the encoding's scale, each coordinate moves at most its levels, and only honest devices' noise bits
+// count. It trusts no claim about the plan. The statistics are the caller's own.
+func Recompute(statistics []Statistic, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
+	if len(statistics) != len(encodings) {
+		return NoGuarantee(), fmt.Errorf("%w: %d statistics and %d encodings", ErrRequest, len(statistics), len(encodings))
+	}
+	if len(statistics) == 0 {
+		return NoGuarantee(), fmt.Errorf("%w: no releases", ErrRequest)
+	}
+	gs := make([]Guarantee, len(statistics))
+	for i, s := range statistics {
+		r, err := ReleaseOf(s, encodings[i], honest, tailDelta)
+		if err != nil {
+			return NoGuarantee(), err
+		}
+		if gs[i], err = Certify(r); err != nil {
+			return NoGuarantee(), err
+		}
+	}
+	return Compose(gs...), nil
+}
+
+// scaleSlack is the relative amount by which products of a data unit and a scale are raised, against their rounding.
+const scaleSlack = 1e-12
+
+// ReleaseOf describes one release for the certificate. It refuses an encoding with more than MaxLevels on a coordinate.
+func ReleaseOf(s Statistic, e protocol.Encoding, honest int, tailDelta float64) (Release, error) {
+	if honest < 1 {
+		return Release{}, fmt.Errorf("%w: %d honest reports", ErrRequest, honest)
+	}
+	if err := s.validate(); err != nil {
+		return Release{}, err
+	}
+	if err := e.Validate(); err != nil {
+		return Release{}, fmt.Errorf("%w: statistic %q: %w", ErrRequest, s.Name, err)
+	}
+	if len(e.Coordinates) != len(s.Lower) {
+		return Release{}, fmt.Errorf("%w: statistic %q has %d coordinates, its encoding %d", ErrRequest, s.Name, len(s.Lower), len(e.Coordinates))
+	}
+	r := Release{Name: s.Name, Shift: s.Diameter * e.Scale * (1 + scaleSlack), Noise: uint64(honest) * uint64(e.NoiseBits), Bias: e.Bias.Float(), TailDelta: tailDelta}
+	for j, c := range e.Coordinates {
+		if c.Levels > MaxLevels {
+			return Release{}, fmt.Errorf("%w: coordinate %d of statistic %q has %d levels, at most %d can be certified", ErrRequest, j, s.Name, c.Levels, MaxLevels)
+		}
+		// A coordinate moves by at most its range, quantisation added, and the encoding clamps it to its levels besides: a whole
+		// number, which the certificate does not raise.
+		levels := math.Min(float64(c.Levels), (s.Upper[j]-s.Lower[j])*e.Scale*(1+scaleSlack)+quantisation)
+		if n := len(r.Blocks); n > 0 && r.Blocks[n-1].Levels == levels {
+			r.Blocks[n-1].Count++
+			continue
+		}
+		r.Blocks = append(r.Blocks, Block{Count: 1, Levels: levels})
+	}
+	return r, nil
+}
+
+// EncodingAt is the encoding of a statistic at a scale: every coordinate's whole range fits.
+func EncodingAt(s Statistic, scale float64, noiseBits uint32, bias protocol.Bias) (protocol.Encoding, error) {
+	e := protocol.Encoding{Scale: scale, NoiseBits: noiseBits, Bias: bias}
+	for j := range s.Lower {
+		c, err := protocol.NewCoordinate(s.Lower[j], s.Upper[j], scale)
+		if err != nil {
+			return e, fmt.Errorf("statistic %q, coordinate %d: %w", s.Name, j, err)
+		}
+		e.Coordinates = append(e.Coordinates, c)
+	}
+	return e, e.Validate()
+}
