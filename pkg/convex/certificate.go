@@ -1,0 +1,66 @@
+package convex
+
+import (
+	"fmt"
+	"math"
+)
+
+// ErrorInputs are the public numbers of an optimiser's run.
+type ErrorInputs struct {
+	Reports   int     // n, of every release
+	Dimension int     // d
+	Rounds    int     // T
+	Radius    float64 // S
+	// MaxGradient bounds the norm of one record's gradient: R.
+	MaxGradient float64
+	Ridge       float64 // lambda
+	// SumProxy is the sub-Gaussian variance proxy of one coordinate of a released sum, in squared data units: for the
+	// vector-summation protocol s^2 (n/4 + n b c_p), with c_p = 1/4 at bias 1/2 and (1-2p)/(2 ln((1-p)/p)) below.
+	SumProxy float64
+	// Failure is delta_0 in (0, 1).
+	Failure float64
+}
+
+// ErrorBound is what OptimizerError proves.
+type ErrorBound struct {
+	// Noise is Xi: with probability at least 1 - delta_0 the squared norm of the noise of the mean gradient stays below it
+	// in all rounds.
+	Noise float64
+	// Step is eta*, the constant step for which Nu holds.
+	Step float64
+	// Nu bounds the cumulative loss of the average of the iterates (AverageAll) above its minimum over the ball.
+	Nu float64
+}
+
+// OptimizerError bounds the error of the shuffle optimiser run with the constant step Step and AverageAll: with
+// probability at least 1 - 2 Failure the regularised cumulative loss at the result is at most its minimum over the ball
+// plus Nu, for any convex losses whose gradients are bounded as stated.
+//
+// Derivation. With D = 2S, Lp = R + lambda S/n and noise N_i of the mean gradient, projected descent gives an average
+// excess of at most D^2/(2 eta T) + eta/(2T) sum |g_i + N_i|^2 + (1/T) sum <N_i, theta* - theta_i>, and
+// |g+N|^2 <= 2(Lp^2 + |N|^2). A vector of d independent coordinates of proxy v has |N|^2 <= v(d + 2 sqrt(dt) + 2t) but for
+// exp(-t) (D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random vectors", 2012), used
+// with t = ln(T/delta_0) for all rounds at once; the last sum is a martingale with increments of proxy v D^2. eta* balances
+// the first two terms.
+func OptimizerError(in ErrorInputs) (ErrorBound, error) {
+	if in.Reports < 1 || in.Dimension < 1 || in.Rounds < 1 {
+		return ErrorBound{}, fmt.Errorf("%w: %d reports, dimension %d, %d rounds", ErrParameter, in.Reports, in.Dimension, in.Rounds)
+	}
+	if !(in.Radius > 0) || !(in.MaxGradient > 0) || !(in.Ridge >= 0) || !(in.SumProxy >= 0) || !(in.Failure > 0 && in.Failure < 1) ||
+		math.IsInf(in.Radius+in.MaxGradient+in.Ridge+in.SumProxy, 0) {
+		return ErrorBound{}, fmt.Errorf("%w: radius %v, gradient bound %v, ridge %v, noise proxy %v, failure probability %v",
+			ErrParameter, in.Radius, in.MaxGradient, in.Ridge, in.SumProxy, in.Failure)
+	}
+	n, d, T := float64(in.Reports), float64(in.Dimension), float64(in.Rounds)
+	diameter := 2 * in.Radius
+	lipschitz := in.MaxGradient + in.Ridge*in.Radius/n
+	v := in.SumProxy / (n * n)
+	t := math.Log(T / in.Failure)
+	noise := v * (d + 2*math.Sqrt(d*t) + 2*t)
+	square := lipschitz*lipschitz + noise
+	return ErrorBound{
+		Noise: noise,
+		Step:  diameter / math.Sqrt(2*T*square),
+		Nu:    n * diameter * (math.Sqrt(2*square/T) + math.Sqrt(2*v*math.Log(1/in.Failure)/T)),
+	}, nil
+}

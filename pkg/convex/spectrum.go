@@ -1,0 +1,48 @@
+package convex
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// negligible is what an entry may be, relative to the largest, to be dropped before a decomposition.
+const negligible = 1e-40
+
+// Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns. Errors:
+// ErrNotFinite names the first entry that is not a finite number; ErrNotConverged.
+//
+// The matrix is first scaled to entries of at most 1, and entries below 1e-40 of the largest are dropped: gonum v0.17.0 panics
+// ("lapack: insufficient length of a") on some blocks with entries below 1e-122, and nothing depends on eigenvalues so far below
+// the largest. Announced matrices come from somebody else; they must not stop a device.
+func Spectrum(m mat.Symmetric) ([]float64, *mat.Dense, error) {
+	d, largest := m.SymmetricDim(), 0.0
+	for i := range d {
+		for j := i; j < d; j++ {
+			v := m.At(i, j)
+			if !isFinite(v) {
+				return nil, nil, fmt.Errorf("%w: entry (%d, %d) is %v", ErrNotFinite, i, j, v)
+			}
+			largest = math.Max(largest, math.Abs(v))
+		}
+	}
+	scaled := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			if v := m.At(i, j); math.Abs(v) > negligible*largest {
+				scaled.SetSym(i, j, v/largest)
+			}
+		}
+	}
+	var e mat.EigenSym
+	if !e.Factorize(scaled, true) {
+		return nil, nil, fmt.Errorf("%w: the eigenvalues of a matrix", ErrNotConverged)
+	}
+	values, vectors := e.Values(nil), new(mat.Dense)
+	e.VectorsTo(vectors)
+	for i := range values {
+		values[i] *= largest
+	}
+	return values, vectors, nil
+}

@@ -1,0 +1,53 @@
+package convex
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"pgregory.net/rapid"
+)
+
+// For matrices with entries of any size, tiny blocks included: no panic, orthonormal vectors, and the matrix back to rounding.
+func TestSpectrumOfAnySymmetricMatrix(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := rapid.IntRange(1, 7).Draw(rt, "d")
+		m := mat.NewSymDense(d, nil)
+		largest := 0.0
+		for i := range d {
+			for j := i; j < d; j++ {
+				v := rapid.Float64Range(-1, 1).Draw(rt, "mantissa") * math.Pow(10, rapid.Float64Range(-300, 10).Draw(rt, "exponent"))
+				m.SetSym(i, j, v)
+				largest = math.Max(largest, math.Abs(v))
+			}
+		}
+		values, vectors, err := Spectrum(m)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for i := range d {
+			for j := range d {
+				sum, unit := 0.0, 0.0
+				for k, v := range values {
+					sum += vectors.At(i, k) * v * vectors.At(j, k)
+					unit += vectors.At(k, i) * vectors.At(k, j)
+				}
+				if math.Abs(sum-m.At(i, j)) > 1e-12*largest*float64(d) {
+					rt.Fatalf("entry (%d, %d) is %v, came back as %v", i, j, m.At(i, j), sum)
+				}
+				if want := map[bool]float64{true: 1}[i == j]; math.Abs(unit-want) > 1e-12 {
+					rt.Fatalf("vectors %d and %d have inner product %v", i, j, unit)
+				}
+			}
+		}
+	})
+}
+
+func TestSpectrumRefusesWhatIsNotFinite(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if _, _, err := Spectrum(mat.NewSymDense(2, []float64{1, v, v, 1})); !errors.Is(err, ErrNotFinite) {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+)
+
+// ProofInputs are the public numbers behind the confidence radius of one batch of the paper profile with proof constants.
+type ProofInputs struct {
+	Dimension int     // d
+	MaxReward float64 // R
+	Radius    float64 // S
+	// SelfConcordance is M_sc: |mu''| <= M_sc mu' on |z| <= S.
+	SelfConcordance float64
+	// Failure is delta_0, the probability that one of the events fails; 1/T^2 leaves the regret of failures below 1.
+	Failure float64
+	// Eta in (0, 1) is how much of lambda the noise matrix may take: (1-eta) lambda I <= lambda I + N <= (1+eta) lambda I.
+	Eta float64
+}
+
+// The constants below are derived, not read: those of equations (8), (9) and (20)-(26) of Riffle's seed paper are lost in every copy at
+// hand. They hold for the regularised cumulative loss with any ridge lambda, with the noise of P_VEC sub-Gaussian.
+
+// Covering is the logarithm of the size of a net of the unit sphere with the failure probability: d ln 5 + ln(1/delta_0).
+func (in ProofInputs) Covering() float64 {
+	return float64(in.Dimension)*math.Log(5) + math.Log(1/in.Failure)
+}
+
+// NoiseNorm bounds the operator norm of the noise matrix of a covariance release but for delta_0: 2 sqrt(2 v (d ln 9 + ln(2/delta_0))), by a
+// 1/4-net. proxy is v, the sub-Gaussian variance proxy of one coordinate of the released vector; the coordinates are
+// Frobenius-orthonormal, so u'Nu has the same proxy for every unit u.
+func (in ProofInputs) NoiseNorm(proxy float64) float64 {
+	return 2 * math.Sqrt(2*proxy*(float64(in.Dimension)*math.Log(9)+math.Log(2/in.Failure)))
+}
+
+// Ridge is the smallest lambda that both events allow: max(R^2 Covering, NoiseNorm/eta).
+func (in ProofInputs) Ridge(proxy float64) float64 {
+	return math.Max(in.MaxReward*in.MaxReward*in.Covering(), in.NoiseNorm(proxy)/in.Eta)
+}
+
+// ScoreNorm bounds || sum_s (r_s - mu_s) x_s || in the norm of the inverse regularised Hessian but for delta_0:
+// 2 sqrt(2 Covering) + 4 R Covering/(3 sqrt(lambda)). Inside a batch the arms are independent of the reward noise, so Bernstein's
+// inequality on a 5^d net does it, with Var(r) <= mu'.
+func (in ProofInputs) ScoreNorm(lambda float64) float64 {
+	c := in.Covering()
+	return 2*math.Sqrt(2*c) + 4*in.MaxReward*c/(3*math.Sqrt(lambda))
+}
+
+// Bracket bounds ||theta_k - theta*|| in the norm of the true regularised Hessian:
+// (2+2 M_sc S)(ScoreNorm + S sqrt(lambda)) + sqrt((2+2 M_sc S) nu), nu being the optimiser's error in cumulative loss.
+//
+// Proof. L(theta_k) <= L(theta*) + nu; a Taylor expansion at theta* with the self-concordant lower bound of the curvature (|x.(theta_k -
+// theta*)| <= 2S) gives D^2/(2+2 M_sc S) <= nu + (ScoreNorm + S sqrt(lambda)) D for the distance D; solve for D.
+func (in ProofInputs) Bracket(lambda, nu float64) float64 {
+	a := 2 + 2*in.SelfConcordance*in.Radius
+	return a*(in.ScoreNorm(lambda)+in.Radius*math.Sqrt(lambda)) + math.Sqrt(a*nu)
+}
+
+// Gamma is the confidence width in the norm of the released matrix: Bracket times sqrt(lambda_max/lambda) = sqrt(1+eta). The warm-up
+// batch, whose matrix V is unweighted, takes another factor sqrt(kappa).
+func (in ProofInputs) Gamma(lambda, nu float64) float64 {
+	return math.Sqrt(1+in.Eta) * in.Bracket(lambda, nu)
+}
+
+func (in ProofInputs) validate() error {
+	if in.Dimension < 1 || !(in.MaxReward > 0) || !(in.Radius > 0) || !(in.SelfConcordance >= 0) || !(in.Failure > 0 && in.Failure < 1) || !(in.Eta > 0 && in.Eta < 1) {
+		return fmt.Errorf("%w: confidence constants %+v", ErrConfig, in)
+	}
+	return nil
+}
+
+// TunedGamma is the width of the paper profile with tuned constants: c R sqrt(d ln T). Measured, not proved; the non-private code of
+// the same authors uses R S sqrt(d ln(T/zeta)).
+func TunedGamma(c, maxReward float64, dimension, horizon int) float64 {
+	return c * maxReward * math.Sqrt(float64(dimension)*math.Log(math.Max(2, float64(horizon))))
+}
+
+// TunedRidge is the tuned lambda of the design matrices: max(1, sqrt(2 v d) + sqrt(2 v ln(2 M/0.01))), the size of a Gaussian noise
+// matrix of proxy v over M batches.
+func TunedRidge(proxy float64, dimension, batches int) float64 {
+	return math.Max(1, math.Sqrt(2*proxy*float64(dimension))+math.Sqrt(2*proxy*math.Log(200*float64(batches))))
+}
+
+// KappaBound is an upper bound of 1/mu'(z) over |z| <= S, at least 1: the paper's kappa when nothing better is known. mu' of the four
+// families is unimodal, so its minimum over an interval lies at an end.
+func KappaBound(f Family, radius float64) float64 {
+	return math.Max(1, 1/math.Min(f.Variance(radius), f.Variance(-radius)))
+}

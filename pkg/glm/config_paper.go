@@ -1,0 +1,121 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+)
+
+// Constants names where the constants of the paper profile come from; the two sets are never mixed.
+type Constants string
+
+const (
+	// TunedConstants are chosen by measurement: the profile then learns something at realistic sizes.
+	TunedConstants Constants = "tuned"
+	// ProofConstants are those for which the confidence sets provably hold. At realistic sizes they eliminate nothing: for d = 3, S = 2
+	// and T = 1e5 every half-width exceeds the range of x.theta.
+	ProofConstants Constants = "proof"
+)
+
+// Defaults of the paper profile.
+const (
+	DefaultPaperWidth      = 0.5 // c_g of TunedGamma
+	DefaultCovarianceShare = 0.5 // of mu^2; the paper splits the budget in two and leaves the halves to the reader
+)
+
+// PaperConfig tunes the paper profile. Zero means the default.
+type PaperConfig struct {
+	Constants Constants `json:"constants"` // default TunedConstants
+	// Warmup is tau_1; default max(MinCohort, T^(2/3)). Equation (6), PaperWarmup, exceeds any realistic horizon.
+	Warmup int `json:"warmup"`
+	// Second is tau_2; default max(alpha, tau_1). The paper's alpha can be so small that its noise is useless.
+	Second int `json:"second"`
+	// Alpha of equation (7); default 2 sqrt(T).
+	Alpha float64 `json:"alpha"`
+	// Kappa bounds 1/mu' over all arms; default KappaBound, the worst case of the ball.
+	Kappa float64 `json:"kappa"`
+	// Width is c_g of TunedGamma; with ProofConstants it must be 0.
+	Width float64 `json:"width"`
+	// Eta of ProofInputs; default 1/2.
+	Eta float64 `json:"eta"`
+	// Failure is delta_0; default 1/T^2.
+	Failure float64 `json:"failure"`
+	// Rounds is T_opt, the gradient rounds of each batch; default convex.DefaultRounds.
+	Rounds int `json:"rounds"`
+	// CovarianceShare is the part of mu^2 for the covariance release; the gradients divide the rest evenly. In (0, 1).
+	CovarianceShare float64 `json:"covariance_share"`
+	// EstimationRidge is the ridge of the optimiser with TunedConstants, separate from the design matrices' lambda, which would bias theta;
+	// default 1. With ProofConstants both are the same lambda.
+	EstimationRidge float64 `json:"estimation_ridge"`
+	// ProxyRatio is the sub-Gaussian variance proxy of the noise over its variance: 1 for fair noise bits (the default),
+	// 1.2137 for bias 1/4; (1-2p)/(2 p(1-p) ln((1-p)/p)) at bias p bounds it.
+	ProxyRatio float64 `json:"proxy_ratio"`
+	// DesignTolerance: see DesignOptions; default DefaultDesignTolerance.
+	DesignTolerance float64 `json:"design_tolerance"`
+}
+
+func (c Config) resolvePaper() (Config, error) {
+	p := &c.Paper
+	if p.Constants == "" {
+		p.Constants = TunedConstants
+	}
+	if p.Constants != TunedConstants && p.Constants != ProofConstants {
+		return c, fmt.Errorf("%w: paper.constants %q is neither %q nor %q", ErrConfig, p.Constants, TunedConstants, ProofConstants)
+	}
+	if p.Constants == ProofConstants && p.Width != 0 {
+		return c, fmt.Errorf("%w: paper.width %v belongs to tuned constants; the proof's widths are fixed", ErrConfig, p.Width)
+	}
+	if p.Constants == TunedConstants {
+		fill(&p.Width, DefaultPaperWidth)
+	}
+	horizon := float64(c.Horizon)
+	family, err := NewFamily(c.Family, c.MaxReward)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	fill(&p.Alpha, 2*math.Sqrt(horizon))
+	if p.Warmup == 0 {
+		p.Warmup = max(c.MinCohort, int(math.Ceil(math.Pow(horizon, 2.0/3))))
+	}
+	if p.Second == 0 {
+		p.Second = max(int(math.Ceil(p.Alpha)), p.Warmup)
+	}
+	fill(&p.Kappa, KappaBound(family, c.Radius))
+	fill(&p.Eta, 0.5)
+	fill(&p.Failure, 1/math.Max(4, horizon*horizon))
+	if p.Rounds == 0 {
+		p.Rounds = convex.DefaultRounds
+	}
+	fill(&p.CovarianceShare, DefaultCovarianceShare)
+	fill(&p.EstimationRidge, 1)
+	fill(&p.ProxyRatio, 1)
+	fill(&p.DesignTolerance, DefaultDesignTolerance)
+	if p.Warmup < 1 || p.Second < 1 || p.Warmup > c.Horizon/2 {
+		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up at most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
+			ErrConfig, p.Warmup, p.Second, c.Horizon)
+	}
+	if p.Rounds < 1 || p.Rounds > 1<<16 {
+		return c, fmt.Errorf("%w: paper.rounds %d must be in [1, 65536]", ErrConfig, p.Rounds)
+	}
+	for _, f := range []struct {
+		name      string
+		v         float64
+		low, high float64
+	}{
+		{"paper.alpha", p.Alpha, 1, 1e12},
+		{"paper.kappa", p.Kappa, 1, 1e300},
+		{"paper.width", p.Width, 0, 1e9},
+		{"paper.eta", p.Eta, 1e-6, 1 - 1e-6},
+		{"paper.failure", p.Failure, 1e-300, 0.5},
+		{"paper.covariance_share", p.CovarianceShare, 1e-6, 1 - 1e-6},
+		{"paper.estimation_ridge", p.EstimationRidge, 0, 1e12},
+		{"paper.proxy_ratio", p.ProxyRatio, 1, 100},
+		{"paper.design_tolerance", p.DesignTolerance, 1e-12, 1},
+	} {
+		if err := within(f.name, f.v, f.low, f.high); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}

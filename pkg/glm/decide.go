@@ -1,0 +1,247 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// Source is where Decide takes its random words: 64 uniform bits each. Production passes a cryptographic generator.
+type Source = protocol.Source
+
+// Decision is what a device plays and what it must remember of it. It stays on the device.
+type Decision struct {
+	Arm        int     // index into the arms given
+	Weight     float64 // s(x)^2 of the arm played, equation (10); 1 while the policy has no scaling
+	Propensity float64 // probability with which the policy plays this arm in this arm set
+	Survivors  int     // arms left after elimination
+	Shortened  int     // arms that had norm above 1 and were scaled down to the unit ball
+}
+
+// Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in order, scale the
+// survivors, draw from their G-optimal design or take the greedy arm. It is a pure function of the policy, the arms and the random
+// words. Arms longer than 1 are scaled down to the unit ball; arms of the wrong dimension or not finite are refused (ErrBadArm,
+// ErrNoArms), and so is a malformed policy (ErrPolicy). A device that gets an error reports the null record.
+func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
+	arms, shortened, err := p.admit(arms)
+	if err != nil {
+		return Decision{}, err
+	}
+	survivors, err := p.Eliminate(arms)
+	if err != nil {
+		return Decision{}, err
+	}
+	decision := Decision{Survivors: len(survivors), Shortened: shortened, Weight: 1, Propensity: 1}
+	pick := 0
+	switch p.Play {
+	case PlayGreedy:
+		pick = p.greedy(arms, survivors)
+	case PlayUniform:
+		pick = int(uniform(src) * float64(len(survivors)))
+		decision.Propensity = 1 / float64(len(survivors))
+	case PlayDesign:
+		pick, decision.Propensity, err = p.draw(arms, survivors, src)
+		if err != nil {
+			return Decision{}, err
+		}
+	default:
+		return Decision{}, fmt.Errorf("%w: play %q", ErrPolicy, p.Play)
+	}
+	decision.Arm = survivors[pick]
+	if p.Scaling != nil {
+		family, err := NewFamily(p.Family, p.MaxReward)
+		if err != nil {
+			return Decision{}, fmt.Errorf("%w: %w", ErrPolicy, err)
+		}
+		decision.Weight = p.Scaling.Weight(family, arms[decision.Arm])
+	}
+	return decision, nil
+}
+
+// greedy is the position of the survivor with the largest estimated reward, the first of equals.
+func (p *Policy) greedy(arms [][]float64, survivors []int) int {
+	pick, best := 0, math.Inf(-1)
+	for i, a := range survivors {
+		if z := dot(arms[a], p.Theta); z > best {
+			best, pick = z, i
+		}
+	}
+	return pick
+}
+
+// draw samples one survivor from the G-optimal design of the scaled survivors and returns its position and probability.
+func (p *Policy) draw(arms [][]float64, survivors []int, src Source) (int, float64, error) {
+	if len(survivors) == 1 {
+		return 0, 1, nil
+	}
+	weights, err := p.design(arms, survivors)
+	if err != nil {
+		return 0, 0, err
+	}
+	u, last := uniform(src), 0
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		last = i
+		if u < w {
+			break
+		}
+		u -= w
+	}
+	return last, weights[last], nil
+}
+
+// design is the G-optimal design of the scaled survivors.
+func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
+	if len(survivors) == 1 {
+		return []float64{1}, nil
+	}
+	var family Family
+	if p.Scaling != nil {
+		f, err := NewFamily(p.Family, p.MaxReward)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
+		}
+		family = f
+	}
+	scaled := make([][]float64, len(survivors))
+	backing := make([]float64, len(survivors)*p.Dimension)
+	for i, a := range survivors {
+		row := backing[i*p.Dimension : (i+1)*p.Dimension]
+		s := 1.0
+		if p.Scaling != nil {
+			s = math.Sqrt(p.Scaling.Weight(family, arms[a]))
+		}
+		for j, v := range arms[a] {
+			row[j] = s * v
+		}
+		scaled[i] = row
+	}
+	weights, _, err := Design(scaled, DesignOptions{Tolerance: p.DesignTolerance})
+	return weights, err
+}
+
+// Weight is s(x)^2 of equation (10): at most mu'(x.theta) and at most MaxWeight, for every x in the unit ball, never negative.
+// x must have the scaling's dimension.
+func (s *Scaling) Weight(family Family, x []float64) float64 {
+	exponent := s.SelfConcordance * math.Min(s.Diameter, s.HalfWidth(x))
+	return math.Min(s.MaxWeight, family.Variance(dot(x, s.Theta))*math.Exp(-exponent))
+}
+
+// Eliminate returns the indices of the arms that survive all stages, in the order given: stage by stage, the arms whose upper
+// confidence bound reaches the largest lower bound among those still there (Algorithm 1, lines 12-17), or, with Pairwise, the arms that the
+// greedy one does not beat with confidence. Never empty. The arms must already lie in the unit ball.
+func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
+	survivors := make([]int, len(arms))
+	for i := range survivors {
+		survivors[i] = i
+	}
+	upper := make([]float64, len(arms))
+	for j, stage := range p.Stages {
+		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != p.Dimension*(p.Dimension+1)/2 {
+			return nil, fmt.Errorf("%w: stage %d has the wrong size", ErrPolicy, j)
+		}
+		if len(survivors) == 1 {
+			break
+		}
+		if p.Pairwise {
+			survivors = stage.undominated(arms, survivors)
+			continue
+		}
+		best := math.Inf(-1)
+		for i, a := range survivors {
+			middle, half := dot(arms[a], stage.Theta), stage.HalfWidth(arms[a])
+			upper[i] = middle + half
+			best = math.Max(best, middle-half)
+		}
+		if math.IsNaN(best) {
+			return nil, fmt.Errorf("%w: stage %d has bounds that are not numbers", ErrPolicy, j)
+		}
+		kept := survivors[:0]
+		for i, a := range survivors {
+			if upper[i] >= best {
+				kept = append(kept, a)
+			}
+		}
+		survivors = kept
+	}
+	return survivors, nil
+}
+
+// undominated keeps the arms that the stage's greedy arm does not beat with confidence: those with
+// (best - x).Theta <= HalfWidth(best - x). While the confidence set holds theta*, the best arm is kept.
+func (s Stage) undominated(arms [][]float64, survivors []int) []int {
+	best, value := survivors[0], math.Inf(-1)
+	for _, a := range survivors {
+		if z := dot(arms[a], s.Theta); z > value {
+			best, value = a, z
+		}
+	}
+	difference := make([]float64, len(s.Theta))
+	kept := survivors[:0]
+	for _, a := range survivors {
+		for j, v := range arms[best] {
+			difference[j] = v - arms[a][j]
+		}
+		if a == best || value-dot(arms[a], s.Theta) <= s.HalfWidth(difference) {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
+// admit checks the arms and returns them inside the unit ball, copying only those it must scale down.
+func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
+	if err := checkArms(arms); err != nil {
+		return nil, 0, err
+	}
+	if len(arms[0]) != p.Dimension || len(p.Theta) != p.Dimension {
+		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d", ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
+	}
+	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != p.Dimension*(p.Dimension+1)/2) {
+		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)
+	}
+	shortened := 0
+	admitted := arms
+	for i, x := range arms {
+		unit, short := ToUnitBall(x)
+		if !short {
+			continue
+		}
+		if shortened == 0 {
+			admitted = append([][]float64(nil), arms...)
+		}
+		admitted[i] = unit
+		shortened++
+	}
+	return admitted, shortened, nil
+}
+
+// ToUnitBall returns x itself when its norm is at most 1, else a copy scaled down to norm 1 and true. x must be finite.
+func ToUnitBall(x []float64) ([]float64, bool) {
+	length := norm(x)
+	if length <= 1 {
+		return x, false
+	}
+	unit := make([]float64, len(x))
+	if !isFinite(length) { // finite coordinates whose norm overflows
+		for j, v := range x {
+			unit[j] = v / math.MaxFloat64
+		}
+		x, length = unit, norm(unit)
+	}
+	for j, v := range x {
+		unit[j] = v / length
+	}
+	for norm(unit) > 1 { // a rounding above
+		for j := range unit {
+			unit[j] *= 1 - 0x1p-52
+		}
+	}
+	return unit, true
+}
+
+// uniform returns a float in [0,1) with 53 random bits.
+func uniform(src Source) float64 { return float64(src.Uint64()>>11) * 0x1p-53 }

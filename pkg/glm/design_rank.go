@@ -1,0 +1,199 @@
+package glm
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// conditionFloor: below this ratio of a Cholesky pivot to its diagonal entry the fast path of reduceRank gives way to the
+// singular value decomposition, which tells small from absent directions.
+const conditionFloor = 1e-8
+
+// reduceRank returns the non-zero arms in coordinates of their own span (row-major, rank columns), whitened so that the
+// uniform distribution over them has V = I, together with their indices in arms;
+// rank 0 when all arms are zero, -1 when the decomposition failed. Leverages are invariant under invertible
+// linear maps of the span, so the design is that of the arms themselves; whitening only keeps the arithmetic well scaled.
+func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
+	d := len(arms[0])
+	largest := 0.0
+	for _, x := range arms {
+		for _, v := range x {
+			largest = math.Max(largest, math.Abs(v))
+		}
+	}
+	if largest == 0 {
+		return nil, nil, 0
+	}
+	index = make([]int, 0, len(arms))
+	points = make([]float64, 0, len(arms)*d)
+	for i, x := range arms {
+		zero := true
+		for _, v := range x {
+			if v != 0 {
+				zero = false
+				break
+			}
+		}
+		if zero {
+			continue
+		}
+		index = append(index, i)
+		for _, v := range x {
+			points = append(points, v/largest) // no overflow or underflow below, whatever the caller's units
+		}
+	}
+	n := len(index)
+	if n >= d {
+		if whiten(points, n, d) {
+			return points, index, d
+		}
+	}
+	reduced := whitenBySVD(points, n, d)
+	if reduced == nil {
+		return nil, nil, -1
+	}
+	return reduced, index, len(reduced) / n
+}
+
+// whiten replaces each row x by L^-1 x with L L' = (1/n) sum x x'. It reports false, leaving the rows alone, when that matrix is
+// too badly conditioned to be trusted.
+func whiten(points []float64, n, d int) bool {
+	l := make([]float64, d*d)
+	for i := range n {
+		p := points[i*d : (i+1)*d]
+		for j, v := range p {
+			row := l[j*d:]
+			for k := 0; k <= j; k++ {
+				row[k] += v * p[k] / float64(n)
+			}
+		}
+	}
+	if !choleskyInPlace(l, d, conditionFloor) {
+		return false
+	}
+	for i := range n {
+		p := points[i*d : (i+1)*d]
+		for j := range p {
+			v := p[j]
+			for k := range j {
+				v -= l[j*d+k] * p[k]
+			}
+			p[j] = v / l[j*d+j]
+		}
+	}
+	return true
+}
+
+// whitenBySVD returns sqrt(n) times the rows of U for the singular values of the n x d arm matrix above rankTolerance.
+func whitenBySVD(points []float64, n, d int) []float64 {
+	var svd mat.SVD
+	if !svd.Factorize(mat.NewDense(n, d, points), mat.SVDThin) {
+		return nil
+	}
+	values := svd.Values(nil)
+	rank := 0
+	for _, v := range values {
+		if v > rankTolerance*values[0] {
+			rank++
+		}
+	}
+	var u mat.Dense
+	svd.UTo(&u)
+	reduced := make([]float64, n*rank)
+	for i := range n {
+		for j := range rank {
+			reduced[i*rank+j] = u.At(i, j) * math.Sqrt(float64(n))
+		}
+	}
+	return reduced
+}
+
+// spanningStart puts equal weights on rank arms that span the space: each is the arm with the largest component orthogonal to
+// the arms chosen before it. It stands in for the random directions of Kumar and Yildirim (2005), keeps the design a pure
+// function of the arms, and saves the O(K) steps that would empty a uniform start over very many arms.
+func (s *search) spanningStart() {
+	residual := append([]float64(nil), s.points...)
+	direction := make([]float64, s.r)
+	for range s.r {
+		best, bestNorm := 0, -1.0
+		for i := range s.n {
+			norm := 0.0
+			for _, v := range residual[i*s.r : (i+1)*s.r] {
+				norm += v * v
+			}
+			if norm > bestNorm {
+				best, bestNorm = i, norm
+			}
+		}
+		s.weights[best] = 1 / float64(s.r)
+		copy(direction, residual[best*s.r:(best+1)*s.r])
+		scale := 1 / math.Sqrt(bestNorm)
+		for j := range direction {
+			direction[j] *= scale
+		}
+		for i := range s.n {
+			row := residual[i*s.r : (i+1)*s.r]
+			dot := 0.0
+			for j, v := range row {
+				dot += v * direction[j]
+			}
+			for j := range row {
+				row[j] -= dot * direction[j]
+			}
+		}
+	}
+}
+
+// choleskyInPlace overwrites the lower triangle of the r x r row-major matrix by its Cholesky factor. It reports false when a
+// pivot falls to floor times its diagonal entry or below.
+func choleskyInPlace(m []float64, r int, floor float64) bool {
+	for j := range r {
+		row := m[j*r:]
+		diagonal := row[j]
+		for k := range j {
+			other := m[k*r:]
+			v := row[k]
+			for i := range k {
+				v -= row[i] * other[i]
+			}
+			v /= other[k]
+			row[k] = v
+		}
+		pivot := diagonal
+		for k := range j {
+			pivot -= row[k] * row[k]
+		}
+		if !(pivot > floor*diagonal) || !(pivot > 0) {
+			return false
+		}
+		row[j] = math.Sqrt(pivot)
+	}
+	return true
+}
+
+// invertFromCholesky writes (L L')^-1 into dst, destroying nothing but dst. l holds L in its lower triangle.
+func invertFromCholesky(dst, l []float64, r int) {
+	for c := range r { // column c: solve L z = e_c, then L' x = z
+		for j := range r {
+			v := 0.0
+			if j == c {
+				v = 1
+			}
+			for k := c; k < j; k++ {
+				v -= l[j*r+k] * dst[k*r+c]
+			}
+			if j < c {
+				v = 0
+			}
+			dst[j*r+c] = v / l[j*r+j]
+		}
+		for j := r - 1; j >= 0; j-- {
+			v := dst[j*r+c]
+			for k := j + 1; k < r; k++ {
+				v -= l[k*r+j] * dst[k*r+c]
+			}
+			dst[j*r+c] = v / l[j*r+j]
+		}
+	}
+}

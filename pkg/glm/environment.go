@@ -1,0 +1,105 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+)
+
+// Environment is a synthetic population with a known parameter, to test learners on. It takes its random words from the caller and
+// keeps no state, so that a run is a function of its source.
+type Environment struct {
+	Family Family
+	Theta  []float64 // theta*
+	// Draw makes the arm set of the next person; every arm in the unit ball. It may return the same set every time.
+	Draw func(src Source) [][]float64
+}
+
+// NewBallEnvironment is the population of the public experiments: count arms drawn fresh and uniformly from the unit ball for every
+// person, theta* uniform on the sphere of the given radius.
+func NewBallEnvironment(family Family, dimension, count int, radius float64, src Source) (*Environment, error) {
+	if dimension < 1 || count < 1 || !(radius >= 0) || math.IsInf(radius, 0) {
+		return nil, fmt.Errorf("glm: environment of dimension %d with %d arms and parameter norm %v", dimension, count, radius)
+	}
+	return &Environment{Family: family, Theta: drawSphere(dimension, radius, src),
+		Draw: func(src Source) [][]float64 { return drawBall(dimension, count, src) }}, nil
+}
+
+// NewFixedEnvironment draws one arm set for everybody: contexts do not explore by themselves, and greedy play gets stuck.
+func NewFixedEnvironment(family Family, dimension, count int, radius float64, src Source) (*Environment, error) {
+	e, err := NewBallEnvironment(family, dimension, count, radius, src)
+	if err != nil {
+		return nil, err
+	}
+	arms := drawBall(dimension, count, src)
+	e.Draw = func(Source) [][]float64 { return arms }
+	return e, nil
+}
+
+// Means are the expected rewards of the arms.
+func (e *Environment) Means(arms [][]float64) []float64 {
+	means := make([]float64, len(arms))
+	for i, x := range arms {
+		means[i] = e.Family.Mean(dot(x, e.Theta))
+	}
+	return means
+}
+
+// Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, the truncated Poisson and Gaussian
+// laws for the others.
+func (e *Environment) Reward(arm []float64, src Source) float64 {
+	z := dot(arm, e.Theta)
+	largest := e.Family.MaxReward()
+	switch e.Family.(type) {
+	case Poisson:
+		// P(k) = e^{kz - m(z)}/k!
+		u, log := uniform(src), -e.Family.LogPartition(z)
+		for k := 0.0; k < largest; k++ {
+			if u -= math.Exp(log); u < 0 {
+				return k
+			}
+			log += z - math.Log(k+1)
+		}
+		return largest
+	case Gaussian:
+		// Rejection from the uniform law on [0, R]; the density's peak lies at z moved into [0, R].
+		peak := math.Min(math.Max(z, 0), largest)
+		for {
+			r := largest * uniform(src)
+			if uniform(src) < math.Exp(((peak-z)*(peak-z)-(r-z)*(r-z))/2) {
+				return r
+			}
+		}
+	default:
+		if uniform(src) < e.Family.Mean(z) {
+			return 1
+		}
+		return 0
+	}
+}
+
+func drawBall(dimension, count int, src Source) [][]float64 {
+	arms := make([][]float64, count)
+	for i := range arms {
+		arms[i] = drawSphere(dimension, math.Pow(uniform(src), 1/float64(dimension)), src)
+	}
+	return arms
+}
+
+func drawSphere(dimension int, radius float64, src Source) []float64 {
+	x := make([]float64, dimension)
+	for length := 0.0; length == 0; length = norm(x) {
+		for i := 0; i < dimension; i += 2 { // Box and Muller
+			r := math.Sqrt(-2 * math.Log(1-uniform(src)))
+			sin, cos := math.Sincos(2 * math.Pi * uniform(src))
+			x[i] = r * cos
+			if i+1 < dimension {
+				x[i+1] = r * sin
+			}
+		}
+	}
+	length := norm(x)
+	for i := range x {
+		x[i] *= radius / length
+	}
+	return x
+}

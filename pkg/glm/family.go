@@ -1,0 +1,101 @@
+package glm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Names of the reward families that NewFamily knows.
+const (
+	FamilyLogistic = "logistic"
+	FamilyProbit   = "probit"
+	FamilyPoisson  = "poisson"
+	FamilyGaussian = "gaussian"
+)
+
+var (
+	// ErrUnknownFamily is returned by NewFamily for a name it does not know.
+	ErrUnknownFamily = errors.New("glm: unknown reward family")
+	// ErrMaxReward is returned by NewFamily for a largest reward that the family cannot have.
+	ErrMaxReward = errors.New("glm: invalid largest reward")
+)
+
+// Family is the distribution of rewards given the linear score z = <x, theta>, in the form in which a generalized linear
+// model needs it: a convex log-partition m(z) whose derivative is the mean reward mu(z). Rewards lie in [0, MaxReward()].
+// The loss of one record (x, r) is m(<x,theta>) - r<x,theta>, its gradient (mu(<x,theta>) - r)x, its Hessian
+// mu'(<x,theta>)xx'.
+//
+// Every method is a pure function, safe for concurrent use, finite for finite z; a NaN argument gives NaN.
+//
+// Three families are exponential families of the reward (logistic, poisson, gaussian). Probit is not: its loss is the
+// matching loss of the link Phi, convex and unbiased at the true parameter, but not a likelihood.
+type Family interface {
+	// Name is the name by which NewFamily builds the family.
+	Name() string
+	// LogPartition is m(z), up to the family's own additive constant.
+	LogPartition(z float64) float64
+	// Mean is mu(z) = m'(z), in [0, MaxReward()], increasing.
+	Mean(z float64) float64
+	// Variance is mu'(z) >= 0. For the exponential families it is the variance of the reward; for probit it is an
+	// upper bound of it.
+	Variance(z float64) float64
+	// MaxReward is R: rewards lie in [0, R].
+	MaxReward() float64
+	// SelfConcordance is a constant M with |mu''(z)| <= M mu'(z) for |z| <= S.
+	SelfConcordance(S float64) float64
+	// MaxVariance is an upper bound of mu'(z) over |z| <= S, at most 1e-9 (relative) above the supremum.
+	MaxVariance(S float64) float64
+	// Smoothness gives upper bounds of |mu''(z)| and |mu'''(z)| over |z| <= S. They carry the error margins of the
+	// sensitivity bounds and need not be tight.
+	Smoothness(S float64) (second, third float64)
+	// Symmetric says whether mu(-z) = MaxReward() - mu(z) for every z.
+	Symmetric() bool
+}
+
+// FamilyNames lists the names that NewFamily knows, in the order of the documentation.
+func FamilyNames() []string {
+	return []string{FamilyLogistic, FamilyProbit, FamilyPoisson, FamilyGaussian}
+}
+
+// NewFamily builds a family by name. maxReward is R: 1 for logistic and probit, an integer in [1, MaxPoissonReward] for
+// poisson, a number in (0, MaxGaussianReward] for gaussian.
+func NewFamily(name string, maxReward float64) (Family, error) {
+	switch name {
+	case FamilyLogistic, FamilyProbit:
+		if maxReward != 1 {
+			return nil, fmt.Errorf("%w: %s rewards lie in [0, 1], so the largest reward is 1, not %v", ErrMaxReward, name, maxReward)
+		}
+		if name == FamilyLogistic {
+			return Logistic{}, nil
+		}
+		return Probit{}, nil
+	case FamilyPoisson:
+		return newPoisson(maxReward)
+	case FamilyGaussian:
+		return newGaussian(maxReward)
+	}
+	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknownFamily, name, strings.Join(FamilyNames(), ", "))
+}
+
+// Loss is the loss of one record (x, r) at the score z = <x, theta>: m(z) - r z.
+func Loss(f Family, z, r float64) float64 { return f.LogPartition(z) - r*z }
+
+// canonicalMaxVariance bounds the variance of a canonical family over |z| <= S. ceiling is a bound of the variance that
+// holds for every z. The fourth cumulant is at least -2 mu'^2 (the fourth central moment is at least the variance
+// squared), so the curvature of mu' never falls below -2 ceiling^2.
+func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
+	S = math.Abs(S)
+	if math.IsNaN(S) {
+		return math.NaN()
+	}
+	if math.IsInf(S, 0) {
+		return ceiling
+	}
+	return math.Min(ceiling, upperMaximum(f.Variance, -S, S, 2*ceiling*ceiling, 1e-10)*(1+1e-11))
+}
+
+// canonicalSmoothness bounds |mu”| and |mu”'| of a canonical family on [0, R] by its third and fourth cumulants:
+// |X - EX| <= R gives |kappa_3| <= R mu' and -2 mu'^2 <= kappa_4 <= R^2 mu'. w bounds mu' and is at most R^2/4.
+func canonicalSmoothness(R, w float64) (second, third float64) { return R * w, R * R * w }

@@ -1,0 +1,201 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// paperRun is Algorithm 1 of Riffle's seed paper. A batch has 1 + Rounds releases, in Rounds round trips: the covariance of line 4 or 23
+// travels with the first gradient, which is taken at the previous batch's estimate and needs no step size. Round i+1 is evaluated at the
+// iterate that the sums of round i gave. Each device keeps its record until its batch's rounds are over.
+type paperRun struct {
+	cfg      Config
+	family   Family
+	schedule []int
+	stages   []Stage  // of finished batches
+	scaling  *Scaling // from the warm-up
+	theta    []float64
+	step     float64 // smoothness step of the warm-up's covariance, for all batches
+	current  paperBatch
+}
+
+// paperBatch is what the rounds of one batch have brought so far.
+type paperBatch struct {
+	inverse   Symmetric // of lambda I + released covariance, eigenvalues floored: V^-1 or H_k^-1
+	lambda    float64
+	step      float64
+	optimizer *convex.Optimizer
+	proxy     float64 // largest variance proxy of a gradient coordinate
+}
+
+func newPaperRun(cfg Config) (*paperRun, error) {
+	family, err := NewFamily(cfg.Family, cfg.MaxReward)
+	if err != nil {
+		return nil, err
+	}
+	r := &paperRun{cfg: cfg, family: family, theta: make([]float64, cfg.Dimension)}
+	r.schedule = mergeRemainder(PaperSchedule(cfg.Horizon, float64(cfg.Paper.Warmup), float64(cfg.Paper.Second), cfg.Paper.Alpha), cfg.MinCohort)
+	return r, r.proof().validate()
+}
+
+func (r *paperRun) cohorts() []int { return r.schedule }
+
+func (r *paperRun) proof() ProofInputs {
+	return ProofInputs{Dimension: r.cfg.Dimension, MaxReward: r.cfg.MaxReward, Radius: r.cfg.Radius,
+		SelfConcordance: r.family.SelfConcordance(r.cfg.Radius), Failure: r.cfg.Paper.Failure, Eta: r.cfg.Paper.Eta}
+}
+
+func (r *paperRun) policy(epoch, _, _ int) Policy {
+	p := Policy{Profile: Paper, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
+		Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign, DesignTolerance: r.cfg.Paper.DesignTolerance}
+	for _, s := range r.stages {
+		p.Stages = append(p.Stages, s.clone())
+	}
+	if r.scaling != nil {
+		s := *r.scaling
+		s.Stage = s.clone()
+		p.Scaling = &s
+	}
+	return p
+}
+
+func (r *paperRun) final(epoch int) Policy {
+	p := r.policy(epoch, 0, 0)
+	p.Play = PlayGreedy
+	return p
+}
+
+func (r *paperRun) statistics(p Policy) ([][]Statistic, [][]float64, error) {
+	bound := 1.0
+	if p.Scaling != nil {
+		bound = p.Scaling.MaxWeight
+	}
+	covariance, err := NewCovariance(r.cfg.Dimension, bound)
+	if err != nil {
+		return nil, nil, err
+	}
+	iterate := r.theta
+	if r.current.optimizer != nil {
+		iterate = r.current.optimizer.Iterate()
+	}
+	gradient, err := NewGradient(r.family, slices.Clone(iterate))
+	if err != nil {
+		return nil, nil, err
+	}
+	share := r.cfg.Paper.CovarianceShare
+	each := (1 - share) / float64(r.cfg.Paper.Rounds)
+	statistics, shares := [][]Statistic{{covariance, gradient}}, [][]float64{{share, each}}
+	for range r.cfg.Paper.Rounds - 1 {
+		statistics, shares = append(statistics, []Statistic{gradient}), append(shares, []float64{each})
+	}
+	return statistics, shares, nil
+}
+
+func (r *paperRun) restart() { r.current = paperBatch{} }
+
+func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {
+	batch, gradient := r.current, sums[len(sums)-1]
+	if round == 0 {
+		var err error
+		if batch, err = r.open(epoch, sums[0], gradient); err != nil {
+			return err
+		}
+	}
+	// The optimiser refuses before it changes anything, so a failed round leaves the batch as it was.
+	if err := batch.optimizer.Absorb(gradient.Sum, gradient.Reports); err != nil {
+		return fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	batch.proxy = math.Max(batch.proxy, r.cfg.Paper.ProxyRatio*slices.Max(gradient.Variance))
+	if !batch.optimizer.Done() {
+		r.current = batch
+		return nil
+	}
+	return r.close(epoch, batch, gradient.Reports)
+}
+
+// open takes the covariance release (lines 6 and 25) and starts the optimiser (lines 7 and 26).
+func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, error) {
+	d := r.cfg.Dimension
+	flat, err := protocol.SymMat(nil, covariance.Sum)
+	if err != nil {
+		return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	released := mat.NewSymDense(d, flat)
+	proxy := r.cfg.Paper.ProxyRatio * slices.Max(covariance.Variance)
+	batch := paperBatch{lambda: TunedRidge(proxy, d, len(r.schedule)), step: r.step}
+	floor, ridge, averaging := batch.lambda/2, r.cfg.Paper.EstimationRidge, convex.AverageSecondHalf
+	if r.cfg.Paper.Constants == ProofConstants {
+		batch.lambda = r.proof().Ridge(proxy)
+		floor, ridge, averaging = (1-r.cfg.Paper.Eta)*batch.lambda, batch.lambda, convex.AverageAll
+		// The bound's step must be known before the first round; all rounds are planned alike, so the first one's noise stands for all.
+		bound, err := r.error(batch.lambda, r.cfg.Paper.ProxyRatio*slices.Max(gradient.Variance), gradient.Reports)
+		if err != nil {
+			return paperBatch{}, err
+		}
+		batch.step = bound.Step
+	} else if epoch == 0 {
+		if batch.step, err = convex.SmoothnessStep(r.family.MaxVariance(r.cfg.Radius), released, ridge, covariance.Reports); err != nil {
+			return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
+		}
+	}
+	regularised := mat.NewSymDense(d, nil)
+	regularised.CopySym(released)
+	for i := range d {
+		regularised.SetSym(i, i, regularised.At(i, i)+batch.lambda)
+	}
+	if regularised, err = floored(regularised, floor); err != nil {
+		return paperBatch{}, err
+	}
+	if regularised, err = inverse(regularised); err != nil {
+		return paperBatch{}, err
+	}
+	batch.inverse = NewSymmetric(regularised)
+	batch.optimizer, err = convex.NewOptimizer(convex.OptimizerConfig{Ridge: ridge, DescentConfig: convex.DescentConfig{
+		Start: r.theta, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius, Step: convex.ConstantStep(batch.step), Averaging: averaging}})
+	if err != nil {
+		return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	return batch, nil
+}
+
+// close turns a finished batch into the estimate and the elimination stage of the next ones (lines 8 and 27).
+func (r *paperRun) close(epoch int, batch paperBatch, reports int) error {
+	theta, err := convex.Ball{Radius: r.cfg.Radius}.Project(nil, batch.optimizer.Result())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	width := TunedGamma(r.cfg.Paper.Width, r.cfg.MaxReward, r.cfg.Dimension, r.cfg.Horizon)
+	if r.cfg.Paper.Constants == ProofConstants {
+		bound, err := r.error(batch.lambda, batch.proxy, reports)
+		if err != nil {
+			return err
+		}
+		width = r.proof().Gamma(batch.lambda, bound.Nu)
+	}
+	if epoch == 0 {
+		width *= math.Sqrt(r.cfg.Paper.Kappa)
+	}
+	stage := Stage{Theta: theta, Covariance: batch.inverse, Width: width}
+	if epoch == 0 {
+		r.scaling = newScaling(r.family, r.cfg.Radius, stage)
+	}
+	r.stages = append(r.stages, stage)
+	r.theta, r.step, r.current = theta, batch.step, paperBatch{}
+	return nil
+}
+
+// error is the optimiser's certificate for a batch.
+func (r *paperRun) error(lambda, proxy float64, reports int) (convex.ErrorBound, error) {
+	bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds,
+		Radius: r.cfg.Radius, MaxGradient: r.cfg.MaxReward, Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
+	if err != nil {
+		return bound, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	return bound, nil
+}

@@ -1,0 +1,185 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// practicalRun estimates theta by one noise-aware Newton step per cohort.
+//
+// Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with known noise. To first
+// order g = H (theta - theta*) + e, where e has the sampling covariance H (the information equality of the family) plus the noise of
+// the release. So -g observes H (theta* - theta), and the estimate is the Gaussian posterior mean: with R the covariance of e,
+//
+//	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
+//
+// from W = Prior * d/S^2 * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix, and gives the widths
+// of elimination: W^-1 is the covariance of theta.
+//
+// H itself is noisy. It is shrunk towards a multiple of the identity by as much as its noise commands (see shrunk), and what error is
+// left, times the distance still to go, is added to R. A single step from far away is biased by the curvature of mu, but the next
+// cohort, Growth times larger and linearised at the new estimate, corrects it.
+type practicalRun struct {
+	cfg         Config
+	family      Family
+	schedule    []int
+	theta       []float64
+	information *mat.SymDense // W
+	covariance  *mat.SymDense // W^-1
+}
+
+func newPracticalRun(cfg Config) (*practicalRun, error) {
+	family, err := NewFamily(cfg.Family, cfg.MaxReward)
+	if err != nil {
+		return nil, err
+	}
+	p, d := cfg.Practical, cfg.Dimension
+	r := &practicalRun{cfg: cfg, family: family, theta: make([]float64, d),
+		schedule:    GeometricSchedule(cfg.Horizon, p.FirstCohort, p.Growth, p.MaxEpochs, cfg.MinCohort),
+		information: mat.NewSymDense(d, nil), covariance: mat.NewSymDense(d, nil)}
+	for i := range d {
+		prior := p.Prior * float64(d) / (cfg.Radius * cfg.Radius)
+		r.information.SetSym(i, i, prior)
+		r.covariance.SetSym(i, i, 1/prior)
+	}
+	return r, nil
+}
+
+func (r *practicalRun) cohorts() []int { return r.schedule }
+
+func (r *practicalRun) policy(epoch, cohort, left int) Policy {
+	p := Policy{Profile: Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
+		Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign, DesignTolerance: r.cfg.Practical.DesignTolerance,
+		Pairwise: !r.cfg.Practical.SingleWidths}
+	if epoch == 0 {
+		return p
+	}
+	width := r.cfg.Practical.Width
+	if !r.cfg.Practical.ConstantWidth {
+		width *= math.Sqrt(math.Log1p(float64(left) / float64(cohort)))
+	}
+	if left == 0 || !(width > 0) {
+		p.Play = PlayGreedy
+		return p
+	}
+	stage := Stage{Theta: slices.Clone(r.theta), Covariance: NewSymmetric(r.covariance), Width: width}
+	p.Stages = []Stage{stage}
+	p.Scaling = newScaling(r.family, r.cfg.Radius, stage)
+	return p
+}
+
+func (r *practicalRun) final(epoch int) Policy {
+	p := r.policy(epoch, 1, 0)
+	p.Play = PlayGreedy
+	return p
+}
+
+func (r *practicalRun) statistics(Policy) ([][]Statistic, [][]float64, error) {
+	h, err := NewHessian(r.family, slices.Clone(r.theta))
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := NewGradient(r.family, slices.Clone(r.theta))
+	if err != nil {
+		return nil, nil, err
+	}
+	share := r.cfg.Practical.HessianShare
+	return [][]Statistic{{h, g}}, [][]float64{{share, 1 - share}}, nil
+}
+
+func (r *practicalRun) restart() {}
+
+func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
+	d := r.cfg.Dimension
+	flat, err := protocol.SymMat(nil, sums[0].Sum)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	ceiling := float64(sums[0].Reports) * r.family.MaxVariance(norm(r.theta))
+	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
+	values, vectors, err := shrunk(mat.NewSymDense(d, flat), noiseH, ceiling)
+	if err != nil {
+		return err
+	}
+	distance := math.Min(mat.Trace(r.covariance), 4*r.cfg.Radius*r.cfg.Radius)
+	noise := noiseG + math.Max(0, r.cfg.Practical.HessianNoise)/2*noiseH*distance
+	added, gain := make([]float64, d), make([]float64, d)
+	for i, h := range values {
+		if h > 0 {
+			gain[i] = h / (h + noise)
+			added[i] = h * gain[i]
+		}
+	}
+	information := mat.NewSymDense(d, nil)
+	information.AddSym(r.information, compose(vectors, added))
+	covariance, err := inverse(information)
+	if err != nil {
+		return err
+	}
+	var weighted, step mat.VecDense
+	weighted.MulVec(compose(vectors, gain), mat.NewVecDense(d, slices.Clone(sums[1].Sum)))
+	step.MulVec(covariance, &weighted)
+	theta := make([]float64, d)
+	for i := range theta {
+		theta[i] = r.theta[i] - step.AtVec(i)
+	}
+	theta, ok := intoBall(theta, r.cfg.Radius)
+	if !ok {
+		return fmt.Errorf("%w: the estimate is not finite", ErrAggregate)
+	}
+	r.theta, r.information, r.covariance = theta, information, covariance
+	return nil
+}
+
+// shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance is the noise of each
+// coordinate of the released vector (diagonal entries; half of it off the diagonal), ceiling the largest possible trace.
+//
+// The mean eigenvalue m is known d times better than the rest. The deviation from m*I is multiplied by the share of its squared
+// Frobenius norm that the noise does not explain (empirical Bayes, as James and Stein 1961), and eigenvalues are floored at what noise
+// cannot tell from zero, at most 5 % of m: a noisy Hessian has negative ones. Without noise the matrix comes back as it was.
+func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, error) {
+	d := h.SymmetricDim()
+	deviation := math.Sqrt(variance)
+	m := mat.Trace(h) / float64(d)
+	m = math.Min(math.Max(m, deviation/math.Sqrt(float64(d))), ceiling/float64(d))
+	spread := 0.0
+	for i := range d {
+		for j := i; j < d; j++ {
+			weight, v := 2.0, h.At(i, j)
+			if i == j {
+				weight, v = 1, v-m
+			}
+			spread += weight * v * v
+		}
+	}
+	kept := 0.0
+	if noise := variance * float64(protocol.SymDim(d)-1); spread > noise {
+		kept = 1 - noise/spread
+	}
+	estimate := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			v := kept * h.At(i, j)
+			if i == j {
+				v += (1 - kept) * m
+			}
+			estimate.SetSym(i, j, v)
+		}
+	}
+	values, vectors, err := convex.Spectrum(estimate)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	floor := math.Max(0, math.Min(deviation, 0.05*m))
+	for i, v := range values {
+		values[i] = math.Min(math.Max(v, floor), math.Max(ceiling, floor))
+	}
+	return values, vectors, nil
+}

@@ -1,0 +1,126 @@
+package glm_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the stage is
+// (400 + lambda)^-1 I with the width of the constants chosen, times sqrt(kappa); a second batch has no kappa.
+func TestPaperStages(t *testing.T) {
+	const d, horizon, variance = 2, 6000, 4.0
+	kappa := glm.KappaBound(glm.Logistic{}, 2)
+	proof := glm.ProofInputs{Dimension: d, MaxReward: 1, Radius: 2, SelfConcordance: 1, Failure: 1.0 / horizon / horizon, Eta: .5}
+	for _, c := range []struct {
+		name   string
+		paper  glm.PaperConfig
+		lambda float64
+		width  func(reports int) float64
+	}{
+		{"tuned", glm.PaperConfig{}, glm.TunedRidge(variance, d, 5), func(int) float64 { return glm.TunedGamma(.5, 1, d, horizon) }},
+		{"proof", glm.PaperConfig{Constants: glm.ProofConstants}, proof.Ridge(variance), func(reports int) float64 {
+			bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: d, Rounds: 3, Radius: 2, MaxGradient: 1,
+				Ridge: proof.Ridge(variance), SumProxy: variance, Failure: proof.Failure})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return proof.Gamma(proof.Ridge(variance), bound.Nu)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := glm.Config{Profile: glm.Paper, Dimension: d, Radius: 2, Horizon: horizon, Paper: c.paper}
+			cfg.Paper.Rounds, cfg.Paper.Second, cfg.Paper.Alpha = 3, 600, 50
+			l := newLearner(t, cfg)
+			if n := len(l.Schedule()); n != 5 { // 500 600 1225 1750 1925
+				t.Fatalf("schedule %v", l.Schedule())
+			}
+			var reports []int
+			for range 2 {
+				for range 3 {
+					step := l.Next()
+					if step.Round == 0 {
+						reports = append(reports, step.Cohort)
+					}
+					sums := sumsOf(step, func(int) float64 { return 0 }, variance, step.Cohort)
+					if sums[0].Kind == glm.Covariance {
+						sums[0].Sum = []float64{400, 0, 400}
+					}
+					if err := l.Absorb(sums); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			p := l.Next().Policy
+			for j, factor := range []float64{math.Sqrt(kappa), 1} {
+				s := p.Stages[j]
+				if want := factor * c.width(reports[j]); !about(s.Width, want, 1e-9*want) {
+					t.Errorf("stage %d: width %v, want %v", j, s.Width, want)
+				}
+				if want := 1 / (400 + c.lambda); !about(s.Covariance[0], want, 1e-12) || !about(s.Covariance[1], 0, 1e-15) || !about(s.Covariance[2], want, 1e-12) {
+					t.Errorf("stage %d: covariance %v, want %v I", j, s.Covariance, want)
+				}
+			}
+			if p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width || p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
+				t.Errorf("%+v", p.Scaling)
+			}
+		})
+	}
+}
+
+// A released Hessian with no more spread than its noise explains is taken for a multiple of the identity; the same matrix released without
+// noise is believed.
+func TestHessianIsShrunkByItsNoise(t *testing.T) {
+	spread := func(variance float64) float64 {
+		l := newLearner(t, glm.Config{Dimension: 2, Radius: 1, Horizon: 100000, Practical: glm.PracticalConfig{FirstCohort: 1000}})
+		step := l.Next()
+		sums := sumsOf(step, func(int) float64 { return 0 }, variance, step.Cohort)
+		sums[0].Sum = []float64{40, 0, 60} // mean 50, squared deviation 200 on two free coordinates
+		if err := l.Absorb(sums); err != nil {
+			t.Fatal(err)
+		}
+		c := l.Next().Policy.Stages[0].Covariance
+		return c[0] / c[2]
+	}
+	if r := spread(150); !about(r, 1, 1e-9) {
+		t.Errorf("noise explains the spread, yet the variances' ratio is %v", r)
+	}
+	if r := spread(50); !(r > 1.05 && r < spread(1e-9)) {
+		t.Errorf("half of the spread is noise: ratio %v, without noise %v", r, spread(1e-9))
+	}
+}
+
+// Epochs of the practical profile: the width follows the people who come after, the last epoch and the final policy are greedy, and the
+// first has no stage.
+func TestPracticalPolicies(t *testing.T) {
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5}})
+	sizes := l.Schedule()
+	after := 3000
+	for k, n := range sizes {
+		after -= n
+		step := l.Next()
+		p := step.Policy
+		switch {
+		case k == 0:
+			if p.Play != glm.PlayDesign || p.Stages != nil || p.Scaling != nil {
+				t.Errorf("first: %+v", p)
+			}
+		case k == len(sizes)-1:
+			if p.Play != glm.PlayGreedy || p.Stages != nil {
+				t.Errorf("last: %+v", p)
+			}
+		default:
+			if want := .5 * math.Sqrt(math.Log(1+float64(after)/float64(n))); p.Play != glm.PlayDesign || !about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
+				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
+			}
+		}
+		if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j) }, 1, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := l.Next(); !last.Done || last.Policy.Play != glm.PlayGreedy || last.Epoch != len(sizes) {
+		t.Errorf("%+v", last)
+	}
+}

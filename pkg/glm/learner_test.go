@@ -1,0 +1,304 @@
+package glm_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+func newLearner(t testing.TB, cfg glm.Config) *glm.Learner {
+	t.Helper()
+	l, err := glm.NewLearner(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func text(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// sumsOf makes aggregates of a step's round with the given numbers.
+func sumsOf(step glm.Step, number func(i int) float64, variance float64, reports int) []glm.Aggregate {
+	var out []glm.Aggregate
+	for _, s := range step.Statistics[step.Round] {
+		a := glm.Aggregate{Kind: s.Kind, Sum: make([]float64, s.Dim()), Variance: make([]float64, s.Dim()), Reports: reports}
+		for j := range a.Sum {
+			a.Sum[j], a.Variance[j] = number(j), variance
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func profiles() map[string]glm.Config {
+	return map[string]glm.Config{
+		"practical": {Dimension: 3, Horizon: 3000},
+		"probit":    {Dimension: 3, Horizon: 3000, Family: "probit", Radius: 2},
+		"paper":     {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 3}},
+		"proof":     {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 3, Constants: glm.ProofConstants}},
+	}
+}
+
+// Whatever is released - indefinite matrices, zeros, enormous numbers, no noise, a single report - the learner goes through its
+// schedule, its policies are valid (so ||theta|| <= S), every person is in one cohort, and a replay gives the same policies.
+func TestLearnerSurvivesAnyRelease(t *testing.T) {
+	for name, cfg := range profiles() {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(r *rapid.T) {
+				l, replay := newLearner(t, cfg), newLearner(t, cfg)
+				people := 0
+				for steps := 0; ; steps++ {
+					step := l.Next()
+					if err := step.Policy.Validate(); err != nil {
+						r.Fatal(err)
+					}
+					if a, b := text(t, step), text(t, replay.Next()); a != b {
+						r.Fatalf("replay differs:\n%s\n%s", a, b)
+					}
+					if step.Done {
+						break
+					}
+					if step.Round == 0 {
+						people += step.Cohort
+					}
+					if steps > 200 {
+						r.Fatal("no end")
+					}
+					if step.Attempt < 2 && rapid.IntRange(0, 9).Draw(r, "destroy") == 0 {
+						if err := errors.Join(l.Destroyed(), replay.Destroyed()); err != nil {
+							r.Fatal(err)
+						}
+						continue
+					}
+					size := math.Pow(10, rapid.Float64Range(-8, 12).Draw(r, "size"))
+					variance := []float64{0, 1, 1e6, 1e-12, 1e30}[rapid.IntRange(0, 4).Draw(r, "variance")]
+					draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 1))
+					sums := sumsOf(step, func(int) float64 { return size * draw.NormFloat64() }, variance, rapid.IntRange(1, step.Cohort).Draw(r, "reports"))
+					if rapid.IntRange(0, 5).Draw(r, "null") == 0 { // a cohort of null records
+						sums = sumsOf(step, func(int) float64 { return 0 }, variance, step.Cohort)
+					}
+					if err := errors.Join(l.Absorb(sums), replay.Absorb(sums)); err != nil {
+						r.Fatal(err)
+					}
+				}
+				if people > cfg.Horizon {
+					r.Fatalf("%d people of %d", people, cfg.Horizon)
+				}
+				if err := l.Absorb(nil); !errors.Is(err, glm.ErrDone) {
+					r.Fatal(err)
+				}
+				if err := l.Destroyed(); !errors.Is(err, glm.ErrDone) {
+					r.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// Bad aggregates are refused and leave the learner as it was.
+func TestLearnerRefusesBadAggregates(t *testing.T) {
+	for name, cfg := range profiles() {
+		t.Run(name, func(t *testing.T) {
+			l := newLearner(t, cfg)
+			for range 2 { // in the first epoch, or round, and in the next
+				step := l.Next()
+				good := func() []glm.Aggregate {
+					return sumsOf(step, func(j int) float64 { return float64(j + 1) }, 1, step.Cohort)
+				}
+				before := text(t, step)
+				for what, spoil := range map[string]func(s []glm.Aggregate) []glm.Aggregate{
+					"missing":           func(s []glm.Aggregate) []glm.Aggregate { return s[1:] },
+					"twice":             func(s []glm.Aggregate) []glm.Aggregate { return append(s, s[0]) },
+					"kind":              func(s []glm.Aggregate) []glm.Aggregate { s[0].Kind = "other"; return s },
+					"short":             func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum = s[0].Sum[1:]; return s },
+					"variance missing":  func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance = nil; return s },
+					"variance negative": func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance[0] = -1; return s },
+					"variance NaN":      func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance[0] = math.NaN(); return s },
+					"NaN":               func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum[0] = math.NaN(); return s },
+					"infinite":          func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum[1] = math.Inf(-1); return s },
+					"no reports":        func(s []glm.Aggregate) []glm.Aggregate { s[0].Reports = 0; return s },
+					"too many reports":  func(s []glm.Aggregate) []glm.Aggregate { s[0].Reports = step.Cohort + 1; return s },
+				} {
+					if err := l.Absorb(spoil(good())); !errors.Is(err, glm.ErrAggregate) {
+						t.Errorf("%s: %v", what, err)
+					}
+					if after := text(t, l.Next()); after != before {
+						t.Fatalf("%s changed the learner:\n%s\n%s", what, before, after)
+					}
+				}
+				if err := l.Absorb(good()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A destroyed cohort: the same policy for new people; its earlier rounds leave no trace.
+func TestLearnerDestroyed(t *testing.T) {
+	for name, cfg := range profiles() {
+		t.Run(name, func(t *testing.T) {
+			l := newLearner(t, cfg)
+			first := l.Next()
+			if len(first.Statistics) > 1 {
+				if err := l.Absorb(sumsOf(first, func(int) float64 { return 5 }, 1, first.Cohort)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Destroyed(); err != nil {
+				t.Fatal(err)
+			}
+			again := l.Next()
+			if text(t, again.Policy) != text(t, first.Policy) || again.Attempt != 1 || again.Round != 0 || again.Epoch != 0 || again.Cohort != first.Cohort {
+				t.Errorf("%+v after %+v", again, first)
+			}
+			if a, b := text(t, again.Statistics[0][1].Theta), text(t, first.Statistics[0][1].Theta); a != b {
+				t.Errorf("iterate %s, was %s", a, b)
+			}
+			destroyed := 1
+			for !l.Next().Done {
+				if err := l.Destroyed(); err != nil {
+					t.Fatal(err)
+				}
+				destroyed++
+			}
+			if most := cfg.Horizon/first.Cohort + 1; destroyed > most {
+				t.Errorf("%d cohorts of %d destroyed from %d people", destroyed, first.Cohort, cfg.Horizon)
+			}
+		})
+	}
+}
+
+// What a step hands out is the caller's: changing it changes nothing inside.
+func TestLearnerKeepsItsState(t *testing.T) {
+	for name, cfg := range profiles() {
+		l := newLearner(t, cfg)
+		for range 4 {
+			step := l.Next()
+			if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j) }, 1, step.Cohort)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := text(t, l.Next())
+		step := l.Next()
+		step.Policy.Theta[0] = 99
+		for _, s := range step.Policy.Stages {
+			s.Theta[0], s.Covariance[0] = 99, 99
+		}
+		if step.Policy.Scaling != nil {
+			step.Policy.Scaling.Theta[0] = 99
+			step.Policy.Scaling.Covariance[0] = 99
+		}
+		for _, round := range step.Statistics {
+			for _, s := range round {
+				if s.Theta != nil {
+					s.Theta[0] = 99
+				}
+			}
+		}
+		step.Shares[0][0] = 99
+		l.Schedule()[0] = 99
+		if after := text(t, l.Next()); after != before {
+			t.Errorf("%s: %s\n%s", name, before, after)
+		}
+	}
+}
+
+// Without noise, a cohort of exact sums moves the estimate to the truth: linear rewards in disguise, mu' constant at theta = 0 to first
+// order, so a small theta* is found in one step up to the prior.
+func TestNewtonStepFindsASmallParameter(t *testing.T) {
+	truth := []float64{.05, -.03, .02}
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 1 << 20, Radius: 3, Practical: glm.PracticalConfig{FirstCohort: 100000}})
+	src := rand.NewChaCha8([32]byte{9})
+	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 1, 1, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := l.Next()
+	sums := sumsOf(step, func(int) float64 { return 0 }, 0, step.Cohort)
+	var vector []float64
+	for range step.Cohort {
+		x := env.Draw(src)[0]
+		for i, s := range step.Statistics[0] {
+			// the mean reward in place of a reward: no sampling error either
+			if vector, err = s.Vector(vector, glm.Record{Arm: x, Reward: glm.Logistic{}.Mean(inner(x, truth))}); err != nil {
+				t.Fatal(err)
+			}
+			for j, v := range vector {
+				sums[i].Sum[j] += v
+			}
+		}
+	}
+	if err := l.Absorb(sums); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range l.Next().Policy.Theta {
+		if !about(v, truth[i], 1e-4) {
+			t.Errorf("theta %v, truth %v", l.Next().Policy.Theta, truth)
+			break
+		}
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	good := glm.Config{Dimension: 3, Horizon: 3000}
+	for name, spoil := range map[string]func(c *glm.Config){
+		"profile":       func(c *glm.Config) { c.Profile = "best" },
+		"family":        func(c *glm.Config) { c.Family = "cauchy" },
+		"reward":        func(c *glm.Config) { c.MaxReward = 3 },
+		"dimension":     func(c *glm.Config) { c.Dimension = 0 },
+		"horizon":       func(c *glm.Config) { c.Horizon = -1 },
+		"radius":        func(c *glm.Config) { c.Radius = math.NaN() },
+		"large radius":  func(c *glm.Config) { c.Radius = 1e9 },
+		"epsilon":       func(c *glm.Config) { c.Epsilon = -1 },
+		"delta":         func(c *glm.Config) { c.Delta = 1 },
+		"min cohort":    func(c *glm.Config) { c.MinCohort = -1 },
+		"growth":        func(c *glm.Config) { c.Practical.Growth = .5 },
+		"share":         func(c *glm.Config) { c.Practical.HessianShare = 1 },
+		"prior":         func(c *glm.Config) { c.Practical.Prior = -1 },
+		"first":         func(c *glm.Config) { c.Practical.FirstCohort = -1 },
+		"paper horizon": func(c *glm.Config) { c.Profile, c.Horizon = glm.Paper, 900 },
+		"paper width with proof": func(c *glm.Config) {
+			c.Profile, c.Paper.Constants, c.Paper.Width = glm.Paper, glm.ProofConstants, 1
+		},
+		"paper constants": func(c *glm.Config) { c.Profile, c.Paper.Constants = glm.Paper, "lucky" },
+		"paper kappa":     func(c *glm.Config) { c.Profile, c.Paper.Kappa = glm.Paper, .5 },
+		"paper rounds":    func(c *glm.Config) { c.Profile, c.Paper.Rounds = glm.Paper, -1 },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := glm.NewLearner(cfg); !errors.Is(err, glm.ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, cfg := range profiles() { // resolving twice changes nothing, through JSON too
+		once, err := cfg.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back glm.Config
+		if err := json.Unmarshal([]byte(text(t, once)), &back); err != nil {
+			t.Fatal(err)
+		}
+		twice, err := back.Resolve()
+		if err != nil || text(t, twice) != text(t, once) {
+			t.Errorf("%s\n%s\n%v", text(t, once), text(t, twice), err)
+		}
+		if l := newLearner(t, cfg); sum(l.Schedule()) != cfg.Horizon {
+			t.Errorf("schedule %v of %d people", l.Schedule(), cfg.Horizon)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package glm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrPolicy wraps every reason to refuse a policy.
+var ErrPolicy = errors.New("glm: bad policy")
+
+// Play says how an arm is picked among the survivors of elimination.
+type Play string
+
+const (
+	// PlayDesign draws from the G-optimal design of the scaled survivors (Algorithm 1, line 21).
+	PlayDesign Play = "design"
+	// PlayGreedy takes the survivor with the largest estimated reward; ties go to the lowest index. For epochs whose data
+	// no later epoch needs.
+	PlayGreedy Play = "greedy"
+	// PlayUniform draws a survivor uniformly: the reference every regret is compared with.
+	PlayUniform Play = "uniform"
+)
+
+// Policy is everything a device needs to decide in one epoch. It is public data: a function of the configuration and of
+// released sums only. Its JSON form carries every float64 exactly.
+type Policy struct {
+	Profile   Profile `json:"profile"`
+	Epoch     int     `json:"epoch"` // from 0
+	Family    string  `json:"family"`
+	MaxReward float64 `json:"max_reward"` // R
+	Dimension int     `json:"dimension"`  // d
+	Radius    float64 `json:"radius"`     // S; every theta here has norm at most S
+	// Theta is the estimate that greedy play follows: zero before anything is known.
+	Theta []float64 `json:"theta"`
+	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17). Empty in the first epoch.
+	Stages []Stage `json:"stages,omitempty"`
+	// Pairwise compares every arm with the greedy one by the width of their difference, instead of comparing bounds of single arms: the
+	// same confidence sets, used without the loss of the triangle inequality. The practical profile's way; not the paper's.
+	Pairwise bool `json:"pairwise,omitempty"`
+	// Scaling is set from the second epoch on (Algorithm 1, line 20).
+	Scaling *Scaling `json:"scaling,omitempty"`
+	Play    Play     `json:"play"`
+	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means DefaultDesignTolerance.
+	DesignTolerance float64 `json:"design_tolerance,omitempty"`
+}
+
+// Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x), equations (12)-(13) of Riffle's seed paper
+// with Covariance = V^-1 or H_j^-1 and Width = gamma (times sqrt(kappa) for the warm-up stage); the practical profile's pooled
+// noise-aware covariance otherwise.
+type Stage struct {
+	Theta      []float64 `json:"theta"`
+	Covariance Symmetric `json:"covariance"`
+	Width      float64   `json:"width"`
+}
+
+// HalfWidth is Width * sqrt(x' Covariance x), never negative.
+func (s Stage) HalfWidth(x []float64) float64 {
+	form := s.Covariance.Form(x)
+	if form < 1e-280 { // squares of tiny coordinates underflow; a width of zero would be wrong even there
+		largest := 0.0
+		for _, v := range x {
+			largest = math.Max(largest, math.Abs(v))
+		}
+		if largest > 0 && largest < 1e-100 {
+			scaled := make([]float64, len(x))
+			for j, v := range x {
+				scaled[j] = v / largest
+			}
+			return s.Width * largest * math.Sqrt(math.Max(0, s.Covariance.Form(scaled)))
+		}
+	}
+	return s.Width * math.Sqrt(math.Max(0, form))
+}
+
+func (s Stage) clone() Stage {
+	return Stage{Theta: slices.Clone(s.Theta), Covariance: slices.Clone(s.Covariance), Width: s.Width}
+}
+
+// Scaling holds the constants of equations (10)-(11): s(x)^2 = mu'(x.theta) / exp(M_sc * min(2S, Width*sqrt(x'Covariance x))).
+// While the stage's confidence set holds theta*, s(x)^2 <= mu'(x.theta*), so that weighted outer products stay below the Hessian.
+type Scaling struct {
+	Stage
+	Diameter        float64 `json:"diameter"`         // 2S: no two estimates of the ball differ by more on an arm
+	SelfConcordance float64 `json:"self_concordance"` // M_sc of the family on |z| <= S
+	MaxWeight       float64 `json:"max_weight"`       // w_max = max of mu' on |z| <= S: s(x)^2 <= MaxWeight for every x
+}
+
+// newScaling builds the scaling of a stage for a family on the ball of radius S.
+func newScaling(family Family, radius float64, stage Stage) *Scaling {
+	return &Scaling{Stage: stage, Diameter: 2 * radius, SelfConcordance: family.SelfConcordance(radius), MaxWeight: family.MaxVariance(radius)}
+}
+
+// Validate refuses a policy that a device must not follow: a wrong profile, family, size or play, anything that is not finite, a
+// covariance that is not positive semidefinite, a negative width, an estimate outside the ball of radius S. Call it once per
+// announced policy. All errors wrap ErrPolicy.
+func (p *Policy) Validate() error {
+	if err := p.validate(); err != nil {
+		return fmt.Errorf("%w of epoch %d: %w", ErrPolicy, p.Epoch, err)
+	}
+	return nil
+}
+
+func (p *Policy) validate() error {
+	if p.Profile != Practical && p.Profile != Paper {
+		return fmt.Errorf("profile %q is neither %q nor %q", p.Profile, Practical, Paper)
+	}
+	if _, err := NewFamily(p.Family, p.MaxReward); err != nil {
+		return err
+	}
+	if p.Epoch < 0 || p.Dimension < 1 || p.Dimension > MaxDimension {
+		return fmt.Errorf("epoch %d must not be negative, dimension %d must be in [1, %d]", p.Epoch, p.Dimension, MaxDimension)
+	}
+	if !(p.Radius > 0) || math.IsInf(p.Radius, 0) {
+		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
+	}
+	switch p.Play {
+	case PlayDesign, PlayGreedy, PlayUniform:
+	default:
+		return fmt.Errorf("play %q is none of %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform)
+	}
+	if t := p.DesignTolerance; t != 0 && !(t >= 1e-12 && t <= 1) {
+		return fmt.Errorf("design tolerance %v must be in [1e-12, 1], or 0 for the default", t)
+	}
+	if err := p.checkTheta(p.Theta); err != nil {
+		return err
+	}
+	for j, s := range p.Stages {
+		if err := p.checkStage(s); err != nil {
+			return fmt.Errorf("stage %d: %w", j, err)
+		}
+	}
+	if s := p.Scaling; s != nil {
+		if err := p.checkStage(s.Stage); err != nil {
+			return fmt.Errorf("scaling: %w", err)
+		}
+		for _, v := range []float64{s.SelfConcordance, s.MaxWeight, s.Diameter} {
+			if !(v > 0) || math.IsInf(v, 0) {
+				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
+					s.SelfConcordance, s.MaxWeight, s.Diameter)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Policy) checkStage(s Stage) error {
+	if !(s.Width >= 0 && s.Width <= maxPolicyNumber) {
+		return fmt.Errorf("width %v must be in [0, %v]", s.Width, maxPolicyNumber)
+	}
+	if err := p.checkTheta(s.Theta); err != nil {
+		return err
+	}
+	return s.Covariance.check(p.Dimension)
+}
+
+func (p *Policy) checkTheta(theta []float64) error {
+	if len(theta) != p.Dimension {
+		return fmt.Errorf("theta has dimension %d, the policy says %d", len(theta), p.Dimension)
+	}
+	length := norm(theta)
+	if !(length <= p.Radius*(1+1e-12)) { // also refuses NaN
+		return fmt.Errorf("theta has norm %v above the radius %v", length, p.Radius)
+	}
+	return nil
+}

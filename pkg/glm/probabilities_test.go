@@ -1,0 +1,65 @@
+package glm_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"gonum.org/v1/gonum/mat"
+)
+
+// TestProbabilities: they sum to 1, give the played arm the propensity that its decision carries, and are the frequencies of 20000
+// decisions within 0.02 (more than five standard errors: false alarm below 1e-5 for all arms together; a probability that is off by 0.04 is
+// found with certainty).
+func TestProbabilities(t *testing.T) {
+	src := rand.NewChaCha8([32]byte{7})
+	family, err := glm.NewFamily("logistic", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := glm.NewBallEnvironment(family, 3, 6, 2, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms := env.Draw(src)
+	stage := glm.Stage{Theta: []float64{1, -1, 0.5}, Covariance: glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4})), Width: 1}
+	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform} {
+		for _, stages := range [][]glm.Stage{nil, {stage}} {
+			p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3, Theta: []float64{1, -1, 0.5},
+				Stages: stages, Pairwise: true, Play: play, DesignTolerance: 0.1}
+			probabilities, err := p.Probabilities(arms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.0
+			for _, v := range probabilities {
+				sum += v
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%s: sum %v", play, sum)
+			}
+			const draws = 20000
+			counts := make([]float64, len(arms))
+			for range draws {
+				d, err := p.Decide(arms, src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(d.Propensity-probabilities[d.Arm]) > 1e-12 {
+					t.Fatalf("%s: arm %d has propensity %v and probability %v", play, d.Arm, d.Propensity, probabilities[d.Arm])
+				}
+				counts[d.Arm] += 1.0 / draws
+			}
+			for a := range counts {
+				if math.Abs(counts[a]-probabilities[a]) > 0.02 {
+					t.Errorf("%s: arm %d played in %v of decisions, probability %v", play, a, counts[a], probabilities[a])
+				}
+			}
+		}
+	}
+	p := glm.Policy{Dimension: 3, Theta: []float64{0, 0, 0}, Play: "dice"}
+	if _, err := p.Probabilities(arms); err == nil {
+		t.Error("a play that does not exist")
+	}
+}

@@ -1,0 +1,164 @@
+package glm_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+func TestVectorRefuses(t *testing.T) {
+	f := familyCase{"logistic", 1}.build(t)
+	for _, s := range statistics(t, f, []float64{1, -1}) {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for _, r := range []glm.Record{
+				{Arm: []float64{0, bad}, Reward: 1, Weight: 1}, {Arm: []float64{0, 1}, Reward: bad, Weight: 1}, {Arm: []float64{0, 1}, Reward: 1, Weight: bad},
+			} {
+				if _, err := s.Vector(nil, r); !errors.Is(err, glm.ErrNotFinite) {
+					t.Errorf("%s %v: got %v", s.Kind, r, err)
+				}
+			}
+		}
+		for _, arm := range [][]float64{nil, {1}, {1, 0, 0}} {
+			if _, err := s.Vector(nil, glm.Record{Arm: arm}); !errors.Is(err, glm.ErrDimension) {
+				t.Errorf("%s arm %v: got %v", s.Kind, arm, err)
+			}
+		}
+		zero, err := s.Vector([]float64{9, 9, 9, 9}, glm.Record{Null: true, Arm: []float64{math.NaN()}, Reward: math.Inf(1)})
+		if err != nil || len(zero) != s.Dim() {
+			t.Fatalf("%s null record: %v, %v", s.Kind, zero, err)
+		}
+		for _, v := range zero {
+			if v != 0 {
+				t.Errorf("%s null record: %v", s.Kind, zero)
+			}
+		}
+	}
+}
+
+func TestStatisticRefuses(t *testing.T) {
+	f := familyCase{"logistic", 1}.build(t)
+	for _, s := range []glm.Statistic{
+		{}, {Kind: "median", ArmDim: 2}, {Kind: glm.Gradient, ArmDim: 2, Theta: []float64{1, 1}},
+		{Kind: glm.Gradient, Family: f, ArmDim: 2, Theta: []float64{1}}, {Kind: glm.Hessian, Family: f},
+		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.NaN()}}, {Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.Inf(1)}},
+		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{glm.MaxParameterNorm + 1}},
+		{Kind: glm.Covariance, ArmDim: 2}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.NaN()}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
+		{Kind: glm.Covariance, WeightBound: 1},
+	} {
+		if err := s.Validate(); !errors.Is(err, glm.ErrStatistic) {
+			t.Errorf("%+v: got %v", s, err)
+		}
+		if _, err := s.Bounds(); !errors.Is(err, glm.ErrStatistic) {
+			t.Errorf("%+v: Bounds gave %v", s, err)
+		}
+		if _, err := s.Vector(nil, glm.Record{Null: true}); !errors.Is(err, glm.ErrStatistic) {
+			t.Errorf("%+v: Vector gave %v", s, err)
+		}
+	}
+}
+
+// TestClip: what is changed is reported, what fits is left alone.
+func TestClip(t *testing.T) {
+	for _, c := range []struct {
+		in, out  glm.Record
+		clipping glm.Clipping
+	}{
+		{glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, 0},
+		{glm.Record{Arm: []float64{3, 4}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, glm.ClippedArm},
+		{glm.Record{Arm: []float64{0, 1e300}, Reward: 7, Weight: 9}, glm.Record{Arm: []float64{0, 1}, Reward: 5, Weight: 1}, glm.ClippedArm | glm.ClippedReward | glm.ClippedWeight},
+		{glm.Record{Arm: []float64{math.MaxFloat64, math.MaxFloat64}, Reward: -1, Weight: -1}, glm.Record{Arm: []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}},
+			glm.ClippedArm | glm.ClippedReward | glm.ClippedWeight},
+		{glm.Record{Null: true, Reward: 9}, glm.Record{Null: true}, 0},
+	} {
+		out, clipping, err := c.in.Clip(2, 5, 1)
+		if err != nil || clipping != c.clipping || out.Reward != c.out.Reward || out.Weight != c.out.Weight || out.Null != c.out.Null {
+			t.Errorf("%+v: got %+v, %v, %v", c.in, out, clipping, err)
+		}
+		if len(out.Arm) != len(c.out.Arm) || distance(out.Arm, c.out.Arm) > 1e-15 {
+			t.Errorf("%+v: got the arm %v", c.in, out.Arm)
+		}
+	}
+}
+
+// TestVectorValues checks the formulas on one record by hand.
+func TestVectorValues(t *testing.T) {
+	f := familyCase{"logistic", 1}.build(t)
+	th := []float64{1, 2}
+	r := glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 0.5}
+	h, _ := glm.NewHessian(f, th)
+	g, _ := glm.NewGradient(f, th)
+	c, _ := glm.NewCovariance(2, 1)
+	mu, w := 0.7310585786300049, 0.19661193324148185 // at z = 1
+	for _, k := range []struct {
+		s    glm.Statistic
+		want []float64
+	}{
+		{h, []float64{0.36 * w, math.Sqrt2 * 0.12 * w, 0.04 * w}},
+		{g, []float64{0.6 * (mu - 1), 0.2 * (mu - 1)}},
+		{c, []float64{0.18, math.Sqrt2 * 0.06, 0.02}},
+	} {
+		got, err := k.s.Vector(nil, r)
+		if err != nil || len(got) != len(k.want) || distance(got, k.want) > 1e-15 {
+			t.Errorf("%s: %v, %v; want %v", k.s.Kind, got, err, k.want)
+		}
+	}
+}
+
+// FuzzVector: any bytes read as numbers give an error or a vector inside the bounds.
+func FuzzVector(f *testing.F) {
+	f.Add(uint8(0), 1.0, -0.5, 0.3, 0.9, 1.0, 0.2)
+	f.Add(uint8(7), 1e300, math.Inf(1), 0.0, math.NaN(), -1.0, 3.0)
+	f.Fuzz(func(t *testing.T, pick uint8, t0, t1, x0, x1, reward, weight float64) {
+		c := boundedFamilies[int(pick)%len(boundedFamilies)]
+		fam := c.build(t)
+		th := []float64{t0, t1}
+		hessian, err := glm.NewHessian(fam, th)
+		if err != nil {
+			return
+		}
+		for _, s := range append(statistics(t, fam, th), hessian) {
+			v, err := s.Vector(nil, glm.Record{Arm: []float64{x0, x1}, Reward: reward, Weight: weight})
+			if err != nil {
+				continue
+			}
+			zero, _ := s.Vector(nil, glm.Record{Null: true})
+			if msg := violation(bounds(t, s), v, zero); msg != "" {
+				t.Errorf("%v %s: %s", c, s.Kind, msg)
+			}
+		}
+	})
+}
+
+func BenchmarkBounds(b *testing.B) {
+	for _, c := range boundedFamilies {
+		for _, d := range []int{5, 20} {
+			for _, s := range statistics(b, c.build(b), scaled(randomDirection(rand.New(rand.NewPCG(1, 1)), d), 3)) {
+				b.Run(fmt.Sprintf("%s/%v/%v/d%d", s.Kind, c.name, c.r, d), func(b *testing.B) {
+					for b.Loop() {
+						if _, err := s.Bounds(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkVector(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, s := range statistics(b, familyCase{"logistic", 1}.build(b), theta(rng, 5, 3)) {
+		r := randomRecord(rng, 5, 1)
+		var dst []float64
+		b.Run(string(s.Kind), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				dst, _ = s.Vector(dst, r)
+			}
+		})
+	}
+}
