@@ -1,0 +1,109 @@
+package seal
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/cloudflare/circl/dh/x25519"
+	"github.com/cloudflare/circl/kem"
+)
+
+// HPKEKey is a private X25519 key with its public half. However it is printed, only a short form of the public half appears.
+type HPKEKey struct {
+	private, public x25519.Key
+	kem             kem.PrivateKey // the same key as circl's hpke takes it
+}
+
+// GenerateHPKE makes a fresh HPKE key.
+func GenerateHPKE() (*HPKEKey, error) {
+	var private [HPKEKeySize]byte
+	if _, err := rand.Read(private[:]); err != nil {
+		return nil, fmt.Errorf("seal: no randomness: %w", err)
+	}
+	return NewHPKEKey(private[:])
+}
+
+// NewHPKEKey takes the 32 bytes of a private key, as Bytes gives them.
+func NewHPKEKey(private []byte) (*HPKEKey, error) {
+	if len(private) != HPKEKeySize {
+		return nil, fmt.Errorf("%w: HPKE private key of %d bytes, want %d", ErrKey, len(private), HPKEKeySize)
+	}
+	k := new(HPKEKey)
+	copy(k.private[:], private)
+	x25519.KeyGen(&k.public, &k.private)
+	var err error
+	if k.kem, err = kemID.Scheme().UnmarshalBinaryPrivateKey(private); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	k.kem.Public() // circl computes the public half on first use without a lock: do it while nobody else has the key
+	return k, nil
+}
+
+// Public returns a copy of the public half, 32 bytes.
+func (k *HPKEKey) Public() []byte { return append([]byte(nil), k.public[:]...) }
+
+// Bytes returns a copy of the private key, 32 bytes, for a key file.
+func (k *HPKEKey) Bytes() []byte { return append([]byte(nil), k.private[:]...) }
+
+// Format prints the start of the public half whatever the verb.
+func (k *HPKEKey) Format(f fmt.State, _ rune) { printShort(f, "hpke", k.public[:]) }
+
+// IdentitySize is the length in bytes of an identity's public half.
+const IdentitySize = ed25519.PublicKeySize
+
+// Identity is an Ed25519 signing key. However it is printed, only a short form of the public half appears.
+type Identity struct {
+	key ed25519.PrivateKey
+}
+
+// GenerateIdentity makes a fresh identity.
+func GenerateIdentity() (*Identity, error) {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, fmt.Errorf("seal: no randomness: %w", err)
+	}
+	return &Identity{key: key}, nil
+}
+
+// NewIdentity takes the 32 bytes of an Ed25519 seed, as Bytes gives them.
+func NewIdentity(seed []byte) (*Identity, error) {
+	if len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%w: Ed25519 seed of %d bytes, want %d", ErrKey, len(seed), ed25519.SeedSize)
+	}
+	return &Identity{key: ed25519.NewKeyFromSeed(seed)}, nil
+}
+
+// Public returns a copy of the public half, 32 bytes.
+func (id *Identity) Public() []byte { return append([]byte(nil), id.key[ed25519.SeedSize:]...) }
+
+// Bytes returns a copy of the seed, 32 bytes, for a key file.
+func (id *Identity) Bytes() []byte { return id.key.Seed() }
+
+// Format prints the start of the public half whatever the verb.
+func (id *Identity) Format(f fmt.State, _ rune) { printShort(f, "ed25519", id.key[ed25519.SeedSize:]) }
+
+func printShort(w io.Writer, kind string, public []byte) {
+	_, _ = io.WriteString(w, kind+":"+hex.EncodeToString(public[:6])+"..")
+}
+
+// publicKey checks a receiver's public key. A low-order point gives the same shared secret for every sender and so hides nothing.
+func publicKey(b []byte) (x25519.Key, error) {
+	var key, shared x25519.Key
+	if len(b) != HPKEKeySize {
+		return key, fmt.Errorf("%w: %d bytes, want %d", ErrKey, len(b), HPKEKeySize)
+	}
+	copy(key[:], b)
+	if !x25519.Shared(&shared, &x25519.Key{}, &key) {
+		return key, fmt.Errorf("%w: point of low order", ErrKey)
+	}
+	return key, nil
+}
+
+// CheckHPKEPublic reports whether b is a public key that something can be sealed to; the error wraps ErrKey.
+func CheckHPKEPublic(b []byte) error {
+	_, err := publicKey(b)
+	return err
+}

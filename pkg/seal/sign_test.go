@@ -1,0 +1,144 @@
+package seal_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"pgregory.net/rapid"
+)
+
+var kinds = []seal.Kind{seal.Announcement, seal.KeySet, seal.Manifest, seal.Counts, seal.Credential, seal.EnrolRequest, seal.EnrolReply, seal.Report}
+
+func identity(t testing.TB, b byte) *seal.Identity {
+	t.Helper()
+	id, err := seal.NewIdentity(bytes.Repeat([]byte{b}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestSignaturesAreSeparate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		body := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "body")
+		i, j := rapid.IntRange(0, len(kinds)-1).Draw(t, "kind"), rapid.IntRange(0, len(kinds)-1).Draw(t, "other kind")
+		id, err := seal.NewIdentity(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signature := seal.Sign(kinds[i], body, id)
+		if err := seal.Verify(kinds[i], body, id.Public(), signature); err != nil {
+			t.Fatal(err)
+		}
+		if err := seal.Verify(kinds[j], body, id.Public(), signature); (err == nil) != (i == j) {
+			t.Fatalf("%v verified as %v: %v", kinds[i], kinds[j], err)
+		}
+		if (seal.Digest(kinds[i], body) == seal.Digest(kinds[j], body)) != (i == j) {
+			t.Fatal("digests of two kinds collide")
+		}
+		bad := bytes.Clone(signature)
+		bad[rapid.IntRange(0, len(bad)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if err := seal.Verify(kinds[i], body, id.Public(), bad); !errors.Is(err, seal.ErrSignature) {
+			t.Fatalf("changed signature: %v", err)
+		}
+		if err := seal.Verify(kinds[i], append(body, 0), id.Public(), signature); !errors.Is(err, seal.ErrSignature) {
+			t.Fatalf("changed body: %v", err)
+		}
+	})
+}
+
+// TestDomains: no domain is the start of another, or a body could move bytes between domain and body.
+func TestDomains(t *testing.T) {
+	for i, a := range kinds {
+		if !strings.HasPrefix(a.Domain(), "riffle/v1/") || strings.Contains(a.Domain(), "kind(") {
+			t.Errorf("domain %q", a.Domain())
+		}
+		for j, b := range kinds {
+			if i != j && strings.HasPrefix(b.Domain(), a.Domain()) {
+				t.Errorf("%q starts with %q", b.Domain(), a.Domain())
+			}
+		}
+	}
+}
+
+// TestSignGolden fixes what is signed, with nothing but the standard library on the other side.
+func TestSignGolden(t *testing.T) {
+	id, body := identity(t, 4), []byte("body")
+	signature := seal.Sign(seal.Manifest, body, id)
+	if !ed25519.Verify(id.Public(), []byte("riffle/v1/manifest\x00body"), signature) {
+		t.Error("not a signature over domain || body")
+	}
+	const golden = "003ea2a38841c3dc7cb2194bff3bb7cc"
+	if got := hex.EncodeToString(signature[:16]); got != golden {
+		t.Errorf("signature starts %s, want %s", got, golden)
+	}
+	if got := seal.Digest(seal.Manifest, body); got != sha256.Sum256([]byte("riffle/v1/manifest\x00body")) {
+		t.Errorf("digest %x", got)
+	}
+}
+
+func TestVerifyRefusesKeys(t *testing.T) {
+	id := identity(t, 4)
+	signature := seal.Sign(seal.Counts, nil, id)
+	if err := seal.Verify(seal.Counts, nil, id.Public()[:31], signature); !errors.Is(err, seal.ErrKey) {
+		t.Errorf("short key: %v", err)
+	}
+	if err := seal.Verify(seal.Counts, nil, identity(t, 5).Public(), signature); !errors.Is(err, seal.ErrSignature) {
+		t.Errorf("other key: %v", err)
+	}
+	if err := seal.Verify(seal.Counts, nil, id.Public(), nil); !errors.Is(err, seal.ErrSignature) {
+		t.Errorf("no signature: %v", err)
+	}
+}
+
+// TestKeysDoNotPrint: no verb shows a private key, whole or in part.
+func TestKeysDoNotPrint(t *testing.T) {
+	h, id := fixedKey(t, 0xab), identity(t, 0xcd)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
+		for _, k := range []any{h, id, struct{ K *seal.HPKEKey }{h}} {
+			text := fmt.Sprintf(verb, k)
+			for _, secret := range []string{"abab", "cdcd", "171 171", "205 205", "0xab, 0xab"} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s shows %s", verb, text)
+				}
+			}
+		}
+	}
+	for _, pair := range []struct{ public, private []byte }{{h.Public(), h.Bytes()}, {id.Public(), id.Bytes()}} {
+		if bytes.Equal(pair.public, pair.private) || len(pair.public) != 32 || len(pair.private) != 32 {
+			t.Error("halves of a key")
+		}
+	}
+}
+
+func TestKeysRoundTrip(t *testing.T) {
+	h, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := seal.GenerateIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h2, err := seal.NewHPKEKey(h.Bytes())
+	if err != nil || !bytes.Equal(h2.Public(), h.Public()) {
+		t.Error("HPKE key", err)
+	}
+	id2, err := seal.NewIdentity(id.Bytes())
+	if err != nil || !bytes.Equal(id2.Public(), id.Public()) {
+		t.Error("identity", err)
+	}
+	if _, err := seal.NewHPKEKey(make([]byte, 31)); !errors.Is(err, seal.ErrKey) {
+		t.Error(err)
+	}
+	if _, err := seal.NewIdentity(make([]byte, 64)); !errors.Is(err, seal.ErrKey) {
+		t.Error(err)
+	}
+}
