@@ -1,0 +1,73 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Statement is one entry of the audit log. Role and Kind are what the subject says; who signed is for the reader to check.
+type Statement struct {
+	Role     Role
+	Kind     string
+	Sequence uint64    // place in the log
+	Time     time.Time // when the broker stored it
+	Payload  []byte
+}
+
+// AuditFilter selects statements. Zero values select everything.
+type AuditFilter struct {
+	Role  Role
+	Kind  string
+	After uint64 // only statements after this sequence
+}
+
+// AppendAudit appends a statement to the audit log under the connection's own role; kind is letters, digits, - and _ (at most 64 bytes).
+// The log cannot be changed by any role, and the same statement of a kind is stored once, however often it is appended.
+//
+// Errors: ErrBadName, ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat.
+func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) error {
+	if err := checkToken("audit kind", kind, maxKind); err != nil {
+		return err
+	}
+	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who write into a stream,
+	// so that another role could use up this one's.
+	digest := sha256.Sum256(payload)
+	subject := SubjectAudit + "." + string(c.role) + "." + kind + "." + hex.EncodeToString(digest[:16])
+	_, err := c.publish(ctx, subject, nil, payload)
+	if errors.Is(err, errTaken) {
+		return nil
+	}
+	return err
+}
+
+// ReadAudit hands the statements that match to the handler, in the order of the log, and returns at its end.
+//
+// Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(Statement) error) error {
+	role, kind := "*", "*"
+	if filter.Role != "" {
+		role = string(filter.Role)
+		if err := checkToken("role", role, maxKind); err != nil {
+			return err
+		}
+	}
+	if filter.Kind != "" {
+		kind = filter.Kind
+		if err := checkToken("audit kind", kind, maxKind); err != nil {
+			return err
+		}
+	}
+	_, err := c.scan(ctx, StreamAudit, SubjectAudit+"."+role+"."+kind+".*", filter.After+1, func(r record) error {
+		parts := strings.Split(strings.TrimPrefix(r.Subject, SubjectAudit+"."), ".")
+		if len(parts) != 3 {
+			return fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
+		}
+		return handler(Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time, Payload: r.Data})
+	})
+	return err
+}

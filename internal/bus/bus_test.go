@@ -1,0 +1,390 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var errStop = errors.New("enough")
+
+func TestReportRoundTrip(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	ctx := b.ctx()
+	for i := range 5 {
+		if err := dev.PublishReport(ctx, 3, 1, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A repetition is stored once.
+	if err := dev.PublishReport(ctx, 3, 1, "id-2", []byte("report 2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.PublishReport(ctx, 4, 0, "other", []byte("other round")); err != nil {
+		t.Fatal(err)
+	}
+	var got []*Delivery
+	rctx, cancel := context.WithCancelCause(ctx)
+	err := shuf.Reports(rctx, func(d *Delivery) {
+		got = append(got, d)
+		if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+		if len(got) == 6 {
+			cancel(errStop)
+		}
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	for i, d := range got[:5] {
+		if string(d.Payload) != fmt.Sprintf("report %d", i) || d.Epoch != 3 || d.Round != 1 || d.Sequence != uint64(i+1) || d.Redelivered {
+			t.Errorf("report %d arrived as %+v %q", i, d, d.Payload)
+		}
+	}
+	if d := got[5]; d.Epoch != 4 || d.Round != 0 || d.Sequence != 6 {
+		t.Errorf("the report after the repetition: %+v", d)
+	}
+	p, err := shuf.GetReport(ctx, 2)
+	if err != nil || string(p) != "report 1" {
+		t.Errorf("read again: %q, %v", p, err)
+	}
+	if err := shuf.DeleteReport(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := shuf.DeleteReport(ctx, 2); err != nil {
+		t.Errorf("deleting what is gone: %v", err)
+	}
+	if _, err := shuf.GetReport(ctx, 2); !errors.Is(err, ErrGone) {
+		t.Errorf("deleted report: %v", err)
+	}
+	if err := shuf.PurgeReports(ctx, 3, 1); err != nil {
+		t.Fatal(err)
+	}
+	for seq := uint64(1); seq <= 5; seq++ {
+		if _, err := shuf.GetReport(ctx, seq); !errors.Is(err, ErrGone) {
+			t.Errorf("purged report %d: %v", seq, err)
+		}
+	}
+	if p, err := shuf.GetReport(ctx, 6); err != nil || string(p) != "other round" {
+		t.Errorf("purging one round took another's report: %q, %v", p, err)
+	}
+	if _, err := shuf.GetReport(ctx, 99); !errors.Is(err, ErrGone) {
+		t.Errorf("report never stored: %v", err)
+	}
+}
+
+func TestMixedRoundTrip(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	shuf, ana := b.connect(Shuffler), b.connect(Analyzer)
+	ctx := b.ctx()
+	chunk := func(i uint32) []byte { return bytes.Repeat([]byte{byte(i)}, 1000) }
+	for i := range uint32(600) { // more than one batch
+		if err := shuf.PublishChunk(ctx, 1, 0, i, chunk(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shuf.PublishChunk(ctx, 2, 0, 0, []byte("another round")); err != nil {
+		t.Fatal(err)
+	}
+	if err := shuf.PublishManifest(ctx, 1, 0, []byte("manifest")); err != nil {
+		t.Fatal(err)
+	}
+	// Repeating is fine, changing is not.
+	if err := shuf.PublishChunk(ctx, 1, 0, 7, chunk(7)); err != nil {
+		t.Errorf("the same chunk again: %v", err)
+	}
+	err := shuf.PublishChunk(ctx, 1, 0, 7, chunk(8))
+	var exists *ExistsError
+	if !errors.Is(err, ErrExists) || !errors.As(err, &exists) || !bytes.Equal(exists.Stored, chunk(7)) {
+		t.Errorf("another chunk under the same index: %v", err)
+	}
+	for range 2 { // again after a restart
+		var n uint32
+		err = ana.ReadChunks(ctx, 1, 0, func(i uint32, p []byte) error {
+			if i != n || !bytes.Equal(p, chunk(i)) {
+				return fmt.Errorf("chunk %d out of order or changed", i)
+			}
+			n++
+			return nil
+		})
+		if err != nil || n != 600 {
+			t.Fatalf("read %d chunks, %v", n, err)
+		}
+	}
+	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { return errStop }); !errors.Is(err, errStop) {
+		t.Errorf("handler's error: %v", err)
+	}
+	var chunks, manifests int
+	mctx, cancel := context.WithCancelCause(ctx)
+	err = ana.Mixed(mctx, func(m *Mixed) {
+		if m.Manifest {
+			manifests++
+		} else {
+			chunks++
+		}
+		if err := m.Ack(); err != nil {
+			t.Error(err)
+		}
+		if chunks+manifests == 602 {
+			cancel(errStop)
+		}
+	})
+	if !errors.Is(err, errStop) || manifests != 1 {
+		t.Fatalf("%d chunks, %d manifests, %v", chunks, manifests, err)
+	}
+	if err := ana.PurgeMixed(ctx, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { left++; return nil }); err != nil || left != 0 {
+		t.Errorf("%d chunks after the purge, %v", left, err)
+	}
+	if p, err := ana.ReadManifest(ctx, 1, 0); err != nil || string(p) != "manifest" {
+		t.Errorf("manifest after the purge: %q, %v", p, err)
+	}
+	if _, err := ana.ReadManifest(ctx, 9, 0); !errors.Is(err, ErrGone) {
+		t.Errorf("manifest of no round: %v", err)
+	}
+	if err := ana.ReadChunks(ctx, 2, 0, func(uint32, []byte) error { left++; return nil }); err != nil || left != 1 {
+		t.Errorf("the other round has %d chunks, %v", left, err)
+	}
+}
+
+func TestAnnouncements(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	ana, dev := b.connect(Analyzer), b.connect(Randomizer)
+	ctx := b.ctx()
+	if all, err := dev.Announcements(ctx); err != nil || len(all) != 0 {
+		t.Fatalf("empty bucket: %v, %v", all, err)
+	}
+	put := func(e uint64) {
+		t.Helper()
+		if err := ana.PutAnnouncement(ctx, e, 0, fmt.Appendf(nil, "policy %d", e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for e := range uint64(12) { // 10 comes after 9, not after 1
+		put(e)
+	}
+	if err := ana.PutAnnouncement(ctx, 5, 0, []byte("policy 5")); err != nil {
+		t.Errorf("the same announcement again: %v", err)
+	}
+	err := ana.PutAnnouncement(ctx, 5, 0, []byte("another"))
+	var exists *ExistsError
+	if !errors.As(err, &exists) || string(exists.Stored) != "policy 5" {
+		t.Errorf("another announcement: %v", err)
+	}
+	all, err := dev.Announcements(ctx)
+	if err != nil || len(all) != 12 {
+		t.Fatalf("%d announcements, %v", len(all), err)
+	}
+	for e, a := range all {
+		if a.Epoch != uint64(e) || string(a.Payload) != fmt.Sprintf("policy %d", e) {
+			t.Errorf("announcement %d is %d %q", e, a.Epoch, a.Payload)
+		}
+	}
+	seen := make(chan Announcement, 100)
+	done := make(chan error, 1)
+	wctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		done <- dev.WatchAnnouncements(wctx, func(a Announcement) error { seen <- a; return nil })
+	}()
+	for e := range uint64(12) {
+		if a := <-seen; a.Epoch != e {
+			t.Fatalf("watcher saw %d, not %d", a.Epoch, e)
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // the watcher has looked, found no more, and waits
+	begin := time.Now()
+	put(12)
+	if a := <-seen; a.Epoch != 12 || string(a.Payload) != "policy 12" {
+		t.Fatalf("watcher saw %+v", a)
+	}
+	if late := time.Since(begin); late > time.Second {
+		t.Errorf("a live announcement took %v: notices do not work", late)
+	}
+	cancel(errStop)
+	if err := <-done; !errors.Is(err, errStop) {
+		t.Errorf("watch ended with %v", err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	shuf, dev := b.connect(Shuffler), b.connect(Randomizer)
+	ctx := b.ctx()
+	if _, err := dev.Keys(ctx, Shuffler); !errors.Is(err, ErrGone) {
+		t.Errorf("no keys yet: %v", err)
+	}
+	for i := range 20 {
+		if err := shuf.PutKeys(ctx, fmt.Appendf(nil, "keys %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if k, err := dev.Keys(ctx, Shuffler); err != nil || string(k) != "keys 19" {
+		t.Errorf("newest keys: %q, %v", k, err)
+	}
+	seen := 0
+	err := dev.WatchKeys(ctx, func(r Role, p []byte) error {
+		if r != Shuffler {
+			t.Errorf("keys of %s", r)
+		}
+		seen++
+		if string(p) == "keys 19" {
+			go func() { _ = shuf.PutKeys(ctx, []byte("live")) }()
+		}
+		if string(p) == "live" {
+			return errStop
+		}
+		return nil
+	})
+	if !errors.Is(err, errStop) || seen != 17 {
+		t.Errorf("watched %d key sets, %v", seen, err)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	shuf, ana, aud := b.connect(Shuffler), b.connect(Analyzer), b.connect(Auditor)
+	ctx := b.ctx()
+	for i := range 3 {
+		for range 2 {
+			if err := shuf.AppendAudit(ctx, "manifest", fmt.Appendf(nil, "m%d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ana.AppendAudit(ctx, "counts", fmt.Appendf(nil, "c%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(c *Conn, f AuditFilter) (got []string) {
+		t.Helper()
+		err := c.ReadAudit(ctx, f, func(s Statement) error {
+			got = append(got, string(s.Role)+"/"+s.Kind+"/"+string(s.Payload))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := []string{"shuffler/manifest/m0", "analyzer/counts/c0", "shuffler/manifest/m1", "analyzer/counts/c1", "shuffler/manifest/m2", "analyzer/counts/c2"}
+	if got := read(aud, AuditFilter{}); !slices.Equal(got, want) {
+		t.Errorf("log: %v", got)
+	}
+	if got := read(ana, AuditFilter{Role: Shuffler, After: 1}); !slices.Equal(got, []string{want[2], want[4]}) {
+		t.Errorf("filtered log: %v", got)
+	}
+	if got := read(aud, AuditFilter{Kind: "counts"}); len(got) != 3 {
+		t.Errorf("filtered log: %v", got)
+	}
+	for _, kind := range []string{"", "a.b", "*", ">", "a b"} {
+		if err := shuf.AppendAudit(ctx, kind, nil); !errors.Is(err, ErrBadName) {
+			t.Errorf("kind %q: %v", kind, err)
+		}
+	}
+}
+
+func TestEnrol(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	ctx := b.ctx()
+	sctx, cancel := context.WithCancelCause(ctx)
+	var calls atomic.Int32
+	done := make(chan error, 1)
+	go func() {
+		time.Sleep(300 * time.Millisecond) // the first tries find nobody
+		done <- shuf.ServeEnrol(sctx, 4, func(_ context.Context, p []byte) ([]byte, error) {
+			if calls.Add(1) == 1 {
+				return nil, errors.New("the first is dropped")
+			}
+			return append([]byte("slot for "), p...), nil
+		})
+	}()
+	for i := range 10 {
+		reply, err := dev.Enrol(ctx, fmt.Appendf(nil, "device %d", i))
+		if err != nil || string(reply) != fmt.Sprintf("slot for device %d", i) {
+			t.Fatalf("reply %q, %v", reply, err)
+		}
+	}
+	cancel(errStop)
+	if err := <-done; !errors.Is(err, errStop) {
+		t.Error(err)
+	}
+	short, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer stop()
+	if _, err := dev.Enrol(short, []byte("x")); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nobody serves: %v", err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	ctx := b.ctx()
+	big := bytes.Repeat([]byte("x"), MaxMessage)
+	if err := dev.PublishReport(ctx, 1, 0, "big", big); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := shuf.GetReport(ctx, 1); err != nil || !bytes.Equal(p, big) {
+		t.Errorf("%d bytes, %v", len(p), err)
+	}
+	if _, err := shuf.leader(ctx, StreamReports, query{Sequence: 1}); err != nil {
+		t.Errorf("from the leader: %v", err)
+	}
+	if err := dev.PublishReport(ctx, 1, 0, "bigger", append(big, 'x')); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one byte more: %v", err)
+	}
+	for _, id := range []string{"", "a b", "a.b", "ü", string(bytes.Repeat([]byte("a"), 129))} {
+		if err := dev.PublishReport(ctx, 1, 0, id, nil); !errors.Is(err, ErrBadName) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+}
+
+func TestSeedFiles(t *testing.T) {
+	t.Parallel()
+	seed, public, err := NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(path, append(seed, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadSeed(path)
+	if err != nil || !bytes.Equal(got, seed) {
+		t.Fatal(err)
+	}
+	if p, err := PublicKey(got); err != nil || p != public {
+		t.Errorf("public key %q, %v", p, err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSeed(path); !errors.Is(err, ErrCredentials) {
+		t.Errorf("readable by all: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSeed(filepath.Join(t.TempDir(), "none")); !errors.Is(err, ErrCredentials) {
+		t.Errorf("no file: %v", err)
+	}
+}

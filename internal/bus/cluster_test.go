@@ -1,0 +1,147 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCluster runs three servers with every stream on all of them, and stops the one that leads the reports in the middle of a run.
+// It takes about half a minute: RIFFLE_LONG=1 runs it.
+func TestCluster(t *testing.T) {
+	if os.Getenv("RIFFLE_LONG") == "" {
+		t.Skip("RIFFLE_LONG=1 runs it")
+	}
+	users := map[Role][]string{}
+	seeds := map[Role][]byte{}
+	for _, r := range Roles() {
+		seed, public, err := NewSeed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		users[r], seeds[r] = []string{public}, seed
+	}
+	var routes []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, l.Addr().String())
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers := map[string]*Server{}
+	var urls []string
+	for i, listen := range routes {
+		name := fmt.Sprintf("s%d", i)
+		o := ServerOptions{Dir: t.TempDir(), Name: name, Users: users, Cluster: &Cluster{Name: "c", Listen: listen}}
+		for j, other := range routes {
+			if j != i {
+				o.Cluster.Routes = append(o.Cluster.Routes, "nats-route://"+other)
+			}
+		}
+		s, err := Start(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Stop)
+		servers[name] = s
+		urls = append(urls, s.URL())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	connect := func(r Role) *Conn {
+		c, err := Connect(ctx, Options{URL: strings.Join(urls, ","), Role: r, Seed: seeds[r]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	admin := connect(Admin)
+	if err := Provision(ctx, admin, ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	dev, shuf, ana := connect(Randomizer), connect(Shuffler), connect(Analyzer)
+	seen := make(chan Announcement, 10)
+	go func() {
+		_ = dev.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a; return nil })
+	}()
+	stream, err := admin.js.Stream(ctx, StreamReports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reports = 300
+	failed := make(chan error, 1)
+	go func() {
+		for i := range reports {
+			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+				failed <- err
+				return
+			}
+			if i == reports/3 {
+				leader := stream.CachedInfo().Cluster.Leader
+				go servers[leader].Stop()
+			}
+		}
+		failed <- nil
+	}()
+	got := map[uint64]int{}
+	rctx, stop := context.WithCancelCause(ctx)
+	err = shuf.Reports(rctx, func(d *Delivery) {
+		got[d.Sequence]++
+		_ = d.Ack() // may fail on the server that stops: then it comes again
+		if len(got) == reports {
+			stop(errStop)
+		}
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatalf("%d of %d reports: %v", len(got), reports, err)
+	}
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	for seq := range got {
+		if _, err := shuf.GetReport(ctx, seq); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range uint32(50) {
+		if err := shuf.PublishChunk(ctx, 1, 0, i, []byte("chunk")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 50 {
+		t.Errorf("%d of 50 chunks right after they were stored: %v", n, err)
+	}
+	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("two")); !errors.Is(err, ErrExists) {
+		t.Errorf("another announcement: %v", err)
+	}
+	select {
+	case <-seen:
+	case <-ctx.Done():
+		t.Error("the announcement did not arrive")
+	}
+	for _, r := range []Role{Randomizer, Shuffler, Analyzer, Auditor} {
+		c := connect(r)
+		for _, a := range Attempts() {
+			if a.Listen {
+				continue
+			}
+			if o, err := c.Try(ctx, a); err != nil || o.Reached && !a.Allows(r) {
+				t.Errorf("%s: %s: %+v, %v", r, a.What, o, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+const (
+	attemptTime = 5 * time.Second        // one try of one request
+	firstPause  = 50 * time.Millisecond  // between tries, doubling
+	maxPause    = 2 * time.Second        //
+	dialTime    = 5 * time.Second        // one try to connect
+	redialPause = 200 * time.Millisecond // between tries to connect again
+	redialRange = 300 * time.Millisecond // random addition, so that devices do not come back all at once
+)
+
+// Options says how to connect.
+type Options struct {
+	URL      string // nats://host:port, or several separated by commas
+	Role     Role   // whose rights the key has
+	Seed     []byte // the role's seed; or
+	SeedFile string // where it lies
+	TLS      *TLS   // nil: clear text, or what a tls:// URL asks for with the system's authorities
+	Name     string // shown to the broker's operator; no personal data
+	Logger   *zerolog.Logger
+}
+
+// TLS says how the broker proves who it is, and the client to it where the broker asks.
+type TLS struct {
+	CAFile            string // authorities that may vouch for the broker; empty: the system's
+	CertFile, KeyFile string // the client's own certificate, where the broker wants one
+	ServerName        string // name expected in the broker's certificate; empty: the URL's host
+}
+
+// Conn is a role's connection to the broker. It reconnects for ever and may be used from many goroutines. Methods outside the role's
+// rights return ErrForbidden.
+type Conn struct {
+	role Role
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	log  zerolog.Logger
+
+	repeats atomic.Uint64 // requests made again
+
+	mu      sync.Mutex
+	denied  map[string]map[*context.CancelCauseFunc]struct{} // waiting for an answer on this subject
+	redials map[chan struct{}]struct{}                       // told of every reconnect
+	session context.Context                                  // ends with errLost when the connection is lost
+	lost    context.CancelCauseFunc
+}
+
+// Connect connects, trying until the context ends; afterwards the connection lives until Close, whatever happens to the broker.
+//
+// Errors: ErrCredentials at once, where the key is unusable or the broker does not know it; otherwise the context's error together with
+// why the last try failed. After an error there is no connection.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	if !o.Role.valid() {
+		return nil, fmt.Errorf("bus: unknown role %q; known are %v", o.Role, Roles())
+	}
+	seed := o.Seed
+	if len(seed) == 0 {
+		if o.SeedFile == "" {
+			return nil, fmt.Errorf("%w: no seed and no seed file for %s", ErrCredentials, o.Role)
+		}
+		var err error
+		if seed, err = ReadSeed(o.SeedFile); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := userPair(seed)
+	if err != nil {
+		return nil, err
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrCredentials, err)
+	}
+	secure, err := o.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+
+	c := &Conn{
+		role: o.Role, log: zerolog.Nop(),
+		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
+		redials: map[chan struct{}]struct{}{},
+	}
+	c.session, c.lost = context.WithCancelCause(context.Background())
+	if o.Logger != nil {
+		c.log = o.Logger.With().Str("role", string(o.Role)).Logger()
+	}
+	options := []nats.Option{
+		nats.Name(o.Name),
+		nats.Nkey(public, pair.Sign),
+		nats.CustomInboxPrefix(inbox(o.Role, public)),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a broker that is being reconfigured must not end the process's connection for good
+		nats.ReconnectWait(redialPause),
+		nats.ReconnectJitter(redialRange, redialRange),
+		nats.ReconnectBufSize(-1), // nothing is sent late behind the caller's back: methods retry by themselves
+		nats.Timeout(dialTime),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(c.onError),
+		nats.DisconnectErrHandler(c.onDisconnect),
+		nats.ReconnectHandler(c.onReconnect),
+	}
+	if secure != nil {
+		options = append(options, nats.Secure(secure))
+	}
+	pause := firstPause
+	for {
+		c.nc, err = nats.Connect(o.URL, options...)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
+			return nil, fmt.Errorf("%w: the broker does not know this %s key (%s)", ErrCredentials, o.Role, public)
+		}
+		if ctx.Err() == nil && pause == maxPause {
+			c.log.Warn().Err(err).Msg("broker not reached, trying on")
+		}
+		if !sleep(ctx, &pause) {
+			return nil, fmt.Errorf("bus: broker not reached: %w (%v)", context.Cause(ctx), err)
+		}
+	}
+	if o.Role == Admin {
+		c.js, err = jetstream.New(c.nc)
+	} else {
+		c.js, err = jetstream.NewWithAPIPrefix(c.nc, apiLocal)
+	}
+	if err != nil {
+		c.nc.Close()
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	return c, nil
+}
+
+func (t *TLS) config() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("bus: TLS authorities: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("bus: TLS authorities: no certificate in %s", t.CAFile)
+		}
+	}
+	if t.CertFile != "" || t.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("bus: TLS client certificate: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+// Role is whose connection this is.
+func (c *Conn) Role() Role { return c.role }
+
+// Connected says whether the broker is reached right now: readiness, not a promise.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Traffic is what went over the connection so far.
+type Traffic struct {
+	MessagesIn, MessagesOut, BytesIn, BytesOut, Reconnects uint64
+	Repeats                                                uint64 // requests made again because no answer came, or none that settles it
+}
+
+// Traffic reports the connection's counters.
+func (c *Conn) Traffic() Traffic {
+	s := c.nc.Stats()
+	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes, Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
+}
+
+// Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or ErrUnknown.
+func (c *Conn) Close() {
+	_ = c.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
+	c.nc.Close()
+}
+
+// deniedSubject finds the subject in the broker's refusals.
+var deniedSubject = regexp.MustCompile(`(?:Publish|Subscription) to "([^"]+)"`)
+
+// onError hears the broker's refusals, which do not come as answers, and hands them to whoever waits.
+func (c *Conn) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
+	if m := deniedSubject.FindStringSubmatch(err.Error()); errors.Is(err, nats.ErrPermissionViolation) && m != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for cancel := range c.denied[m[1]] {
+			(*cancel)(fmt.Errorf("%w: %s may not use %s", ErrForbidden, c.role, m[1]))
+		}
+		return
+	}
+	c.log.Warn().Err(err).Msg("broker error")
+}
+
+// guard returns a context that ends with ErrForbidden as its cause when the broker refuses the subject.
+func (c *Conn) guard(ctx context.Context, subject string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	key := &cancel
+	c.mu.Lock()
+	if c.denied[subject] == nil {
+		c.denied[subject] = map[*context.CancelCauseFunc]struct{}{}
+	}
+	c.denied[subject][key] = struct{}{}
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.denied[subject], key)
+		if len(c.denied[subject]) == 0 {
+			delete(c.denied, subject)
+		}
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// errLost ends a try whose answer cannot come any more, because the connection that it was asked on is gone.
+var errLost = errors.New("bus: connection lost")
+
+func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
+	if err != nil {
+		c.log.Warn().Err(err).Msg("broker connection lost")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost(errLost)
+	c.session, c.lost = context.WithCancelCause(context.Background())
+}
+
+func (c *Conn) onReconnect(*nats.Conn) {
+	c.log.Info().Msg("broker connection restored")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ch := range c.redials {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reconnects returns a channel that holds a token after a reconnect, and what ends that.
+func (c *Conn) reconnects() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	c.mu.Lock()
+	c.redials[ch] = struct{}{}
+	c.mu.Unlock()
+	return ch, func() {
+		c.mu.Lock()
+		delete(c.redials, ch)
+		c.mu.Unlock()
+	}
+}
+
+// sleep waits a pause and doubles it. It is false when the context ended.
+func sleep(ctx context.Context, pause *time.Duration) bool {
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	*pause = min(2**pause, maxPause)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}

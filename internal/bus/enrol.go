@@ -1,0 +1,91 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// enrolBacklog is how many enrolment requests wait for a worker before the broker's own buffers fill. Askers repeat what is lost.
+const enrolBacklog = 4096
+
+// enrolTime is how long an asker waits before it repeats its request. A shuffler under load commits many enrolments with one sync.
+const enrolTime = 2 * time.Second
+
+// Enrol asks the shuffler to enrol a device and returns its reply. The same bytes are sent again until a reply comes or the context
+// ends, so the shuffler must answer a repeated request as it answered the first.
+//
+// Errors: ErrForbidden, ErrTooLarge: not enrolled. ErrUnknown: the shuffler may have enrolled the device; ask again with the same bytes.
+func (c *Conn) Enrol(ctx context.Context, payload []byte) ([]byte, error) {
+	if len(payload) > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
+	}
+	var reply []byte
+	err := c.do(ctx, SubjectEnrol, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, enrolTime)
+		defer cancel()
+		m, err := c.nc.RequestWithContext(ctx, SubjectEnrol, payload)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return errNoShuffler
+		}
+		if err != nil {
+			return err
+		}
+		reply = m.Data
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bus: enrol: %w", err)
+	}
+	return reply, nil
+}
+
+var errNoShuffler = errors.New("bus: no shuffler serves enrolment now")
+
+// ServeEnrol answers enrolment requests until the context ends; several shufflers share them. The handler runs on that many workers at
+// once and returns the reply; an error of the handler sends none, and the asker repeats its request.
+//
+// It always returns an error: the context's cause, ErrForbidden or ErrClosed. Requests that a worker has begun are answered first.
+func (c *Conn) ServeEnrol(ctx context.Context, workers int, handler func(ctx context.Context, payload []byte) ([]byte, error)) error {
+	guarded, release := c.guard(ctx, SubjectEnrol)
+	defer release()
+	requests := make(chan *nats.Msg, enrolBacklog)
+	sub, err := c.nc.ChanQueueSubscribe(SubjectEnrol, queueEnrol, requests)
+	if err != nil {
+		return fmt.Errorf("bus: serve enrolment: %w (%v)", ErrClosed, err)
+	}
+	var wg sync.WaitGroup
+	for range max(workers, 1) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-guarded.Done():
+					return
+				case m, ok := <-requests:
+					if !ok {
+						return
+					}
+					c.answer(guarded, m, handler)
+				}
+			}
+		})
+	}
+	<-guarded.Done()
+	_ = sub.Unsubscribe() // fails only on a closed connection
+	wg.Wait()
+	return context.Cause(guarded)
+}
+
+func (c *Conn) answer(ctx context.Context, m *nats.Msg, handler func(context.Context, []byte) ([]byte, error)) {
+	reply, err := handler(ctx, m.Data)
+	if err == nil {
+		err = m.Respond(reply)
+	}
+	if err != nil {
+		c.log.Warn().Err(err).Msg("enrolment request not answered; the asker will repeat it")
+	}
+}

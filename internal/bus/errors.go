@@ -1,0 +1,51 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrForbidden: the broker refuses this to the connection's role. Nothing happened, and repeating it will not help.
+	ErrForbidden = errors.New("bus: forbidden to this role")
+
+	// ErrTooLarge: the payload exceeds MaxMessage. Nothing was sent. Split it.
+	ErrTooLarge = errors.New("bus: payload too large")
+
+	// ErrExists: something else is stored under this name, and stays. See ExistsError for what.
+	ErrExists = errors.New("bus: a different payload is stored under this name")
+
+	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.
+	ErrFull = errors.New("bus: the broker has no room for this")
+
+	// ErrUnknown: the context ended before the broker answered. The payload may or may not be stored. Repeat the same call: what is
+	// stored already is recognised. Wraps the context's error and the last failure.
+	ErrUnknown = errors.New("bus: no answer from the broker, outcome unknown")
+
+	// ErrGone: no message is stored there: it was purged, or never was. Nothing changed.
+	ErrGone = errors.New("bus: not stored, or purged")
+
+	// ErrClosed: the connection was closed by Close. Nothing was sent.
+	ErrClosed = errors.New("bus: connection closed")
+
+	// ErrUnprovisioned: the broker runs but says that a stream or consumer is not there. Run Provision. A publish into a missing stream
+	// is not answered at all, and ends as ErrUnknown.
+	ErrUnprovisioned = errors.New("bus: stream missing: the broker is not provisioned")
+
+	// ErrPortInUse: something else listens on the server's port. No server was started.
+	ErrPortInUse = errors.New("bus: port in use")
+
+	// ErrCredentials: the seed is missing, malformed, readable by others, or not known to the broker.
+	ErrCredentials = errors.New("bus: credentials refused")
+)
+
+// ExistsError carries what is stored. It is an ErrExists.
+type ExistsError struct {
+	Name   string // subject
+	Stored []byte
+}
+
+func (e *ExistsError) Error() string { return fmt.Sprintf("%v: %s", ErrExists, e.Name) }
+
+// Is makes errors.Is(err, ErrExists) true.
+func (e *ExistsError) Is(target error) bool { return target == ErrExists }

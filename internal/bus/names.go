@@ -1,0 +1,124 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Role is who a connection is. Every role has its own keys and its own account on the broker.
+type Role string
+
+const (
+	Admin      Role = "admin"      // provisions streams; part of the broker's own trust domain
+	Randomizer Role = "randomizer" // devices, or hosts of many devices
+	Shuffler   Role = "shuffler"
+	Analyzer   Role = "analyzer"
+	Auditor    Role = "auditor"
+)
+
+// Roles lists every role, admin first.
+func Roles() []Role { return []Role{Admin, Randomizer, Shuffler, Analyzer, Auditor} }
+
+func (r Role) valid() bool { return slices.Contains(Roles(), r) }
+
+// account is the role's account on the broker. The admin lives in the account that holds the streams.
+func (r Role) account() string {
+	if r == Admin {
+		return streamsAccount
+	}
+	return strings.ToUpper(string(r))
+}
+
+// streamsAccount holds every stream. No role but the admin has a user in it.
+const streamsAccount = "STREAMS"
+
+// Streams and buckets.
+const (
+	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
+	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
+	StreamAudit          = "AUDIT"            // signed statements, append-only
+	BucketAnnouncements  = "announcements"    // key <epoch>.<round>, written once each
+	BucketKeys           = "keys"             // key <role>, newest value counts
+	streamAnnouncements  = "KV_announcements" // the stream under the bucket
+	streamKeys           = "KV_keys"
+	consumerReports      = "shuffler" // durable consumer of REPORTS
+	consumerMixed        = "analyzer" // durable consumer of MIXED
+	queueEnrol           = "shuffler" // queue group that serves enrolment
+	headerMsgID          = "Nats-Msg-Id"
+	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
+	subjectPrefix        = "riffle.v1."
+	SubjectReport        = subjectPrefix + "report"     // .<epoch>.<round>
+	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>
+	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
+	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
+	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
+	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored
+	SubjectRekeyed       = subjectPrefix + "rekeyed"    // .<role>, a notice that a key set was stored
+	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>
+	subjectKeys          = "$KV." + BucketKeys          // .<role>
+	apiLocal             = subjectPrefix + "js"         // where a role finds the JetStream calls it may make
+	apiStreams           = "$JS.API"                    // the same in the account that holds the streams
+	inboxPrefix          = "_INBOX"                     // .<role>.<user's public key>
+	MaxPayload           = 8 << 20                      // bytes of one message that the broker takes
+	MaxMessage           = MaxPayload - 4096            // bytes that a payload given to this package may have; the rest is for headers
+	maxKind              = 64                           // bytes of an audit kind
+	maxMsgID             = 128                          // bytes of a message id
+)
+
+// ErrBadName is returned for an audit kind, message id or round that cannot be part of a subject. Nothing was sent.
+var ErrBadName = errors.New("bus: bad name")
+
+func subjectRound(prefix string, epoch uint64, round uint32) string {
+	return prefix + "." + strconv.FormatUint(epoch, 10) + "." + strconv.FormatUint(uint64(round), 10)
+}
+
+func subjectChunk(epoch uint64, round, index uint32) string {
+	return subjectRound(SubjectMixed, epoch, round) + "." + strconv.FormatUint(uint64(index), 10)
+}
+
+// parseRound reads <prefix>.<epoch>.<round>[.<index>]; index is 0 where absent. Only the canonical decimal form is accepted, so that
+// one round has one subject.
+func parseRound(subject, prefix string, indexed bool) (epoch uint64, round, index uint32, err error) {
+	rest, ok := strings.CutPrefix(subject, prefix+".")
+	parts := strings.Split(rest, ".")
+	want := 2
+	if indexed {
+		want = 3
+	}
+	bad := func() error {
+		return fmt.Errorf("%w: subject %q is not %s.<epoch>.<round>", ErrBadName, subject, prefix)
+	}
+	if !ok || len(parts) != want {
+		return 0, 0, 0, bad()
+	}
+	var n [3]uint64
+	for i, p := range parts {
+		bits := 32
+		if i == 0 {
+			bits = 64
+		}
+		v, perr := strconv.ParseUint(p, 10, bits)
+		if perr != nil || strconv.FormatUint(v, 10) != p {
+			return 0, 0, 0, bad()
+		}
+		n[i] = v
+	}
+	return n[0], uint32(n[1]), uint32(n[2]), nil
+}
+
+// checkToken accepts what may stand as one token of a subject.
+func checkToken(what, s string, max int) error {
+	if s == "" || len(s) > max {
+		return fmt.Errorf("%w: %s must have 1 to %d bytes, has %d", ErrBadName, what, max, len(s))
+	}
+	for _, c := range []byte(s) {
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+		if !ok {
+			return fmt.Errorf("%w: %s %q may only hold letters, digits, - and _", ErrBadName, what, s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// What is stored once stays, whatever the role with the right to write sends past this package's methods.
+func TestBrokerKeepsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	ana, shuf, dev := b.connect(Analyzer), b.connect(Shuffler), b.connect(Randomizer)
+	for _, c := range []*Conn{ana, shuf, dev} {
+		activity(t, c, 1)
+	}
+	admin := b.connect(Admin)
+	before := look(t, admin)
+	for _, h := range []nats.Header{
+		nil,
+		{"Nats-Rollup": {"all"}},
+		{"Nats-Rollup": {"sub"}},
+		{"KV-Operation": {"DEL"}},
+		{"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}},
+		{headerExpectLast: {"1"}},
+		{"Nats-TTL": {"1s"}},
+		{"Nats-Batch-Id": {"x"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}},
+		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {SubjectReport + ".9.9"}},
+		{"Nats-Incr": {"1"}},
+	} {
+		for c, subject := range map[*Conn]string{
+			ana:  subjectAnnouncements + ".1.0",
+			shuf: SubjectManifest + ".1.0",
+		} {
+			reply, err := c.nc.RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
+			if err != nil {
+				t.Errorf("%v on %s: %v", h, subject, err)
+			} else {
+				t.Logf("%v on %s: %s", h, subject, reply.Data)
+			}
+		}
+		// A device can add reports, and do nothing to those of others.
+		if h["Nats-Rollup"] != nil {
+			if _, err := dev.nc.RequestMsg(&nats.Msg{Subject: SubjectReport + ".1.0", Header: h, Data: []byte("x")}, time.Second); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for name, is := range look(t, admin) {
+		if is != before[name] {
+			t.Errorf("%s was %+v, is %+v", name, before[name], is)
+		}
+	}
+	ctx := b.ctx()
+	if p, err := shuf.GetReport(ctx, 1); err != nil || string(p) != "secret report" {
+		t.Errorf("report: %q, %v", p, err)
+	}
+	all, err := dev.Announcements(ctx)
+	if err != nil || len(all) != 1 || string(all[0].Payload) != "announcement" {
+		t.Errorf("announcements: %+v, %v", all, err)
+	}
+}
+
+// Message ids are shared by all who write into a stream. Nobody can make the broker take his message for another's.
+func TestNobodyUsesUpAnothersID(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	ctx := b.ctx()
+	for _, p := range []string{"junk", "report", "report"} {
+		if err := dev.PublishReport(ctx, 1, 0, "guessed", []byte(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, err := shuf.GetReport(ctx, 2); err != nil || string(p) != "report" {
+		t.Errorf("the honest report: %q, %v", p, err)
+	}
+	if _, err := shuf.GetReport(ctx, 3); !errors.Is(err, ErrGone) {
+		t.Errorf("the repetition: %v", err)
+	}
+	for _, c := range []*Conn{ana, shuf, shuf} {
+		if err := c.AppendAudit(ctx, "manifest", []byte("the same statement")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var who []Role
+	err := ana.ReadAudit(ctx, AuditFilter{}, func(s Statement) error { who = append(who, s.Role); return nil })
+	if err != nil || len(who) != 2 || who[1] != Shuffler {
+		t.Errorf("the log has statements of %v, %v", who, err)
+	}
+}
+
+// A dishonest host may put reports under names that no round has, and an analyzer announcements. They are skipped, and reports deleted.
+func TestMalformedNamesAreSkipped(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	for c, subject := range map[*Conn]string{dev: SubjectReport + ".01.x", ana: subjectAnnouncements + ".x.0"} {
+		if _, err := c.nc.Request(subject, []byte("junk"), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	activity(t, dev, 1)
+	activity(t, ana, 1)
+	ctx, cancel := context.WithCancelCause(b.ctx())
+	err := shuf.Reports(ctx, func(d *Delivery) {
+		if d.Epoch != 1 {
+			t.Errorf("report of epoch %d", d.Epoch)
+		}
+		if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+		cancel(errStop)
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	if _, err := shuf.GetReport(b.ctx(), 1); !errors.Is(err, ErrGone) {
+		t.Errorf("report under a malformed name: %v", err)
+	}
+	all, err := dev.Announcements(b.ctx())
+	if err != nil || len(all) != 1 {
+		t.Errorf("announcements: %+v, %v", all, err)
+	}
+}

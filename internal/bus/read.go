@@ -1,0 +1,235 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	readBatch = 256      // messages of one batch
+	readBytes = 16 << 20 // bytes after which the broker ends a batch; well under what it buffers for one client
+	readQuiet = 2 * time.Second
+)
+
+// record is one stored message.
+type record struct {
+	Subject  string
+	Sequence uint64
+	Time     time.Time
+	Data     []byte
+}
+
+// query is the body of a read request, as the broker names its fields.
+type query struct {
+	Sequence uint64 `json:"seq,omitempty"`
+	Last     string `json:"last_by_subj,omitempty"`
+	Next     string `json:"next_by_subj,omitempty"`
+	Batch    int    `json:"batch,omitempty"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+// leader asks the replica that orders the stream: its answer is current. ErrGone where there is no such message.
+func (c *Conn) leader(ctx context.Context, stream string, q query) (record, error) {
+	subject := apiLocal + ".STREAM.MSG.GET." + stream
+	body, err := json.Marshal(q)
+	if err != nil {
+		return record{}, fmt.Errorf("bus: %w", err)
+	}
+	var got record
+	err = c.do(ctx, subject, func(ctx context.Context) error {
+		reply, err := c.nc.RequestWithContext(ctx, subject, body)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Error   *jetstream.APIError `json:"error"`
+			Message *struct {
+				Subject  string    `json:"subject"`
+				Sequence uint64    `json:"seq"`
+				Data     []byte    `json:"data"`
+				Time     time.Time `json:"time"`
+			} `json:"message"`
+		}
+		if err := json.Unmarshal(reply.Data, &answer); err != nil {
+			return fmt.Errorf("bus: unreadable answer: %w", err)
+		}
+		switch {
+		case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+			return ErrGone
+		case answer.Error != nil:
+			return answer.Error
+		case answer.Message == nil:
+			return errors.New("bus: answer without a message")
+		}
+		m := answer.Message
+		got = record{Subject: m.Subject, Sequence: m.Sequence, Time: m.Time, Data: m.Data}
+		return nil
+	})
+	if err != nil {
+		return record{}, fmt.Errorf("bus: read %s: %w", stream, err)
+	}
+	return got, nil
+}
+
+// last reads the newest message of a subject.
+func (c *Conn) last(ctx context.Context, stream, subject string) (record, error) {
+	return c.leader(ctx, stream, query{Last: subject})
+}
+
+// at reads one message from any replica, and from the leader where that one does not have it.
+func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, error) {
+	if sequence == 0 {
+		return record{}, fmt.Errorf("bus: read %s: %w: sequence 0", stream, ErrGone)
+	}
+	subject := apiLocal + ".DIRECT.GET." + stream
+	body, err := json.Marshal(query{Sequence: sequence})
+	if err != nil {
+		return record{}, fmt.Errorf("bus: %w", err)
+	}
+	var got record
+	err = c.do(ctx, subject, func(ctx context.Context) error {
+		reply, err := c.nc.RequestWithContext(ctx, subject, body)
+		if err != nil {
+			return err
+		}
+		switch status := reply.Header.Get("Status"); status {
+		case "":
+			got, err = direct(reply)
+			return err
+		case "404":
+			return ErrGone
+		default:
+			return fmt.Errorf("bus: read %s: status %s %s", stream, status, reply.Header.Get("Description"))
+		}
+	})
+	if errors.Is(err, ErrGone) {
+		return c.leader(ctx, stream, query{Sequence: sequence})
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("bus: read %s: %w", stream, err)
+	}
+	return got, nil
+}
+
+// direct decodes a message that a replica sent as it stored it.
+func direct(m *nats.Msg) (record, error) {
+	r := record{Subject: m.Header.Get("Nats-Subject"), Data: m.Data}
+	var err error
+	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
+		return record{}, fmt.Errorf("bus: answer without a sequence: %w", err)
+	}
+	if r.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp")); err != nil {
+		return record{}, fmt.Errorf("bus: answer without a time: %w", err)
+	}
+	return r, nil
+}
+
+// scan hands every message that matches the filter, from a sequence on and in order, to fn, and returns the sequence to go on from.
+// Batches come from any replica; whether they were all is settled by the leader, so nothing acknowledged before the call is missed.
+// An error of fn ends it and is returned as it is, with the sequence of the message that fn did not take.
+func (c *Conn) scan(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (uint64, error) {
+	from = max(from, 1)
+	for {
+		n, next, err := c.batch(ctx, stream, filter, from, fn)
+		from = next
+		if err != nil {
+			return from, err
+		}
+		if n > 0 {
+			continue
+		}
+		r, err := c.leader(ctx, stream, query{Next: filter, Sequence: from})
+		if errors.Is(err, ErrGone) {
+			return from, nil
+		}
+		if err != nil {
+			return from, err
+		}
+		if err := fn(r); err != nil {
+			return from, err
+		}
+		from = r.Sequence + 1
+	}
+}
+
+// hear waits for one message. The broker may be silent for readQuiet; being refused, or losing the connection, ends the wait at once.
+func hear(ctx, try context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+	wait, cancel := context.WithTimeout(ctx, readQuiet)
+	defer cancel()
+	defer context.AfterFunc(try, func() {
+		if cause := context.Cause(try); errors.Is(cause, ErrForbidden) || errors.Is(cause, errLost) {
+			cancel()
+		}
+	})()
+	return sub.NextMsgWithContext(wait)
+}
+
+// callerError carries an error of the caller's function through the retries.
+type callerError struct{ error }
+
+// batch reads one batch and says how many messages it had. What is handed on stays handed on when a try fails halfway.
+func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (n int, next uint64, err error) {
+	subject := apiLocal + ".DIRECT.GET." + stream
+	next = from
+	var stop *callerError
+	// The try's own time limit is too short for a slow fn over a long batch: only the broker's silence counts.
+	err = c.do(ctx, subject, func(try context.Context) error {
+		inbox := c.nc.NewRespInbox()
+		sub, err := c.nc.SubscribeSync(inbox)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+		body, err := json.Marshal(query{Sequence: next, Next: filter, Batch: readBatch, MaxBytes: readBytes})
+		if err != nil {
+			return err
+		}
+		if err := c.nc.PublishRequest(subject, inbox, body); err != nil {
+			return err
+		}
+		for first := true; ; first = false {
+			m, err := hear(ctx, try, sub)
+			if err != nil {
+				return err
+			}
+			switch status := m.Header.Get("Status"); status {
+			case "":
+			case "204", "404":
+				return nil
+			case "503":
+				return nats.ErrNoResponders
+			default:
+				return fmt.Errorf("bus: read %s: status %s %s", stream, status, m.Header.Get("Description"))
+			}
+			r, err := direct(m)
+			if err != nil {
+				return err
+			}
+			// Each message names the one before it in the batch: a lost one shows.
+			before, err := strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
+			if err != nil || !first && before != next-1 || r.Sequence < next {
+				return fmt.Errorf("bus: read %s: batch out of order", stream)
+			}
+			if err := fn(r); err != nil {
+				stop = &callerError{err}
+				return nil
+			}
+			n++
+			next = r.Sequence + 1
+		}
+	})
+	if stop != nil {
+		return n, next, stop.error
+	}
+	if err != nil {
+		return n, next, fmt.Errorf("bus: read %s: %w", stream, err)
+	}
+	return n, next, nil
+}

@@ -1,0 +1,99 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// PublishReport hands in a sealed report and returns once the broker stored it: on disk, and synced where the server syncs always. A
+// repetition with the same message id (letters, digits, - and _, at most 128 bytes) and the same payload within the dedup window is stored
+// once. The broker sees a digest of both: an id alone could be used up by another host, whose junk would then stand for this report.
+//
+// Errors: ErrBadName, ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat with the same id and payload.
+func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
+	if err := checkToken("message id", msgID, maxMsgID); err != nil {
+		return err
+	}
+	digest := sha256.New()
+	digest.Write([]byte(msgID))
+	digest.Write([]byte{0})
+	digest.Write(payload)
+	id := base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:18])
+	_, err := c.publish(ctx, subjectRound(SubjectReport, epoch, round), nats.Header{headerMsgID: {id}}, payload)
+	return err
+}
+
+// Reports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends. The handler, or
+// whoever it passes the Delivery to, calls Ack once the admission (or refusal) is durable. Several shuffler workers share the reports.
+//
+// It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered again.
+func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
+	return c.consume(ctx, StreamReports, consumerReports, func(m jetstream.Msg) {
+		if d, _, ok := c.delivery(m, SubjectReport, false); ok {
+			handler(d)
+		} else if meta, err := m.Metadata(); err == nil {
+			// No purge of a round would ever take it away.
+			if err := c.DeleteReport(ctx, meta.Sequence.Stream); err != nil {
+				c.log.Warn().Err(err).Msg("report under a malformed name not deleted")
+			}
+		}
+	})
+}
+
+// ReportsWaiting counts the reports that no shuffler has acknowledged: not delivered yet, or delivered to one that may be gone.
+//
+// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown where the context ended first. Asking changes nothing.
+func (c *Conn) ReportsWaiting(ctx context.Context) (int, error) {
+	var n int
+	err := c.do(ctx, apiLocal+".CONSUMER.INFO."+StreamReports+"."+consumerReports, func(ctx context.Context) error {
+		consumer, err := c.js.Consumer(ctx, StreamReports, consumerReports) // asks for its state
+		if err != nil {
+			return err
+		}
+		state := consumer.CachedInfo()
+		n = int(state.NumPending) + state.NumAckPending
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("bus: reports waiting: %w", err)
+	}
+	return n, nil
+}
+
+// GetReport reads a report again by its sequence.
+//
+// Errors: ErrGone: deleted, purged or never stored; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
+	r, err := c.at(ctx, StreamReports, sequence)
+	if err != nil {
+		return nil, fmt.Errorf("report %d: %w", sequence, err)
+	}
+	return r.Data, nil
+}
+
+// DeleteReport removes one report for good: for refused ones, which nobody will release. One that is gone already is fine.
+//
+// Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
+func (c *Conn) DeleteReport(ctx context.Context, sequence uint64) error {
+	err := c.call(ctx, "STREAM.MSG.DELETE."+StreamReports, struct {
+		Sequence uint64 `json:"seq"`
+		NoErase  bool   `json:"no_erase,omitempty"`
+	}{Sequence: sequence})
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// PurgeReports removes all reports of a round. Deliveries that are under way may still arrive afterwards; GetReport will not find them.
+//
+// Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
+func (c *Conn) PurgeReports(ctx context.Context, epoch uint64, round uint32) error {
+	return c.purge(ctx, StreamReports, subjectRound(SubjectReport, epoch, round))
+}

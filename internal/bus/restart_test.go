@@ -1,0 +1,332 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// collect receives reports until n different ones came, acknowledges them if told to, and returns how often each came.
+func collect(t *testing.T, c *Conn, n int, ack bool) map[uint64]int {
+	t.Helper()
+	got := map[uint64]int{}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	limit := time.AfterFunc(20*time.Second, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
+	defer limit.Stop()
+	err := c.Reports(ctx, func(d *Delivery) {
+		got[d.Sequence]++
+		if ack {
+			if err := d.Ack(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(got) == n {
+			cancel(errStop)
+		}
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func publishReports(t *testing.T, c *Conn, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := c.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestUnacknowledgedComesAgain(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.AckWait = time.Second })
+	dev, first := b.connect(Randomizer), b.connect(Shuffler)
+	publishReports(t, dev, 0, 3)
+	collect(t, first, 3, false)
+	first.Close()
+	second := b.connect(Shuffler)
+	ctx, cancel := context.WithCancelCause(b.ctx())
+	sent := map[uint64]int{}
+	err := second.Reports(ctx, func(d *Delivery) {
+		sent[d.Sequence]++
+		if !d.Redelivered {
+			t.Errorf("report %d is not marked as redelivered", d.Sequence)
+		}
+		if sent[2] == 1 && d.Sequence == 2 {
+			if err := d.Retry(10 * time.Millisecond); err != nil { // sent back once, comes once more
+				t.Error(err)
+			}
+		} else if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+		if len(sent) == 3 && sent[2] == 2 {
+			cancel(errStop)
+		}
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	// What is acknowledged does not.
+	quiet, stop := context.WithTimeout(b.ctx(), 1500*time.Millisecond)
+	defer stop()
+	if err := second.Reports(quiet, func(d *Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// A worker that dies without a word must not hold up what comes after it: the request for messages that it left behind must not swallow
+// them until AckWait.
+func TestKilledWorkerSwallowsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t) // AckWait 30 s
+	dev, first := b.connect(Randomizer), b.connect(Shuffler)
+	publishReports(t, dev, 0, 1)
+	collect(t, first, 1, true)
+	ctx, cancel := context.WithCancel(b.ctx())
+	defer cancel()
+	go func() { _ = first.Reports(ctx, func(*Delivery) {}) }()
+	time.Sleep(300 * time.Millisecond)
+	first.nc.Close() // no drain, no acknowledgement
+	time.Sleep(100 * time.Millisecond)
+	publishReports(t, dev, 1, 11)
+	begin := time.Now()
+	collect(t, b.connect(Shuffler), 10, true)
+	t.Logf("ten reports after a kill took %v", time.Since(begin))
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("reports after a kill came only after %v", d)
+	}
+}
+
+// The server stops and starts again on its directory and port while everything runs. Nothing that was acknowledged is lost, publishers
+// and watchers go on by themselves.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	ctx := b.ctx()
+	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan uint64, 10)
+	go func() {
+		_ = dev.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a.Epoch; return nil })
+	}()
+	if e := <-seen; e != 1 {
+		t.Fatalf("announcement %d", e)
+	}
+	publishReports(t, dev, 0, 10)
+
+	var mu sync.Mutex
+	got := map[uint64]int{}
+	all := make(chan struct{})
+	go func() {
+		_ = shuf.Reports(ctx, func(d *Delivery) {
+			mu.Lock()
+			defer mu.Unlock()
+			if got[d.Sequence]++; len(got) == 20 && got[d.Sequence] == 1 {
+				close(all)
+			}
+			_ = d.Ack() // may fail while the server is away: then it comes again
+		})
+	}()
+	b.server.Stop()
+	down := make(chan error, 1)
+	go func() {
+		for i := 10; i < 20; i++ {
+			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i), []byte("while down")); err != nil {
+				down <- err
+				return
+			}
+		}
+		down <- ana.PutAnnouncement(ctx, 2, 0, []byte("two"))
+	}()
+	time.Sleep(500 * time.Millisecond)
+	b.start()
+	if err := <-down; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-all:
+	case <-ctx.Done():
+		mu.Lock()
+		t.Fatalf("%d of 20 reports after the restart", len(got))
+	}
+	select {
+	case e := <-seen:
+		if e != 2 {
+			t.Errorf("announcement %d after the restart", e)
+		}
+	case <-ctx.Done():
+		t.Error("no announcement after the restart")
+	}
+	// A second copy of what was stored before the restart is still recognised.
+	publishReports(t, dev, 0, 1)
+	if _, err := shuf.GetReport(ctx, 21); !errors.Is(err, ErrGone) {
+		t.Errorf("a repetition over a restart was stored again: %v", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, key, err := NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(ServerOptions{Dir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port, Users: map[Role][]string{Admin: {key}}})
+	if !errors.Is(err, ErrPortInUse) {
+		t.Errorf("port in use: %v", err)
+	}
+}
+
+func TestServerOptionFaults(t *testing.T) {
+	t.Parallel()
+	_, key, err := NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]ServerOptions{
+		"no directory": {Users: map[Role][]string{Admin: {key}}},
+		"no admin":     {Dir: "x"},
+		"bad port":     {Dir: "x", Port: 70000, Users: map[Role][]string{Admin: {key}}},
+		"unknown role": {Dir: "x", Users: map[Role][]string{Admin: {key}, "spy": {key}}},
+		"not a key":    {Dir: "x", Users: map[Role][]string{Admin: {"SUAA"}}},
+		"shared key":   {Dir: "x", Users: map[Role][]string{Admin: {key}, Analyzer: {key}}},
+		"bare cluster": {Dir: "x", Users: map[Role][]string{Admin: {key}}, Cluster: &Cluster{}},
+	} {
+		if s, err := Start(o); err == nil {
+			s.Stop()
+			t.Errorf("%s: started", name)
+		}
+	}
+}
+
+func TestConnectRefused(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	seed, _, err := NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"stranger":   {URL: b.server.URL(), Role: Analyzer, Seed: seed},
+		"no seed":    {URL: b.server.URL(), Role: Analyzer},
+		"no such":    {URL: b.server.URL(), Role: Analyzer, SeedFile: filepath.Join(t.TempDir(), "none")},
+		"not a seed": {URL: b.server.URL(), Role: Analyzer, Seed: []byte("SUABC")},
+	} {
+		if _, err := Connect(b.ctx(), o); !errors.Is(err, ErrCredentials) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Connect(b.ctx(), Options{URL: b.server.URL(), Role: "spy", Seed: seed}); err == nil {
+		t.Error("unknown role connected")
+	}
+	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Connect(short, Options{URL: "nats://127.0.0.1:1", Role: Analyzer, Seed: seed}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no broker: %v", err)
+	}
+	c := b.connect(Analyzer)
+	c.Close()
+	if err := c.PutAnnouncement(b.ctx(), 1, 0, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestProvision(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, ana, shuf := b.connect(Randomizer), b.connect(Analyzer), b.connect(Shuffler)
+	publishReports(t, dev, 0, 3)
+	if err := Provision(b.ctx(), ana, ProvisionOptions{}); !errors.Is(err, ErrForbidden) {
+		t.Errorf("the analyzer provisions: %v", err)
+	}
+	admin := b.connect(Admin)
+	for _, o := range []ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20}} {
+		if err := Provision(b.ctx(), admin, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, err := shuf.GetReport(b.ctx(), 1); err != nil || string(p) != "report 0" {
+		t.Errorf("after provisioning again: %q, %v", p, err)
+	}
+	// Full: refused, and what is there stays.
+	err := dev.PublishReport(b.ctx(), 1, 0, "big", make([]byte, 2<<20))
+	if !errors.Is(err, ErrFull) {
+		t.Errorf("over the limit: %v", err)
+	}
+	collect(t, shuf, 3, true)
+}
+
+func TestUnprovisioned(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	admin := b.connect(Admin)
+	if err := admin.js.DeleteStream(b.ctx(), StreamReports); err != nil {
+		t.Fatal(err)
+	}
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	short, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := dev.PublishReport(short, 1, 0, "id", nil)
+	if !errors.Is(err, ErrUnknown) {
+		t.Errorf("without a stream: %v", err)
+	}
+	again, cancel2 := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel2()
+	if err := shuf.Reports(again, func(*Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("consuming from no stream: %v", err)
+	}
+	if err := shuf.PurgeReports(again, 1, 0); !errors.Is(err, ErrUnknown) {
+		t.Errorf("purging no stream: %v", err)
+	}
+	// Whoever waits goes on once the stream is there.
+	ctx, stop := context.WithCancelCause(b.ctx())
+	done := make(chan error, 1)
+	go func() {
+		done <- shuf.Reports(ctx, func(d *Delivery) { _ = d.Ack(); stop(errStop) })
+	}()
+	time.Sleep(200 * time.Millisecond)
+	if err := Provision(b.ctx(), admin, ProvisionOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	publishReports(t, dev, 0, 1)
+	if err := <-done; !errors.Is(err, errStop) {
+		t.Error(err)
+	}
+}
+
+// The file for a container is what the embedded server runs with.
+func TestRenderedConfigRuns(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	o := b.options
+	o.Dir, o.Port, o.Name, o.SyncAlways, o.Monitor = t.TempDir(), 0, "one", true, "127.0.0.1:8222"
+	o.Cluster = &Cluster{Name: "c", Listen: "127.0.0.1:6222", Routes: []string{"nats-route://two:6222"}}
+	path := filepath.Join(t.TempDir(), "conf", "nats-server.conf")
+	if err := WriteConfig(path, o); err != nil {
+		t.Fatal(err)
+	}
+	got, err := server.ProcessConfigFile(path)
+	if err != nil {
+		conf, _ := os.ReadFile(path)
+		t.Fatalf("%v\n%s", err, conf)
+	}
+	if got.Port != 4222 || got.MaxPayload != MaxPayload || !got.SyncAlways || got.HTTPPort != 8222 || got.Cluster.Port != 6222 || len(got.Nkeys) != len(Roles()) {
+		t.Errorf("rendered configuration reads as %+v", got)
+	}
+}

@@ -1,0 +1,123 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// startTime is how long a server may take to open its streams and listen. Recovery reads the index of every stream.
+const startTime = 60 * time.Second
+
+// Server is a broker inside this process.
+type Server struct {
+	s *server.Server
+}
+
+// Start runs a broker with JetStream and returns once it takes connections. Its configuration is what RenderConfig writes.
+//
+// Errors: ErrPortInUse where something listens on the port already; faults of the options, all at once; what the server said otherwise.
+// After an error nothing runs.
+func Start(o ServerOptions) (*Server, error) {
+	port := strconv.Itoa(o.Port)
+	if o.Port == 0 {
+		port = "-1" // the server's word for any free port
+	}
+	conf, err := render(o, port)
+	if err != nil {
+		return nil, err
+	}
+	if err := probe(o); err != nil {
+		return nil, err
+	}
+	var opts server.Options
+	if err := opts.ProcessConfigString(conf); err != nil {
+		return nil, fmt.Errorf("bus: configuration: %w", err)
+	}
+	opts.NoSigs = true // signals are the process's business
+	s, err := server.NewServer(&opts)
+	if err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	said := &lastWords{}
+	s.SetLoggerV2(said, false, false, false)
+	s.Start()
+	if !s.ReadyForConnections(startTime) || !s.JetStreamEnabled() {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, fmt.Errorf("bus: server did not start: %s", said.String())
+	}
+	return &Server{s: s}, nil
+}
+
+// probe finds out whether the port is taken, which the server itself would only tell its log.
+func probe(o ServerOptions) error {
+	host := o.Host
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	addr := net.JoinHostPort(host, strconv.Itoa(o.Port))
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: %s; stop what listens there or choose another port", ErrPortInUse, addr)
+	}
+	if err != nil {
+		return fmt.Errorf("bus: cannot listen on %s: %w", addr, err)
+	}
+	return l.Close()
+}
+
+// URL is where clients connect.
+func (s *Server) URL() string { return s.s.ClientURL() }
+
+// Port is the port that clients connect to.
+func (s *Server) Port() int {
+	if a, ok := s.s.Addr().(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}
+
+// Stop ends the server and returns when everything is written and closed. It may be called twice.
+func (s *Server) Stop() {
+	s.s.Shutdown()
+	s.s.WaitForShutdown()
+}
+
+// lastWords keeps the server's last warnings and errors, to explain a failed start.
+type lastWords struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *lastWords) add(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) >= 8 {
+		l.lines = l.lines[1:]
+	}
+	l.lines = append(l.lines, fmt.Sprintf(format, v...))
+}
+
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(l.lines, "; ")
+}
+
+func (l *lastWords) Warnf(format string, v ...any)  { l.add(format, v...) }
+func (l *lastWords) Errorf(format string, v ...any) { l.add(format, v...) }
+func (l *lastWords) Fatalf(format string, v ...any) { l.add(format, v...) }
+func (l *lastWords) Noticef(string, ...any)         {}
+func (l *lastWords) Debugf(string, ...any)          {}
+func (l *lastWords) Tracef(string, ...any)          {}

@@ -1,0 +1,108 @@
+package bus
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority writes a certificate authority and what it signs for 127.0.0.1 into a directory.
+func authority(t *testing.T, dir string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, kind string, der []byte) {
+		t.Helper()
+		must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	must(err)
+	write("ca.pem", "CERTIFICATE", der)
+	for i, name := range []string{"server", "client"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(err)
+		cert := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 2)), Subject: pkix.Name{CommonName: name},
+			NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+			KeyUsage:    x509.KeyUsageDigitalSignature,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, cert, ca, &key.PublicKey, caKey)
+		must(err)
+		write(name+".pem", "CERTIFICATE", der)
+		private, err := x509.MarshalPKCS8PrivateKey(key)
+		must(err)
+		write(name+".key", "PRIVATE KEY", private)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority(t, dir)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	seed, public, err := NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(ServerOptions{
+		Dir: t.TempDir(), Users: map[Role][]string{Admin: {public}},
+		TLS: &ServerTLS{CertFile: at("server.pem"), KeyFile: at("server.key"), CAFile: at("ca.pem")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	good := &TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key")}
+	for name, c := range map[string]struct {
+		tls *TLS
+		ok  bool
+	}{
+		"both certificates":     {good, true},
+		"no client certificate": {&TLS{CAFile: at("ca.pem")}, false},
+		"unknown authority":     {&TLS{CertFile: at("client.pem"), KeyFile: at("client.key")}, false},
+		"clear text":            {nil, false},
+		"wrong name":            {&TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key"), ServerName: "other"}, false},
+		"no such file":          {&TLS{CAFile: at("none")}, false},
+		"no certificate inside": {&TLS{CAFile: at("client.key")}, false},
+		"key without its pair":  {&TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("server.key")}, false},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		if c.ok {
+			ctx = t.Context()
+		}
+		conn, err := Connect(ctx, Options{URL: s.URL(), Role: Admin, Seed: seed, TLS: c.tls})
+		cancel()
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			if err := Provision(t.Context(), conn, ProvisionOptions{}); err != nil {
+				t.Error(err)
+			}
+			conn.Close()
+		}
+	}
+}

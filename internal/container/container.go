@@ -1,0 +1,142 @@
+// Package container holds what a role's image needs in place of a shell and its tools, of which it has none: a look at its own
+// readiness, and keys put where they can be read by their owner alone.
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// maxFile bounds the bytes of a key file; a bundle, the largest, has a few hundred.
+const maxFile = 1 << 20
+
+// maxAnswer bounds what is read of an answer that says why something is not ready.
+const maxAnswer = 1 << 10
+
+// ErrNotReady says that what was asked answers, but is not ready.
+var ErrNotReady = errors.New("not ready")
+
+// Ready asks a readiness address, such as a role's /readyz, once. It is nil where the answer is 200; ErrNotReady carries any other
+// answer's text.
+func Ready(ctx context.Context, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%w: %s: %s", ErrNotReady, answer.Status, strings.TrimSpace(string(text)))
+	}
+	return err
+}
+
+// HealthCommand is the command that an image's HEALTHCHECK runs. url is where the role says whether it is ready unless told otherwise.
+func HealthCommand(url string) *cobra.Command {
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "healthcheck",
+		Short: "ask the role that runs beside this whether it is ready",
+		Long:  "Asks once, and exits with 0 if the answer is yes and with 1 if not. Made for the HEALTHCHECK of an image that has no shell.",
+		Args:  cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), within)
+			defer cancel()
+			return Ready(ctx, url)
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", url, "address to ask")
+	cmd.Flags().DurationVar(&within, "within", 3*time.Second, "how long the answer may take")
+	return cmd
+}
+
+// Install copies the files of a folder, and of folders below it, to another folder with the modes that keys must have: 0600, and 0700
+// for folders. Kubernetes shows secrets as files that a group can read, which the roles rightly refuse to use; an init container copies
+// them into the memory of its pod. Symbolic links to files, as Kubernetes makes them, are followed; hidden entries, which are its own
+// bookkeeping, are left out. Files that are there already are replaced.
+func Install(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		info, err := os.Stat(source)
+		if err != nil {
+			return err
+		}
+		switch {
+		case info.IsDir():
+			err = Install(source, target)
+		case info.Mode().IsRegular():
+			err = installFile(source, target)
+		default:
+			err = fmt.Errorf("%s: neither a file nor a folder", source)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func installFile(from, to string) error {
+	in, err := os.Open(filepath.Clean(from))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return err
+	}
+	if len(content) > maxFile {
+		return fmt.Errorf("%s: more than %d bytes: not a key file", from, maxFile)
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600)
+}
+
+// InstallCommand is Install as a command.
+func InstallCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "install-keys",
+		Short: "copy keys to where only this user can read them",
+		Long: `Copies a folder of keys with mode 0600. For init containers in Kubernetes, whose secrets are readable by a group, which the roles
+refuse.`,
+		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error { return Install(from, to) },
+	}
+	cmd.Flags().StringVar(&from, "from", "/secrets", "folder to copy")
+	cmd.Flags().StringVar(&to, "to", "/keys", "folder to copy to; in memory")
+	return cmd
+}
+
+// Equip adds both commands to a role's command. readiness is its readiness address inside its container.
+func Equip(role *cobra.Command, readiness string) *cobra.Command {
+	role.AddCommand(HealthCommand(readiness), InstallCommand())
+	return role
+}

@@ -1,0 +1,147 @@
+// Package journal keeps what a role must not forget: an ordered, durable list of entries in one file.
+//
+// A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it replays the
+// journal and stands where it stood, less what it had answered to nobody. Entries appended at the same time share one write to
+// the disk. Nothing is ever changed in place; the file belongs to one process at a time.
+//
+// The journal promises order and durability of whole entries. It does not promise secrecy: what must not be on disk must not be
+// appended.
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// ErrClosed is the answer to an append after Close. Nothing was written.
+var ErrClosed = errors.New("journal: closed")
+
+// lockTimeout is how long Open waits for another process to let go of the file.
+const lockTimeout = 3 * time.Second
+
+// maxBatch bounds the entries of one write, so that a burst does not grow one transaction without end.
+const maxBatch = 4096
+
+var bucket = []byte("entries")
+
+// Journal is an open journal. Its methods may be called from many goroutines.
+type Journal struct {
+	db      *bbolt.DB
+	pending chan appending
+	done    chan struct{}
+
+	mu     sync.RWMutex
+	closed bool
+}
+
+type appending struct {
+	entry  []byte
+	result chan error
+}
+
+// Open opens or creates the journal in the file path. It fails if another process has it open.
+func Open(path string) (*Journal, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("journal %s: another process has it open; stop that process or give this one a state folder of its own", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(bucket)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("journal %s: %w", path, err), db.Close())
+	}
+	j := &Journal{db: db, pending: make(chan appending, maxBatch), done: make(chan struct{})}
+	go j.write()
+	return j, nil
+}
+
+// Replay calls f with every entry in the order of appending and stops at the first error, which it returns.
+// The slice is valid only during the call.
+func (j *Journal) Replay(f func(entry []byte) error) error {
+	return j.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+			if err := f(v); err != nil {
+				return fmt.Errorf("journal entry %d: %w", binary.BigEndian.Uint64(k), err)
+			}
+			return nil
+		})
+	})
+}
+
+// Append adds an entry behind all entries whose Append began before. The channel yields nil once the entry is durable; after an
+// error the entry may or may not be there, and the caller must stop: what it holds in memory may be ahead of the disk.
+func (j *Journal) Append(entry []byte) <-chan error {
+	result := make(chan error, 1)
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if j.closed {
+		result <- ErrClosed
+		return result
+	}
+	j.pending <- appending{entry, result}
+	return result
+}
+
+// Close writes what is pending and lets go of the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	close(j.pending)
+	j.mu.Unlock()
+	<-j.done
+	return j.db.Close()
+}
+
+func (j *Journal) write() {
+	defer close(j.done)
+	for first := range j.pending {
+		batch := []appending{first}
+	collect:
+		for len(batch) < maxBatch {
+			select {
+			case next, ok := <-j.pending:
+				if !ok {
+					break collect
+				}
+				batch = append(batch, next)
+			default:
+				break collect
+			}
+		}
+		err := j.db.Update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucket)
+			b.FillPercent = 1 // keys only grow
+			for _, a := range batch {
+				n, err := b.NextSequence()
+				if err != nil {
+					return err
+				}
+				if err := b.Put(binary.BigEndian.AppendUint64(nil, n), a.entry); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			err = fmt.Errorf("journal %s: %w", j.db.Path(), err)
+		}
+		for _, a := range batch {
+			a.result <- err
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Package progress shows how far a run is, on standard error: one live line on a terminal, a plain line every few seconds
+// elsewhere (a log, a pipe). Results never go through it.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+)
+
+// DefaultEvery is the time between plain lines unless set.
+const DefaultEvery = 5 * time.Second
+
+// refresh is the time between redraws of the live line.
+const refresh = 150 * time.Millisecond
+
+// Mode says how progress is shown.
+type Mode int
+
+// The modes.
+const (
+	Auto  Mode = iota // Live if the writer is a terminal that can redraw a line, else Plain
+	Live              // one line, redrawn
+	Plain             // a line at each new phase and every Options.Every
+	Quiet             // nothing; notes are still written
+)
+
+// Options of New. The zero value is Auto with its defaults.
+type Options struct {
+	Mode  Mode
+	Every time.Duration // time between plain lines; 0 = DefaultEvery
+}
+
+// State is how far a run is. Zero numbers are not shown.
+type State struct {
+	Phase         string // what is being done: "starting", "learning", "valuing"
+	Epoch, Epochs int    // the epoch in force, from 1, and how many there will be
+	Done, Total   int    // people decided for, and how many there will be in this phase
+	Reports       int    // reports in releases so far
+	Messages      int    // bit messages so far
+}
+
+// Progress shows a State. Its methods may be called from several goroutines.
+type Progress struct {
+	w    io.Writer
+	mode Mode
+
+	mu      sync.Mutex
+	state   State
+	since   time.Time // start of the phase
+	from    int       // Done at the start of the phase
+	closed  bool
+	written string // the last plain line, so that it is not written twice
+
+	stop, stopped chan struct{} // of the plain mode's ticker
+	bars          *mpb.Progress // of the live mode
+	bar           *mpb.Bar
+}
+
+// New starts showing progress on w, which should be os.Stderr. Close it.
+func New(w io.Writer, o Options) *Progress {
+	if o.Every <= 0 {
+		o.Every = DefaultEvery
+	}
+	if o.Mode == Auto {
+		o.Mode = Plain
+		if canRedraw(w) {
+			o.Mode = Live
+		}
+	}
+	p := &Progress{w: w, mode: o.Mode, since: time.Now()}
+	switch o.Mode {
+	case Live:
+		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(refresh))
+		p.bar = p.bars.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+			_, err := io.WriteString(w, p.live(s.AvailableWidth))
+			return err
+		}))
+	case Plain:
+		p.stop, p.stopped = make(chan struct{}), make(chan struct{})
+		go p.tick(o.Every)
+	}
+	return p
+}
+
+// canRedraw says whether w is a terminal that can redraw a line. One without a size, as some recorders make them, cannot.
+func canRedraw(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	width, height, err := term.GetSize(int(f.Fd()))
+	return err == nil && width > 0 && height > 0
+}
+
+// Update changes the state. A change of phase starts the clock of the time left.
+func (p *Progress) Update(change func(*State)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	phase := p.state.Phase
+	change(&p.state)
+	if p.state.Phase != phase {
+		p.since, p.from = time.Now(), p.state.Done
+		if p.mode == Plain && !p.closed {
+			p.print()
+		}
+	}
+}
+
+// Note writes one line that stays, above the live line.
+func (p *Progress) Note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := []byte(fmt.Sprintf(format, args...) + "\n")
+	if p.mode == Live && !p.closed {
+		if _, err := p.bars.Write(line); err == nil {
+			return
+		}
+	}
+	_, _ = p.w.Write(line) // nowhere to report that standard error is gone
+}
+
+// Close stops: the live line disappears, and in plain mode the last state is written. A second Close does nothing.
+func (p *Progress) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	if p.mode == Plain {
+		p.print()
+	}
+	p.mu.Unlock() // the goroutines below take the lock to finish
+	switch p.mode {
+	case Live:
+		p.bar.Abort(true)
+		p.bars.Wait()
+	case Plain:
+		close(p.stop)
+		<-p.stopped
+	}
+}
+
+func (p *Progress) tick(every time.Duration) {
+	defer close(p.stopped)
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			p.mu.Lock()
+			if !p.closed {
+				p.print()
+			}
+			p.mu.Unlock()
+		case <-p.stop:
+			return
+		}
+	}
+}
+
+// print writes a plain line unless nothing has changed; the caller holds the lock.
+func (p *Progress) print() {
+	line := p.state.line(p.left())
+	if line == "" || line == p.written {
+		return
+	}
+	p.written = line
+	_, _ = io.WriteString(p.w, line+"\n")
+}
+
+// live returns the live line.
+func (p *Progress) live(width int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.bar(p.left(), width)
+}
+
+// settle is how long a phase must have run before its speed says something.
+const settle = 2 * time.Second
+
+// left estimates the time left in this phase from its mean speed so far; 0 = unknown. The caller holds the lock.
+func (p *Progress) left() time.Duration {
+	elapsed := time.Since(p.since)
+	done := p.state.Done - p.from
+	if elapsed < settle || done <= 0 || p.state.Done >= p.state.Total {
+		return 0
+	}
+	left := time.Duration(float64(elapsed) / float64(done) * float64(p.state.Total-p.state.Done))
+	return max(left.Round(time.Second), time.Second)
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// Chunk is a run of a round's permuted bit messages.
+type Chunk struct {
+	Epoch uint64
+	Round uint32
+	Index uint32 // from 0
+	Bits  []byte // bit messages, one after another
+}
+
+// BuildChunk encodes a chunk.
+func BuildChunk(c Chunk) ([]byte, error) {
+	m := &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits}
+	if err := checkChunk(m); err != nil {
+		return nil, named("chunk", err)
+	}
+	return marshal(m)
+}
+
+// ParseChunk decodes a chunk. Whether it is the shuffler's is known only from the manifest's digest of all chunks (ChunksDigest).
+func ParseChunk(data []byte) (*Chunk, error) {
+	if most := MaxChunkMessages*seal.BitSize + 64; len(data) > most {
+		return nil, named("chunk", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most))
+	}
+	m := new(rifflev1.MixedChunk)
+	if err := unmarshal(data, m); err != nil {
+		return nil, named("chunk", err)
+	}
+	if err := checkChunk(m); err != nil {
+		return nil, named("chunk", err)
+	}
+	return &Chunk{Epoch: m.Epoch, Round: m.Round, Index: m.Index, Bits: m.Bits}, nil
+}
+
+func checkChunk(m *rifflev1.MixedChunk) error {
+	if m.Epoch == 0 {
+		return field("epoch", "is 0, epochs count from 1")
+	}
+	if m.Round >= MaxRounds {
+		return field("round", "is %d, must be below %d", m.Round, MaxRounds)
+	}
+	return checkBits(m.Bits, MaxChunkMessages)
+}
+
+// ChunkDigest is SHA-256 of a chunk's bytes.
+func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
+
+// ChunksDigest is the manifest's chunks_digest: SHA-256 over the chunks' digests, in order of their index.
+func ChunksDigest(chunks [][32]byte) [32]byte { return concatenated(chunks) }
+
+// ReportsDigest is the manifest's reports_digest: SHA-256 over the admitted reports' digests, sorted, so that it says nothing of their order.
+func ReportsDigest(reports [][32]byte) [32]byte {
+	sorted := slices.Clone(reports)
+	slices.SortFunc(sorted, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
+	return concatenated(sorted)
+}
+
+func concatenated(digests [][32]byte) (out [32]byte) {
+	h := sha256.New()
+	for i := range digests {
+		h.Write(digests[i][:])
+	}
+	h.Sum(out[:0])
+	return out
+}

@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+var (
+	// ErrMalformed means bytes that are not the one encoding of a message of this type.
+	ErrMalformed = errors.New("not a well-formed message")
+	// ErrTooLarge means more bytes than such a message may have.
+	ErrTooLarge = errors.New("message too large")
+	// ErrSize means a report or chunk of another length than its plan gives.
+	ErrSize = errors.New("wrong size")
+	// ErrSigner means a statement by somebody else than it must come from.
+	ErrSigner = errors.New("signed with another key than expected")
+	// ErrSignature means that the signature does not verify.
+	ErrSignature = seal.ErrSignature
+	// ErrDeployment means a statement of another deployment.
+	ErrDeployment = errors.New("statement of another deployment")
+	// ErrCredential means that a device may not do this: its credential is not the registrar's, or covers other hosts or devices.
+	ErrCredential = errors.New("no credential for this device")
+)
+
+// FieldError says which field of a message is out of range, and why.
+type FieldError struct {
+	Message string // "announcement", "report", ...
+	Field   string // path inside the message, as "plan.rounds[0].releases[1].bias"
+	Problem string // what is wrong with it
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s: %s %s", e.Message, e.Field, e.Problem)
+}
+
+// field makes a FieldError without the message's name, which check puts in.
+func field(path, problem string, a ...any) error {
+	return &FieldError{Field: path, Problem: fmt.Sprintf(problem, a...)}
+}
+
+// inside puts a path before the field of a FieldError, as "plan." or "encodings[1].".
+func inside(prefix string, err error) error {
+	var e *FieldError
+	if errors.As(err, &e) {
+		e.Field = prefix + e.Field
+	}
+	return err
+}
+
+// named says which message an error is about.
+func named(message string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *FieldError
+	if errors.As(err, &e) && e.Message == "" {
+		e.Message = message
+		return err
+	}
+	return fmt.Errorf("%s: %w", message, err)
+}
+
+// Reason is the refusal that an error of this package amounts to: REFUSAL_UNSPECIFIED for nil, REFUSAL_MALFORMED where nothing more
+// precise is known.
+func Reason(err error) rifflev1.Refusal {
+	switch {
+	case err == nil:
+		return rifflev1.Refusal_REFUSAL_UNSPECIFIED
+	case errors.Is(err, ErrDeployment):
+		return rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT
+	case errors.Is(err, ErrCredential):
+		return rifflev1.Refusal_REFUSAL_NO_CREDENTIAL
+	case errors.Is(err, ErrSigner), errors.Is(err, ErrSignature):
+		return rifflev1.Refusal_REFUSAL_BAD_SIGNATURE
+	case errors.Is(err, ErrSize):
+		return rifflev1.Refusal_REFUSAL_WRONG_SIZE
+	case errors.Is(err, seal.ErrOpen), errors.Is(err, seal.ErrUnknownKey):
+		return rifflev1.Refusal_REFUSAL_UNDECRYPTABLE
+	}
+	return rifflev1.Refusal_REFUSAL_MALFORMED
+}

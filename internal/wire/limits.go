@@ -1,0 +1,34 @@
+package wire
+
+import "github.com/riffle-dp/riffle/pkg/seal"
+
+// Limits on what is decoded. They bound memory, not use: a deployment comes nowhere near them.
+const (
+	// MaxStatement bounds the bytes of a signed statement: what a broker with a payload limit of 8 MiB carries, headers included.
+	MaxStatement = 8<<20 - 4096
+	// MaxEnrolment bounds the bytes of an enrolment request or reply, which come from anybody.
+	MaxEnrolment = 4 << 10
+	// MaxReportMessages bounds the bit messages of one report: 6.8 MB.
+	MaxReportMessages = 1 << 17
+	// MaxChunkMessages bounds the bit messages of one chunk.
+	MaxChunkMessages = 1 << 17
+	// MaxRounds bounds the rounds of a plan.
+	MaxRounds = 1 << 10
+	// MaxReleases bounds the releases of a round; a bit message names its release in one byte.
+	MaxReleases = 1 << 8
+	// MaxCoordinates bounds the coordinates of a release; a bit message names its coordinate in two bytes.
+	MaxCoordinates = 1 << 16
+	// MaxTiming bounds each time of an announcement, in milliseconds: 24 days. The sum of two fits into 32 bits.
+	MaxTiming = 1<<31 - 1
+	// MaxStages bounds the elimination stages of a policy.
+	MaxStages = 1 << 10
+	// MaxKeys bounds the keys of a key set.
+	MaxKeys = 16
+	// MaxDeployment bounds the bytes of a deployment's name.
+	MaxDeployment = 63
+)
+
+const (
+	digestSize = 32
+	keySize    = seal.IdentitySize
+)

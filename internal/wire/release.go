@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+func checkKeySet(k *rifflev1.KeySet) error {
+	if err := CheckDeployment(k.Deployment); err != nil {
+		return err
+	}
+	if n := len(k.Keys); n == 0 || n > MaxKeys {
+		return field("keys", "has %d entries, must have 1 to %d", n, MaxKeys)
+	}
+	for i, key := range k.Keys {
+		if err := seal.CheckHPKEPublic(key); err != nil {
+			return field(fmt.Sprintf("keys[%d]", i), "is refused: %v", err)
+		}
+		for j := range i {
+			if bytes.Equal(key, k.Keys[j]) {
+				return field(fmt.Sprintf("keys[%d]", i), "is keys[%d] again", j)
+			}
+		}
+	}
+	return nil
+}
+
+func checkManifest(m *rifflev1.Manifest) error {
+	if err := checkPlace(m.Deployment, m.Epoch, m.Round); err != nil {
+		return err
+	}
+	if err := checkLength("announcement", m.Announcement, digestSize); err != nil {
+		return err
+	}
+	if m.Reports > m.Enrolled {
+		return field("reports", "is %d, but only %d enrolled", m.Reports, m.Enrolled)
+	}
+	switch m.Outcome {
+	case rifflev1.Outcome_OUTCOME_RELEASED:
+		return checkReleased(m)
+	case rifflev1.Outcome_OUTCOME_DESTROYED:
+		if m.Messages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
+			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
+		}
+		if len(m.ReportsDigest) != 0 {
+			return checkLength("reports_digest", m.ReportsDigest, digestSize)
+		}
+		return nil
+	}
+	return field("outcome", "is %d, which is not known", m.Outcome)
+}
+
+func checkReleased(m *rifflev1.Manifest) error {
+	if m.Reports == 0 {
+		return field("reports", "is 0 in a release")
+	}
+	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > MaxReportMessages {
+		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages, MaxReportMessages, m.Reports)
+	}
+	if c := uint64(m.Chunks); c == 0 || c > m.Messages || (m.Messages+MaxChunkMessages-1)/MaxChunkMessages > c {
+		return field("chunks", "is %d for %d messages of at most %d a chunk", m.Chunks, m.Messages, MaxChunkMessages)
+	}
+	if err := checkLength("chunks_digest", m.ChunksDigest, digestSize); err != nil {
+		return err
+	}
+	return checkLength("reports_digest", m.ReportsDigest, digestSize)
+}
+
+func checkCounts(c *rifflev1.Counts) error {
+	if err := checkPlace(c.Deployment, c.Epoch, c.Round); err != nil {
+		return err
+	}
+	if err := checkLength("announcement", c.Announcement, digestSize); err != nil {
+		return err
+	}
+	if err := checkLength("manifest", c.Manifest, digestSize); err != nil {
+		return err
+	}
+	if c.Destroyed {
+		if len(c.Releases) != 0 {
+			return field("releases", "must be absent where the cohort was destroyed")
+		}
+		return nil
+	}
+	if c.Reports == 0 {
+		return field("reports", "is 0 in a release")
+	}
+	if n := len(c.Releases); n == 0 || n > MaxReleases {
+		return field("releases", "has %d entries, must have 1 to %d", n, MaxReleases)
+	}
+	for i, r := range c.Releases {
+		if n := len(r.GetOnes()); n == 0 || n > MaxCoordinates {
+			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
+		}
+		for j, ones := range r.Ones {
+			if limit := uint64(c.Reports) * MaxReportMessages; ones > limit {
+				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold", ones, c.Reports)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package wire
+
+import (
+	"fmt"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"google.golang.org/protobuf/proto"
+)
+
+// Report is what a device sends in one round, inside the envelope.
+type Report struct {
+	Announcement [32]byte // digest of the round's announcement
+	Epoch        uint64
+	Round        uint32
+	Slot         uint32
+	Device       uint32
+	Bits         []byte   // bit messages, one after another
+	HostKey      [32]byte // who signed; BuildReport fills it in
+}
+
+// signatureField is the length of a report's last field: tag, length, Ed25519 signature.
+const signatureField = 2 + seal.SignatureSize
+
+// ReportSize is the length of every report with so many bit messages.
+func ReportSize(messages int) int {
+	const fixed = (2 + digestSize) + 9 + 3*5 + 1 + (2 + keySize) + signatureField
+	bits := messages * seal.BitSize
+	length := 1
+	for n := bits; n >= 0x80; n >>= 7 {
+		length++
+	}
+	return fixed + length + bits
+}
+
+// EnvelopeSize is the length of every envelope of such a report.
+func EnvelopeSize(messages int) int {
+	ciphertext := ReportSize(messages) + seal.EnvelopeOverhead
+	length := 1
+	for n := ciphertext; n >= 0x80; n >>= 7 {
+		length++
+	}
+	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + length + ciphertext
+}
+
+// BuildReport encodes a report and signs it with the host's key.
+func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
+	if err := checkBits(r.Bits, MaxReportMessages); err != nil {
+		return nil, named("report", err)
+	}
+	m := &rifflev1.Report{
+		Announcement: r.Announcement[:],
+		Epoch:        &r.Epoch,
+		Round:        &r.Round,
+		Slot:         &r.Slot,
+		Device:       &r.Device,
+		Bits:         r.Bits,
+		HostKey:      host.Public(),
+	}
+	if err := checkReport(m); err != nil {
+		return nil, named("report", err)
+	}
+	body, err := marshal(m)
+	if err != nil {
+		return nil, named("report", err)
+	}
+	// The signature is the last field, so that what it covers is what stands before it.
+	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
+}
+
+// ParseReport decodes a report that must hold exactly so many bit messages, and verifies its signature by the host key it names. It does not know
+// whether that host's device holds that slot: the caller compares HostKey, Device and Slot with the enrolment. The digest is ReportDigest's.
+func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
+	r, err := parseReport(data, messages)
+	if err != nil {
+		return nil, [32]byte{}, named("report", err)
+	}
+	return r, ReportDigest(data), nil
+}
+
+func parseReport(data []byte, messages int) (*Report, error) {
+	if messages < 1 || messages > MaxReportMessages || len(data) != ReportSize(messages) {
+		return nil, fmt.Errorf("%w: %d bytes, a report of %d bit messages has %d", ErrSize, len(data), messages, ReportSize(messages))
+	}
+	m := new(rifflev1.Report)
+	if err := unmarshal(data, m); err != nil {
+		return nil, err
+	}
+	if err := checkReport(m); err != nil {
+		return nil, err
+	}
+	if len(m.Bits) != messages*seal.BitSize {
+		return nil, fmt.Errorf("%w: %d bytes of bit messages, %d have %d", ErrSize, len(m.Bits), messages, messages*seal.BitSize)
+	}
+	if err := checkLength("signature", m.Signature, seal.SignatureSize); err != nil {
+		return nil, err
+	}
+	if err := seal.Verify(seal.Report, data[:len(data)-signatureField], m.HostKey, m.Signature); err != nil {
+		return nil, err
+	}
+	return &Report{
+		Announcement: [32]byte(m.Announcement), Epoch: *m.Epoch, Round: *m.Round, Slot: *m.Slot, Device: *m.Device,
+		Bits: m.Bits, HostKey: [32]byte(m.HostKey),
+	}, nil
+}
+
+func checkReport(m *rifflev1.Report) error {
+	if err := checkLength("announcement", m.Announcement, digestSize); err != nil {
+		return err
+	}
+	if m.Epoch == nil || m.Round == nil || m.Slot == nil || m.Device == nil {
+		return field("epoch", "or round, slot or device is absent: they are always present, zero or not")
+	}
+	if *m.Epoch == 0 {
+		return field("epoch", "is 0, epochs count from 1")
+	}
+	if *m.Round >= MaxRounds {
+		return field("round", "is %d, must be below %d", *m.Round, MaxRounds)
+	}
+	return checkLength("host_key", m.HostKey, keySize)
+}
+
+func checkBits(bits []byte, most int) error {
+	if n := len(bits); n == 0 || n%seal.BitSize != 0 || n/seal.BitSize > most {
+		return field("bits", "has %d bytes, must be 1 to %d messages of %d", n, most, seal.BitSize)
+	}
+	return nil
+}
+
+// ReportDigest names a report in the manifest: SHA-256 of its bytes.
+func ReportDigest(report []byte) [32]byte { return sum(report) }
+
+// SealReport seals the bytes of a report to the shuffler's HPKE key.
+func SealReport(report, shuffler []byte, context seal.ReportContext) ([]byte, error) {
+	e, err := seal.SealReport(shuffler, context.AAD(), report)
+	if err != nil {
+		return nil, named("envelope", err)
+	}
+	return marshal(&rifflev1.Envelope{Key: e.Key, Encapsulated: e.Encapsulated, Ciphertext: e.Ciphertext})
+}
+
+// OpenEnvelope returns the bytes of the report inside. context is that of the round in which the envelope arrived.
+func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportContext) ([]byte, error) {
+	if most := EnvelopeSize(MaxReportMessages); len(envelope) > most {
+		return nil, named("envelope", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(envelope), most))
+	}
+	m := new(rifflev1.Envelope)
+	if err := unmarshal(envelope, m); err != nil {
+		return nil, named("envelope", err)
+	}
+	report, err := keys.Open(seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext}, context.AAD())
+	return report, named("envelope", err)
+}
