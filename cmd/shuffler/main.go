@@ -1,0 +1,14 @@
+// Command shuffler runs the shuffler: see shuffler --help.
+package main
+
+import (
+	"os"
+
+	"github.com/riffle-dp/riffle/internal/container"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/shuffler"
+)
+
+func main() {
+	os.Exit(service.Main(container.Equip(service.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")))
+}

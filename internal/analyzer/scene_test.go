@@ -1,0 +1,255 @@
+package analyzer
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// These tests wait more than they work: many run at the same time unless -parallel says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "12"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var errCrash = errors.New("crash")
+
+// scene is an analyzer on a real broker, with a shuffler that publishes what the test says.
+type scene struct {
+	*testbed.Bed
+	t        *testing.T
+	shuffler *bus.Conn
+	auditor  *bus.Conn
+	config   Config
+	crash    func(after string) error
+
+	analyzer *Analyzer
+	ended    chan struct{}
+	stop     func() error
+}
+
+const cohort = 12
+
+func newScene(t *testing.T, profile glm.Profile) *scene {
+	t.Helper()
+	s := &scene{Bed: testbed.New(t), t: t}
+	s.shuffler, s.auditor = s.Connect(bus.Shuffler), s.Connect(bus.Auditor)
+	s.config = Config{
+		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey}, Shuffler: s.Shuffler.Public(),
+		Learner: testbed.Learner(profile, cohort), Terms: testbed.Terms(), Timing: testbed.Timing(), Bus: s.Connect(bus.Analyzer), Log: testbed.Log(),
+	}
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start runs the analyzer until stop, a crash, or the end of the test.
+func (s *scene) start() {
+	s.t.Helper()
+	s.config.Messages = testbed.Account(s.t, "bit_message", nil, Reasons())
+	z, err := New(s.config)
+	s.must(err)
+	z.crash = s.crash
+	ctx, cancel := context.WithCancel(context.Background())
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = z.Run(ctx)
+	}()
+	s.analyzer, s.ended = z, ended
+	s.stop = sync.OnceValue(func() error {
+		cancel()
+		<-ended
+		if err := z.c.Messages.Check(); err != nil {
+			s.t.Error(err)
+		}
+		if errors.Is(failed, context.Canceled) {
+			return nil
+		}
+		return failed
+	})
+	stop := s.stop
+	s.t.Cleanup(func() { _ = stop() })
+}
+
+// end waits until the analyzer ends by itself.
+func (s *scene) end() {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(testbed.Patience):
+		s.t.Fatal("the analyzer goes on")
+	}
+}
+
+// announcement waits for a round's announcement.
+func (s *scene) announcement(epoch uint64, round uint32) (*rifflev1.Announcement, [32]byte) {
+	s.t.Helper()
+	var a *rifflev1.Announcement
+	var digest [32]byte
+	testbed.Eventually(s.t, "announced", func() bool {
+		all, err := s.auditor.Announcements(s.Context())
+		s.must(err)
+		for _, stored := range all {
+			if stored.Epoch == epoch && stored.Round == round {
+				a, digest, err = wire.Open[rifflev1.Announcement](stored.Payload, s.AnalyzerParty())
+				s.must(err)
+			}
+		}
+		select {
+		case <-s.ended:
+			if a == nil {
+				s.t.Fatalf("the analyzer ended: %v", s.stop())
+			}
+		default:
+		}
+		return a != nil
+	})
+	return a, digest
+}
+
+// counts waits for a round's signed counts.
+func (s *scene) counts(epoch uint64, round uint32) *rifflev1.Counts {
+	s.t.Helper()
+	var c *rifflev1.Counts
+	testbed.Eventually(s.t, "counted", func() bool {
+		n := 0
+		s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+			one, _, err := wire.Open[rifflev1.Counts](st.Payload, s.AnalyzerParty())
+			if err == nil && one.Epoch == epoch && one.Round == round {
+				c = one
+				n++
+			}
+			return err
+		}))
+		if n > 1 {
+			s.t.Fatalf("round %d of epoch %d was counted %d times", round, epoch, n)
+		}
+		return c != nil
+	})
+	return c
+}
+
+// release is what a shuffler hands over.
+type release struct {
+	chunks   [][]byte
+	manifest *rifflev1.Manifest
+}
+
+// bit is one message of a hand-made release.
+type bit struct {
+	release    uint8
+	coordinate uint16
+	one        bool
+}
+
+// bits are those of so many reports whose every coordinate has that share of ones, in no particular order.
+func bits(t *testing.T, encodings []protocol.Encoding, reports int, share func(release, coordinate int) float64) (all []bit, ones [][]uint64) {
+	t.Helper()
+	for i, e := range encodings {
+		ones = append(ones, make([]uint64, len(e.Coordinates)))
+		for j := range e.Coordinates {
+			n := reports * e.MessagesAt(j)
+			ones[i][j] = uint64(float64(n) * share(i, j))
+			for k := range n {
+				all = append(all, bit{uint8(i), uint16(j), k < int(ones[i][j])})
+			}
+		}
+	}
+	protocol.Permute(all, testbed.Source())
+	return all, ones
+}
+
+// half has ones everywhere, a little more than half of them.
+func half(release, coordinate int) float64 { return 0.5 + 0.01*float64(release+coordinate) }
+
+// seal makes the messages of a release and cuts them into chunks of so many.
+func (s *scene) seal(a *rifflev1.Announcement, digest [32]byte, all []bit, reports, size int) *release {
+	s.t.Helper()
+	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
+	s.must(err)
+	var messages []byte
+	for _, b := range all {
+		messages, err = sealer.AppendSeal(messages, b.release, b.coordinate, b.one)
+		s.must(err)
+	}
+	return s.cut(a, digest, messages, reports, size)
+}
+
+func (s *scene) cut(a *rifflev1.Announcement, digest [32]byte, messages []byte, reports, size int) *release {
+	s.t.Helper()
+	r := &release{}
+	var digests [][32]byte
+	for part := range slices.Chunk(messages, size*seal.BitSize) {
+		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Round: a.Round, Index: uint32(len(r.chunks)), Bits: part})
+		s.must(err)
+		r.chunks, digests = append(r.chunks, chunk), append(digests, wire.ChunkDigest(chunk))
+	}
+	total := wire.ChunksDigest(digests)
+	r.manifest = &rifflev1.Manifest{
+		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: rifflev1.Outcome_OUTCOME_RELEASED,
+		Enrolled: a.Cohort.Size, Reports: uint32(reports), Messages: uint64(len(messages) / seal.BitSize), Chunks: uint32(len(r.chunks)),
+		ChunksDigest: total[:], ReportsDigest: make([]byte, 32),
+	}
+	return r
+}
+
+// publish hands a release over: chunks first.
+func (s *scene) publish(r *release) {
+	s.t.Helper()
+	for i, c := range r.chunks {
+		if c != nil {
+			s.must(s.shuffler.PublishChunk(s.Context(), r.manifest.Epoch, r.manifest.Round, uint32(i), c))
+		}
+	}
+	s.close(r)
+}
+
+func (s *scene) close(r *release) {
+	s.t.Helper()
+	signed, _ := s.Sign(r.manifest, s.Shuffler)
+	s.must(s.shuffler.PublishManifest(s.Context(), r.manifest.Epoch, r.manifest.Round, signed))
+}
+
+// honest is a round's release of so many reports, and the counts that it must give.
+func (s *scene) honest(a *rifflev1.Announcement, digest [32]byte, reports int) (*release, [][]uint64) {
+	s.t.Helper()
+	encodings, err := wire.Encodings(a)
+	s.must(err)
+	all, ones := bits(s.t, encodings, reports, half)
+	return s.seal(a, digest, all, reports, 70), ones
+}
+
+// destroyed is what a shuffler says of a cohort that did not come together.
+func destroyed(a *rifflev1.Announcement, digest [32]byte) *release {
+	return &release{manifest: &rifflev1.Manifest{
+		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: rifflev1.Outcome_OUTCOME_DESTROYED,
+		Enrolled: a.Cohort.Size, Reports: 3,
+	}}
+}

@@ -1,0 +1,178 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/plan"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in announcements.
+type Settings struct {
+	Keys    string          `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and analyzer/ are read." required:"true"`
+	Learner LearnerSettings `key:"learner"`
+	Privacy PrivacySettings `key:"privacy"`
+	Timing  TimingSettings  `key:"timing"`
+	Broker  bus.Settings    `key:"broker"`
+}
+
+// LearnerSettings say what is learnt.
+type LearnerSettings struct {
+	Profile     string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1 with several rounds per cohort)."`
+	Family      string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
+	MaxReward   float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
+	Dimension   int     `key:"dimension" doc:"Numbers in an arm's vector." required:"true"`
+	Radius      float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little, too small biases."`
+	Horizon     int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
+	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical profile). 0: a rule from epsilon and dimension."`
+	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical profile). 0: the default."`
+	Width       float64 `key:"width" doc:"Multiplier of confidence widths. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
+	Rounds      int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
+}
+
+// PrivacySettings say what is promised, and what it may cost.
+type PrivacySettings struct {
+	Epsilon       float64 `key:"epsilon" doc:"Guarantee for one person."`
+	Delta         float64 `key:"delta" doc:"The delta of that guarantee."`
+	DropOut       float64 `key:"drop_out" doc:"Share of a cohort that may fail to report without the cohort being destroyed. Their noise is not counted."`
+	Dishonest     float64 `key:"dishonest" doc:"Share of a cohort whose noise is not counted."`
+	MinCohort     int     `key:"min_cohort" doc:"Fewest reports of any release."`
+	MaxMessages   int     `key:"max_messages" doc:"Most bit messages of one person over all releases. 0: no limit."`
+	VarianceRatio float64 `key:"variance_ratio" doc:"Noise variance allowed, over that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
+	MaxShift      float64 `key:"max_shift" doc:"Cap on the levels that a record spans, beyond which sampling error dominates. 0: none."`
+}
+
+// TimingSettings say when devices report.
+type TimingSettings struct {
+	RewardWindow time.Duration `key:"reward_window" doc:"From a decision to its report: rewards that come later are lost."`
+	Jitter       time.Duration `key:"jitter" doc:"Public spread of report times."`
+	Grace        time.Duration `key:"grace" doc:"From the last report time to the cohort's deadline."`
+	RoundWindow  time.Duration `key:"round_window" doc:"For each further round (paper profile)."`
+	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort takes people in. 0: until it is full."`
+}
+
+// Defaults.
+const (
+	DefaultMaxMessages = 150 // of one person: about 8 kB and 8 ms of public-key cryptography
+	DefaultMaxShift    = 16  // levels
+	DefaultDropOut     = 0.05
+)
+
+// DefaultSettings are the settings of a deployment that says nothing else.
+func DefaultSettings() Settings {
+	return Settings{
+		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
+		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
+		Timing:  TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
+		Broker:  bus.Settings{URL: bus.DefaultURL},
+	}
+}
+
+// Validate lists what is wrong.
+func (t TimingSettings) Validate() (faults []error) {
+	for key, d := range map[string]time.Duration{"reward_window": t.RewardWindow, "jitter": t.Jitter, "grace": t.Grace, "round_window": t.RoundWindow, "enrolment": t.Enrolment} {
+		if d < 0 || d.Milliseconds() > wire.MaxTiming {
+			faults = append(faults, service.Wrong(key, d, "must be between 0 and 24 days"))
+		}
+	}
+	return faults
+}
+
+// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
+func (p PrivacySettings) Validate() (faults []error) {
+	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
+		if !(v >= 0 && v < 1) {
+			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
+		}
+	}
+	if p.MinCohort < 1 {
+		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
+	}
+	if p.DropOut+p.Dishonest >= 1 {
+		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
+	}
+	return faults
+}
+
+// Learner is the learner's configuration.
+func (s Settings) learner() glm.Config {
+	l := s.Learner
+	c := glm.Config{
+		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension, Radius: l.Radius, Horizon: l.Horizon,
+		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, MinCohort: s.Privacy.MinCohort,
+	}
+	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width}
+	c.Paper = glm.PaperConfig{Width: l.Width, Rounds: l.Rounds}
+	return c
+}
+
+func (s Settings) terms() plan.Terms {
+	p := s.Privacy
+	return plan.Terms{Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest, MinCohort: p.MinCohort,
+		MaxMessages: p.MaxMessages, VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift}
+}
+
+func (t TimingSettings) proto() *rifflev1.Timing {
+	return &rifflev1.Timing{
+		RewardWindowMs: uint32(t.RewardWindow.Milliseconds()), JitterMs: uint32(t.Jitter.Milliseconds()), GraceMs: uint32(t.Grace.Milliseconds()),
+		RoundWindowMs: uint32(t.RoundWindow.Milliseconds()), EnrolmentMs: uint32(t.Enrolment.Milliseconds()),
+	}
+}
+
+// Role describes the analyzer to the start-up shell.
+func Role() service.Role[Settings] {
+	return service.Role[Settings]{
+		Name:  "analyzer",
+		Short: "announce policies, count noisy bits, learn",
+		Long: `The analyzer announces with which policy people's devices decide and how they report, opens the bit messages that the shuffler
+forwards, counts ones, removes the bias and announces the next policy. It never sees more of a person than the announced guarantee
+allows, and it can be started again at any time: its state is a function of what it released.`,
+		Defaults:  DefaultSettings(),
+		OpsListen: "127.0.0.1:9402",
+		Prepare:   prepare,
+	}
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := deployment.LoadAnalyzer(s.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	messages, err := outcome.New(env.Metrics, env.Name, "bit_message", nil, Reasons()...)
+	if err != nil {
+		return nil, err
+	}
+	env.Account(messages)
+	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	if err != nil {
+		return nil, err
+	}
+	z, err := New(Config{
+		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
+		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.proto(), Log: env.Log, Messages: messages, Steps: steps,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := status.Mount(env, z.Snapshot); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		conn, err := bus.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		z.c.Bus = conn
+		return z.Run(ctx)
+	}, nil
+}

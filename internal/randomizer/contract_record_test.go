@@ -1,0 +1,276 @@
+package randomizer
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// One person's record in every shape that it can take. What the app sends for him differs; what leaves the host must not.
+var records = map[string]struct {
+	arms   string
+	reward string        // "" : none comes
+	after  time.Duration // how long after the decision
+	cut    bool          // the app's connection breaks in the middle of the arms
+}{
+	"usual":                {arms: twoArms, reward: "1"},
+	"other arms":           {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`, reward: "0"},
+	"reward missing":       {arms: twoArms},
+	"reward late":          {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
+	"reward just in time":  {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
+	"reward out of range":  {arms: twoArms, reward: "1e300"},
+	"reward not a number":  {arms: twoArms, reward: "NaN"},
+	"reward malformed":     {arms: twoArms, reward: `"yes`},
+	"arms empty":           {arms: `{"arms": []}`, reward: "1"},
+	"no arms":              {arms: `{}`, reward: "1"},
+	"NaN":                  {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
+	"infinite":             {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
+	"huge":                 {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
+	"malformed":            {arms: `{"arms": [[0.1, `, reward: "1"},
+	"empty body":           {arms: ``, reward: "1"},
+	"wrong dimension":      {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
+	"uneven":               {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
+	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxBody) + `": 1}`, reward: "1"},
+	"connection cut":       {arms: twoArms, reward: "1", cut: true},
+}
+
+const (
+	window = 900 * time.Millisecond
+	// patience is what a test grants a machine that is busy with other tests: nothing is claimed about its speed.
+	patience = 30 * time.Second
+	people   = 6
+	changed  = 2 // whose record it is
+)
+
+// view is what the broker, the shuffler and whoever watches the network see of one run.
+type view struct {
+	Enrolled []seen // in order
+	Reports  map[uint32]sent
+	Sampled  []any // what each app is told, but for the changed person's
+}
+
+type seen struct {
+	Device, Slot uint32
+	Size         int
+}
+
+type sent struct {
+	Device  uint32
+	Size    int
+	Reports int
+}
+
+// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody reports, nor
+// how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
+func TestARecordChangesNothingOutside(t *testing.T) {
+	t.Parallel()
+	views := map[string]view{}
+	names := slices.Sorted(maps.Keys(records))
+	if testing.Short() {
+		names = []string{"usual", "reward missing", "malformed", "connection cut"}
+	}
+	type result struct {
+		name string
+		view view
+	}
+	results := make(chan result, len(names))
+	t.Run("runs", func(t *testing.T) {
+		for _, name := range names {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				results <- result{name, outside(t, name)}
+			})
+		}
+	})
+	close(results)
+	for r := range results {
+		views[r.name] = r.view
+	}
+	for name, v := range views {
+		if !reflect.DeepEqual(v, views["usual"]) {
+			t.Errorf("with a record that is %q the outside sees\n%+v\ninstead of\n%+v", name, v, views["usual"])
+		}
+	}
+}
+
+func outside(t *testing.T, name string) view {
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = uint32(window.Milliseconds())
+	s.open(a)
+	var v view
+	due := map[uint32]time.Time{}
+	for i := range people {
+		device, record := fmt.Sprint("p", i), records["usual"]
+		if i == changed {
+			record = records[name]
+		}
+		var token any
+		if record.cut {
+			s.cut(device, record.arms)
+		} else {
+			_, answer := s.post("/v1/devices/"+device+"/decisions", record.arms)
+			token = answer["token"]
+			if i != changed {
+				v.Sampled = append(v.Sampled, answer["sampled"], answer["reason"], answer["epoch"])
+			}
+		}
+		testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == i+1 })
+		s.host.mu.Lock()
+		held := s.host.devices[device]
+		s.host.mu.Unlock()
+		testbed.Eventually(t, "promised", func() bool {
+			held.mu.Lock()
+			defer held.mu.Unlock()
+			if held.device.Enrolment == nil {
+				return false
+			}
+			due[held.device.Number] = held.device.Enrolment.ReportAt
+			return true
+		})
+		if record.reward != "" {
+			body := fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(token), record.reward)
+			if record.after == 0 {
+				s.post("/v1/rewards", body)
+			} else {
+				time.AfterFunc(record.after, func() { http.Post(s.api.URL+"/v1/rewards", "application/json", strings.NewReader(body)) })
+			}
+		}
+	}
+	for _, e := range s.enrolments() {
+		v.Enrolled = append(v.Enrolled, seen{e.device, e.slot, e.size})
+		// The promise was made when the enrolment was answered: nothing of the record had a part in its time.
+		if wait := due[e.device].Sub(e.at); wait < window || wait > window+patience {
+			t.Errorf("device %d enrolled and is due %v later, announced are %v", e.device, wait, window)
+		}
+	}
+	v.Reports = map[uint32]sent{}
+	late := map[uint32]time.Duration{} // by device
+	for _, r := range s.reports(people) {
+		report := s.Open(r.envelope, a)
+		one := v.Reports[report.Slot]
+		v.Reports[report.Slot] = sent{report.Device, len(r.envelope), one.Reports + 1}
+		if len(r.envelope) != wire.EnvelopeSize(s.Messages(a)) {
+			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(s.Messages(a)))
+		}
+		if late[report.Device] = r.at.Sub(due[report.Device]); late[report.Device] < 0 {
+			t.Errorf("device %d reported %v before its time", report.Device, -late[report.Device])
+		}
+	}
+	// A busy machine delays everybody. Nobody is delayed for himself.
+	slowest := time.Duration(0)
+	for device, l := range late {
+		if device != changed {
+			slowest = max(slowest, l)
+		}
+	}
+	if l := late[changed]; l > slowest+2*time.Second {
+		t.Errorf("the person reported %v after the time, the slowest of the others %v", l, slowest)
+	}
+	time.Sleep(time.Until(due[changed].Add(500 * time.Millisecond))) // past a late reward
+	s.reports(people)
+	return v
+}
+
+// cut sends half of a request's body and breaks the connection.
+func (s *scene) cut(device, body string) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.api.Listener.Addr().String())
+	s.must(err)
+	w := bufio.NewWriter(c)
+	fmt.Fprintf(w, "POST /v1/devices/%s/decisions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", device, len(body), body[:len(body)/2])
+	s.must(w.Flush())
+	time.Sleep(20 * time.Millisecond)
+	s.must(c.Close())
+}
+
+// A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included: it is made of
+// the null record, in time.
+func TestASlowDecisionDelaysNoReport(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	s.open(a)
+	release := make(chan struct{})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.host.Decide(t.Context(), "slow", func() ([][]float64, error) {
+			<-release
+			return [][]float64{{1, 0}}, nil
+		})
+		answered <- err
+	}()
+	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
+	s.decide("quick", twoArms)
+	s.reports(2)
+	close(release)
+	s.must(<-answered)
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if len(s.host.sessions)+len(s.host.open) != 0 {
+		t.Error("the late decision brought its session back")
+	}
+}
+
+// Whatever is wrong with a record inside the device, the report has the same messages; and every coordinate has exactly its number
+// of them, which is condition 3.
+func TestEveryRecordHasTheSameMessages(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.Limits.MaxReleases = 64
+	a := s.Announcement(glm.Practical, 12)
+	payload, digest := s.Sign(a, s.Analyzer)
+	s.config.Reports = testbed.Account(t, "report", nil, Reasons())
+	h, err := New(s.config)
+	s.must(err)
+	defer h.Close()
+	judged, err := h.judge(payload)
+	s.must(err)
+	s.must(judged.weak)
+	for name, r := range map[string]glm.Record{
+		"null":            {Null: true},
+		"usual":           {Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1},
+		"extreme":         {Arm: []float64{1, 0}, Reward: 1, Weight: 1},
+		"opposite":        {Arm: []float64{-1, 0}, Weight: 1},
+		"NaN":             {Arm: []float64{math.NaN(), 0}, Reward: 1},
+		"infinite":        {Arm: []float64{math.Inf(1), 0}, Reward: 1},
+		"reward NaN":      {Arm: []float64{1, 0}, Reward: math.NaN()},
+		"weight NaN":      {Arm: []float64{1, 0}, Weight: math.NaN()},
+		"reward far out":  {Arm: []float64{1, 0}, Reward: -1e300},
+		"huge arm":        {Arm: []float64{1e300, -1e300}, Reward: 1},
+		"no arm":          {Reward: 1},
+		"wrong dimension": {Arm: []float64{1, 0, 0}},
+	} {
+		sealed, err := sealBits(judged, r, testbed.Source())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		envelope := s.Seal(wire.Report{Announcement: digest, Epoch: 1, Slot: 3, Device: 4, Bits: sealed}, s.identity)
+		if len(envelope) != wire.EnvelopeSize(s.Messages(a)) {
+			t.Errorf("%s: a report of %d bytes", name, len(envelope))
+		}
+		_, seen := s.bits(envelope, a, digest)
+		for k, e := range judged.round.Encodings {
+			for j := range seen[k] {
+				if seen[k][j] != uint64(e.MessagesAt(j)) {
+					t.Errorf("%s: release %d, coordinate %d has %d messages, not %d", name, k, j, seen[k][j], e.MessagesAt(j))
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package randomizer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Errors of decisions and rewards.
+var (
+	// ErrNoPolicy says that the analyzer has announced nothing yet that this host accepts. Nothing happened; ask again.
+	ErrNoPolicy = errors.New("no policy has been announced yet")
+	// ErrArms says that no decision could be made from the arms. The device is enrolled all the same, if it would have been with
+	// other arms, and will report the null record: who takes part must not depend on what is decided about.
+	ErrArms = errors.New("no decision can be made from these arms")
+	// ErrHostFull says that the host's credential covers no further device. Nothing happened.
+	ErrHostFull = errors.New("this host's credential covers no further device")
+	// ErrToken says that a token is unknown, or that its reward window is over and its report has left.
+	ErrToken = errors.New("the token is unknown or its reward window is over")
+	// ErrReward says that a reward is not a finite number, or differs from the one given before.
+	ErrReward = errors.New("bad reward")
+)
+
+// Decision is the answer to an app.
+type Decision struct {
+	Arm        int            `json:"arm"`        // index into the arms given
+	Token      string         `json:"token"`      // to report the reward with
+	Epoch      uint64         `json:"epoch"`      // whose policy decided
+	Propensity float64        `json:"propensity"` // with which the policy plays this arm here; for the app's own evaluation
+	Sampled    bool           `json:"sampled"`    // whether the device will report
+	Reason     outcome.Reason `json:"reason"`     // sampled, or why not
+	Detail     string         `json:"detail,omitempty"`
+	RewardBy   *time.Time     `json:"reward_by,omitempty"` // end of the reward window
+}
+
+// unsampledToken begins the token of a decision that nobody will report: its reward is accepted and forgotten. It is no letter of
+// the alphabet of tokens: a sampled person's token must never begin with it.
+const unsampledToken = "."
+
+func newToken() string {
+	var b [18]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Decide makes a decision for a device. arms is called after the device was enrolled, so that nothing about the arms, not even
+// whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the beginning. One
+// that takes until the report is due comes too late for it: the report is made of the null record, in time.
+func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64, error)) (Decision, error) {
+	seat, err := h.seat(name)
+	if err != nil {
+		return Decision{}, err
+	}
+	a, s, why, err := h.enrol(ctx, seat)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Epoch: a.Epoch, Sampled: s != nil, Reason: Sampled, Token: unsampledToken + newToken()}
+	if s != nil {
+		d.Token, d.RewardBy = s.token, &s.expires
+	} else {
+		d.Reason, d.Detail = reasonOf(why), why.Error()
+	}
+	set, err := arms()
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	made, err := a.policy.Decide(set, h.c.Source())
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	d.Arm, d.Propensity = made.Arm, made.Propensity
+	if s != nil {
+		s.remember(set[made.Arm], made.Weight)
+	}
+	return d, nil
+}
+
+// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
+func (h *Host) Reward(token string, reward float64) error {
+	if math.IsNaN(reward) || math.IsInf(reward, 0) {
+		return fmt.Errorf("%w: not a finite number", ErrReward)
+	}
+	if len(token) > 0 && token[:1] == unsampledToken {
+		return nil
+	}
+	h.mu.Lock()
+	s := h.sessions[token]
+	h.mu.Unlock()
+	if s == nil {
+		return ErrToken
+	}
+	s.seat.mu.Lock()
+	defer s.seat.mu.Unlock()
+	switch {
+	case s.reported > 0 || !time.Now().Before(s.expires):
+		return ErrToken
+	case s.rewarded && s.record.Reward != reward:
+		return fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
+	case s.record.Arm == nil:
+		return nil // no arm was played: the record stays null
+	}
+	s.record.Reward, s.record.Null, s.rewarded = reward, false, true
+	return nil
+}
+
+// seat finds or creates a device's place on this host.
+func (h *Host) seat(name string) (*seat, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.devices[name]; s != nil {
+		return s, nil
+	}
+	if int(h.numbers) >= h.c.Devices {
+		return nil, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
+	}
+	s := &seat{device: device{Name: name, Number: h.numbers, Ledger: h.newLedger()}}
+	h.numbers++
+	h.devices[name] = s
+	return s, nil
+}
+
+// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what reason; err means
+// that there is no policy to decide with.
+func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session, why error, err error) {
+	seat.enrolling.Lock()
+	defer seat.enrolling.Unlock()
+	// An epoch may end between looking and asking, and the shuffler may hear of a new one later than this host: it is asked again for
+	// as long as a decision may wait.
+	for late := time.Now().Add(enrolTime); ; {
+		h.mu.Lock()
+		a = h.current
+		full, changed, refusal := h.full, h.changed, h.refusal
+		h.mu.Unlock()
+		switch {
+		case a == nil && refusal != nil:
+			return nil, nil, nil, fmt.Errorf("%w that this host accepts: %w", ErrNoPolicy, refusal)
+		case a == nil:
+			return nil, nil, nil, ErrNoPolicy
+		case h.rewound(a) != nil:
+			return nil, nil, nil, h.rewound(a)
+		case a.Final:
+			return a, nil, because(FinalPolicy, "learning is over; this is the last policy"), nil
+		case a.weak != nil:
+			return a, nil, because(PlanRefused, "%v", a.weak), nil
+		case a.Round > 0:
+			return a, nil, because(RoundsUnderWay, "the cohort of epoch %d is closed and answers further rounds", a.Epoch), nil
+		case full:
+			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
+		}
+		// Only an enrolment adds to the ledger, so what is reserved now is still to be had after the answer.
+		seat.mu.Lock()
+		_, err := seat.device.Ledger.Reserve(a.Epoch, a.releases, a.guarantee)
+		seat.mu.Unlock()
+		if err != nil {
+			return a, nil, because(RecordUsed, "%v", err), nil
+		}
+		if err := h.keep(seat); err != nil {
+			return nil, nil, nil, err
+		}
+		reply, err := h.ask(ctx, a, seat.device.Number)
+		if err != nil {
+			return a, nil, because(Unreachable, "%v", err), nil
+		}
+		if reply.Enrolled {
+			s, err := h.promise(a, seat, reply)
+			return a, s, nil, err
+		}
+		switch reply.Refusal {
+		case rifflev1.Refusal_REFUSAL_COHORT_FULL, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED:
+			h.mu.Lock()
+			if h.current == a {
+				h.full = true
+			}
+			h.mu.Unlock()
+			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
+		case rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
+			// The shuffler is in another epoch: ahead of what was seen here, or not there yet.
+			h.c.Decisions.Retried(NotAdmitted)
+			if time.Now().After(late) {
+				return a, nil, because(NotAdmitted, "the shuffler is not in epoch %d", a.Epoch), nil
+			}
+			wait := time.NewTimer(askAgain)
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-wait.C:
+			}
+			wait.Stop()
+		default:
+			return a, nil, because(NotAdmitted, "the shuffler refused: %s", reply.Refusal), nil
+		}
+	}
+}
+
+// keep makes a device's number durable before the shuffler hears of it: after a crash the same device must come back to the slot that
+// the number has, not somebody else, or nobody.
+func (h *Host) keep(seat *seat) error {
+	if seat.kept {
+		return nil
+	}
+	seat.mu.Lock()
+	d := seat.device
+	seat.mu.Unlock()
+	if err := h.store.put(d); err != nil {
+		return fmt.Errorf("randomizer: the device's number cannot be kept: %w", err)
+	}
+	seat.kept = true
+	return nil
+}
+
+// ask puts the enrolment request to the shuffler.
+func (h *Host) ask(ctx context.Context, a *announced, number uint32) (*rifflev1.EnrolReply, error) {
+	request, _, err := wire.Sign(&rifflev1.EnrolRequest{
+		Deployment: h.c.Deployment, Epoch: a.Epoch, Announcement: a.digest[:], Device: number, Credential: h.c.Credential,
+	}, h.c.Identity)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, enrolTime)
+	defer cancel()
+	begin := time.Now()
+	signed, err := h.c.Bus.Enrol(ctx, request)
+	h.c.Steps.Since(stepEnrolment, begin)
+	if err != nil {
+		return nil, err
+	}
+	return wire.OpenEnrolReply(signed, h.c.Shuffler, wire.RequestDigest(request))
+}
+
+// because is a reason with its explanation.
+func because(r outcome.Reason, format string, v ...any) error {
+	return fmt.Errorf("%w: %s", r, fmt.Sprintf(format, v...))
+}
+
+func reasonOf(err error) outcome.Reason {
+	var r outcome.Reason
+	errors.As(err, &r)
+	return r
+}

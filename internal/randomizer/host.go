@@ -1,0 +1,269 @@
+// Package randomizer is the role that runs on people's side: one process for one device, or for all the devices of a gateway.
+//
+// It follows the analyzer's announcements, recomputes the guarantee of every plan and refuses one weaker than its own limits, decides
+// locally with the public policy, and sends exactly one report per round at a time that was fixed at enrolment, whatever happened
+// meanwhile: a record if the reward came, the null record otherwise. Records live in memory until they are reported and are never
+// written anywhere; after a crash the promised reports are null records.
+//
+// What the outside can see of a person (enrolment, report time, report size) is the same for every record.
+package randomizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// Config is what a host needs.
+type Config struct {
+	Deployment string
+	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
+	Shuffler   []byte           // Ed25519 public key that enrolment replies and key sets must be signed with
+	Identity   *seal.Identity   // the host's key
+	Credential *rifflev1.Signed // the registrar's word that this host may enrol Devices devices
+	Devices    int              // as in the credential
+	Limits     Limits
+	StateDir   string                 // belongs to one process
+	Source     func() protocol.Source // makes a CSPRNG for one goroutine
+	Bus        *bus.Conn
+	Log        zerolog.Logger
+	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
+	// Further accounts, and times. All may be nil.
+	Decisions     *outcome.Outcomes // requests for decisions; released: sampled. Made with DecisionReasons
+	Announcements *outcome.Outcomes // made with AnnouncementReasons
+	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
+	Steps         *service.Steps    // made with Steps
+}
+
+const (
+	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says nothing about the
+	// record: nothing of it was looked at yet.
+	enrolTime = 5 * time.Second
+	// askAgain is the wait before a shuffler that is in another epoch is asked again.
+	askAgain = 100 * time.Millisecond
+	// senders hand reports to the broker at the same time; they wait for its disk more than they work.
+	senders = 64
+)
+
+// Host runs the devices of one process.
+type Host struct {
+	c     Config
+	store *store
+
+	timetable *timetable
+	outbox    chan outgoing // sealed reports
+
+	seen   round      // the latest announcement that an earlier process saw
+	unsent []outgoing // what it sealed and may not have sent
+
+	mu       sync.Mutex
+	caughtUp bool  // what was announced before the start is read
+	refusal  error // why the latest announcement is not in force; nil where it is
+	current  *announced
+	changed  chan struct{} // closed when current changes
+	full     bool          // the current cohort takes no more devices
+	shuffler []byte        // HPKE key that reports are sealed to
+	devices  map[string]*seat
+	numbers  uint32              // devices numbered so far
+	sessions map[string]*session // by token
+	open     map[uint32]*session // by device number
+	pending  int                 // promised reports that have not left
+}
+
+// seat is a device's state with its lock.
+type seat struct {
+	enrolling sync.Mutex // held while the shuffler is asked: one question at a time. Taken before mu
+	kept      bool       // the device's number is durable; guarded by enrolling
+
+	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not wait for
+	// what a person's app does meanwhile.
+	mu     sync.Mutex
+	device device
+}
+
+// New opens the host's state. Records that an earlier process held are gone; what it promised is kept.
+func New(c Config) (*Host, error) {
+	if err := errors.Join(c.Limits.faults()...); err != nil {
+		return nil, fmt.Errorf("randomizer: limits: %w", err)
+	}
+	st, err := openStore(filepath.Join(c.StateDir, "devices"))
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		c: c, store: st, timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
+		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
+	}
+	err = st.load(func(d device) error {
+		h.devices[d.Name] = &seat{device: d, kept: true}
+		h.numbers = max(h.numbers, d.Number+1)
+		return nil
+	})
+	if err == nil {
+		h.seen, err = st.latest()
+	}
+	if err == nil {
+		err = st.unsent(func(o outgoing) { h.unsent = append(h.unsent, o) })
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.close())
+	}
+	h.pending = len(h.unsent)
+	c.Reports.Resumed(len(h.unsent))
+	return h, nil
+}
+
+// Close lets go of the state. Only for a host that was never run.
+func (h *Host) Close() error { return h.store.close() }
+
+// Run works until the context ends. Reports that are due are not waited for: a restart sends what was promised.
+func (h *Host) Run(ctx context.Context) error {
+	defer h.store.close()
+	if err := h.catchUp(ctx); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.c.Bus.WatchKeys(ctx, h.rekeyed) })
+	g.Go(func() error {
+		return h.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+			fresh, err := h.follow(a)
+			if fresh {
+				h.resume()
+			}
+			return err
+		})
+	})
+	due := make(chan job)
+	g.Go(func() error { return h.timetable.run(ctx, due) })
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error { return h.sealDue(ctx, due) })
+	}
+	for range senders {
+		g.Go(func() error { return h.send(ctx) })
+	}
+	g.Go(func() error { return h.resend(ctx) })
+	return g.Wait()
+}
+
+// catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in force.
+func (h *Host) catchUp(ctx context.Context) error {
+	all, err := h.c.Bus.Announcements(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if _, err := h.follow(a); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	h.caughtUp = true
+	h.mu.Unlock()
+	h.recall()
+	h.resume()
+	return nil
+}
+
+// rekeyed takes the shuffler's newest HPKE key.
+func (h *Host) rekeyed(role bus.Role, payload []byte) error {
+	if role != bus.Shuffler {
+		return nil
+	}
+	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Shuffler})
+	if err != nil {
+		h.c.Log.Error().Err(err).Str(outcome.Field, string(wireReason(wire.Reason(err)))).Msg("key set refused")
+		return nil
+	}
+	h.mu.Lock()
+	h.shuffler = set.Keys[0]
+	h.mu.Unlock()
+	return nil
+}
+
+// Pending counts the promised reports that have not left.
+func (h *Host) Pending() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(h.pending)
+}
+
+// Status is what an app or a person may want to know of the host. Nothing in it depends on a record.
+type Status struct {
+	Deployment string  `json:"deployment"`
+	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
+	Round      uint32  `json:"round"`
+	Cohort     uint32  `json:"cohort"`             // slots of the epoch
+	Enrolling  bool    `json:"enrolling"`          // whether a decision made now may be sampled
+	Final      bool    `json:"final"`              // the last policy: learning is over
+	Epsilon    float64 `json:"epsilon,omitempty"`  // what the epoch reveals about one record at most, computed here
+	Delta      float64 `json:"delta,omitempty"`    //
+	Refused    string  `json:"refused,omitempty"`  // why this host takes no part in the epoch, or does not follow the latest announcement
+	Devices    int     `json:"devices"`            // known here
+	Capacity   int     `json:"capacity"`           // that the credential covers
+	Pending    int     `json:"pending"`            // promised reports that have not left
+	Messages   int     `json:"messages,omitempty"` // bit messages of one report in the current round
+}
+
+// Status describes the host now.
+func (h *Host) Status() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices), Capacity: h.c.Devices, Pending: h.pending}
+	if h.refusal != nil {
+		s.Refused = h.refusal.Error()
+	}
+	a := h.current
+	if a == nil {
+		return s
+	}
+	s.Epoch, s.Round, s.Final, s.Cohort = a.Epoch, a.Round, a.Final, a.Cohort.GetSize()
+	if err := h.rewound(a); err != nil {
+		if h.caughtUp {
+			s.Refused = err.Error()
+		}
+		return s
+	}
+	if a.Final {
+		return s
+	}
+	if a.weak != nil {
+		s.Refused = a.weak.Error()
+		return s
+	}
+	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil
+	s.Delta, s.Epsilon, s.Messages = h.c.Limits.Delta, a.guarantee.Epsilon(h.c.Limits.Delta), a.round.Messages
+	return s
+}
+
+// Ledger returns what a device has promised and spent; a device that is not known has spent nothing.
+func (h *Host) Ledger(name string) privacy.Ledger {
+	h.mu.Lock()
+	s := h.devices[name]
+	h.mu.Unlock()
+	if s == nil {
+		return h.newLedger()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.device.Ledger
+}
+
+func (h *Host) newLedger() privacy.Ledger {
+	return privacy.Ledger{Epsilon: h.c.Limits.Epsilon, Delta: h.c.Limits.Delta, Records: h.c.Limits.Records}
+}

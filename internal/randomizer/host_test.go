@@ -1,0 +1,412 @@
+package randomizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/plan"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// What arrives is what the records say: the decoded sums of twelve known records are within six standard deviations of the true
+// sums on each of the five coordinates (false alarm below 1e-8). The plan has little privacy, so that this has power: six standard
+// deviations are asserted to be less than what a wrong sign or a reward of 0 for 1 would shift the gradient's sums by.
+func TestReportsCarryTheRecords(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	learner, err := glm.NewLearner(testbed.Learner(glm.Practical, 12))
+	s.must(err)
+	terms := testbed.Terms()
+	terms.Epsilon, terms.MaxMessages, terms.MaxShift, terms.VarianceRatio = 100, 500, 400, 0
+	a := s.Draw(learner.Next(), terms, 1, nil)
+	a.Timing.RewardWindowMs = 1500
+	s.config.Limits.Epsilon, s.config.Limits.MaxMessages = 100, 1<<20
+	s.start()
+	check(t, s, a, s.open(a), 12)
+}
+
+func check(t *testing.T, s *scene, a *rifflev1.Announcement, digest [32]byte, n int) {
+	policy, err := wire.PolicyFromProto(a.Policy)
+	s.must(err)
+	round, err := plan.CheckRound(a, policy)
+	s.must(err)
+	truth := make([][]float64, len(round.Statistics))
+	for i, st := range round.Statistics {
+		truth[i] = make([]float64, st.Dim())
+	}
+	for i := range n {
+		reward := float64(i % 2)
+		arm := []float64{0.8*reward - 0.4, 0.6} // so that the rewards show in the gradient's first sum
+		d := s.decide(fmt.Sprint("p", i), fmt.Sprintf(`{"arms": [[%v, %v]]}`, arm[0], arm[1]))
+		if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %v}`, d["token"], reward)); status != http.StatusOK {
+			t.Fatal(answer)
+		}
+		for k, st := range round.Statistics {
+			v, err := st.Vector(nil, glm.Record{Arm: arm, Reward: reward, Weight: 1})
+			s.must(err)
+			for j := range v {
+				truth[k][j] += v[j]
+			}
+		}
+	}
+	ones := make([][]uint64, len(round.Encodings))
+	for k, e := range round.Encodings {
+		ones[k] = make([]uint64, len(e.Coordinates))
+	}
+	for _, r := range s.reports(n) {
+		some, _ := s.bits(r.envelope, a, digest)
+		for k := range some {
+			for j := range some[k] {
+				ones[k][j] += some[k][j]
+			}
+		}
+	}
+	for k, e := range round.Encodings {
+		sum, err := e.Decode(ones[k], uint64(n))
+		s.must(err)
+		for j, variance := range e.Variance(uint64(n)) {
+			if z := (sum[j] - truth[k][j]) / math.Sqrt(variance); math.Abs(z) > 6 {
+				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j], truth[k][j], z)
+			}
+			if round.Statistics[k].Kind == glm.Gradient && !(6*math.Sqrt(variance) < 3) {
+				t.Errorf("no power: six standard deviations are %v", 6*math.Sqrt(variance))
+			}
+		}
+	}
+}
+
+// Every way in which a person is not sampled has its reason, changes nothing, and the app gets a decision all the same.
+func TestWhyAPersonIsNotSampled(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	status, d := s.post("/v1/devices/x/decisions", twoArms)
+	if status != http.StatusServiceUnavailable || d["error"] != "no_policy" {
+		t.Fatalf("before any policy: %d %v", status, d)
+	}
+	a := s.Announcement(glm.Practical, 12)
+	digest := s.open(a)
+	expect := func(device string, reason any) map[string]any {
+		t.Helper()
+		d := s.decide(device, twoArms)
+		if d["reason"] != reason || (d["sampled"] == true) != (reason == "sampled") {
+			t.Errorf("%s: %v, want reason %v", device, d, reason)
+		}
+		if d["sampled"] != true && (d["detail"] == nil || d["detail"] == "") {
+			t.Errorf("%s: no explanation: %v", device, d)
+		}
+		return d
+	}
+	expect("first", "sampled")
+	expect("first", "record_used")
+	refuse := func(r rifflev1.Refusal) {
+		s.mu.Lock()
+		s.answer = func(wire.Enrolment) *rifflev1.EnrolReply { return &rifflev1.EnrolReply{Refusal: r} }
+		s.mu.Unlock()
+	}
+	refuse(rifflev1.Refusal_REFUSAL_NO_CREDENTIAL)
+	unsampled := expect("second", "not_admitted")
+	if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
+		t.Errorf("the reward of a person who is not sampled: %v", answer)
+	}
+	if l := s.host.Ledger("second"); len(l.Entries) != 0 {
+		t.Errorf("a refusal is in the ledger: %+v", l)
+	}
+	refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL)
+	expect("second", "cohort_full")
+	refuse(rifflev1.Refusal_REFUSAL_UNSPECIFIED)
+	before := len(s.enrolments())
+	expect("third", "cohort_full") // known now: the shuffler is not asked again
+	if len(s.enrolments()) != before {
+		t.Error("the shuffler was asked although the cohort is full")
+	}
+	s.mu.Lock()
+	s.answer = nil
+	s.mu.Unlock()
+	s.reports(1)
+	final := &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 2, Previous: digest[:], Policy: a.Policy, Final: true}
+	s.open(final)
+	expect("second", "final_policy")
+}
+
+// A shuffler that has not heard of the epoch yet is asked again.
+func TestShufflerBehindIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	asked := 0
+	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
+		if asked++; asked < 3 {
+			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH}
+		}
+		return nil
+	}
+	s.open(s.Announcement(glm.Practical, 12))
+	if d := s.decide("x", twoArms); d["sampled"] != true {
+		t.Fatalf("%v", d)
+	}
+	s.reports(1)
+}
+
+// A shuffler that is away leaves the person unsampled, whatever the arms, and costs nothing.
+func TestShufflerAway(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for a time limit")
+	}
+	s := newScene(t)
+	s.config.Shuffler = s.Analyzer.Public() // every reply is signed by somebody else: as good as none
+	s.start()
+	s.host.c.Shuffler = s.Analyzer.Public()
+	s.announced = s.Announcement(glm.Practical, 12)
+	s.Announce(s.analyzer, s.announced)
+	testbed.Eventually(t, "announced", func() bool { return s.host.Status().Epoch == 1 })
+	if d := s.decide("x", twoArms); d["reason"] != "shuffler_unreachable" {
+		t.Fatalf("%v", d)
+	}
+	if l := s.host.Ledger("x"); len(l.Entries) != 0 {
+		t.Errorf("it is in the ledger: %+v", l)
+	}
+}
+
+// The rewards' rules, on a promise that the test holds: also exactly at the deadline.
+func TestRewards(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 60_000
+	s.open(a)
+	token := s.decide("x", twoArms)["token"].(string)
+	reward := func(body string) (int, any) {
+		status, answer := s.post("/v1/rewards", body)
+		return status, answer["error"]
+	}
+	for _, c := range []struct {
+		body   string
+		status int
+		error  any
+	}{
+		{`{"token": "` + token + `", "reward": 0.25}`, 200, nil},
+		{`{"token": "` + token + `", "reward": 0.25}`, 200, nil},
+		{`{"token": "` + token + `", "reward": 0.5}`, 409, "bad_reward"},
+		{`{"token": "unknown", "reward": 1}`, 410, "expired_token"},
+		{`{"token": "` + token + `"}`, 400, "bad_request"},
+		{`{"reward": 1}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": "1"}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": NaN}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": 1e999}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": 1, "extra": 1}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": 1} {}`, 400, "bad_request"},
+		{`{"token`, 400, "bad_request"},
+		{``, 400, "bad_request"},
+	} {
+		if status, e := reward(c.body); status != c.status || e != c.error {
+			t.Errorf("%s: %d %v, want %d %v", c.body, status, e, c.status, c.error)
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if err := s.host.Reward(token, v); !errors.Is(err, ErrReward) {
+			t.Errorf("reward %v: %v", v, err)
+		}
+	}
+	// Exactly at the deadline it is too late, whether or not the report was sealed yet.
+	s.host.mu.Lock()
+	held := s.host.sessions[token]
+	s.host.mu.Unlock()
+	held.seat.mu.Lock()
+	held.record.Null, held.rewarded, held.expires = true, false, time.Now()
+	held.seat.mu.Unlock()
+	if err := s.host.Reward(token, 1); !errors.Is(err, ErrToken) {
+		t.Errorf("at the deadline: %v", err)
+	}
+	if !held.record.Null {
+		t.Error("a reward that came at the deadline is in the record")
+	}
+}
+
+// No sampled person's token looks like one whose reward is accepted and forgotten. Tokens that begin with a given one of 64 letters
+// do not show among 2000 with probability 2e-14.
+func TestTokensOfSampledPeopleAreTheirOwn(t *testing.T) {
+	for range 2000 {
+		if token := newToken(); strings.HasPrefix(token, unsampledToken) {
+			t.Fatalf("token %s", token)
+		}
+	}
+}
+
+// The app's mistakes are named, and none of them names a value.
+func TestAPIErrors(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.Announcement(glm.Practical, 40))
+	for name, c := range map[string]struct {
+		body   string
+		detail string
+	}{
+		"not JSON":       {`{"arms": [[0.123456,`, "ends too early"},
+		"wrong type":     {`{"arms": [["0.123456"]]}`, `field "arms" must be a float64`},
+		"NaN":            {`{"arms": [[NaN, 0.123456]]}`, "not JSON at byte"},
+		"overflow":       {`{"arms": [[1e999, 0.123456]]}`, `field "arms"`},
+		"unknown field":  {`{"arms": [[0.123456, 0]], "reward": 0.123456}`, "unknown field"},
+		"no arms":        {`{"arms": []}`, "arm set is empty"},
+		"empty":          {``, "ends too early"},
+		"wrong size":     {`{"arms": [[0.123456]]}`, "dimension"},
+		"uneven":         {`{"arms": [[0.123456, 0.5], [0.123456]]}`, "dimension"},
+		"two values":     {`{"arms": [[0.123456, 0]]} {"arms": 1}`, "more than one"},
+		"null":           {`null`, "arm set is empty"},
+		"arm that is no": {`{"arms": [null]}`, "dimension"},
+	} {
+		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
+		detail, _ := answer["detail"].(string)
+		if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" || !strings.Contains(detail, c.detail) {
+			t.Errorf("%s: %d %v, want %q", name, status, answer, c.detail)
+		}
+		if strings.Contains(detail, "123456") {
+			t.Errorf("%s: the answer names a value: %s", name, detail)
+		}
+	}
+	for path, want := range map[string]int{"/v1/devices/x/decision": 404, "/v1/devices//decisions": 404, "/": 404, "/v1/devices/" + strings.Repeat("x", 200) + "/decisions": 400, "/v1/devices/%ff/decisions": 400} {
+		if status, _ := s.post(path, twoArms); status != want && status != http.StatusMovedPermanently && status != http.StatusTemporaryRedirect {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	if status, l := s.get("/v1/devices/NaN/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Epoch 1: epsilon") {
+		t.Errorf("ledger: %v", l)
+	}
+	if status, l := s.get("/v1/devices/nobody/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
+		t.Errorf("ledger of nobody: %v", l)
+	}
+	s.reports(12) // every one of them reports all the same
+}
+
+// A host's credential covers so many devices and no more; those that are known stay known.
+func TestHostFull(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.Devices = 2
+	s.start()
+	s.open(s.Announcement(glm.Practical, 12))
+	s.decide("a", twoArms)
+	s.decide("b", twoArms)
+	if status, answer := s.post("/v1/devices/c/decisions", twoArms); status != http.StatusForbidden || answer["error"] != "host_full" {
+		t.Fatalf("%d %v", status, answer)
+	}
+	s.decide("a", twoArms)
+	s.reports(2)
+}
+
+// In the paper's profile the record answers each round once, and then is gone.
+func TestRounds(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Paper, 12)
+	digest := s.open(a)
+	for i := range 3 {
+		d := s.decide(fmt.Sprint("p", i), twoArms)
+		s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, d["token"]))
+	}
+	first := s.reports(3)
+	next := nextRound(s, a, digest)
+	nextDigest := s.open(next)
+	if d := s.decide("late", twoArms); d["reason"] != "rounds_under_way" {
+		t.Errorf("a person who comes between rounds: %v", d)
+	}
+	all := s.reports(6)
+	for _, r := range all[len(first):] {
+		report := s.Open(r.envelope, next)
+		if report.Round != 1 || report.Announcement != nextDigest {
+			t.Errorf("round %d for %x", report.Round, report.Announcement[:4])
+		}
+	}
+	testbed.Eventually(t, "forgotten", func() bool {
+		s.host.mu.Lock()
+		defer s.host.mu.Unlock()
+		return len(s.host.open) == 0 && len(s.host.sessions) == 0
+	})
+	for i := range 3 {
+		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent || l.Entries[0].Releases != 3 {
+			t.Errorf("ledger %+v", l)
+		}
+	}
+}
+
+// nextRound is a valid second round of the paper's profile.
+func nextRound(s *scene, a *rifflev1.Announcement, digest [32]byte) *rifflev1.Announcement {
+	s.t.Helper()
+	learner, err := glm.NewLearner(testbed.Learner(glm.Paper, 12))
+	s.must(err)
+	step := learner.Next()
+	step.Round = 1
+	encodings, err := plan.Encode(a.Plan, step)
+	s.must(err)
+	return &rifflev1.Announcement{
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy, Reference: a.Reference, Plan: a.Plan,
+		Encodings: encodings, Cohort: a.Cohort, Timing: a.Timing, AnalyzerKey: a.AnalyzerKey,
+	}
+}
+
+// An epoch that ends before the report's time takes the promise with it.
+func TestEpochOver(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 60_000
+	digest := s.open(a)
+	token := s.decide("x", twoArms)["token"]
+	next := s.Announcement(glm.Practical, 12)
+	next.Epoch, next.Previous = 2, digest[:]
+	s.open(next)
+	testbed.Eventually(t, "dropped", func() bool { return s.host.Pending() == 0 })
+	if n := s.refused(EpochOver); n != 1 {
+		t.Errorf("%d reports were dropped with the epoch", n)
+	}
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, token)); status != http.StatusGone {
+		t.Errorf("reward of a dropped promise: %d", status)
+	}
+	if d := s.decide("x", twoArms); d["reason"] != "record_used" { // it was promised: it stays counted
+		t.Errorf("%v", d)
+	}
+	s.reports(0)
+}
+
+// Decisions that come together for one device enrol it once.
+func TestConcurrentDecisions(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.Announcement(glm.Practical, 12))
+	got := make(chan bool, 16)
+	for range cap(got) {
+		go func() {
+			d, err := s.host.Decide(context.Background(), "x", func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			if err != nil {
+				t.Error(err)
+			}
+			got <- d.Sampled
+		}()
+	}
+	sampled := 0
+	for range cap(got) {
+		if <-got {
+			sampled++
+		}
+	}
+	if sampled != 1 {
+		t.Errorf("%d of %d decisions of one device are sampled", sampled, cap(got))
+	}
+	s.reports(1)
+}

@@ -1,0 +1,98 @@
+package randomizer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/plan"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// Limits are what this host's people agree to, whatever is announced. They are configuration of the host, never of the analyzer.
+type Limits struct {
+	Epsilon, Delta float64 // weakest guarantee for one person
+	MinCohort      int     // smallest cohort among which to hide
+	Dishonest      float64 // share of a cohort that may be dishonest: their noise is not counted, whatever the plan says
+	MaxReleases    int     // releases that one record may take part in
+	MaxNorm        float64 // largest bound on the parameter's norm; a larger one only wastes precision
+	MaxMessages    int     // bit messages of one report: what this host is ready to encrypt and send
+	Records        int     // records of one person over the deployment; with m > 1 the ledger adds them up
+}
+
+// A WeakPlan is an announced plan that the host's limits rule out. Its text is for an app's developer.
+type WeakPlan struct {
+	Limit  string // the field of Limits
+	Reason string
+}
+
+func (e *WeakPlan) Error() string {
+	return fmt.Sprintf("the announced plan is refused (%s): %s", e.Limit, e.Reason)
+}
+
+// Check computes the guarantee of an epoch's plan from first principles and compares it, and all that the guarantee rests on, with
+// the limits. The announcement is in range and signed; nothing in it is believed.
+func (l Limits) Check(a *rifflev1.Announcement) (privacy.Guarantee, error) {
+	weak := func(limit, format string, v ...any) (privacy.Guarantee, error) {
+		return privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
+	}
+	releases := 0
+	for _, r := range a.Plan.GetRounds() {
+		releases += len(r.GetReleases())
+	}
+	if n := int(a.Cohort.GetMinimum()); n < l.MinCohort {
+		return weak("min_cohort", "it releases a cohort of %d people, this device hides among no fewer than %d", n, l.MinCohort)
+	}
+	if releases > l.MaxReleases {
+		return weak("max_releases", "it would use one record in %d releases, this device allows %d", releases, l.MaxReleases)
+	}
+	if s := a.Policy.GetNormBound(); !(s <= l.MaxNorm) {
+		return weak("max_norm", "it bounds the parameter's norm by %g, this device by %g", s, l.MaxNorm)
+	}
+	dishonest := int(math.Ceil(l.Dishonest * float64(a.Cohort.GetSize())))
+	g, err := plan.Guarantee(a, dishonest)
+	if err != nil {
+		return weak("epsilon", "it bounds nothing of what it reveals about one person: %v", err)
+	}
+	switch eps := g.Epsilon(l.Delta); {
+	case math.IsInf(eps, 1):
+		return weak("epsilon", "nothing bounds what it reveals about one person at delta %g, this device's limit is epsilon %g (the plan claims %g at delta %g)",
+			l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
+	case !(eps <= l.Epsilon):
+		return weak("epsilon", "what it reveals about one person is bounded only by epsilon %.4g at delta %g, this device's limit is %g (the plan claims %g at delta %g)",
+			math.Ceil(eps*1e4)/1e4, l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
+	}
+	return g, nil
+}
+
+// CheckRound prepares one round's statistics and encodings and refuses what the plan did not announce.
+func (l Limits) CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*plan.Round, error) {
+	r, err := plan.CheckRound(a, policy)
+	if err != nil {
+		return nil, &WeakPlan{"epsilon", err.Error()}
+	}
+	if r.Messages > l.MaxMessages {
+		return nil, &WeakPlan{"max_messages", fmt.Sprintf("a report has %d bit messages, this device sends at most %d", r.Messages, l.MaxMessages)}
+	}
+	return r, nil
+}
+
+// faults lists what is wrong with the limits themselves.
+func (l Limits) faults() []error {
+	var all []error
+	wrong := func(ok bool, format string, v ...any) {
+		if !ok {
+			all = append(all, fmt.Errorf(format, v...))
+		}
+	}
+	wrong(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon limit %v: want a finite number > 0", l.Epsilon)
+	wrong(l.Delta > 0 && l.Delta < 1, "delta limit %v: want a number between 0 and 1", l.Delta)
+	wrong(l.MinCohort >= 1, "min_cohort %d: want at least 1", l.MinCohort)
+	wrong(l.Dishonest >= 0 && l.Dishonest < 1, "dishonest share %v: want a number in [0, 1)", l.Dishonest)
+	wrong(l.MaxReleases >= 1, "max_releases %d: want at least 1", l.MaxReleases)
+	wrong(l.MaxNorm > 0 && !math.IsInf(l.MaxNorm, 0), "max_norm %v: want a finite number > 0", l.MaxNorm)
+	wrong(l.MaxMessages >= 1, "max_messages %d: want at least 1", l.MaxMessages)
+	wrong(l.Records >= 1, "records %d: want at least 1", l.Records)
+	return all
+}

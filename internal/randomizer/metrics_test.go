@@ -1,0 +1,57 @@
+package randomizer
+
+import (
+	"io"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/service"
+)
+
+// Whether a reward came is part of a record: nothing counts it unless the configuration says that nobody else can see the count.
+func TestRewardsAreCountedOnlyWhereAsked(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := deployment.Generate(keys, deployment.Options{Name: "clinic", Hosts: []deployment.HostOptions{{Name: "main", Devices: 10}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range []bool{false, true} {
+		env, err := service.NewEnv("randomizer", service.DefaultSettings("127.0.0.1:0"), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := Role().Defaults
+		settings.Keys, settings.State, settings.API.CountRewards = keys, t.TempDir(), asked
+		if _, err := Role().Prepare(env, settings); err != nil {
+			t.Fatal(err)
+		}
+		families, err := env.Metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []string
+		for _, f := range families {
+			for _, m := range f.Metric {
+				for _, l := range m.Label {
+					if l.GetName() == "item" && !slices.Contains(items, l.GetValue()) {
+						items = append(items, l.GetValue())
+					}
+				}
+			}
+		}
+		slices.Sort(items)
+		want := []string{"announcement", "decision", "report"}
+		if asked {
+			want = append(want, "reward")
+		}
+		if !slices.Equal(items, want) {
+			t.Errorf("asked %v: items %v, want %v", asked, items, want)
+		}
+		for _, o := range env.Accounts() { // those are logged
+			if o.Item() == "reward" {
+				t.Error("rewards are among the accounts that are logged")
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package randomizer
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Why a person is not sampled.
+const (
+	Sampled        outcome.Reason = "sampled"
+	FinalPolicy    outcome.Reason = "final_policy"     // learning is over
+	PlanRefused    outcome.Reason = "plan_refused"     // the host's limits rule the plan out
+	RecordUsed     outcome.Reason = "record_used"      // the ledger allows no further record of this person
+	RoundsUnderWay outcome.Reason = "rounds_under_way" // the epoch is past its enrolment
+	CohortFull     outcome.Reason = "cohort_full"
+	Unreachable    outcome.Reason = "shuffler_unreachable"
+	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+)
+
+// What can become of a promised report besides being sent.
+const (
+	EpochOver  outcome.Reason = "epoch_over" // the epoch ended before the report's time: its cohort was destroyed
+	BadPlan    outcome.Reason = "bad_plan"   // a later round broke the plan: the device drops out
+	Unsendable outcome.Reason = "unsendable" // the broker refuses it for good
+)
+
+// Why a request of an app is refused.
+const (
+	NoPolicy     outcome.Reason = "no_policy"
+	Rewound      outcome.Reason = "rewound" // also of an announcement: it does not follow the ones seen before
+	HostFull     outcome.Reason = "host_full"
+	BadDevice    outcome.Reason = "bad_device"
+	BadArms      outcome.Reason = "bad_arms"
+	BadRequest   outcome.Reason = "bad_request"
+	ExpiredToken outcome.Reason = "expired_token"
+	BadReward    outcome.Reason = "bad_reward"
+	NotSampled   outcome.Reason = "not_sampled" // a reward that nobody will report: accepted and forgotten
+	NotFound     outcome.Reason = "not_found"
+	Internal     outcome.Reason = "internal"
+)
+
+// Reasons lists why a promised report may not be sent.
+func Reasons() []outcome.Reason { return []outcome.Reason{EpochOver, BadPlan, Unsendable} }
+
+// DecisionReasons lists why somebody who asks for a decision is not sampled.
+func DecisionReasons() []outcome.Reason {
+	return []outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, NoPolicy, Rewound, HostFull, BadDevice, Internal}
+}
+
+// RewardReasons lists why a reward may not be kept.
+func RewardReasons() []outcome.Reason {
+	return []outcome.Reason{NotSampled, ExpiredToken, BadReward, BadRequest, Internal}
+}
+
+// AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and nobody is enrolled.
+func AnnouncementReasons() []outcome.Reason {
+	all := []outcome.Reason{Rewound, PlanRefused}
+	for _, r := range []rifflev1.Refusal{rifflev1.Refusal_REFUSAL_MALFORMED, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE} {
+		all = append(all, wireReason(r))
+	}
+	return all
+}
+
+func wireReason(r rifflev1.Refusal) outcome.Reason {
+	return outcome.Reason(strings.ToLower(strings.TrimPrefix(r.String(), "REFUSAL_")))
+}
+
+// announcementReason is why an announcement was refused.
+func announcementReason(err error) outcome.Reason {
+	if errors.Is(err, ErrRewound) {
+		return Rewound
+	}
+	return wireReason(wire.Reason(err))
+}
+
+// apiReason is what the API calls an error of Decide or Reward.
+func apiReason(err error) outcome.Reason {
+	switch {
+	case errors.Is(err, ErrArms):
+		return BadArms
+	case errors.Is(err, ErrNoPolicy):
+		return NoPolicy
+	case errors.Is(err, ErrRewound):
+		return Rewound
+	case errors.Is(err, ErrHostFull):
+		return HostFull
+	case errors.Is(err, ErrToken):
+		return ExpiredToken
+	case errors.Is(err, ErrReward):
+		return BadReward
+	}
+	return Internal
+}
+
+// apiStatus is the HTTP status that goes with a reason.
+var apiStatus = map[outcome.Reason]int{
+	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable, Rewound: http.StatusServiceUnavailable,
+	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest, ExpiredToken: http.StatusGone,
+	BadReward: http.StatusConflict, Internal: http.StatusInternalServerError,
+}
+
+// refuse answers with a reason.
+func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
+	status := apiStatus[why]
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	answer(w, status, failure{why, detail})
+}

@@ -1,0 +1,288 @@
+package randomizer
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// A process that dies with promises outstanding: the next one keeps every promise, at its time, under its slot, with the null record,
+// and the ledger knows the record as reserved until then and as spent afterwards.
+func TestRestartKeepsPromises(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 8000 // the first process must die before it
+	digest := s.open(a)
+	var tokens []any
+	for i := range 3 {
+		d := s.decide(fmt.Sprint("p", i), twoArms)
+		tokens = append(tokens, d["token"])
+		s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, d["token"]))
+	}
+	promised := map[uint32]time.Time{}
+	for i := range 3 {
+		d := s.device(fmt.Sprint("p", i))
+		promised[d.Enrolment.Slot] = d.Enrolment.ReportAt
+		if d.Ledger.Entries[0].State != privacy.Reserved {
+			t.Errorf("ledger before the report: %+v", d.Ledger)
+		}
+	}
+	s.must(s.stop())
+
+	s.start()
+	s.judged(a)
+	s.host.mu.Lock()
+	recalled := slices.Collect(maps.Values(s.host.open))
+	s.host.mu.Unlock()
+	for _, open := range recalled {
+		open.seat.mu.Lock()
+		if !open.record.Null || open.record.Arm != nil {
+			t.Error("a record survived the process")
+		}
+		open.seat.mu.Unlock()
+	}
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != http.StatusGone {
+		t.Errorf("reward of the earlier process: %d", status)
+	}
+	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
+		t.Errorf("a second decision of a device whose report is promised: %v", d)
+	}
+	for _, r := range s.reports(3) {
+		report := s.Open(r.envelope, a)
+		if report.Announcement != digest {
+			t.Errorf("report for %x", report.Announcement[:4])
+		}
+		if late := r.at.Sub(promised[report.Slot]); late < 0 || late > patience {
+			t.Errorf("slot %d reported %v after its time", report.Slot, late)
+		}
+		delete(promised, report.Slot)
+	}
+	if len(promised) != 0 {
+		t.Errorf("promises not kept: %v", promised)
+	}
+	b := s.host.c.Reports.Balance()
+	if b.Resumed != 3 || b.Received != 0 || b.Released != 3 {
+		t.Errorf("account %+v", b)
+	}
+	if l := s.host.Ledger("p1"); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent {
+		t.Errorf("ledger after the report: %+v", l)
+	}
+}
+
+// A process that dies after the shuffler enrolled a device and before it heard so: when the same person comes again, the device has the
+// number that it had, and with it the slot. Nobody else gets it, and it does not stay empty.
+func TestRestartWhileTheShufflerAnswers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	silent := true
+	s.answer = func(e wire.Enrolment) *rifflev1.EnrolReply {
+		if silent {
+			if _, known := s.slots[e.Request.Device]; !known {
+				s.slots[e.Request.Device] = uint32(len(s.slots))
+			}
+			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH} // the host asks again and again until it dies
+		}
+		return nil
+	}
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 500
+	s.open(a)
+	asked := make(chan struct{})
+	for _, name := range []string{"a", "b", "c"} {
+		go func() {
+			defer func() { asked <- struct{}{} }()
+			_, _ = s.host.Decide(t.Context(), name, func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+		}()
+		testbed.Eventually(t, "asked", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.slots) > int(name[0]-'a')
+		})
+	}
+	s.must(s.stop())
+	for range 3 {
+		<-asked
+	}
+	s.mu.Lock()
+	silent = false
+	s.mu.Unlock()
+	s.start()
+	s.judged(a)
+	for _, name := range []string{"d", "c", "b", "a"} {
+		s.decide(name, twoArms)
+	}
+	for name, number := range map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3} {
+		if d := s.device(name); d.Number != number || d.Enrolment == nil || d.Enrolment.Slot != number {
+			t.Errorf("device %s: %+v, its number was %d", name, d, number)
+		}
+	}
+	s.reports(4)
+}
+
+// A promise that fell due while no process ran is kept late, not never.
+func TestRestartAfterTheReportTime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 1000
+	s.open(a)
+	s.decide("x", twoArms)
+	s.must(s.stop())
+	time.Sleep(1200 * time.Millisecond)
+	s.start()
+	s.reports(1)
+}
+
+// A report that was sealed leaves as it was sealed, however often the process dies before the broker has it: never sealed anew, which
+// would let the noise be averaged away.
+func TestSealedReportLeavesUnchanged(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 60_000
+	s.open(a)
+	s.decide("x", twoArms)
+	s.host.mu.Lock()
+	held, current := s.host.open[0], s.host.current
+	s.host.mu.Unlock()
+	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, testbed.Source()) // sealed, and never handed to a sender
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	s.must(s.stop())
+	// The process before this one may have got it through without learning so: the same bytes are harmless.
+	s.must(s.config.Bus.PublishReport(s.Context(), o.epoch, o.round, "0123456789abcdef0123456789abcdef", o.envelope))
+	s.start()
+	if n := s.host.Pending(); n != 1 {
+		t.Errorf("%d reports are pending", n)
+	}
+	testbed.Eventually(t, "sent", func() bool { return s.host.Pending() == 0 })
+	s.must(s.stop())
+	s.start() // nothing is left to send
+	testbed.Eventually(t, "arrived", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.arrived) >= 1 })
+	time.Sleep(200 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.arrived {
+		if !bytes.Equal(r.envelope, o.envelope) {
+			t.Error("another report than the sealed one left")
+		}
+	}
+	if l := s.host.Ledger("x"); l.Entries[0].State != privacy.Spent {
+		t.Errorf("ledger %+v", l)
+	}
+	if b := s.host.c.Reports.Balance(); b.Resumed != 0 {
+		t.Errorf("a report that was sent is still in the outbox: %+v", b)
+	}
+}
+
+// Between the rounds of the paper's profile the record is lost with the process; the device goes on with the null record.
+func TestRestartBetweenRounds(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Paper, 12)
+	digest := s.open(a)
+	s.decide("x", twoArms)
+	s.reports(1)
+	s.must(s.stop())
+	s.start()
+	s.judged(a)
+	next := nextRound(s, a, digest)
+	s.open(next)
+	s.reports(2)
+	s.must(s.stop())
+	s.start()
+	s.judged(next)
+	time.Sleep(200 * time.Millisecond)
+	s.reports(2) // the round is answered once
+}
+
+// A host whose limits became stricter while it was away breaks a promise rather than its limits.
+func TestStricterLimitsAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 1000
+	s.open(a)
+	s.decide("x", twoArms)
+	s.must(s.stop())
+	s.config.Limits.MinCohort = 11
+	s.start()
+	s.judged(a)
+	testbed.Eventually(t, "dropped", func() bool { return s.refused(BadPlan) == 1 })
+	s.reports(0)
+}
+
+// A broker that shows less than a host has seen is not believed, even though each announcement by itself is genuine.
+func TestRewoundBroker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	digest := s.open(a)
+	next := s.Announcement(glm.Practical, 12)
+	next.Epoch, next.Previous = 2, digest[:]
+	s.open(next)
+	s.must(s.stop())
+
+	other := newScene(t) // a broker that was set back
+	other.Analyzer, other.Shuffler, other.config.Analyzer = s.Analyzer, s.Shuffler, s.Analyzer.Public()
+	other.config.StateDir = s.config.StateDir
+	other.PublishKeys(other.shuffler)
+	other.start()
+	other.open(a)
+	status, answer := other.post("/v1/devices/x/decisions", twoArms)
+	if status != http.StatusServiceUnavailable || answer["error"] != "rewound" {
+		t.Fatalf("decision under a policy that is not in force: %d %v", status, answer)
+	}
+	if got := other.host.Status(); !strings.Contains(got.Refused, "has seen round 0 of epoch 2 before") || got.Enrolling {
+		t.Errorf("status %+v", got)
+	}
+	forked := proto.Clone(next).(*rifflev1.Announcement)
+	forked.Cohort.Size++
+	other.Announce(other.analyzer, forked)
+	testbed.Eventually(t, "refused", func() bool {
+		return strings.Contains(other.host.Status().Refused, "had digest") || strings.Contains(other.logged.String(), "had digest")
+	})
+	if len(other.enrolments()) != 0 {
+		t.Error("somebody was enrolled")
+	}
+}
+
+// A state folder has one owner, and a second one is told so.
+func TestOneProcessPerStateFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held, err := openStore(filepath.Join(dir, "devices"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.close()
+	if testing.Short() {
+		t.Skip("waits for a time limit")
+	}
+	if _, err := openStore(filepath.Join(dir, "devices")); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+		t.Errorf("%v", err)
+	}
+}

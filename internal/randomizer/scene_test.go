@@ -1,0 +1,289 @@
+package randomizer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// enrolled is one enrolment as the scripted shuffler saw it.
+type enrolled struct {
+	device, slot uint32
+	at           time.Time
+	size         int // bytes of the request
+}
+
+// arrival is one report as the scripted shuffler saw it.
+type arrival struct {
+	at       time.Time
+	sequence uint64
+	envelope []byte
+}
+
+// scene is one host on a real broker, its app's API, and a shuffler and an analyzer that do as the test says.
+type scene struct {
+	*testbed.Bed
+	t                  *testing.T
+	analyzer, shuffler *bus.Conn
+	identity           *seal.Identity
+	config             Config
+	logged             *lockedBuffer
+
+	host *Host
+	api  *httptest.Server
+	stop func() error
+
+	mu        sync.Mutex
+	answer    func(e wire.Enrolment) *rifflev1.EnrolReply // nil: the next slot, at the announced time
+	announced *rifflev1.Announcement
+	slots     map[uint32]uint32 // by device
+	enrolled  []enrolled
+	arrived   []arrival
+}
+
+const capacity = 64 // devices of the scene's host
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{Bed: testbed.New(t), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
+	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
+	var credential *rifflev1.Signed
+	s.identity, credential = s.Host(capacity)
+	s.PublishKeys(s.shuffler)
+	s.config = Config{
+		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(), Identity: s.identity,
+		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
+		Limits: Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Bus:    s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.shuffler.ServeEnrol(ctx, 4, s.enrol) })
+	wg.Go(func() { _ = s.shuffler.Reports(ctx, s.take) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s
+}
+
+// start runs the host until stop, or the end of the test, which also checks its account.
+func (s *scene) start() {
+	s.t.Helper()
+	var host *Host
+	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return host.Pending() }, Reasons())
+	host, err := New(s.config)
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- host.Run(ctx) }()
+	s.host, s.api = host, httptest.NewServer(host.API())
+	api := s.api
+	s.stop = sync.OnceValue(func() error {
+		api.Close()
+		cancel()
+		err := <-done
+		if e := host.c.Reports.Check(); e != nil {
+			s.t.Error(e)
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+	stop := s.stop
+	s.t.Cleanup(func() {
+		if err := stop(); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// open announces and waits until the host has judged the announcement.
+func (s *scene) open(a *rifflev1.Announcement) [32]byte {
+	s.t.Helper()
+	s.mu.Lock()
+	s.announced = a
+	s.mu.Unlock()
+	digest := s.Announce(s.analyzer, a)
+	if s.host != nil {
+		s.judged(a)
+	}
+	return digest
+}
+
+func (s *scene) judged(a *rifflev1.Announcement) {
+	s.t.Helper()
+	testbed.Eventually(s.t, "in the announced round, with the shuffler's key", func() bool {
+		now := s.host.Status()
+		s.host.mu.Lock()
+		keyed := s.host.shuffler != nil
+		s.host.mu.Unlock()
+		return keyed && now.Epoch == a.Epoch && now.Round == a.Round
+	})
+}
+
+// enrol is the scripted shuffler's answer.
+func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
+	now := time.Now()
+	e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()})
+	if err != nil {
+		s.t.Errorf("enrolment request: %v", err)
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var reply *rifflev1.EnrolReply
+	if s.answer != nil {
+		reply = s.answer(e)
+	}
+	if reply == nil {
+		slot, known := s.slots[e.Request.Device]
+		if !known {
+			slot = uint32(len(s.slots))
+			s.slots[e.Request.Device] = slot
+			s.enrolled = append(s.enrolled, enrolled{e.Request.Device, slot, now, len(request)})
+		}
+		reply = &rifflev1.EnrolReply{Enrolled: true, Slot: slot, ReportAfterMs: s.announced.GetTiming().GetRewardWindowMs()}
+	}
+	reply.Request = e.Digest[:]
+	signed, _, err := wire.Sign(reply, s.Shuffler)
+	return signed, err
+}
+
+func (s *scene) take(d *bus.Delivery) {
+	now := time.Now()
+	s.mu.Lock()
+	s.arrived = append(s.arrived, arrival{now, d.Sequence, d.Payload})
+	s.mu.Unlock()
+	if err := d.Ack(); err != nil {
+		s.t.Log(err)
+	}
+}
+
+// reports waits for exactly so many.
+func (s *scene) reports(n int) []arrival {
+	s.t.Helper()
+	all := func() []arrival {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.Clone(s.arrived)
+	}
+	testbed.Eventually(s.t, "there as many reports as expected", func() bool { return len(all()) >= n })
+	testbed.Eventually(s.t, "quiet", func() bool { return s.host.Pending() == 0 })
+	if got := all(); len(got) != n {
+		s.t.Fatalf("%d reports, expected %d", len(got), n)
+	}
+	return all()
+}
+
+func (s *scene) enrolments() []enrolled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.enrolled)
+}
+
+// post sends a body to the API.
+func (s *scene) post(path, body string) (status int, answer map[string]any) {
+	s.t.Helper()
+	r, err := http.Post(s.api.URL+path, "application/json", bytes.NewReader([]byte(body)))
+	s.must(err)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	s.must(err)
+	s.must(json.Unmarshal(b, &answer))
+	return r.StatusCode, answer
+}
+
+func (s *scene) get(path string) (status int, answer map[string]any) {
+	s.t.Helper()
+	r, err := http.Get(s.api.URL + path)
+	s.must(err)
+	defer r.Body.Close()
+	s.must(json.NewDecoder(r.Body).Decode(&answer))
+	return r.StatusCode, answer
+}
+
+// decide asks for a decision that must succeed.
+func (s *scene) decide(device, body string) map[string]any {
+	s.t.Helper()
+	status, d := s.post("/v1/devices/"+device+"/decisions", body)
+	if status != http.StatusOK {
+		s.t.Fatalf("decision of %s: %d %v", device, status, d)
+	}
+	return d
+}
+
+const twoArms = `{"arms": [[0.6, 0.2], [-0.3, 0.5]]}`
+
+// bits opens a report and counts its bit messages: ones and messages, by release and coordinate.
+func (s *scene) bits(envelope []byte, a *rifflev1.Announcement, digest [32]byte) (ones, seen [][]uint64) {
+	s.t.Helper()
+	encodings, err := wire.Encodings(a)
+	s.must(err)
+	for _, e := range encodings {
+		ones, seen = append(ones, make([]uint64, len(e.Coordinates))), append(seen, make([]uint64, len(e.Coordinates)))
+	}
+	opener := seal.NewBitOpener(s.AnalyzerKey, digest)
+	report := s.Open(envelope, a)
+	for at := 0; at < len(report.Bits); at += seal.BitSize {
+		release, coordinate, one, err := opener.Open(report.Bits[at : at+seal.BitSize])
+		s.must(err)
+		seen[release][coordinate]++
+		if one {
+			ones[release][coordinate]++
+		}
+	}
+	return ones, seen
+}
+
+// device is what the host holds of a device.
+func (s *scene) device(name string) device {
+	s.host.mu.Lock()
+	held := s.host.devices[name]
+	s.host.mu.Unlock()
+	held.mu.Lock()
+	defer held.mu.Unlock()
+	return held.device
+}
+
+// refused is how many promised reports of the host's account had that fate.
+func (s *scene) refused(r outcome.Reason) int { return testbed.Refused(s.host.c.Reports, r) }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,191 @@
+package randomizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/entropy"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// Settings are the configuration of a randomizer's process.
+type Settings struct {
+	Keys   string        `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and randomizer-<host>/ are read." required:"true"`
+	Host   string        `key:"host" doc:"This host's name in that folder."`
+	State  string        `key:"state" doc:"Folder of what this host's devices have promised and spent. It belongs to one process and must survive restarts. No record is ever written to it." required:"true"`
+	API    APISettings   `key:"api"`
+	Limits LimitSettings `key:"limits"`
+	Broker bus.Settings  `key:"broker"`
+}
+
+// APISettings say where apps find this host.
+type APISettings struct {
+	Listen       string `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who he is: loopback only, unless allow_remote is set. Port 0 takes a free one."`
+	CountRewards bool   `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where nobody but these people can read /metrics, as in a load test. Never logged."`
+
+	Remote bool `key:"allow_remote" doc:"Let listen be an address that other machines reach: only where something in front of it authenticates and encrypts."`
+}
+
+// LimitSettings are what the host's people agree to.
+type LimitSettings struct {
+	Epsilon     float64 `key:"epsilon" doc:"Weakest guarantee for one person, over everything the deployment ever releases about him."`
+	Delta       float64 `key:"delta" doc:"The delta of that guarantee."`
+	MinCohort   int     `key:"min_cohort" doc:"Smallest cohort to take part in."`
+	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: the noise of so many is not counted, whatever the plan says."`
+	MaxReleases int     `key:"max_releases" doc:"Most releases that one record may take part in."`
+	MaxNorm     float64 `key:"max_norm" doc:"Largest bound on the parameter's norm."`
+	MaxMessages int     `key:"max_messages" doc:"Most bit messages of one report."`
+	Records     int     `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
+}
+
+// DefaultLimits are what a host agrees to when nobody says otherwise.
+func DefaultLimits() LimitSettings {
+	return LimitSettings{Epsilon: 1, Delta: 1e-6, MinCohort: 50, Dishonest: 0, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000, Records: 1}
+}
+
+func (l LimitSettings) limits() Limits { return Limits(l) }
+
+// Validate lists what is wrong.
+func (l LimitSettings) Validate() []error { return l.limits().faults() }
+
+// Validate lists what is wrong.
+func (a APISettings) Validate() []error {
+	host, _, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		return []error{service.Wrong("listen", a.Listen, "must be host:port")}
+	}
+	if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
+		return []error{service.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear")}
+	}
+	return nil
+}
+
+// Role describes the randomizer to the start-up shell.
+func Role() service.Role[Settings] {
+	return service.Role[Settings]{
+		Name:  "randomizer",
+		Short: "decide for people on their side, and answer with noisy, encrypted bits only",
+		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for decisions over a local
+HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the privacy guarantee of every plan, refuses
+one that is weaker than its limits, and reports at times that do not depend on any record.`,
+		Defaults: Settings{
+			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(), Broker: bus.Settings{URL: bus.DefaultURL},
+		},
+		OpsListen: "127.0.0.1:9403",
+		Prepare:   prepare,
+	}
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := deployment.LoadRandomizer(s.Keys, s.Host)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var running atomic.Pointer[Host]
+	pending := func() int64 {
+		if h := running.Load(); h != nil {
+			return h.Pending()
+		}
+		return 0
+	}
+	reports, err := outcome.New(env.Metrics, env.Name, "report", pending, Reasons()...)
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := outcome.New(env.Metrics, env.Name, "decision", nil, DecisionReasons()...)
+	if err != nil {
+		return nil, err
+	}
+	announcements, err := outcome.New(env.Metrics, env.Name, "announcement", nil, AnnouncementReasons()...)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range []*outcome.Outcomes{decisions, reports, announcements} {
+		env.Account(o)
+	}
+	var rewards *outcome.Outcomes // not among the accounts that are logged
+	if s.API.CountRewards {
+		if rewards, err = outcome.New(env.Metrics, env.Name, "reward", nil, RewardReasons()...); err != nil {
+			return nil, err
+		}
+	}
+	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	if err != nil {
+		return nil, err
+	}
+	err = status.Mount(env, func() status.Snapshot {
+		if h := running.Load(); h != nil {
+			return h.Snapshot()
+		}
+		return status.Snapshot{Deployment: keys.Bundle.Deployment, Devices: &status.Places{Capacity: int(keys.Devices)}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if err := os.MkdirAll(s.State, 0o700); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
+		conn, err := bus.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		h, err := New(Config{
+			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), StateDir: s.State,
+			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
+			Decisions: decisions, Announcements: announcements, Rewards: rewards, Steps: steps,
+		})
+		if err != nil {
+			return err
+		}
+		running.Store(h)
+		listener, err := net.Listen("tcp", s.API.Listen)
+		if err != nil {
+			return errors.Join(fmt.Errorf("api.listen: %w; is another randomizer running?", err), h.Close())
+		}
+		env.Log.Info().Str("listener", "api.listen").Str("address", listener.Addr().String()).Msg("listening")
+		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print one.
+		debug.SetTraceback("none")
+		server := &http.Server{Handler: h.API(), ReadHeaderTimeout: readHeaderTime, ErrorLog: log.New(io.Discard, "", 0)}
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return h.Run(ctx) })
+		g.Go(func() error {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("api: %w", err)
+			}
+			return nil
+		})
+		g.Go(func() error {
+			<-ctx.Done()
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+			defer cancel()
+			return server.Shutdown(last)
+		})
+		return g.Wait()
+	}, nil
+}
+
+const (
+	// readHeaderTime bounds how long a client may take to send a request's header.
+	readHeaderTime = 5 * time.Second
+	// closeTime bounds how long requests under way may take when the process stops.
+	closeTime = 2 * time.Second
+)

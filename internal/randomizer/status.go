@@ -1,0 +1,33 @@
+package randomizer
+
+import "github.com/riffle-dp/riffle/internal/service/status"
+
+// Steps whose time is measured. None of them depends on a record.
+const (
+	stepEnrolment = "enrolment" // the shuffler's answer
+	stepSealing   = "sealing"   // encoding and encrypting one report, and keeping it
+)
+
+// Steps lists the steps whose time is measured.
+func Steps() []string { return []string{stepEnrolment, stepSealing} }
+
+// Snapshot describes the host for people to look at. Nothing in it depends on a record.
+func (h *Host) Snapshot() status.Snapshot {
+	s := h.Status()
+	out := status.Snapshot{
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final, Devices: &status.Places{Known: s.Devices, Capacity: s.Capacity},
+		Note: s.Refused,
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.current
+	if a == nil || a.Final || a.Epoch != s.Epoch {
+		return out
+	}
+	out.Rounds = len(a.Plan.GetRounds())
+	out.Cohort = &status.Cohort{Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(), Messages: s.Messages}
+	if s.Epsilon > 0 {
+		out.Budget = &status.Budget{Epsilon: status.Epsilon(s.Epsilon), Delta: s.Delta}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package randomizer
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// job is one report that falls due.
+type job struct {
+	at      time.Time
+	session *session
+	under   *announced
+}
+
+// timetable hands jobs out when their time has come. It is the one clock of reports: a job's time is fixed when it is entered.
+type timetable struct {
+	wake chan struct{}
+
+	mu   sync.Mutex
+	jobs jobHeap
+}
+
+func newTimetable() *timetable { return &timetable{wake: make(chan struct{}, 1)} }
+
+func (t *timetable) enter(j job) {
+	t.mu.Lock()
+	heap.Push(&t.jobs, j)
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends every job to due at its time or as soon after as somebody takes it, until the context ends.
+func (t *timetable) run(ctx context.Context, due chan<- job) error {
+	for {
+		var wait <-chan time.Time
+		var ready chan<- job
+		var first job
+		t.mu.Lock()
+		if len(t.jobs) > 0 {
+			first = t.jobs[0]
+		}
+		t.mu.Unlock()
+		if first.session != nil {
+			if d := time.Until(first.at); d > 0 {
+				wait = time.After(d)
+			} else {
+				ready = due
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.wake: // the first job may be another one now
+		case <-wait:
+		case ready <- first:
+			t.remove(first)
+		}
+	}
+}
+
+// remove takes out a job that was handed out. Another one may have come before it meanwhile.
+func (t *timetable) remove(j job) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.jobs {
+		if t.jobs[i] == j {
+			heap.Remove(&t.jobs, i)
+			return
+		}
+	}
+}
+
+type jobHeap []job
+
+func (h jobHeap) Len() int           { return len(h) }
+func (h jobHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h jobHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *jobHeap) Push(x any)        { *h = append(*h, x.(job)) }
+func (h *jobHeap) Pop() any {
+	last := len(*h) - 1
+	j := (*h)[last]
+	(*h)[last] = job{}
+	*h = (*h)[:last]
+	return j
+}

@@ -1,0 +1,174 @@
+package shuffler
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a bit message, a
+// sealed report or anything from inside one but its digest.
+type Event struct {
+	Opened    *Opened    `json:"opened,omitempty"`
+	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
+	Admitted  *Admitted  `json:"admitted,omitempty"`
+	Committed *Committed `json:"committed,omitempty"`
+	Finished  *Finished  `json:"finished,omitempty"`
+}
+
+// Opened records the first announcement of a round.
+type Opened struct {
+	At      int64  `json:"at_ms"` // Unix time in milliseconds
+	Epoch   uint64 `json:"epoch"`
+	Round   uint32 `json:"round"`
+	Digest  []byte `json:"digest"`
+	Size    uint32 `json:"size"`
+	Minimum uint32 `json:"minimum"`
+	Rounds  int    `json:"rounds"`
+	// Messages is how many bit messages each report of the round holds.
+	Messages int    `json:"messages"`
+	Timing   Timing `json:"timing"`
+	Final    bool   `json:"final,omitempty"`
+}
+
+// Timing is the announced timing in milliseconds.
+type Timing struct {
+	RewardWindow uint32 `json:"reward_window"`
+	Jitter       uint32 `json:"jitter"`
+	Grace        uint32 `json:"grace"`
+	RoundWindow  uint32 `json:"round_window"`
+	Enrolment    uint32 `json:"enrolment"`
+}
+
+// Enrolled gives the next slot of the open cohort to a device.
+type Enrolled struct {
+	Host     []byte `json:"host"`
+	Device   uint32 `json:"device"`
+	ReportAt int64  `json:"report_at_ms"`
+}
+
+// Admitted takes a report into the open round.
+type Admitted struct {
+	Round    uint32 `json:"round"`
+	Slot     uint32 `json:"slot"`
+	Digest   []byte `json:"digest"`
+	Sequence uint64 `json:"sequence"`
+}
+
+// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
+// destruction.
+type Committed struct {
+	Round   uint32           `json:"round"`
+	Outcome rifflev1.Outcome `json:"outcome"`
+}
+
+// Finished records that the round's manifest is out.
+type Finished struct {
+	Round uint32 `json:"round"`
+}
+
+func timingOf(t *rifflev1.Timing) Timing {
+	return Timing{t.GetRewardWindowMs(), t.GetJitterMs(), t.GetGraceMs(), t.GetRoundWindowMs(), t.GetEnrolmentMs()}
+}
+
+func (t Timing) proto() *rifflev1.Timing {
+	return &rifflev1.Timing{RewardWindowMs: t.RewardWindow, JitterMs: t.Jitter, GraceMs: t.Grace, RoundWindowMs: t.RoundWindow, EnrolmentMs: t.Enrolment}
+}
+
+// Encode returns the journal's form of the event.
+func (ev *Event) Encode() []byte {
+	b, err := json.Marshal(ev)
+	if err != nil { // no field of an event can fail to marshal
+		panic(err)
+	}
+	return b
+}
+
+// DecodeEvent reads the journal's form of an event.
+func DecodeEvent(b []byte) (*Event, error) {
+	ev := new(Event)
+	if err := json.Unmarshal(b, ev); err != nil {
+		return nil, fmt.Errorf("shuffler event: %w", err)
+	}
+	return ev, nil
+}
+
+// Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as from a
+// journal that was tampered with or belongs to another shuffler.
+func (s *State) Apply(ev *Event) error {
+	switch {
+	case ev.Opened != nil:
+		return s.applyOpened(ev.Opened)
+	case s.epoch == nil:
+		return fmt.Errorf("shuffler event %s before any epoch was opened", ev.Encode())
+	case ev.Enrolled != nil:
+		id := DeviceID{Number: ev.Enrolled.Device}
+		if copy(id.Host[:], ev.Enrolled.Host) != len(id.Host) {
+			return fmt.Errorf("enrolment event: host key has %d bytes", len(ev.Enrolled.Host))
+		}
+		e := s.epoch
+		e.slotOf[id] = uint32(len(e.slots))
+		e.slots = append(e.slots, slot{id, time.UnixMilli(ev.Enrolled.ReportAt)})
+		s.devices[id] = e.number
+	case ev.Admitted != nil:
+		r, err := s.round(ev.Admitted.Round)
+		if err != nil {
+			return err
+		}
+		a := admitted{sequence: ev.Admitted.Sequence}
+		if copy(a.digest[:], ev.Admitted.Digest) != len(a.digest) {
+			return fmt.Errorf("admission event: digest has %d bytes", len(ev.Admitted.Digest))
+		}
+		if _, ok := r.reports[ev.Admitted.Slot]; ok || r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+			return fmt.Errorf("admission event: slot %d cannot be admitted any more", ev.Admitted.Slot)
+		}
+		r.reports[ev.Admitted.Slot] = a
+	case ev.Committed != nil:
+		r, err := s.round(ev.Committed.Round)
+		if err != nil {
+			return err
+		}
+		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && ev.Committed.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED {
+			return fmt.Errorf("commit event: round %d is committed already", ev.Committed.Round)
+		}
+		r.outcome = ev.Committed.Outcome
+		s.epoch.destroyed = r.outcome == rifflev1.Outcome_OUTCOME_DESTROYED
+	case ev.Finished != nil:
+		r, err := s.round(ev.Finished.Round)
+		if err != nil {
+			return err
+		}
+		r.done = true
+	default:
+		return fmt.Errorf("shuffler event of unknown kind")
+	}
+	return nil
+}
+
+func (s *State) applyOpened(o *Opened) error {
+	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}}
+	if copy(r.digest[:], o.Digest) != len(r.digest) {
+		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
+	}
+	if e := s.epoch; e != nil && e.number == o.Epoch {
+		if int(o.Round) != len(e.rounds) {
+			return fmt.Errorf("opening event: round %d of epoch %d after %d rounds", o.Round, o.Epoch, len(e.rounds))
+		}
+		e.rounds = append(e.rounds, r)
+		return nil
+	}
+	s.epoch = &epoch{
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.proto(), opened: r.opened, planned: o.Rounds,
+		slotOf: map[DeviceID]uint32{}, rounds: []*round{r}, final: o.Final,
+	}
+	return nil
+}
+
+func (s *State) round(n uint32) (*round, error) {
+	if s.epoch == nil || int(n) >= len(s.epoch.rounds) {
+		return nil, fmt.Errorf("shuffler event about round %d, which is not open", n)
+	}
+	return s.epoch.rounds[n], nil
+}

@@ -1,0 +1,244 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// errMember says that a committed report can no longer be had, or is not what was admitted.
+var errMember = errors.New("shuffler: a committed report is gone from the stream")
+
+// release watches the open round and carries out what is committed, one round at a time.
+func (s *Shuffler) release(ctx context.Context) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	begin, behind := time.Now(), true
+	for {
+		// A deadline that passed while no shuffler was here must not shut out those who reported in time: first what waits is taken in.
+		if behind = behind && s.behind(ctx, begin); !behind {
+			err := s.decide(func(state *State) (*Event, error) { return state.Commit(time.Now()), nil })
+			if err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		r, ok := s.state.Unfinished()
+		s.mu.Unlock()
+		if ok {
+			switch err := s.carryOut(ctx, r); {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, errFatal):
+				return err
+			case err != nil:
+				why := s.c.Reports.Retried(fmt.Errorf("%w: %w", Interrupted, err))
+				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is tried again")
+				if !pause(ctx, retryPause) {
+					return ctx.Err()
+				}
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		case <-s.wake:
+		}
+	}
+}
+
+const (
+	// catchUpTime bounds how long a new process puts off a cohort's deadline for reports that came before it. It is longer than the
+	// broker waits before it delivers again what it had delivered to a predecessor.
+	catchUpTime = time.Minute
+	// askTime bounds one question to the broker.
+	askTime = 2 * time.Second
+)
+
+// behind tells whether reports may wait that came while no shuffler was here.
+func (s *Shuffler) behind(ctx context.Context, begin time.Time) bool {
+	if time.Since(begin) > catchUpTime {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	waiting, err := s.c.Bus.ReportsWaiting(ctx)
+	return err != nil || waiting > 0
+}
+
+// The steps of carrying out a release, each of which a crash may follow.
+const (
+	stepMixed    = "mixed"    // the permuted messages are on disk
+	stepChunk    = "chunk"    // a chunk has left
+	stepManifest = "manifest" // the manifest has left
+	stepAudited  = "audited"  // it is in the audit log
+	stepPurged   = "purged"   // the reports are forgotten
+	stepRemoved  = "removed"  // the permuted messages are forgotten
+)
+
+// carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what left before
+// leaves again byte for byte, and nothing else ever does.
+func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
+	defer s.c.Steps.Since(stepRelease, time.Now())
+	spool := spoolOf(s.c.StateDir, r)
+	// Once the manifest is out the analyzer may have counted the chunks and dropped them: they must not come back.
+	signed, err := s.c.Bus.ReadManifest(ctx, r.Epoch, r.Round)
+	if errors.Is(err, bus.ErrGone) {
+		signed, err = s.leave(ctx, r, spool)
+	}
+	if err != nil || signed == nil {
+		return err
+	}
+	if err := s.passed(stepManifest); err != nil {
+		return err
+	}
+	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
+		return err
+	}
+	if err := s.passed(stepAudited); err != nil {
+		return err
+	}
+	if err := s.c.Bus.PurgeReports(ctx, r.Epoch, r.Round); err != nil {
+		return err
+	}
+	if err := s.passed(stepPurged); err != nil {
+		return err
+	}
+	if err := spool.remove(); err != nil {
+		return err
+	}
+	if err := s.passed(stepRemoved); err != nil {
+		return err
+	}
+	if err := s.decide(func(*State) (*Event, error) { return &Event{Finished: &Finished{Round: r.Round}}, nil }); err != nil {
+		return err
+	}
+	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+		s.c.Reports.Released(len(r.Members))
+		s.c.Messages.Released(r.Messages * len(r.Members))
+	} else {
+		s.c.Reports.Refused(Destroyed, len(r.Members))
+		s.c.Messages.Refused(Destroyed, r.Messages*len(r.Members))
+	}
+	s.c.Log.Info().Uint64("epoch", r.Epoch).Uint32("round", r.Round).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
+		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages*len(r.Members)).Msg("round finished")
+	return nil
+}
+
+// leave sends what the outcome says and the manifest behind it, which it returns; nil where the release turned out to be impossible
+// and is committed to destruction instead.
+func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (signed []byte, err error) {
+	manifest := &rifflev1.Manifest{
+		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
+		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
+	}
+	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
+			return nil, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
+		}
+		mixed, err := spool.exists()
+		if err != nil {
+			return nil, err
+		}
+		if !mixed {
+			err := s.mix(ctx, r, spool)
+			if errors.Is(err, errMember) {
+				// Nothing has left: the spool is the only way out, and it was never whole.
+				s.c.Log.Error().Err(err).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
+				return nil, s.decide(func(*State) (*Event, error) {
+					return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if err := s.passed(stepMixed); err != nil {
+			return nil, err
+		}
+		if err := s.forward(ctx, r, spool, manifest); err != nil {
+			return nil, err
+		}
+	}
+	if signed, _, err = wire.Sign(manifest, s.c.Identity); err != nil {
+		return nil, fatal(err)
+	}
+	return signed, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
+}
+
+// passed is where tests crash the shuffler.
+func (s *Shuffler) passed(step string) error {
+	if s.crash == nil {
+		return nil
+	}
+	return s.crash(step)
+}
+
+// mix collects the bit messages of the committed reports and spools them in a uniformly random order.
+func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) error {
+	bits := make([][seal.BitSize]byte, 0, len(r.Members)*r.Messages)
+	for _, m := range r.Members {
+		envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
+		if errors.Is(err, bus.ErrGone) {
+			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
+		}
+		if err != nil {
+			return err
+		}
+		report, digest, err := s.open(envelope, r.Epoch, r.Round, r.Messages)
+		if err != nil || digest != m.Digest {
+			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
+		}
+		for at := 0; at < len(report.Bits); at += seal.BitSize {
+			bits = append(bits, [seal.BitSize]byte(report.Bits[at:]))
+		}
+	}
+	return spool.write(bits, s.c.Source)
+}
+
+// forward sends the spooled messages and completes the manifest with what was sent.
+func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifest *rifflev1.Manifest) error {
+	var chunks [][32]byte
+	messages, err := spool.chunks(s.chunk, func(index uint32, bits []byte) error {
+		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Bits: bits})
+		if err != nil {
+			return fatal(err)
+		}
+		chunks = append(chunks, wire.ChunkDigest(chunk))
+		if err := s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk); err != nil {
+			return err
+		}
+		return s.passed(stepChunk)
+	})
+	if err != nil {
+		return err
+	}
+	reports := make([][32]byte, len(r.Members))
+	for i, m := range r.Members {
+		reports[i] = m.Digest
+	}
+	all, members := wire.ChunksDigest(chunks), wire.ReportsDigest(reports)
+	manifest.Messages, manifest.Chunks, manifest.ChunksDigest, manifest.ReportsDigest = messages, uint32(len(chunks)), all[:], members[:]
+	return nil
+}
+
+// pause waits, and tells whether the context still lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

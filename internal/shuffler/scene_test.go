@@ -1,0 +1,293 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// The service's tests wait more than they work: many run at the same time unless -parallel says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "12"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// scene is a shuffler on a real broker, with devices and an analyzer that do as the test says.
+type scene struct {
+	*testbed.Bed
+	t                 *testing.T
+	analyzer, devices *bus.Conn
+	host              *seal.Identity
+	credential        *rifflev1.Signed
+	config            Config
+	crash             func(after string) error
+
+	shuffler *Shuffler
+	stop     func() error // ends the shuffler; its error unless the context ended it
+
+	opened *rifflev1.Announcement
+	digest [32]byte
+
+	mu      sync.Mutex
+	mixed   []*bus.Mixed // what has arrived at the analyzer
+	reports [][]byte
+	dead    bool // the shuffler was crashed
+}
+
+const capacity = 100
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{Bed: testbed.New(t), t: t}
+	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
+	s.host, s.credential = s.Host(capacity)
+	s.config = Config{
+		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(), Identity: s.Shuffler,
+		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(), Bus: s.Connect(bus.Shuffler),
+		Log: testbed.Log(),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.analyzer.Mixed(ctx, func(m *bus.Mixed) {
+			s.mu.Lock()
+			s.mixed = append(s.mixed, m)
+			s.mu.Unlock()
+			_ = m.Ack()
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start runs the shuffler until stop or the end of the test. Its accounts must balance whenever it stops by itself or is asked to.
+func (s *scene) start() {
+	s.t.Helper()
+	var sh *Shuffler
+	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
+	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
+	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
+	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
+	sh, err := New(s.config)
+	s.must(err)
+	sh.crash, sh.chunk = s.crash, 100
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- sh.Run(ctx) }()
+	s.shuffler = sh
+	s.stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-done
+		if e := errors.Join(sh.c.Reports.Check(), sh.c.Messages.Check(), sh.c.Enrolments.Check(), sh.c.Announcements.Check()); e != nil {
+			s.t.Error(e)
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+	stop := s.stop
+	s.t.Cleanup(func() {
+		if err := stop(); err != nil && !errors.Is(err, errCrash) {
+			s.t.Error(err)
+		}
+	})
+}
+
+// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for would ask a busy
+// machine to be in time.
+func (s *scene) pass(reports int) {
+	s.t.Helper()
+	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
+	s.shuffler.mu.Lock()
+	defer s.shuffler.mu.Unlock()
+	e := s.shuffler.state.epoch
+	e.opened = e.opened.Add(-time.Hour)
+	for i := range e.slots {
+		e.slots[i].reportAt = e.slots[i].reportAt.Add(-time.Hour)
+	}
+	for _, r := range e.rounds {
+		r.opened = r.opened.Add(-time.Hour)
+	}
+}
+
+// open announces and waits until the shuffler takes enrolments or reports of the round.
+func (s *scene) open(a *rifflev1.Announcement) {
+	s.t.Helper()
+	s.opened, s.digest = a, s.Announce(s.analyzer, a)
+	testbed.Eventually(s.t, "open", func() bool {
+		f, ok := s.shuffler.Filling()
+		return ok && f.Epoch == a.Epoch && f.Round == int(a.Round)
+	})
+}
+
+// ask enrols a device of the scene's host, under the announcement in force unless changed.
+func (s *scene) ask(device uint32, change ...func(*rifflev1.EnrolRequest)) *rifflev1.EnrolReply {
+	s.t.Helper()
+	r := &rifflev1.EnrolRequest{Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device, Credential: s.credential}
+	for _, f := range change {
+		f(r)
+	}
+	signed, _ := s.Sign(r, s.host)
+	return s.askRaw(signed)
+}
+
+func (s *scene) askRaw(signed []byte) *rifflev1.EnrolReply {
+	s.t.Helper()
+	b, err := s.devices.Enrol(s.Context(), signed)
+	s.must(err)
+	reply, err := wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(signed))
+	s.must(err)
+	return reply
+}
+
+// enrol fills so many slots.
+func (s *scene) enrol(n int) {
+	s.t.Helper()
+	for i := range n {
+		if r := s.ask(uint32(i)); !r.Enrolled || r.Slot != uint32(i) {
+			s.t.Fatalf("device %d: %v", i, r)
+		}
+	}
+}
+
+// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate 0, which is
+// nobody's business here.
+func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
+	s.t.Helper()
+	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
+	s.must(err)
+	var bits []byte
+	for range s.Messages(s.opened) {
+		bits, err = sealer.AppendSeal(bits, 0, 0, true)
+		s.must(err)
+	}
+	r := wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Bits: bits}
+	for _, f := range change {
+		f(&r)
+	}
+	return s.Seal(r, s.host)
+}
+
+// send publishes an envelope into the round's stream.
+func (s *scene) send(envelope []byte) {
+	s.t.Helper()
+	s.sendTo(s.opened.Epoch, s.opened.Round, envelope)
+}
+
+func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.reports = append(s.reports, envelope)
+	id := fmt.Sprintf("m%d", len(s.reports)) // a fresh id: the broker does not take it for a repetition
+	s.mu.Unlock()
+	s.must(s.devices.PublishReport(s.Context(), epoch, round, id, envelope))
+}
+
+// manifest waits for a round's manifest.
+func (s *scene) manifest(epoch uint64, round uint32) *rifflev1.Manifest {
+	s.t.Helper()
+	var m *rifflev1.Manifest
+	testbed.Eventually(s.t, "released or destroyed", func() bool {
+		signed, err := s.analyzer.ReadManifest(s.Context(), epoch, round)
+		if errors.Is(err, bus.ErrGone) {
+			return false
+		}
+		s.must(err)
+		m, _, err = wire.Open[rifflev1.Manifest](signed, s.ShufflerParty())
+		s.must(err)
+		return true
+	})
+	return m
+}
+
+// finished waits until the shuffler has put a round behind it.
+func (s *scene) finished() {
+	s.t.Helper()
+	testbed.Eventually(s.t, "finished", func() bool {
+		s.shuffler.mu.Lock()
+		defer s.shuffler.mu.Unlock()
+		e := s.shuffler.state.epoch
+		return e != nil && e.rounds[len(e.rounds)-1].done
+	})
+}
+
+// left returns the bytes of all chunks of a round that are in the stream.
+func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
+	s.t.Helper()
+	s.must(s.analyzer.ReadChunks(s.Context(), epoch, round, func(_ uint32, payload []byte) error {
+		chunks = append(chunks, slices.Clone(payload))
+		return nil
+	}))
+	return chunks
+}
+
+// account checks how often each reason stands in the reports' account, how many reports were released and how many destroyed, and
+// that nothing else happened to any.
+func (s *scene) account(released, destroyed int, want map[rifflev1.Refusal]int) {
+	s.t.Helper()
+	check := func() error {
+		var faults []error
+		for _, c := range s.shuffler.c.Reports.Balance().Refused {
+			n := 0
+			if c.Reason == Destroyed {
+				n = destroyed
+			}
+			for r, k := range want {
+				if reason(r) == c.Reason {
+					n = k
+				}
+			}
+			if int(c.Items) != n {
+				faults = append(faults, fmt.Errorf("%s: %d, expected %d", c.Reason, c.Items, n))
+			}
+		}
+		if n := s.shuffler.c.Reports.Balance().Released; int(n) != released {
+			faults = append(faults, fmt.Errorf("%d released, expected %d", n, released))
+		}
+		return errors.Join(append(faults, s.shuffler.c.Reports.Check(), s.shuffler.c.Messages.Check())...)
+	}
+	deadline := time.Now().Add(testbed.Patience / 2)
+	for check() != nil && time.Now().Before(deadline) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := check(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing: see pass.
+func (s *scene) announcement() *rifflev1.Announcement {
+	s.t.Helper()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.GraceMs = 600_000
+	return a
+}

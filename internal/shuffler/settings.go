@@ -1,0 +1,108 @@
+package shuffler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/entropy"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/service/status"
+)
+
+// DefaultMinCohort is the shuffler's own floor: far below useful cohorts, above what could be mistaken for a crowd.
+const DefaultMinCohort = 50
+
+// Settings are the configuration of the shuffler's process.
+type Settings struct {
+	Keys      string       `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
+	State     string       `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
+	MinCohort int          `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
+	Broker    bus.Settings `key:"broker"`
+}
+
+// Validate lists what is wrong.
+func (s Settings) Validate() (faults []error) {
+	if s.MinCohort < 1 {
+		faults = append(faults, service.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
+	}
+	return faults
+}
+
+// Role describes the shuffler to the start-up shell.
+func Role() service.Role[Settings] {
+	return service.Role[Settings]{
+		Name:  "shuffler",
+		Short: "mix a cohort's bit messages so that nobody knows whose they are",
+		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
+bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit message, and it never releases fewer reports
+than the minimum cohort.`,
+		Defaults:  Settings{MinCohort: DefaultMinCohort, Broker: bus.Settings{URL: bus.DefaultURL}},
+		OpsListen: "127.0.0.1:9401",
+		Prepare:   prepare,
+	}
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := deployment.LoadShuffler(s.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var running atomic.Pointer[Shuffler]
+	held := func(count func(*Shuffler) int64) func() int64 {
+		return func() int64 {
+			if sh := running.Load(); sh != nil {
+				return count(sh)
+			}
+			return 0
+		}
+	}
+	accounts := map[string]*outcome.Outcomes{}
+	for _, a := range []struct {
+		item string
+		held func() int64
+	}{{"bit_message", held((*Shuffler).HeldMessages)}, {"report", held((*Shuffler).Held)}, {"enrolment", nil}, {"announcement", nil}} {
+		if accounts[a.item], err = outcome.New(env.Metrics, env.Name, a.item, a.held, Reasons()...); err != nil {
+			return nil, err
+		}
+		env.Account(accounts[a.item])
+	}
+	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	if err != nil {
+		return nil, err
+	}
+	err = status.Mount(env, func() status.Snapshot {
+		if sh := running.Load(); sh != nil {
+			return sh.Snapshot()
+		}
+		return status.Snapshot{Deployment: keys.Bundle.Deployment}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if err := os.MkdirAll(s.State, 0o700); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
+		conn, err := bus.Attach(ctx, env, bus.Shuffler, s.Broker, keys.Seed)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		sh, err := New(Config{
+			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar, Identity: keys.Identity,
+			Keys: keys.HPKE, MinCohort: s.MinCohort, StateDir: s.State, Source: entropy.New(), Bus: conn, Log: env.Log,
+			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts["bit_message"], Announcements: accounts["announcement"],
+			Steps: steps,
+		})
+		if err != nil {
+			return err
+		}
+		running.Store(sh)
+		return sh.Run(ctx)
+	}, nil
+}

@@ -1,0 +1,372 @@
+// Package shuffler is the role that stands between devices and the analyzer.
+//
+// It enrols devices into cohorts, opens the outer envelopes of their reports (it cannot open a bit message), admits one report per
+// device and round, commits the membership durably before anything leaves, permutes all bit messages uniformly, forwards them and
+// signs a manifest. It never releases a round below the minimum cohort, however it is asked, and a retry after a crash forwards the
+// same bytes.
+//
+// What it decides is a pure function of its journal (State, Event); what it does about that stands in shuffler.go and release.go.
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/journal"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// Config is what a shuffler needs.
+type Config struct {
+	Deployment string
+	Analyzer   []byte          // Ed25519 public key that announcements must be signed with
+	Registrar  []byte          // Ed25519 public key that credentials must be signed with
+	Identity   *seal.Identity  // signs manifests and replies
+	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
+	MinCohort  int             // releases no fewer, whatever is announced
+	StateDir   string          // journal and spools; belongs to one process
+	Source     protocol.Source // permutes; a CSPRNG
+	Bus        *bus.Conn
+	Log        zerolog.Logger
+	Reports    *outcome.Outcomes // account of reports; made with Reasons
+	Enrolments *outcome.Outcomes // account of enrolment requests; made with Reasons
+	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
+	Messages      *outcome.Outcomes // bit messages of admitted reports
+	Announcements *outcome.Outcomes
+	Steps         *service.Steps
+}
+
+const (
+	// tick is how often the open round's deadline is looked at.
+	tick = 100 * time.Millisecond
+	// chunkMessages is how many bit messages travel together to the analyzer: under a megabyte.
+	chunkMessages = 16384
+	// workers answer enrolments, and open reports, at the same time. Most of a worker's time is waiting for the disk, which many share.
+	workers = 64
+	// laterPause is how long a report waits whose round was announced to its device before it was announced here.
+	laterPause = 200 * time.Millisecond
+	// retryPause is the wait before a release that failed for outside reasons is tried again.
+	retryPause = time.Second
+)
+
+// Shuffler is the running role.
+type Shuffler struct {
+	c       Config
+	opener  *seal.ReportOpener
+	journal *journal.Journal
+	wake    chan struct{}            // a report was admitted
+	chunk   int                      // bit messages of one chunk
+	crash   func(after string) error // of tests
+
+	mu      sync.Mutex
+	state   *State
+	rounds  []finished                        // that are over, oldest first
+	planned map[uint64]*rifflev1.Announcement // first announcement of each epoch
+	epsilon map[place]float64                 // by epoch and reports: it takes a while to compute
+}
+
+// New opens the shuffler's state and replays its journal. Close it with Run's return or, if Run is never called, with Close.
+func New(c Config) (*Shuffler, error) {
+	opener, err := seal.NewReportOpener(c.Keys...)
+	if err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(filepath.Join(c.StateDir, "journal"))
+	if err != nil {
+		return nil, err
+	}
+	s := &Shuffler{
+		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
+		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{},
+	}
+	err = j.Replay(func(entry []byte) error {
+		ev, err := DecodeEvent(entry)
+		if err != nil {
+			return err
+		}
+		defer s.note(ev)
+		return s.state.Apply(ev)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), j.Close())
+	}
+	return s, nil
+}
+
+// Close lets go of the journal.
+func (s *Shuffler) Close() error { return s.journal.Close() }
+
+// Held counts the reports that are admitted and neither released nor destroyed.
+func (s *Shuffler) Held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.state.Held())
+}
+
+// Filling describes the latest cohort; ok is false before the first announcement.
+func (s *Shuffler) Filling() (Filling, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Filling()
+}
+
+// Run works until the context ends or something happens that the shuffler must not work on after, like a journal that cannot be
+// written.
+func (s *Shuffler) Run(ctx context.Context) error {
+	defer s.Close()
+	s.c.Reports.Resumed(int(s.Held()))
+	s.c.Messages.Resumed(int(s.HeldMessages()))
+	if err := s.publishKeys(ctx); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	deliveries := make(chan *bus.Delivery)
+	g.Go(func() error {
+		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announced(ctx, a) })
+	})
+	g.Go(func() error {
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		return s.c.Bus.ServeEnrol(ctx, workers, func(_ context.Context, request []byte) ([]byte, error) {
+			reply, err := s.enrol(request)
+			if err != nil {
+				stop(err)
+			}
+			return reply, err
+		})
+	})
+	g.Go(func() error {
+		defer close(deliveries)
+		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) { deliveries <- d })
+	})
+	for range workers {
+		g.Go(func() (err error) {
+			for d := range deliveries { // to the end, so that the reader never blocks
+				if err == nil {
+					err = s.take(ctx, d)
+				}
+			}
+			return err
+		})
+	}
+	g.Go(func() error { return s.release(ctx) })
+	return g.Wait()
+}
+
+// decide makes one decision on the state and returns once it is durable.
+func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
+	s.mu.Lock()
+	ev, err := f(s.state)
+	if err != nil || ev == nil {
+		s.mu.Unlock()
+		return err
+	}
+	if err := s.state.Apply(ev); err != nil {
+		s.mu.Unlock()
+		return fatal(err)
+	}
+	s.note(ev)
+	durable := s.journal.Append(ev.Encode())
+	s.mu.Unlock()
+	if err := <-durable; err != nil {
+		return fatal(err)
+	}
+	return nil
+}
+
+// errFatal marks what the shuffler must stop at: its memory may be ahead of its journal.
+var errFatal = errors.New("shuffler: cannot go on")
+
+func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
+
+func (s *Shuffler) publishKeys(ctx context.Context) error {
+	set := &rifflev1.KeySet{Deployment: s.c.Deployment}
+	for _, k := range s.c.Keys {
+		set.Keys = append(set.Keys, k.Public())
+	}
+	signed, _, err := wire.Sign(set, s.c.Identity)
+	if err != nil {
+		return fmt.Errorf("shuffler: %w", err)
+	}
+	return s.c.Bus.PutKeys(ctx, signed)
+}
+
+// announced takes an announcement from the bucket, old ones first.
+func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
+	s.c.Announcements.Received(1)
+	refused := func(err error) error {
+		why := s.c.Announcements.Refused(err, 1)
+		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
+		return nil
+	}
+	a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	if err != nil {
+		return refused(refuse(wire.Reason(err), "%v", err))
+	}
+	messages := 0
+	if !a.Final {
+		if messages, err = wire.ReportMessages(a); err != nil {
+			return refused(refuse(wire.Reason(err), "%v", err))
+		}
+	}
+	opened := false
+	for {
+		err = s.decide(func(state *State) (*Event, error) {
+			ev, err := state.Open(a, digest, messages, time.Now())
+			opened = ev != nil
+			return ev, err
+		})
+		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
+		if !errors.Is(err, ErrBusy) {
+			break
+		}
+		if !pause(ctx, tick) {
+			return context.Cause(ctx)
+		}
+	}
+	var no *Refused
+	switch {
+	case errors.As(err, &no):
+		return refused(err)
+	case err != nil:
+		return err
+	}
+	s.c.Announcements.Released(1)
+	s.promised(a)
+	if opened {
+		s.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("slots", a.Cohort.GetSize()).Uint32("minimum", a.Cohort.GetMinimum()).
+			Int("messages", messages).Bool("final", a.Final).Msg("round opened")
+	}
+	return nil
+}
+
+// enrol answers one request. Its error is fatal.
+func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
+	defer s.c.Steps.Since(stepEnrolment, time.Now())
+	s.c.Enrolments.Received(1)
+	reply := &rifflev1.EnrolReply{}
+	slot, after, digest, err := s.admitDevice(signed)
+	reply.Request = digest[:]
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		reply.Refusal = refused.Reason
+		s.c.Enrolments.Refused(err, 1)
+	case err != nil:
+		return nil, err
+	default:
+		reply.Enrolled, reply.Slot, reply.ReportAfterMs = true, slot, uint32(max(0, after.Milliseconds()))
+		s.c.Enrolments.Released(1)
+	}
+	b, _, err := wire.Sign(reply, s.c.Identity)
+	return b, err
+}
+
+func (s *Shuffler) admitDevice(signed []byte) (slot uint32, after time.Duration, digest [32]byte, err error) {
+	e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar})
+	if err != nil {
+		return 0, 0, e.Digest, refuse(wire.Reason(err), "%v", err)
+	}
+	err = s.decide(func(state *State) (*Event, error) {
+		now := time.Now()
+		at, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
+		slot, after = at, reportAt.Sub(now)
+		return ev, err
+	})
+	return slot, after, e.Digest, err
+}
+
+// take decides on one delivered report and acknowledges it once the decision is durable. Its error is fatal.
+func (s *Shuffler) take(ctx context.Context, d *bus.Delivery) error {
+	s.mu.Lock()
+	messages, ahead := s.state.Expects(d.Epoch, d.Round)
+	s.mu.Unlock()
+	if ahead {
+		s.c.Reports.Retried(Ahead)
+		s.redeliver(d.Retry(laterPause))
+		return nil
+	}
+	defer s.c.Steps.Since(stepAdmission, time.Now())
+	fresh, err := s.admitReport(d)
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		s.c.Reports.Received(1)
+		s.c.Reports.Refused(err, 1)
+		// Nobody will release it. One that stays behind is purged with its round, or takes room that the broker's limit bounds.
+		if err := s.c.Bus.DeleteReport(ctx, d.Sequence); err != nil {
+			s.c.Log.Debug().Err(err).Msg("refused report not deleted")
+		}
+	case err != nil:
+		return err
+	case fresh:
+		s.c.Reports.Received(1)
+		s.c.Messages.Received(messages)
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	s.redeliver(d.Ack())
+	return nil
+}
+
+// redeliver notes that an acknowledgement was lost: the broker will deliver the report again, and State knows it.
+func (s *Shuffler) redeliver(err error) {
+	if err != nil {
+		s.c.Log.Debug().Err(err).Msg("acknowledgement lost")
+	}
+}
+
+// admitReport tells whether the report is a new member of its round.
+func (s *Shuffler) admitReport(r *bus.Delivery) (fresh bool, err error) {
+	s.mu.Lock()
+	messages, _ := s.state.Expects(r.Epoch, r.Round)
+	past := s.state.Past(r.Epoch)
+	s.mu.Unlock()
+	if past {
+		return false, refuse(rifflev1.Refusal_REFUSAL_LATE, "epoch %d is over", r.Epoch)
+	}
+	report, digest, err := s.open(r.Payload, r.Epoch, r.Round, messages)
+	if err != nil {
+		return false, err
+	}
+	err = s.decide(func(state *State) (*Event, error) {
+		ev, err := state.Admit(DeviceID{report.HostKey, report.Device}, r.Epoch, r.Round, report.Slot, report.Announcement, digest, r.Sequence)
+		fresh = ev != nil
+		return ev, err
+	})
+	return fresh, err
+}
+
+// open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
+func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, messages int) (*wire.Report, Digest, error) {
+	if messages == 0 {
+		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d is not open", round, epoch)
+	}
+	plain, err := wire.OpenEnvelope(envelope, s.opener, seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round})
+	if err != nil {
+		return nil, Digest{}, refuse(wire.Reason(err), "%v", err)
+	}
+	report, digest, err := wire.ParseReport(plain, messages)
+	if err != nil {
+		return nil, Digest{}, refuse(wire.Reason(err), "%v", err)
+	}
+	if report.Epoch != epoch || report.Round != round {
+		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "a report of round %d of epoch %d in the stream of round %d of epoch %d", report.Round, report.Epoch, round, epoch)
+	}
+	return report, digest, nil
+}

@@ -1,0 +1,374 @@
+package shuffler
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Digest is a SHA-256 digest of a statement or a report.
+type Digest [sha256.Size]byte
+
+// DeviceID names a device to the shuffler: a host's Ed25519 public key and the device's number on that host.
+type DeviceID struct {
+	Host   [32]byte
+	Number uint32
+}
+
+// State is everything that the shuffler decides from: a function of the events applied so far and of nothing else. Its methods
+// that decide (Open, Enrol, Admit, Commit) change nothing; they return the event that records the decision, which the caller
+// applies and makes durable before anyone hears of it. Not safe for concurrent use.
+type State struct {
+	minimum uint32 // the shuffler's own minimum cohort, below which it opens nothing
+	epoch   *epoch // the latest one; earlier ones are over
+	devices map[DeviceID]uint64
+}
+
+type epoch struct {
+	number    uint64
+	size      uint32
+	minimum   uint32
+	timing    *rifflev1.Timing
+	opened    time.Time
+	planned   int // rounds
+	slots     []slot
+	slotOf    map[DeviceID]uint32
+	rounds    []*round
+	destroyed bool
+	final     bool
+}
+
+type slot struct {
+	device   DeviceID
+	reportAt time.Time
+}
+
+type round struct {
+	digest   Digest
+	opened   time.Time
+	messages int                 // bit messages of one report
+	reports  map[uint32]admitted // by slot
+	outcome  rifflev1.Outcome
+	done     bool // the manifest is out
+}
+
+type admitted struct {
+	sequence uint64
+	digest   Digest
+}
+
+// Member is one admitted report of a committed release.
+type Member struct {
+	Slot     uint32
+	Sequence uint64 // where the report stands in the stream of reports
+	Digest   Digest
+}
+
+// NewState returns the state before any event. minimum is the shuffler's own least cohort.
+func NewState(minimum uint32) *State {
+	return &State{minimum: minimum, devices: map[DeviceID]uint64{}}
+}
+
+// Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
+type Refused struct {
+	Reason rifflev1.Refusal
+	Detail string
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", reason(r.Reason), r.Detail) }
+
+// Unwrap is the reason as metrics and logs have it.
+func (r *Refused) Unwrap() error { return reason(r.Reason) }
+
+func refuse(reason rifflev1.Refusal, format string, a ...any) error {
+	return &Refused{reason, fmt.Sprintf(format, a...)}
+}
+
+// ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a moment.
+var ErrBusy = errors.New("shuffler: the release before this announcement is not finished")
+
+// Open decides on an announcement, already verified and in range, whose digest is d and whose reports hold so many bit messages. A
+// repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
+func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
+	e := s.epoch
+	open := &Event{Opened: &Opened{
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
+		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
+	}}
+	switch {
+	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
+		if known := e.rounds[a.Round].digest; known != d {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "round %d of epoch %d is open under digest %x; the announcement now shown has digest %x", a.Round, a.Epoch, known[:8], d[:8])
+		}
+		return nil, nil
+	case e != nil && a.Epoch < e.number:
+		return nil, nil // replayed history
+	case e != nil && a.Epoch == e.number:
+		if int(a.Round) != len(e.rounds) || int(a.Round) >= e.planned {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d cannot follow round %d of %d planned", a.Round, a.Epoch, len(e.rounds)-1, e.planned)
+		}
+		last := e.rounds[len(e.rounds)-1]
+		if last.outcome == rifflev1.Outcome_OUTCOME_RELEASED && !last.done {
+			return nil, fmt.Errorf("%w: round %d of epoch %d", ErrBusy, a.Round-1, a.Epoch)
+		}
+		if last.outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d was announced before round %d was released", a.Round, a.Epoch, a.Round-1)
+		}
+		return open, nil
+	case a.Round != 0:
+		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d begins with round %d", a.Epoch, a.Round)
+	case e != nil && e.closing():
+		return nil, fmt.Errorf("%w: epoch %d", ErrBusy, e.number)
+	case e != nil && !e.over():
+		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
+	}
+	if !a.Final {
+		if m := a.Cohort.GetMinimum(); m < s.minimum {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_WEAK_PLAN, "epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d", a.Epoch, m, s.minimum)
+		}
+		if a.Cohort.Minimum > a.Cohort.Size {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_MALFORMED, "epoch %d announces a minimum cohort of %d and only %d slots", a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
+		}
+	}
+	return open, nil
+}
+
+// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that is enrolled in
+// the open cohort already is told its slot again, with no event.
+func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (slot uint32, reportAt time.Time, ev *Event, err error) {
+	e := s.epoch
+	if e == nil || e.number != number {
+		var open uint64
+		if e != nil {
+			open = e.number
+		}
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d is not open; the open one is %d", number, open)
+	}
+	if e.rounds[0].digest != seen {
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "the device saw digest %x, epoch %d was opened with %x", seen[:8], number, e.rounds[0].digest[:8])
+	}
+	if i, ok := e.slotOf[id]; ok {
+		return i, e.slots[i].reportAt, nil, nil
+	}
+	switch in, known := s.devices[id]; {
+	case known:
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of epoch %d", in)
+	case len(e.slots) >= int(e.size):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL, "all %d slots of epoch %d are taken", e.size, number)
+	case e.closed(now):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED, "enrolment of epoch %d is over", number)
+	}
+	slot = uint32(len(e.slots))
+	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
+	return slot, reportAt, &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}, nil
+}
+
+// Admit decides on a report that was opened and verified to come from id, standing at sequence in the stream of reports. The very
+// same report at the same place gives no event and no error; the same report at another place is a copy.
+func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint32, announced, digest Digest, sequence uint64) (*Event, error) {
+	e := s.epoch
+	if e == nil || e.number != number || int(roundNumber) >= len(e.rounds) {
+		if e != nil && number < e.number {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_LATE, "epoch %d is over", number)
+		}
+		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d is not open", roundNumber, number)
+	}
+	r := e.rounds[roundNumber]
+	if r.digest != announced {
+		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "the report was made for digest %x, the round admits %x", announced[:8], r.digest[:8])
+	}
+	if at, ok := e.slotOf[id]; !ok || at != slot {
+		return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d of epoch %d is not this device's", slot, number)
+	}
+	if roundNumber > 0 {
+		if _, ok := e.rounds[roundNumber-1].reports[slot]; !ok {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d dropped out before round %d", slot, roundNumber)
+		}
+	}
+	if known, ok := r.reports[slot]; ok {
+		if known.digest == digest && known.sequence == sequence {
+			return nil, nil // the stream delivers the admitted report again
+		}
+		if known.digest == digest {
+			return nil, refuse(rifflev1.Refusal_REFUSAL_DUPLICATE, "slot %d: a copy of its report", slot)
+		}
+		return nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_REPORTED, "slot %d: a second, different report", slot)
+	}
+	if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil, refuse(rifflev1.Refusal_REFUSAL_LATE, "slot %d: membership of round %d is committed", slot, roundNumber)
+	}
+	return &Event{Admitted: &Admitted{Round: roundNumber, Slot: slot, Digest: digest[:], Sequence: sequence}}, nil
+}
+
+// Commit decides whether the open round's time has come, and fixes its membership: everyone admitted by now. The outcome is a
+// release exactly if they are at least the minimum. It returns nil while the round must wait.
+func (s *State) Commit(now time.Time) *Event {
+	e := s.epoch
+	if e == nil || e.final || len(e.rounds) == 0 {
+		return nil
+	}
+	n := len(e.rounds) - 1
+	r := e.rounds[n]
+	if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil
+	}
+	deadline, fixed := e.deadline(now)
+	complete := fixed && len(r.reports) == e.expected(n)
+	if !fixed || !complete && now.Before(deadline) {
+		return nil
+	}
+	outcome := rifflev1.Outcome_OUTCOME_DESTROYED
+	if len(r.reports) >= int(max(e.minimum, s.minimum)) {
+		outcome = rifflev1.Outcome_OUTCOME_RELEASED
+	}
+	return &Event{Committed: &Committed{Round: uint32(n), Outcome: outcome}}
+}
+
+// Unfinished returns the round that is committed and whose manifest is not out, if there is one.
+func (s *State) Unfinished() (*Release, bool) {
+	if s.epoch == nil {
+		return nil, false
+	}
+	for i, r := range s.epoch.rounds {
+		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && !r.done {
+			members := make([]Member, 0, len(r.reports))
+			for slot, a := range r.reports {
+				members = append(members, Member{slot, a.sequence, a.digest})
+			}
+			slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
+			return &Release{
+				Epoch: s.epoch.number, Round: uint32(i), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
+				Enrolled: uint32(len(s.epoch.slots)), Minimum: max(s.epoch.minimum, s.minimum), Members: members,
+			}, true
+		}
+	}
+	return nil, false
+}
+
+// Release is one committed round: what leaves, or is destroyed, whatever happens from now on.
+type Release struct {
+	Epoch        uint64
+	Round        uint32
+	Announcement Digest
+	Outcome      rifflev1.Outcome
+	Messages     int // bit messages of one report
+	Enrolled     uint32
+	Minimum      uint32
+	Members      []Member // by slot
+}
+
+// over tells whether nothing more can happen in the epoch.
+func (e *epoch) over() bool {
+	last := e.rounds[len(e.rounds)-1]
+	return e.final || last.done && (e.destroyed || len(e.rounds) == e.planned)
+}
+
+// closing tells whether only the manifest of the epoch's last round is missing.
+func (e *epoch) closing() bool {
+	last := e.rounds[len(e.rounds)-1]
+	return !e.final && !last.done && last.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && (e.destroyed || len(e.rounds) == e.planned)
+}
+
+// closed tells whether enrolment is over at the given time.
+func (e *epoch) closed(now time.Time) bool {
+	limit := time.Duration(e.timing.GetEnrolmentMs()) * time.Millisecond
+	committed := e.rounds[0].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED // whatever the clock says now
+	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
+}
+
+// deadline is when the open round is released with those who reported; fixed is false while it can still move, because more
+// devices may enrol.
+func (e *epoch) deadline(now time.Time) (at time.Time, fixed bool) {
+	grace := time.Duration(e.timing.GetGraceMs()) * time.Millisecond
+	if n := len(e.rounds) - 1; n > 0 {
+		return e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs())*time.Millisecond + grace), true
+	}
+	if !e.closed(now) {
+		return time.Time{}, false
+	}
+	at = e.opened
+	for _, s := range e.slots {
+		if s.reportAt.After(at) {
+			at = s.reportAt
+		}
+	}
+	return at.Add(grace), true
+}
+
+// expected is how many devices may report in round n.
+func (e *epoch) expected(n int) int {
+	if n == 0 {
+		return len(e.slots)
+	}
+	return len(e.rounds[n-1].reports)
+}
+
+func (e *epoch) window() time.Duration {
+	return time.Duration(e.timing.GetRewardWindowMs()) * time.Millisecond
+}
+
+// jitter spreads report times over the slots by public randomness: it depends on the announcement and the slot alone.
+func (e *epoch) jitter(slot uint32) time.Duration {
+	spread := uint64(e.timing.GetJitterMs())
+	h := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(e.rounds[0].digest[:]), slot))
+	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
+}
+
+// Filling tells how full the latest cohort is and how far its open round has come. For people to look at.
+type Filling struct {
+	Epoch            uint64
+	Round            int
+	Rounds           int
+	Size, Minimum    uint32
+	Enrolled         int
+	Reports          int
+	Final, Destroyed bool
+}
+
+// Filling describes the latest epoch; ok is false before the first.
+func (s *State) Filling() (f Filling, ok bool) {
+	e := s.epoch
+	if e == nil {
+		return f, false
+	}
+	return Filling{
+		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
+		Reports: len(e.rounds[len(e.rounds)-1].reports), Final: e.final, Destroyed: e.destroyed,
+	}, true
+}
+
+// Expects tells how many bit messages a report of the round must hold. ahead means that the round is the one that comes next and
+// was not announced here yet: its report must wait.
+func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead bool) {
+	e := s.epoch
+	switch {
+	case e == nil || e.number != number:
+		return 0, false
+	case int(roundNumber) < len(e.rounds):
+		return e.rounds[roundNumber].messages, false
+	}
+	return 0, int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+}
+
+// Past tells whether an epoch is behind the latest one.
+func (s *State) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
+
+// Held counts the admitted reports of rounds whose manifest is not out.
+func (s *State) Held() int {
+	if s.epoch == nil {
+		return 0
+	}
+	n := 0
+	for _, r := range s.epoch.rounds {
+		if !r.done {
+			n += len(r.reports)
+		}
+	}
+	return n
+}

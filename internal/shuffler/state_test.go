@@ -1,0 +1,389 @@
+package shuffler
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	_ "github.com/riffle-dp/riffle/internal/fixedseed"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+var start = time.UnixMilli(1_700_000_000_000)
+
+func announcement(epoch uint64, round uint32, size, minimum uint32, rounds int) *rifflev1.Announcement {
+	a := &rifflev1.Announcement{
+		Epoch: epoch, Round: round, Plan: &rifflev1.Plan{}, Cohort: &rifflev1.Cohort{Size: size, Minimum: minimum},
+		Timing: &rifflev1.Timing{RewardWindowMs: 1000, JitterMs: 200, GraceMs: 500, RoundWindowMs: 300},
+	}
+	for range rounds {
+		a.Plan.Rounds = append(a.Plan.Rounds, &rifflev1.PlannedRound{})
+	}
+	return a
+}
+
+func device(n int) DeviceID { return DeviceID{Host: [32]byte{1}, Number: uint32(n)} }
+
+func digest(b ...byte) (d Digest) { copy(d[:], b); return d }
+
+// script drives a State as the shuffler does: every decision's event is applied at once and journaled.
+type script struct {
+	t       testing.TB
+	state   *State
+	now     time.Time
+	journal [][]byte
+}
+
+func newScript(t testing.TB, minimum uint32) *script {
+	return &script{t: t, state: NewState(minimum), now: start}
+}
+
+func (s *script) apply(ev *Event) {
+	s.t.Helper()
+	if ev == nil {
+		return
+	}
+	s.journal = append(s.journal, ev.Encode())
+	if err := s.state.Apply(ev); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *script) open(a *rifflev1.Announcement, d Digest) error {
+	ev, err := s.state.Open(a, d, 100, s.now)
+	s.apply(ev)
+	return err
+}
+
+func (s *script) enrol(n int, epoch uint64, d Digest) (uint32, time.Time, error) {
+	slot, at, ev, err := s.state.Enrol(device(n), epoch, d, s.now)
+	s.apply(ev)
+	return slot, at, err
+}
+
+func (s *script) report(n int, epoch uint64, round, slot uint32, d Digest, body byte) error {
+	ev, err := s.state.Admit(device(n), epoch, round, slot, d, digest(body), uint64(len(s.journal)))
+	s.apply(ev)
+	return err
+}
+
+func (s *script) commit() *Committed {
+	ev := s.state.Commit(s.now)
+	s.apply(ev)
+	if ev == nil {
+		return nil
+	}
+	return ev.Committed
+}
+
+func (s *script) finish(round uint32) { s.apply(&Event{Finished: &Finished{Round: round}}) }
+
+func (s *script) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *script) refused(err error, want rifflev1.Refusal) {
+	s.t.Helper()
+	var r *Refused
+	if !errors.As(err, &r) || r.Reason != want {
+		s.t.Fatalf("got %v, want refusal %s", err, want)
+	}
+}
+
+// reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands.
+func (s *script) reopened() {
+	s.t.Helper()
+	again := NewState(s.state.minimum)
+	for _, b := range s.journal {
+		ev, err := DecodeEvent(b)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := again.Apply(ev); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(normal(again), normal(s.state)) {
+		s.t.Fatalf("replayed state differs:\n%+v\n%+v", normal(again), normal(s.state))
+	}
+}
+
+// normal strips what protobuf keeps for itself, so that states can be compared.
+func normal(s *State) any {
+	type view struct {
+		Devices map[DeviceID]uint64
+		Filling Filling
+		Slots   []slot
+		Rounds  []round
+		Timing  Timing
+	}
+	v := view{Devices: s.devices}
+	v.Filling, _ = s.Filling()
+	if s.epoch != nil {
+		v.Slots, v.Timing = s.epoch.slots, timingOf(s.epoch.timing)
+		for _, r := range s.epoch.rounds {
+			v.Rounds = append(v.Rounds, *r)
+		}
+	}
+	return v
+}
+
+func TestCohortLifecycle(t *testing.T) {
+	s := newScript(t, 2)
+	one := digest(1)
+	s.must(s.open(announcement(1, 0, 3, 2, 1), one))
+	for n := range 3 {
+		slot, at, err := s.enrol(n, 1, one)
+		s.must(err)
+		if slot != uint32(n) {
+			t.Fatalf("device %d has slot %d", n, slot)
+		}
+		if d := at.Sub(s.now); d < time.Second || d > 1200*time.Millisecond {
+			t.Fatalf("report time is %v after enrolment, outside window and jitter", d)
+		}
+	}
+	// Asking again changes nothing.
+	slot, _, err := s.enrol(1, 1, one)
+	s.must(err)
+	if slot != 1 {
+		t.Fatalf("second enrolment gave slot %d", slot)
+	}
+	_, _, err = s.enrol(7, 1, one)
+	s.refused(err, rifflev1.Refusal_REFUSAL_COHORT_FULL)
+
+	s.must(s.report(0, 1, 0, 0, one, 10))
+	s.refused(s.report(0, 1, 0, 0, one, 10), rifflev1.Refusal_REFUSAL_DUPLICATE)
+	s.refused(s.report(0, 1, 0, 0, one, 11), rifflev1.Refusal_REFUSAL_ALREADY_REPORTED)
+	s.refused(s.report(0, 1, 0, 1, one, 12), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
+	s.refused(s.report(9, 1, 0, 0, one, 12), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
+	s.refused(s.report(1, 1, 0, 1, digest(2), 12), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
+	s.refused(s.report(1, 2, 0, 1, one, 12), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	if s.commit() != nil {
+		t.Fatal("committed with one of three reports and time left")
+	}
+	s.must(s.report(1, 1, 0, 1, one, 13))
+	s.now = s.now.Add(1200*time.Millisecond + 500*time.Millisecond)
+	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		t.Fatalf("at the deadline with the minimum: %+v", c)
+	}
+	s.refused(s.report(2, 1, 0, 2, one, 14), rifflev1.Refusal_REFUSAL_LATE)
+	r, ok := s.state.Unfinished()
+	if !ok || len(r.Members) != 2 || r.Enrolled != 3 {
+		t.Fatalf("release %+v", r)
+	}
+	if err := s.open(announcement(2, 0, 3, 2, 1), digest(2)); !errors.Is(err, ErrBusy) { // the manifest is not out yet
+		t.Fatalf("announced before the manifest is out: %v", err)
+	}
+	s.finish(0)
+	s.must(s.open(announcement(2, 0, 3, 2, 1), digest(2)))
+	_, _, err = s.enrol(0, 2, digest(2))
+	s.refused(err, rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED) // one person is one record per deployment
+	s.refused(s.report(2, 1, 0, 2, one, 14), rifflev1.Refusal_REFUSAL_LATE)
+	s.reopened()
+}
+
+// A complete round need not wait for its deadline: who reports and when does not depend on any record.
+func TestCompleteRoundIsReleasedAtOnce(t *testing.T) {
+	s := newScript(t, 2)
+	d := digest(1)
+	s.must(s.open(announcement(1, 0, 2, 2, 1), d))
+	for n := range 2 {
+		slot, _, err := s.enrol(n, 1, d)
+		s.must(err)
+		s.must(s.report(n, 1, 0, slot, d, byte(n)))
+	}
+	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		t.Fatalf("complete cohort: %+v", c)
+	}
+}
+
+func TestBelowTheMinimumIsDestroyed(t *testing.T) {
+	for name, floors := range map[string]struct{ own, announced uint32 }{"announced": {1, 3}, "own": {3, 3}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, floors.own)
+			d := digest(1)
+			s.must(s.open(announcement(1, 0, 3, floors.announced, 1), d))
+			for n := range 3 {
+				_, _, err := s.enrol(n, 1, d)
+				s.must(err)
+			}
+			for n := range 2 {
+				s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
+			}
+			s.now = s.now.Add(time.Hour)
+			if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED {
+				t.Fatalf("two of a minimum of three: %+v", c)
+			}
+			s.finish(0)
+			s.must(s.open(announcement(2, 0, 3, 3, 1), digest(2)))
+			s.reopened()
+		})
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	s := newScript(t, 100)
+	s.refused(s.open(announcement(1, 0, 200, 99, 1), digest(1)), rifflev1.Refusal_REFUSAL_WEAK_PLAN)
+	s.refused(s.open(announcement(1, 0, 99, 100, 1), digest(1)), rifflev1.Refusal_REFUSAL_MALFORMED)
+	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(1)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	s.must(s.open(announcement(1, 0, 200, 100, 2), digest(1)))
+	s.must(s.open(announcement(1, 0, 200, 100, 2), digest(1))) // seen again
+	s.refused(s.open(announcement(1, 0, 200, 100, 2), digest(9)), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
+	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(2)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH) // round 0 not released
+	s.refused(s.open(announcement(2, 0, 200, 100, 2), digest(2)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH) // epoch 1 is running
+}
+
+// In the paper's profile a device that misses a round stays out, and no round beyond the plan is opened.
+func TestRounds(t *testing.T) {
+	s := newScript(t, 2)
+	s.must(s.open(announcement(1, 0, 3, 2, 2), digest(1)))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+	}
+	s.must(s.report(0, 1, 0, 0, digest(1), 1))
+	s.must(s.report(1, 1, 0, 1, digest(1), 2))
+	s.now = s.now.Add(time.Hour)
+	s.commit()
+	s.finish(0)
+	s.must(s.open(announcement(1, 1, 3, 2, 2), digest(2)))
+	s.refused(s.report(2, 1, 1, 2, digest(2), 3), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
+	s.refused(s.report(0, 1, 1, 0, digest(1), 3), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
+	s.must(s.report(0, 1, 1, 0, digest(2), 3))
+	if s.commit() != nil {
+		t.Fatal("round 1 committed early")
+	}
+	s.must(s.report(1, 1, 1, 1, digest(2), 4))
+	if c := s.commit(); c == nil || c.Round != 1 {
+		t.Fatalf("complete round 1: %+v", c)
+	}
+	s.finish(1)
+	s.refused(s.open(announcement(1, 2, 3, 2, 2), digest(3)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	s.must(s.open(announcement(2, 0, 3, 2, 2), digest(3)))
+	s.reopened()
+}
+
+// An enrolment limit closes a cohort that does not fill.
+func TestEnrolmentLimit(t *testing.T) {
+	s := newScript(t, 2)
+	a := announcement(1, 0, 10, 2, 1)
+	a.Timing.EnrolmentMs = 5000
+	s.must(s.open(a, digest(1)))
+	for n := range 2 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+		s.must(s.report(n, 1, 0, uint32(n), digest(1), byte(n)))
+	}
+	if s.commit() != nil {
+		t.Fatal("committed while more may enrol")
+	}
+	s.now = s.now.Add(5 * time.Second)
+	_, _, err := s.enrol(5, 1, digest(1))
+	s.refused(err, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED)
+	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		t.Fatalf("after the limit: %+v", c)
+	}
+	// A clock that is set back opens no committed cohort again.
+	s.now = s.now.Add(-4 * time.Second)
+	_, _, err = s.enrol(6, 1, digest(1))
+	s.refused(err, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED)
+}
+
+// Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after the commit,
+// a device is in one cohort and has one report per round, and a replayed journal gives the same state.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		own := rapid.Uint32Range(1, 4).Draw(rt, "own minimum")
+		s := newScript(t, own)
+		committed := map[[2]uint64][]Member{}
+		epochs := map[DeviceID]uint64{}
+		var epoch uint64
+		ops := rapid.IntRange(1, 120).Draw(rt, "operations")
+		for range ops {
+			switch rapid.IntRange(0, 6).Draw(rt, "operation") {
+			case 0:
+				a := announcement(rapid.Uint64Range(epoch, epoch+2).Draw(rt, "epoch"), rapid.Uint32Range(0, 2).Draw(rt, "round"),
+					rapid.Uint32Range(0, 6).Draw(rt, "size"), rapid.Uint32Range(0, 6).Draw(rt, "minimum"), 2)
+				if err := s.open(a, digest(byte(a.Epoch), byte(a.Round))); err == nil {
+					epoch = max(epoch, a.Epoch)
+				}
+			case 1, 2:
+				n := rapid.IntRange(0, 12).Draw(rt, "device")
+				if _, _, err := s.enrol(n, epoch, digest(byte(epoch), 0)); err == nil {
+					if in, ok := epochs[device(n)]; ok && in != epoch {
+						rt.Fatalf("device %d is in the cohorts of epochs %d and %d", n, in, epoch)
+					}
+					epochs[device(n)] = epoch
+				}
+			case 3, 4:
+				n := rapid.IntRange(0, 12).Draw(rt, "device")
+				round := rapid.Uint32Range(0, 1).Draw(rt, "round")
+				slot := rapid.Uint32Range(0, 6).Draw(rt, "slot")
+				if e := s.state.epoch; e != nil && rapid.Bool().Draw(rt, "honest") {
+					slot = e.slotOf[device(n)]
+				}
+				_ = s.report(n, epoch, round, slot, digest(byte(epoch), byte(round)), rapid.Byte().Draw(rt, "body"))
+			case 5:
+				s.now = s.now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(rt, "ms")) * time.Millisecond)
+				s.commit()
+			case 6:
+				if r, ok := s.state.Unfinished(); ok {
+					s.finish(r.Round)
+				}
+			}
+			if r, ok := s.state.Unfinished(); ok {
+				if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED && len(r.Members) < int(max(own, r.Minimum)) {
+					rt.Fatalf("released %d reports below a minimum of %d", len(r.Members), max(own, r.Minimum))
+				}
+				key := [2]uint64{r.Epoch, uint64(r.Round)}
+				if known, ok := committed[key]; ok && !reflect.DeepEqual(known, r.Members) {
+					rt.Fatalf("membership of %v changed from %v to %v", key, known, r.Members)
+				}
+				committed[key] = r.Members
+				seen := map[uint32]bool{}
+				for _, m := range r.Members {
+					if seen[m.Slot] {
+						rt.Fatalf("slot %d is twice in %v", m.Slot, key)
+					}
+					seen[m.Slot] = true
+				}
+			}
+		}
+		s.reopened()
+	})
+}
+
+// Slot, report time and cohort of everyone are the same whatever the record of any one device: none of the shuffler's decisions
+// takes anything from inside a report but its size, its sender and its digest. Here one device's report differs in every way it
+// can, and everything else that the shuffler says stays equal.
+func TestNothingDependsOnAReportsContent(t *testing.T) {
+	run := func(body byte) any {
+		s := newScript(t, 2)
+		d := digest(1)
+		s.must(s.open(announcement(1, 0, 5, 2, 1), d))
+		var said []any
+		for n := range 5 {
+			slot, at, err := s.enrol(n, 1, d)
+			said = append(said, slot, at, err)
+			b := byte(100 + n)
+			if n == 2 {
+				b = body
+			}
+			said = append(said, s.report(n, 1, 0, slot, d, b))
+		}
+		said = append(said, s.commit())
+		r, _ := s.state.Unfinished()
+		said = append(said, r.Enrolled, len(r.Members))
+		return said
+	}
+	if a, b := run(1), run(2); !reflect.DeepEqual(a, b) {
+		t.Fatalf("decisions differ with one report's content:\n%v\n%v", a, b)
+	}
+}

@@ -1,0 +1,133 @@
+package shuffler
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/riffle-dp/riffle/internal/plan"
+	"github.com/riffle-dp/riffle/internal/service/status"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Steps whose time is measured. Enrolment and admission include the wait for the disk.
+const (
+	stepEnrolment = "enrolment" // request to reply
+	stepAdmission = "admission" // report to decision
+	stepRelease   = "release"   // commitment to manifest
+)
+
+// Steps lists the steps whose time is measured.
+func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
+
+// place is an epoch with a number of reports.
+type place struct {
+	epoch   uint64
+	reports int
+}
+
+// finished is a round that is over.
+type finished struct {
+	epoch    uint64
+	round    uint32
+	outcome  rifflev1.Outcome
+	enrolled int
+	reports  int
+	messages int // of one report
+}
+
+// note keeps what people may want to see of an event that became part of the state. The lock is held, or nobody else is there yet.
+func (s *Shuffler) note(ev *Event) {
+	e := s.state.epoch
+	if ev.Finished == nil || e == nil || int(ev.Finished.Round) >= len(e.rounds) {
+		return
+	}
+	r := e.rounds[ev.Finished.Round]
+	s.rounds = append(s.rounds, finished{e.number, ev.Finished.Round, r.outcome, len(e.slots), len(r.reports), r.messages})
+}
+
+// promised keeps an announcement's plan, whose guarantee the shuffler computes for itself.
+func (s *Shuffler) promised(a *rifflev1.Announcement) {
+	if a.Final || a.Round > 0 {
+		return
+	}
+	s.mu.Lock()
+	s.planned[a.Epoch] = a
+	s.mu.Unlock()
+	s.guarantee(a.Epoch, int(a.Cohort.GetMinimum()))
+}
+
+// guarantee is the epsilon of an epoch's whole plan with so many reports; 0 while its plan is not known, +Inf if it has none.
+func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
+	at := place{epoch, reports}
+	s.mu.Lock()
+	a, eps := s.planned[epoch], s.epsilon[at]
+	s.mu.Unlock()
+	if a == nil || eps > 0 {
+		return eps
+	}
+	live := proto.Clone(a).(*rifflev1.Announcement)
+	live.Cohort.Minimum = uint32(reports)
+	eps = math.Inf(1)
+	if g, err := plan.Guarantee(live, 0); err == nil {
+		eps = g.Epsilon(a.Plan.GetDelta())
+	}
+	s.mu.Lock()
+	s.epsilon[at] = eps
+	s.mu.Unlock()
+	return eps
+}
+
+// HeldMessages counts the bit messages of held reports.
+func (s *Shuffler) HeldMessages() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	if s.state.epoch != nil {
+		for _, r := range s.state.epoch.rounds {
+			if !r.done {
+				n += len(r.reports) * r.messages
+			}
+		}
+	}
+	return int64(n)
+}
+
+// Snapshot describes the shuffler for people to look at. Everything in it is public or a number of reports.
+func (s *Shuffler) Snapshot() status.Snapshot {
+	out := status.Snapshot{Deployment: s.c.Deployment, Releases: []status.Round{}}
+	s.mu.Lock()
+	f, ok := s.state.Filling()
+	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
+	messages, plans := 0, slices.Collect(maps.Values(s.planned))
+	if ok && !f.Final {
+		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
+	}
+	s.mu.Unlock()
+	if !ok {
+		return out
+	}
+	out.Epoch, out.Round, out.Rounds, out.Final = f.Epoch, uint32(f.Round), f.Rounds, f.Final
+	spent := status.Epsilon(0)
+	for _, r := range rounds {
+		row := status.Round{Epoch: r.epoch, Round: r.round, Outcome: status.Destroyed, Enrolled: &r.enrolled, Reports: r.reports}
+		if r.outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+			row.Outcome, row.Messages, row.Epsilon = status.Released, r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
+			spent = max(spent, row.Epsilon)
+		}
+		out.Releases = append(out.Releases, row)
+	}
+	if !f.Final {
+		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages}
+	}
+	// Plans differ from epoch to epoch; each person is in one of them.
+	for _, a := range plans {
+		if out.Budget == nil {
+			out.Budget = &status.Budget{Delta: a.Plan.GetDelta(), Spent: &spent}
+		}
+		out.Budget.Epsilon = max(out.Budget.Epsilon, status.Epsilon(s.guarantee(a.Epoch, int(a.Cohort.GetMinimum()))))
+	}
+	return out
+}
