@@ -1,0 +1,115 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Result is a plan and its price. Its JSON form is a stable interface: keys are added, never renamed or removed.
+//
+// The numbers at the top describe the cohort in which a person sends most, and its release with the most messages per coordinate;
+// Epsilon and Mu are the weakest of all cohorts. A person is in one cohort only, so guarantees of cohorts do not add up.
+type Result struct {
+	Epsilon               float64 `json:"epsilon"`
+	Delta                 float64 `json:"delta"`
+	Mu                    float64 `json:"mu"`
+	MessagesPerUser       int     `json:"messages_per_user"`
+	MessagesPerCoordinate int     `json:"messages_per_coordinate"`
+	NoiseBits             uint32  `json:"noise_bits"`
+	Scale                 float64 `json:"scale"` // levels per data unit
+	Bias                  float64 `json:"bias"`
+	VarianceRatio         float64 `json:"variance_ratio"` // of noise, over the central Gaussian's with the same budget
+	BytesPerUser          int     `json:"bytes_per_user"`
+	CPUSecondsPerUser     float64 `json:"cpu_seconds_per_user"`
+	UnusedBudget          float64 `json:"unused_budget"` // largest part of mu^2 that a cohort's plan has no use for
+
+	MeanMessages          float64 `json:"mean_messages_per_user"` // over all people
+	MeanBytes             float64 `json:"mean_bytes_per_user"`
+	SealSecondsPerMessage float64 `json:"seal_seconds_per_message"`
+
+	AskedEpsilon float64 `json:"asked_epsilon"`
+	Users        int     `json:"users"`
+	Dimension    int     `json:"dimension"`
+	Family       string  `json:"family,omitempty"`
+	ThetaNorm    float64 `json:"theta_norm"`
+	HessianShare float64 `json:"hessian_share,omitempty"`
+	DropOut      float64 `json:"drop_out"`
+	Dishonest    float64 `json:"dishonest"`
+
+	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
+	Cohorts     []Cohort     `json:"cohorts"`
+	Frontier    []Frontier   `json:"frontier"`
+}
+
+// FirstCohort is the size of the first cohort and why.
+type FirstCohort struct {
+	Size int    `json:"size"`
+	Rule string `json:"rule"`
+}
+
+// Cohort is the plan of one cohort.
+type Cohort struct {
+	Size    int     `json:"size"`
+	Minimum int     `json:"minimum"` // fewest reports that are released
+	Honest  int     `json:"honest"`  // devices whose noise is counted
+	Epsilon float64 `json:"epsilon"` // guaranteed, at the minimum
+	// ExpectedEpsilon is what the plan gives if everybody reports and is honest.
+	ExpectedEpsilon   float64   `json:"expected_epsilon"`
+	Mu                float64   `json:"mu"`
+	MessagesPerUser   int       `json:"messages_per_user"`
+	BytesPerUser      int       `json:"bytes_per_user"`
+	CPUSecondsPerUser float64   `json:"cpu_seconds_per_user"`
+	UnusedBudget      float64   `json:"unused_budget"`
+	Releases          []Release `json:"releases"`
+}
+
+// Release is one kind of release of a cohort.
+type Release struct {
+	Statistic             string  `json:"statistic"`
+	Times                 int     `json:"times"` // how many equal releases
+	Coordinates           int     `json:"coordinates"`
+	MessagesPerUser       int     `json:"messages_per_user"`       // of one such release
+	MessagesPerCoordinate int     `json:"messages_per_coordinate"` // most of any coordinate
+	Levels                uint32  `json:"levels"`                  // most of any coordinate
+	NoiseBits             uint32  `json:"noise_bits"`
+	Bias                  float64 `json:"bias"`
+	Scale                 float64 `json:"scale"` // levels per data unit
+	Shift                 float64 `json:"shift"` // l2 distance in levels by which a record can move it
+	Mu                    float64 `json:"mu"`    // of one such release by itself
+	// Standard deviations of each sum, data units: Riffle's noise at worst, a trusted curator's Gaussian noise, and the sum of every
+	// device's own Gaussian noise in the local model, for the same budget and shares.
+	Deviation        float64 `json:"deviation"`
+	CentralDeviation float64 `json:"central_deviation"`
+	LocalDeviation   float64 `json:"local_deviation"`
+	VarianceRatio    float64 `json:"variance_ratio"`
+	Limit            string  `json:"limit"` // what keeps the scale from being larger: privacy, messages or shift
+}
+
+// Frontier is what error costs in messages in one cohort.
+type Frontier struct {
+	Cohort int     `json:"cohort"` // number, from 1
+	People int     `json:"people"`
+	Points []Point `json:"points"`
+}
+
+// Point is one choice of a frontier.
+type Point struct {
+	MessagesPerUser   int     `json:"messages_per_user"`
+	BytesPerUser      int     `json:"bytes_per_user"`
+	CPUSecondsPerUser float64 `json:"cpu_seconds_per_user"`
+	VarianceRatio     float64 `json:"variance_ratio"` // the largest of the releases
+	Epsilon           float64 `json:"epsilon"`
+}
+
+// WriteJSON writes the result as one indented JSON object and a newline.
+func (r Result) WriteJSON(w io.Writer) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("planner: %w", err)
+	}
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("planner: %w", err)
+	}
+	return nil
+}

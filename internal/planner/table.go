@@ -1,0 +1,137 @@
+package planner
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/riffle-dp/riffle/internal/report"
+)
+
+// WriteTable writes the result for people.
+func (r Result) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	what := fmt.Sprintf("%s releases of vectors of dimension %d", plural(r.times(), "round of", "rounds of"), r.Dimension)
+	if r.Family != "" {
+		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family, r.ThetaNorm, r.Dimension)
+	}
+	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"), plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
+	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %g %% is not counted.\n\n", percent(r.DropOut), percent(r.Dishonest))
+	b.WriteString(r.cohortTable().Render() + "\n\n")
+	b.WriteString(r.releaseTable().Render() + "\n")
+	for _, f := range r.Frontier {
+		b.WriteString("\n" + frontierTable(f).Render() + "\n")
+	}
+	b.WriteString("\n")
+	for _, note := range r.notes() {
+		b.WriteString("- " + note + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// times is how many releases a record takes part in.
+func (r Result) times() int {
+	n := 0
+	for _, rel := range r.Cohorts[0].Releases {
+		n += rel.Times
+	}
+	return n
+}
+
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	var columns []table.ColumnConfig
+	for i := range header {
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	return t
+}
+
+func (r Result) cohortTable() table.Writer {
+	t := newTable("Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each", "CPU each", "budget unused")
+	for i, c := range r.Cohorts {
+		t.AppendRow(table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon), up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser), fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)})
+	}
+	if len(r.Cohorts) > 1 {
+		t.AppendRow(table.Row{"all", number(r.Users), "", "", up(r.Epsilon), "", fmt.Sprintf("mean %.0f", r.MeanMessages), number(int(math.Round(r.MeanBytes))), seconds(r.MeanMessages * r.SealSecondsPerMessage), ""})
+	}
+	return t
+}
+
+func (r Result) releaseTable() table.Writer {
+	t := newTable("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages", "error of a sum", "central", "local", "noise ratio", "limited by")
+	for i, c := range r.Cohorts {
+		for _, rel := range c.Releases {
+			name := rel.Statistic
+			if rel.Times > 1 {
+				name = fmt.Sprintf("%d x %s", rel.Times, name)
+			}
+			t.AppendRow(table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits, fmt.Sprintf("%.4g", rel.Bias), fmt.Sprintf("%.4g", rel.Scale), number(rel.Times * rel.MessagesPerUser),
+				fmt.Sprintf("%.4g", rel.Deviation), fmt.Sprintf("%.4g", rel.CentralDeviation), fmt.Sprintf("%.4g", rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit})
+		}
+	}
+	return t
+}
+
+func frontierTable(f Frontier) table.Writer {
+	t := newTable(fmt.Sprintf("Cohort %d, %s people: noise ratio", f.Cohort, number(f.People)), "messages each", "bytes each", "CPU each", "epsilon")
+	for _, p := range f.Points {
+		t.AppendRow(table.Row{fmt.Sprintf("%.3f", p.VarianceRatio), number(p.MessagesPerUser), number(p.BytesPerUser), seconds(p.CPUSecondsPerUser), up(p.Epsilon)})
+	}
+	return t
+}
+
+// notes say what the numbers mean and what they leave unsaid.
+func (r Result) notes() []string {
+	notes := []string{
+		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a shuffler. Noise ratio: Riffle's variance over the central one.",
+		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
+	}
+	if r.FirstCohort != nil {
+		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size), r.FirstCohort.Rule))
+	}
+	if r.Family != "" {
+		notes = append(notes, fmt.Sprintf("The Hessian has %.3g %% of the budget. Scales follow each cohort's public point: at another norm the errors change with the diameters, the guarantee and about the messages do not.", percent(r.HessianShare)))
+	}
+	for i, c := range r.Cohorts {
+		if c.UnusedBudget >= 0.01 {
+			notes = append(notes, fmt.Sprintf("Cohort %d leaves %.0f %% of its budget unused, epsilon %s instead of %g: the error asked for, the messages allowed or the cap on the scale need no more. More messages, a smaller --variance or a larger --max-shift would use it.", i+1, 100*c.UnusedBudget, up(c.Epsilon), r.AskedEpsilon))
+		}
+	}
+	return notes
+}
+
+func percent(share float64) float64 { return math.Round(1e6*share) / 1e4 }
+
+func number(n int) string { return report.Number(float64(n), 0) }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+// up writes an epsilon with four decimals, rounded up: a guarantee is never shown better than it is.
+func up(epsilon float64) string { return fmt.Sprintf("%.4f", math.Ceil(epsilon*1e4-1e-6)/1e4) }
+
+func seconds(s float64) string {
+	switch {
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g us", s*1e6)
+}

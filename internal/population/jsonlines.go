@@ -1,0 +1,292 @@
+package population
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// Defaults of [FileOptions].
+const (
+	DefaultMaxLine   = 1 << 20 // bytes; a person with 100 arms of dimension 100 takes about 200 kB
+	DefaultNormBound = 5.0     // S
+)
+
+// FileOptions says how to read a file of JSON Lines.
+type FileOptions struct {
+	Users     int     // people to decide for; 0 = everybody not held out
+	Seed      uint64  // who is held out
+	Holdout   float64 // share held out at random, in [0, 1)
+	Family    string  // reward family; "" = "logistic"
+	MaxReward float64 // R: rewards must be in [0, R]; 0 = 1
+	NormBound float64 // S: bound on the parameter's norm; 0 = DefaultNormBound
+	MaxLine   int     // longest line in bytes; 0 = DefaultMaxLine
+}
+
+// A LineError names the line of a file that cannot be used, counted from 1, and what is wrong with it.
+type LineError struct {
+	File string
+	Line int
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("%s, line %d: %v", e.File, e.Line, e.Err) }
+
+// Unwrap returns what is wrong with the line.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// File returns the people of a file of JSON Lines, one person per line as [ParseLine] reads them, optionally compressed with gzip
+// (recognised by content, not by name). Blank lines are skipped.
+//
+// The whole file is read once before the first person is given, so a malformed line is found before anybody is decided for; it
+// comes back as a *LineError. After that each pass streams: memory holds one line, whatever the size of the file. People come in
+// the order of the file, so put them in the order in which they would have come, or shuffle them first. The number of arms may
+// differ from person to person, the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
+func File(path string, o FileOptions) (*Population, error) {
+	standard(&o.Family, glm.FamilyLogistic)
+	standard(&o.MaxReward, 1)
+	standard(&o.NormBound, DefaultNormBound)
+	standard(&o.MaxLine, DefaultMaxLine)
+	if _, err := glm.NewFamily(o.Family, o.MaxReward); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	if !(o.NormBound > 0) || math.IsInf(o.NormBound, 1) {
+		return nil, fmt.Errorf("%w: norm bound %v; it must be positive and finite", ErrOption, o.NormBound)
+	}
+	if o.MaxLine < 0 {
+		return nil, fmt.Errorf("%w: longest line %d; it must be positive", ErrOption, o.MaxLine)
+	}
+	if err := checkShare(o.Holdout); err != nil {
+		return nil, err
+	}
+	f := file{path: path, o: o}
+	if err := f.survey(); err != nil {
+		return nil, err
+	}
+	n, err := users(o.Users, f.info.People, path)
+	if err != nil {
+		return nil, err
+	}
+	f.info.People = n
+	return New(f.info, f.part(false, n), f.part(true, f.info.HeldOut)), nil
+}
+
+// file is a surveyed file of JSON Lines.
+type file struct {
+	path  string
+	o     FileOptions
+	info  Info
+	total int // people in the file
+}
+
+// survey reads the whole file once: it checks every line and counts.
+func (f *file) survey() error {
+	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound, Labelled: true}
+	for l, err := range f.lines(0) {
+		if err != nil {
+			return err
+		}
+		f.total++
+		info.Dim = len(l.person.Arms[0])
+		info.Arms = max(info.Arms, len(l.person.Arms))
+		if l.clipped > 0 {
+			info.Clipping.Arms += l.clipped
+			info.Clipping.People++
+		}
+	}
+	info.HeldOut = int(math.Round(f.o.Holdout * float64(f.total)))
+	info.People = f.total - info.HeldOut
+	f.info = info
+	return nil
+}
+
+// part gives the first limit people that are, or are not, held out.
+func (f *file) part(held bool, limit int) iter.Seq2[Person, error] {
+	return func(yield func(Person, error) bool) {
+		if limit == 0 {
+			return
+		}
+		given, read := 0, 0
+		out := selection{left: f.info.HeldOut, of: f.total, r: stream(f.o.Seed, streamOrder, 0)}
+		for l, err := range f.lines(f.info.Dim) {
+			if err != nil {
+				yield(Person{}, err)
+				return
+			}
+			if read++; read > f.total {
+				break
+			}
+			if out.next() != held {
+				continue
+			}
+			if !yield(l.person, nil) {
+				return
+			}
+			if given++; given == limit {
+				return
+			}
+		}
+		yield(Person{}, fmt.Errorf("population: %s changed while it was in use: %d people were there, now %d", f.path, f.total, read))
+	}
+}
+
+// selection draws a random subset of exact size without holding it: the next of `of` items is in with probability left/of, which
+// makes every subset of that size equally likely (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
+type selection struct {
+	left, of int
+	r        *rand.Rand
+}
+
+func (s *selection) next() bool {
+	in := s.r.IntN(s.of) < s.left
+	s.of--
+	if in {
+		s.left--
+	}
+	return in
+}
+
+// fileLine is a checked line: the person, and how many of the person's arms were clipped.
+type fileLine struct {
+	person  Person
+	clipped int
+}
+
+// lines gives the checked lines of the file. dim 0 takes the dimension of the first.
+func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
+	return func(yield func(fileLine, error) bool) {
+		in, err := os.Open(f.path)
+		if err != nil {
+			yield(fileLine{}, fmt.Errorf("population: %w", err))
+			return
+		}
+		defer in.Close()
+		n, err := readLines(in, f.o.MaxLine, func(n int, text []byte) (bool, error) {
+			l, err := f.check(text, &dim, n)
+			if err != nil {
+				return false, err
+			}
+			return yield(l, nil), nil
+		})
+		if err != nil {
+			yield(fileLine{}, &LineError{File: f.path, Line: n, Err: err})
+		}
+	}
+}
+
+// check parses a line and holds it against the file's dimension and the family's range. dim 0 is set by this line.
+func (f *file) check(text []byte, dim *int, line int) (fileLine, error) {
+	p, err := ParseLine(text)
+	if err != nil {
+		return fileLine{}, err
+	}
+	if d := len(p.Arms[0]); *dim == 0 {
+		*dim = d
+	} else if d != *dim {
+		return fileLine{}, fmt.Errorf("arms of dimension %d, but the first person's have %d", d, *dim)
+	}
+	for i, r := range p.Rewards {
+		if !(r >= 0 && r <= f.o.MaxReward) {
+			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [0, %v], the range of the %s family here", i, r, f.o.MaxReward, f.o.Family)
+		}
+	}
+	l := fileLine{person: p}
+	for _, a := range p.Arms {
+		if clipNorm(a) {
+			l.clipped++
+		}
+	}
+	return l, nil
+}
+
+// normSlack is the excess over norm 1 that counts as rounding of decimals in a file, not as a norm above 1.
+const normSlack = 1e-9
+
+// clipNorm scales x to norm 1 if its norm is above 1, and says whether it was above by more than rounding.
+func clipNorm(x []float64) bool {
+	top := 1.0 // scaled by the largest entry first: squares of finite numbers may overflow
+	for _, v := range x {
+		top = math.Max(top, math.Abs(v))
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += (v / top) * (v / top)
+	}
+	root := math.Sqrt(sum)
+	if root*top <= 1 {
+		return false
+	}
+	over := root*top > 1+normSlack
+	for i, v := range x {
+		x[i] = v / top / root
+	}
+	return over
+}
+
+// readLines calls do for each line that is not blank, with its number from 1, until do returns false or an error. It unpacks gzip.
+// It returns the number of the line that it stopped at.
+func readLines(in io.Reader, maxLine int, do func(n int, text []byte) (bool, error)) (int, error) {
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	var source io.Reader = buffered
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return 1, fmt.Errorf("not readable as gzip: %w", err)
+		}
+		source = z
+	}
+	watched := &watchedReader{r: source}
+	lines := bufio.NewScanner(watched)
+	lines.Buffer(make([]byte, 0, min(maxLine+2, 64<<10)), maxLine+2) // room for the line's end
+	n := 0
+	for lines.Scan() {
+		n++
+		text := lines.Bytes()
+		if watched.err != nil {
+			break // the scanner hands out what it has of a line that was cut off
+		}
+		if len(text) > maxLine {
+			return n, lineTooLong(maxLine)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if more, err := do(n, text); err != nil || !more {
+			return n, err
+		}
+	}
+	if watched.err != nil {
+		return n, fmt.Errorf("the file cannot be read further: %w", watched.err)
+	}
+	if lines.Err() != nil { // bufio.ErrTooLong is the only other way to fail
+		return n + 1, lineTooLong(maxLine)
+	}
+	return n, nil
+}
+
+// watchedReader remembers a failure to read.
+type watchedReader struct {
+	r   io.Reader
+	err error
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
+
+func lineTooLong(maxLine int) error {
+	return fmt.Errorf("longer than %d bytes; one person per line", maxLine)
+}

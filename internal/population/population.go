@@ -1,0 +1,170 @@
+// Package population provides the people who come to be decided for: the environment that a run of Riffle is driven with
+// and valued on.
+//
+// A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued. Three
+// kinds ship: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a known parameter
+// ([Synthetic]). All of them are deterministic in their options and one seed: ranging twice over [Population.People] gives the
+// same people with the same rewards. The seed drives the environment only. It never reaches a device's randomness or a noise
+// bit.
+//
+// Every person carries a reward for each arm, so that any player can be scored on the same people; an algorithm may look at the
+// reward of the arm that it played and at no other.
+//
+// # Regret
+//
+// The value of an arm for a person is its true mean reward where the environment knows it (the synthetic population), and the
+// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a player is the sum over people of the value
+// of the person's best arm less the value of what was played:
+//
+//   - synthetic: the pseudo-regret of the bandit literature; the player that knows the parameter has regret zero;
+//   - labelled: the reward missed against the best arm in hindsight. No player reaches zero, because people with the same arms
+//     have different rewards: on the census the regret of a policy is the number of people for whom it was wrong, and a good
+//     fit still has a rate of 0.155. Compare differences, and read the policy's value (its mean reward) beside it.
+package population
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+)
+
+// DefaultHoldout is the share of people that the programs hold out unless told otherwise.
+const DefaultHoldout = 0.2
+
+// Errors of this package. They are wrapped with the value that was refused and what to do about it.
+var (
+	// ErrOption reports an option outside its range.
+	ErrOption = errors.New("population: bad option")
+	// ErrTooFew reports that a population has fewer people than were asked for.
+	ErrTooFew = errors.New("population: too few people")
+	// ErrArm reports an arm that a person does not have.
+	ErrArm = errors.New("population: no such arm")
+	// ErrEmpty reports that there was nobody to value a player on.
+	ErrEmpty = errors.New("population: nobody to value on")
+)
+
+// Person is one person to decide for. The slices belong to the receiver: no later person shares them.
+type Person struct {
+	// Arms holds the feature vector of each arm, len(Arms) >= 1, all of the population's dimension, l2 norm at most 1 (to
+	// rounding).
+	Arms [][]float64
+	// Rewards holds the reward that each arm would give, in [0, MaxReward]. Only the entry of the played arm may reach a learner.
+	Rewards []float64
+	// Means holds the true mean reward of each arm where the environment knows it, else nil.
+	Means []float64
+}
+
+// values returns what this person's arms are worth: true means where known, rewards otherwise.
+func (p Person) values() []float64 {
+	if p.Means != nil {
+		return p.Means
+	}
+	return p.Rewards
+}
+
+// Reward returns the reward of playing an arm.
+func (p Person) Reward(arm int) (float64, error) {
+	if arm < 0 || arm >= len(p.Rewards) {
+		return 0, fmt.Errorf("%w: arm %d of a person with %d arms", ErrArm, arm, len(p.Rewards))
+	}
+	return p.Rewards[arm], nil
+}
+
+// Value returns what an arm is worth for scoring: its true mean reward where known, its reward otherwise.
+func (p Person) Value(arm int) (float64, error) {
+	v := p.values()
+	if arm < 0 || arm >= len(v) {
+		return 0, fmt.Errorf("%w: arm %d of a person with %d arms", ErrArm, arm, len(v))
+	}
+	return v[arm], nil
+}
+
+// Best returns the value of the person's best arm; 0 for a person without arms.
+func (p Person) Best() float64 {
+	best := 0.0
+	for _, v := range p.values() {
+		best = math.Max(best, v)
+	}
+	return best
+}
+
+// Uniform returns the expected value of an arm drawn uniformly; 0 for a person without arms.
+func (p Person) Uniform() float64 {
+	v := p.values()
+	if len(v) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// Info describes a population.
+type Info struct {
+	Name      string  // "adult", "synthetic", or the file's name
+	People    int     // people to decide for
+	HeldOut   int     // people held out
+	Dim       int     // dimension of every arm
+	Arms      int     // the most arms that a person has
+	Family    string  // reward family, a name that glm.NewFamily knows
+	MaxReward float64 // rewards are in [0, MaxReward]
+	NormBound float64 // S: the bound on the norm of the parameter that a learner should assume
+	Labelled  bool    // rewards are observed facts; false: rewards are draws and Person.Means is set
+	Clipping  Clipping
+}
+
+// Clipping counts the arms whose norm was above 1 and that were scaled down to norm 1, over the whole population (people held
+// out and people past the requested number of users included).
+type Clipping struct {
+	Arms   int // arms clipped
+	People int // people with at least one clipped arm
+}
+
+// Population is a stream of people to decide for, and people held out. Make one with [Adult], [File], [Synthetic] or [New].
+type Population struct {
+	info           Info
+	people, heldTo iter.Seq2[Person, error]
+}
+
+// New makes a population of two sequences that give the same people every time they are ranged over. A sequence ends after its
+// first error.
+func New(info Info, people, holdout iter.Seq2[Person, error]) *Population {
+	return &Population{info: info, people: people, heldTo: holdout}
+}
+
+// Info describes the population.
+func (p *Population) Info() Info { return p.info }
+
+// People gives the Info().People people to decide for, in their order, from the first at each call. A non-nil error is the last
+// thing that it gives. Use iter.Pull2 to take them one at a time.
+func (p *Population) People() iter.Seq2[Person, error] { return p.people }
+
+// Holdout gives the Info().HeldOut people held out: nobody else's run may touch them.
+func (p *Population) Holdout() iter.Seq2[Person, error] { return p.heldTo }
+
+// checkShare refuses a holdout share outside [0, 1).
+func checkShare(share float64) error {
+	if !(share >= 0 && share < 1) {
+		return fmt.Errorf("%w: holdout %v is not in [0, 1); %v is the usual share", ErrOption, share, DefaultHoldout)
+	}
+	return nil
+}
+
+// users resolves the requested number of people against those there are; 0 means all.
+func users(requested, available int, name string) (int, error) {
+	switch {
+	case requested < 0:
+		return 0, fmt.Errorf("%w: %d users; give a positive number, or 0 for everybody", ErrOption, requested)
+	case available == 0:
+		return 0, fmt.Errorf("%w: %s leaves nobody to decide for; lower the holdout or give more people", ErrTooFew, name)
+	case requested > available:
+		return 0, fmt.Errorf("%w: %d users requested but %s has %d outside its holdout; ask for fewer users or lower the holdout",
+			ErrTooFew, requested, name, available)
+	case requested == 0:
+		return available, nil
+	}
+	return requested, nil
+}

@@ -1,0 +1,60 @@
+package simulate
+
+import (
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// Anytime plays without knowing how many people will come, by the doubling trick: a learner for so many people, then a new one for twice
+// as many, and so on. Every learner starts from nothing, so each person's record is in one release of one learner and the guarantee of a
+// person is that of a single run. Regret is at most a constant times that of a learner that knows the horizon, as long as that grows at
+// least like a power of it; where it grows like a logarithm, starting again costs a warm-up each time.
+type Anytime struct {
+	cfg            glm.Config
+	trust          Trust
+	devices, noise protocol.Source
+	current        *Batched
+	left           int
+	people         int
+	messages       float64
+}
+
+// anytimeGrowth is the ratio of successive horizons.
+const anytimeGrowth = 2
+
+// NewAnytime starts with a learner for cfg.Horizon people.
+func NewAnytime(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*Anytime, error) {
+	b, err := NewBatched(cfg, trust, devices, noise)
+	if err != nil {
+		return nil, err
+	}
+	return &Anytime{cfg: cfg, trust: trust, devices: devices, noise: noise, current: b, left: cfg.Horizon}, nil
+}
+
+// Choose implements Player.
+func (a *Anytime) Choose(arms [][]float64) (int, error) { return a.current.Choose(arms) }
+
+// Learn implements Player.
+func (a *Anytime) Learn(reward float64) error {
+	if err := a.current.Learn(reward); err != nil {
+		return err
+	}
+	a.people++
+	if a.left--; a.left > 0 {
+		return nil
+	}
+	a.messages += a.current.messages
+	a.cfg.Horizon *= anytimeGrowth
+	a.left = a.cfg.Horizon
+	next, err := NewBatched(a.cfg, a.trust, a.devices, a.noise)
+	a.current = next
+	return err
+}
+
+// MessagesPerPerson implements Sender. People whose cohort is not full yet have sent nothing.
+func (a *Anytime) MessagesPerPerson() float64 {
+	return (a.messages + a.current.messages) / float64(max(1, a.people))
+}
+
+// Final implements Finisher: the estimate in force.
+func (a *Anytime) Final() ([]float64, error) { return a.current.step.Policy.Theta, nil }

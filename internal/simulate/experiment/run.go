@@ -1,0 +1,191 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options say how to run an experiment.
+type Options struct {
+	Folder   string                // of finished runs; empty: nothing is kept
+	Workers  int                   // runs at a time; 0: one for each processor
+	Progress func(people, all int) // decided for in all runs; all is 0 if it is not known
+}
+
+// Row is one line of an experiment's table: an algorithm in one environment, horizon and epsilon, over the seeds. Its JSON form is a
+// stable interface.
+type Row struct {
+	Algorithm string   `json:"algorithm"`
+	Epsilon   *float64 `json:"epsilon"` // null: no guarantee
+	Horizon   int      `json:"horizon"`
+	Seeds     int      `json:"seeds"`
+	Regret    float64  `json:"regret"`    // mean over seeds
+	RegretSE  float64  `json:"regret_se"` // its standard error
+	Messages  float64  `json:"messages_per_user"`
+
+	Environment string   `json:"environment"`
+	Worst       float64  `json:"worst_regret"`
+	Value       float64  `json:"value"` // mean value of what was played
+	ValueSE     float64  `json:"value_se"`
+	Final       *float64 `json:"final_value,omitempty"` // mean value of the last estimate on people held out
+	FinalSE     *float64 `json:"final_value_se,omitempty"`
+	FinalWorst  *float64 `json:"worst_final_value,omitempty"`
+
+	// Course is the mean regret after Marks people, with its standard error.
+	Marks    []int     `json:"-"`
+	Course   []float64 `json:"-"`
+	CourseSE []float64 `json:"-"`
+	Regrets  []float64 `json:"-"` // of every seed
+}
+
+// Run runs all runs of the experiment that are not in the folder already, several at a time, and sums them up. The result does not
+// depend on their order. An interrupted Run keeps what it finished.
+func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
+	rows, jobs := e.jobs()
+	results := make([]*Result, len(jobs))
+	total := 0
+	for _, j := range jobs {
+		if j.Horizon == 0 { // as many as there are
+			total = 0
+			break
+		}
+		total += j.Horizon
+	}
+	workers := o.Workers
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var people atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for i, j := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			r, err := j.cached(ctx, o.Folder, func(n int) {
+				people.Add(int64(n))
+				if o.Progress != nil {
+					o.Progress(int(people.Load()), total)
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("%s on %s, T = %d, epsilon %g, seed %d: %w", j.Algorithm.Name, j.Environment.Label(), j.Horizon, j.Epsilon, j.Seed, err)
+			}
+			results[i] = r
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, r := range results { // cancelled before every run was started
+		if r == nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	for i := range rows {
+		var own []*Result
+		for k := range e.Seeds {
+			own = append(own, results[k*len(rows)+i])
+		}
+		rows[i].summarise(own)
+	}
+	return rows, nil
+}
+
+// jobs lists the rows, and the jobs seed by seed in the order of the rows.
+func (e *Experiment) jobs() (rows []Row, jobs []job) {
+	var first []job
+	for _, v := range e.Environments {
+		for k, horizon := range e.Horizons {
+			for _, a := range e.Algorithms {
+				if a.Horizons != nil && !contains(a.Horizons, horizon) {
+					continue
+				}
+				epsilons := e.Epsilons
+				if a.Epsilons != nil {
+					epsilons = a.Epsilons
+				}
+				if !a.private() {
+					epsilons = []float64{0}
+				}
+				for _, epsilon := range epsilons {
+					first = append(first, job{Environment: v, Horizon: e.Horizons[k], Epsilon: epsilon, Delta: e.Delta, Failure: e.Failure, Algorithm: a})
+					row := Row{Algorithm: a.Name, Environment: v.Label()}
+					if epsilon > 0 {
+						row.Epsilon = &epsilon
+					}
+					rows = append(rows, row)
+				}
+			}
+		}
+	}
+	for s := range e.Seeds {
+		for _, j := range first {
+			j.Seed = e.FirstSeed + uint64(s)
+			jobs = append(jobs, j)
+		}
+	}
+	return rows, jobs
+}
+
+func contains(list []int, v int) bool {
+	for _, x := range list {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Row) summarise(results []*Result) {
+	r.Seeds, r.Horizon = len(results), results[0].People
+	of := func(f func(*Result) float64) (mean, se float64) {
+		values := make([]float64, len(results))
+		for i, x := range results {
+			values[i] = f(x)
+		}
+		return meanAndError(values)
+	}
+	r.Regret, r.RegretSE = of(func(x *Result) float64 { return x.Regret })
+	r.Value, r.ValueSE = of(func(x *Result) float64 { return x.Value })
+	r.Messages, _ = of(func(x *Result) float64 { return x.Messages })
+	for _, x := range results {
+		r.Worst = math.Max(r.Worst, x.Regret)
+		r.Regrets = append(r.Regrets, x.Regret)
+	}
+	if results[0].Final != nil {
+		mean, se := of(func(x *Result) float64 { return *x.Final })
+		worst := math.Inf(1)
+		for _, x := range results {
+			worst = math.Min(worst, *x.Final)
+		}
+		r.Final, r.FinalSE, r.FinalWorst = &mean, &se, &worst
+	}
+	r.Marks = results[0].Marks
+	for i := range r.Marks {
+		mean, se := of(func(x *Result) float64 { return x.Course[i] })
+		r.Course, r.CourseSE = append(r.Course, mean), append(r.CourseSE, se)
+	}
+}
+
+// meanAndError is the mean and its standard error; 0 for one value.
+func meanAndError(values []float64) (mean, se float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	if len(values) < 2 {
+		return mean, 0
+	}
+	for _, v := range values {
+		se += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(se / (n - 1) / n)
+}
