@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/cluster"
+)
+
+func brokerCommand() *cobra.Command {
+	var keys, dir, host string
+	var port int
+	cmd := &cobra.Command{
+		Use:   "broker",
+		Short: "run a NATS server with the streams and rights of a deployment",
+		Long: `Runs an embedded NATS server with JetStream for the users of a folder made by riffle keygen, and creates the streams. For trying a
+deployment by hand on one machine; for a real one run nats-server itself, as deploy/ does, with the configuration that broker config
+writes, and create the streams with broker provision.`,
+		Example: `  riffle broker --keys keys --dir broker`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			server, err := cluster.StartBroker(ctx, keys, bus.ServerOptions{Dir: dir, Host: host, Port: port, SyncAlways: true}, bus.ProvisionOptions{})
+			if err != nil {
+				return err
+			}
+			defer server.Stop()
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "broker: listening on %s\n", server.URL()); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&keys, "keys", "keys", "folder made by riffle keygen")
+	cmd.Flags().StringVar(&dir, "dir", "broker", "folder of the streams; it must survive restarts")
+	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on; without TLS keep it on loopback")
+	cmd.Flags().IntVar(&port, "port", 4222, "port to listen on; 0: a free one")
+	cmd.AddCommand(configCommand(), provisionCommand())
+	return cmd
+}

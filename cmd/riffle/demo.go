@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/demo"
+	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/progress"
+	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// demoFlags are the demo's choices.
+type demoFlags struct {
+	populationFlags
+	profile        string
+	hosts          int
+	epsilon, delta float64
+	out            string
+	json, keep     bool
+}
+
+func demoCommand() *cobra.Command {
+	f := demoFlags{}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "watch three separate processes learn from people whose data nobody holds",
+		Long: `Runs a whole deployment on this machine: a broker inside this process, and shuffler, analyzer and randomizers as processes of their
+own, each with its own keys and rights. The people of a population come to be decided for through the same API that an app would use;
+their devices answer with noisy, encrypted bits; the analyzer learns from counts of ones. At the end: a table of what it cost in
+privacy, regret, messages and seconds, and a picture.
+
+The seed makes the people; it never reaches a device's noise, so two runs with one seed differ.`,
+		Example: `  riffle demo
+  riffle demo --data adult --users 8000
+  riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.populationFlags.add(flags)
+	flags.Float64Var(&f.epsilon, "epsilon", 1, "privacy guarantee of each person")
+	flags.Float64Var(&f.delta, "delta", 1e-6, "delta of that guarantee")
+	flags.StringVar(&f.out, "out", "out/demo", "folder for result.json and regret.png")
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	f.populationFlags.more(flags)
+	flags.StringVar(&f.profile, "profile", string(glm.Practical), "practical (one report per person) or paper (several rounds)")
+	flags.IntVar(&f.hosts, "hosts", 2, "randomizer processes that share the people's devices")
+	flags.BoolVar(&f.keep, "keep", false, "keep keys, logs and streams in the output folder")
+	return cmd
+}
+
+func runDemo(cmd *cobra.Command, f demoFlags) error {
+	people, err := f.open()
+	if err != nil {
+		return err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
+	mapping := ""
+	if f.data == "adult" {
+		mapping = f.mapping
+	}
+	result, curves, err := demo.Run(ctx, demo.Options{
+		Population: people, Seed: f.seed, Map: mapping, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts,
+		Executable: executable, Out: f.out, Keep: f.keep, Progress: shown,
+	})
+	shown.Close()
+	if ctx.Err() != nil && context.Cause(ctx) != nil {
+		return fmt.Errorf("demo: interrupted; nothing is left running")
+	}
+	if err != nil {
+		return err
+	}
+	if err := result.SaveJSON(filepath.Join(f.out, "result.json")); err != nil {
+		return err
+	}
+	picture := filepath.Join(f.out, "regret.png")
+	if err := drawRegret(picture, people.Info(), *result, curves); err != nil {
+		return err
+	}
+	if f.json {
+		return result.WriteJSON(cmd.OutOrStdout())
+	}
+	if err := result.WriteTable(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, filepath.Join(f.out, "result.json"))
+	return err
+}
+
+func drawRegret(path string, info population.Info, r report.Result, curves []report.Regret) error {
+	subtitle := fmt.Sprintf("%s people (%s), ε = %.2f, δ = %g, %d cohorts, %.0f bit messages each",
+		report.Number(float64(r.Users), 0), info.Name, math.Ceil(r.Epsilon*100)/100, r.Delta, r.Epochs, r.MessagesPerUser)
+	return report.RegretChart("What was lost while learning", subtitle, curves, "Uniform", "Best constant").Save(path)
+}

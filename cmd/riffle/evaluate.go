@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+type evaluateFlags struct {
+	policy, family        string
+	theta                 []float64
+	maxReward, confidence float64
+	json                  bool
+}
+
+func evaluateCommand() *cobra.Command {
+	f := evaluateFlags{}
+	cmd := &cobra.Command{
+		Use:   "evaluate LOG",
+		Short: "value a policy on a log that another policy made",
+		Long: `Estimates what a policy would have earned on the decisions of a log, without playing it: by inverse propensities (IPS), by
+self-normalised ones (SNIPS), and doubly robust, with confidence intervals. The log has a JSON object per line: arms (all that there
+were), arm (index of the one played), reward, propensity (the probability with which it was played; devices know it).
+
+Logs with contexts and rewards are people's data in the clear: use this on people who agreed to it. Nothing of it is private.`,
+		Example: `  riffle evaluate log.jsonl --policy policy.json
+  riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runEvaluate(cmd, args[0], f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.policy, "policy", "", "file with the policy to value, as announced (JSON); without it and --theta uniform play is valued")
+	flags.Float64SliceVar(&f.theta, "theta", nil, "value greedy play by this parameter")
+	flags.StringVar(&f.family, "family", "logistic", "reward family of the fitted model: logistic, probit, poisson or gaussian")
+	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "of the intervals")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (f evaluateFlags) target() (evaluate.Target, error) {
+	switch {
+	case f.policy != "" && f.theta != nil:
+		return nil, errors.New("evaluate: give --policy or --theta, not both")
+	case f.theta != nil:
+		return evaluate.Greedy(f.theta), nil
+	case f.policy == "":
+		return evaluate.Uniform, nil
+	}
+	text, err := os.ReadFile(f.policy)
+	if err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
+	}
+	p := &glm.Policy{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("evaluate: %s: %w", f.policy, err)
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("evaluate: %s: %w", f.policy, err)
+	}
+	return p.Probabilities, nil
+}
+
+func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
+	target, err := f.target()
+	if err != nil {
+		return err
+	}
+	family, err := glm.NewFamily(f.family, f.maxReward)
+	if err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	defer in.Close()
+	log, err := evaluate.Read(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r, err := evaluate.Evaluate(log, target, evaluate.Options{Family: family, Confidence: f.confidence})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*f.confidence, r.Decisions)
+	for _, line := range []struct {
+		name string
+		e    evaluate.Estimate
+	}{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}} {
+		fmt.Fprintf(w, "  %-14s %.4f  [%.4f, %.4f]\n", line.name, line.e.Value, line.e.Low, line.e.High)
+	}
+	_, err = fmt.Fprintf(w, "Effective size %.0f, largest weight %.1f, %d decisions with an arm that this policy never plays.\n", r.EffectiveSize, r.LargestWeight, r.Unsupported)
+	return err
+}

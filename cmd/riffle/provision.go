@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+)
+
+func provisionCommand() *cobra.Command {
+	var keys, url, ca, serverName string
+	var within time.Duration
+	var o bus.ProvisionOptions
+	cmd := &cobra.Command{
+		Use:   "provision",
+		Short: "create the streams of a deployment, or bring them to these options",
+		Long: `Creates streams, buckets and consumers with the admin's key, waiting for the broker if need be. Repeating it changes nothing and drops no
+message. The admin's key is needed for nothing else.`,
+		Example: `  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			seed, err := deployment.LoadSeed(keys, deployment.Admin)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), within)
+			defer cancel()
+			c := bus.Options{URL: url, Role: bus.Admin, Seed: seed, Name: "provisioning"}
+			if ca != "" || serverName != "" {
+				c.TLS = &bus.TLS{CAFile: ca, ServerName: serverName}
+			}
+			admin, err := bus.Connect(ctx, c)
+			if err != nil {
+				return err
+			}
+			defer admin.Close()
+			if err := bus.Provision(ctx, admin, o); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams are there; copies of each: %d\n", max(1, o.Replicas))
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen; of it admin/ is read")
+	flags.StringVar(&url, "broker-url", bus.DefaultURL, "where the broker listens; several, separated by commas, for a cluster")
+	flags.StringVar(&ca, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
+	flags.StringVar(&serverName, "broker-server-name", "", "name expected in the broker's certificate; empty: the URL's host")
+	flags.IntVar(&o.Replicas, "replicas", 1, "copies of every stream: 1, 3 or 5")
+	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow, "how long the broker recognises a repeated report")
+	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait, "after how long an unacknowledged report or chunk is delivered again")
+	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", 0, "reports on disk at most; 0: no limit")
+	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", 0, "mixed messages on disk at most; 0: no limit")
+	flags.DurationVar(&within, "within", time.Minute, "how long it may take, the wait for the broker included")
+	return cmd
+}

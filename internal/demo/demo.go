@@ -1,0 +1,217 @@
+// Package demo runs a whole deployment on one machine over a population, and reports what it cost and gained.
+//
+// The people of the population come to be decided for one by one, through the same API that an app would use; their devices live in
+// randomizer processes; nothing but the demo's own score keeping sees a reward that was not played, and no process but a randomizer
+// sees a record.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/cluster"
+	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/progress"
+	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/simulate"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// Options say what to run.
+type Options struct {
+	Population *population.Population
+	Seed       uint64 // of the environment, for the report; and of the baseline's coins
+	Map        string // of the census, for the report
+	Profile    string
+	Epsilon    float64
+	Delta      float64
+	Hosts      int    // randomizer processes
+	Executable string // riffle itself
+	Out        string // folder of the results
+	Keep       bool   // keep the deployment's folder (keys, logs, streams) under Out
+	Progress   *progress.Progress
+	// Disturb, which may be nil, is called once per epoch when half of its people were decided for: the tests kill processes there.
+	Disturb func(c *cluster.Cluster, epoch uint64) error
+}
+
+// The demo's timing. The window is as short as two busy processors allow; a complete cohort is released at once, so the grace only
+// matters on a machine that cannot keep up with the encryption.
+const (
+	rewardWindow = 3 * time.Second
+	jitter       = 500 * time.Millisecond
+	grace        = 5 * time.Minute
+	roundWindow  = 10 * time.Second
+	enrolment    = 2 * time.Minute
+	curvePoints  = 200
+)
+
+// Run runs the deployment to its last policy.
+func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error) {
+	begin := time.Now()
+	info := o.Population.Info()
+	dir := filepath.Join(o.Out, "deployment-"+begin.Format("20060102-150405"))
+	if !o.Keep {
+		var err error
+		if dir, err = os.MkdirTemp("", "riffle-demo-"); err != nil {
+			return nil, nil, fmt.Errorf("demo: %w", err)
+		}
+		defer os.RemoveAll(dir)
+	}
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "starting", 0 })
+	hosts := make([]string, max(1, o.Hosts))
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("host%d", i+1)
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: dir, Name: "demo", Executable: o.Executable, Hosts: hosts, Devices: uint32(info.People),
+		Analyzer: []string{
+			"--learner-profile", o.Profile, "--learner-family", info.Family, "--learner-max-reward", fmt.Sprint(info.MaxReward),
+			"--learner-dimension", fmt.Sprint(info.Dim), "--learner-radius", fmt.Sprint(info.NormBound), "--learner-horizon", fmt.Sprint(info.People),
+			"--privacy-epsilon", fmt.Sprint(o.Epsilon), "--privacy-delta", fmt.Sprint(o.Delta),
+			"--timing-reward-window", rewardWindow.String(), "--timing-jitter", jitter.String(), "--timing-grace", grace.String(),
+			"--timing-round-window", roundWindow.String(), "--timing-enrolment", enrolment.String(),
+			"--privacy-max-messages", fmt.Sprint(maxMessages(glm.Profile(o.Profile))),
+		},
+		Randomizer: []string{
+			"--limits-epsilon", fmt.Sprint(o.Epsilon), "--limits-delta", fmt.Sprint(o.Delta), "--limits-max-norm", fmt.Sprint(max(10, info.NormBound)),
+			"--limits-max-messages", "100000",
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.Stop()
+	// An observer with the auditor's rights reads what is public: announcements, manifests, counts.
+	w, err := watch(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.close()
+	crowd := newCrowd(c, o)
+	if err := crowd.drive(ctx, w); err != nil {
+		return nil, nil, err
+	}
+	o.Progress.Update(func(s *progress.State) { s.Phase = "stopping" })
+	released, err := w.releases(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Stop()
+	result := &report.Result{
+		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People, Dim: info.Dim, Arms: info.Arms,
+		Clipped: info.Clipping.People, Delta: o.Delta, WallSeconds: time.Since(begin).Seconds(),
+	}
+	fill(result, released)
+	var cpu time.Duration
+	for _, name := range c.Names() {
+		cpu += c.Used(name).CPU
+	}
+	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
+	o.Progress.Update(func(s *progress.State) { s.Phase = "comparing" })
+	curves, err := compare(ctx, o, crowd.played, released.final, result)
+	return result, curves, err
+}
+
+// maxMessages bounds the bit messages of one person. The paper's profile has several rounds and needs more: as many as its learner's
+// advice on noise takes.
+func maxMessages(p glm.Profile) int {
+	if p == glm.Paper {
+		return 0
+	}
+	return analyzer.DefaultMaxMessages
+}
+
+// compare scores the run beside its baselines on the same people.
+func compare(ctx context.Context, o Options, played []int, final *glm.Policy, result *report.Result) ([]report.Regret, error) {
+	info := o.Population.Info()
+	everybody := o.Population.People
+	best, _, err := population.BestConstant(everybody())
+	if err != nil {
+		return nil, err
+	}
+	coins := rand.NewChaCha8(seed(o.Seed, 1))
+	plain, err := simulate.Run(ctx, glm.Config{
+		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim, Radius: info.NormBound,
+		Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: analyzer.DefaultSettings().Privacy.MinCohort,
+	}, everybody(), simulate.Exact, coins, coins, nil)
+	if err != nil {
+		return nil, fmt.Errorf("demo: non-private baseline: %w", err)
+	}
+	curves, err := population.Regrets(everybody(), curvePoints, population.Replay(played), population.Replay(plain.Played), population.Uniform(), population.Constant(best))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"Riffle", "Non-private", "Uniform", "Best constant"}
+	var shown []report.Regret
+	for i, c := range curves {
+		shown = append(shown, report.Regret{Name: names[i], People: c.People, Regret: c.Regret})
+	}
+	without := curves[1].Total()
+	result.Regret, result.NonPrivateRegret, result.UniformRegret, result.ConstantRegret = curves[0].Total(), &without, curves[2].Total(), curves[3].Total()
+	if info.HeldOut == 0 {
+		return shown, nil
+	}
+	return shown, value(o.Population, best, final, result)
+}
+
+// value measures the last policy on people that no cohort has seen.
+func value(p *population.Population, best int, final *glm.Policy, result *report.Result) error {
+	info := p.Info()
+	fit, err := population.Fit(p.People(), info.Dim, mustFamily(info))
+	if err != nil {
+		return fmt.Errorf("demo: non-private fit: %w", err)
+	}
+	for _, v := range []struct {
+		into   **float64
+		player population.Player
+	}{
+		{&result.PolicyValue, population.Greedy(final.Theta)},
+		{&result.ConstantValue, population.Constant(best)},
+		{&result.NonPrivateValue, population.Greedy(fit)},
+	} {
+		mean, err := population.Value(p.Holdout(), v.player)
+		if err != nil {
+			return err
+		}
+		*v.into = &mean
+	}
+	result.HeldOut = info.HeldOut
+	return nil
+}
+
+func mustFamily(info population.Info) glm.Family {
+	f, err := glm.NewFamily(info.Family, info.MaxReward)
+	if err != nil { // the population was made with it
+		panic(err)
+	}
+	return f
+}
+
+func seed(s, stream uint64) (key [32]byte) {
+	for i := range 8 {
+		key[i], key[8+i] = byte(s>>(8*i)), byte(stream>>(8*i))
+	}
+	return key
+}
+
+// people numbers the people of a population.
+func people(p *population.Population) iter.Seq2[int, population.Person] {
+	return func(yield func(int, population.Person) bool) {
+		i := 0
+		for person, err := range p.People() {
+			if err != nil || !yield(i, person) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+var errPopulationEnded = errors.New("demo: the population ended before the last cohort was full")

@@ -1,0 +1,126 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Goal is what a run must reach: a measure, a comparison and a number, as in p99_ms<=500.
+type Goal struct {
+	Measure string
+	Op      string
+	Limit   float64
+}
+
+// measures are what goals can be about. A run that did not measure it (NaN) misses every goal about it.
+var measures = map[string]struct {
+	what string
+	of   func(*Result) float64
+}{
+	"decided":       {"people who got a decision", func(r *Result) float64 { return float64(r.Decided) }},
+	"sampled":       {"people whose devices report", func(r *Result) float64 { return float64(r.Sampled) }},
+	"rate":          {"people a second, mean", func(r *Result) float64 { return r.Rate }},
+	"peak_rate":     {"people a second, best second", func(r *Result) float64 { return r.PeakRate }},
+	"p50_ms":        {"median time of a decision", func(r *Result) float64 { return r.Decisions.P50 }},
+	"p90_ms":        {"90th percentile of a decision's time", func(r *Result) float64 { return r.Decisions.P90 }},
+	"p99_ms":        {"99th percentile", func(r *Result) float64 { return r.Decisions.P99 }},
+	"p999_ms":       {"99.9th percentile", func(r *Result) float64 { return r.Decisions.P999 }},
+	"max_ms":        {"slowest decision", func(r *Result) float64 { return r.Decisions.Max }},
+	"reward_p99_ms": {"99th percentile of a reward's time", func(r *Result) float64 { return r.Rewards.P99 }},
+	"regret_ratio":  {"regret over that of uniform play", func(r *Result) float64 { return r.ratio() }},
+	"unexpected":    {"refusals that nobody provoked", func(r *Result) float64 { return float64(r.Unexpected) }},
+	"anomalies":     {"things that must never happen", func(r *Result) float64 { return float64(len(r.Anomalies)) }},
+	"repeats":       {"calls that had to be made again", func(r *Result) float64 { return float64(r.Repeats) }},
+	"releases":      {"released sums", func(r *Result) float64 { return float64(len(r.Releases)) }},
+	"compared":      {"released sums that were held against the truth", func(r *Result) float64 { return float64(r.Compared) }},
+	"error_z":       {"largest standardised error of a coordinate", func(r *Result) float64 { return r.compared(r.MaxZ) }},
+	"error_p":       {"smallest probability of all released errors together, either tail", func(r *Result) float64 { return r.compared(min(r.TooLarge, r.TooSmall)) }},
+	"lost":          {"reports promised that no release and no refusal accounts for", func(r *Result) float64 { return r.lost() }},
+	"epsilon":       {"largest epsilon of an epoch with the reports that came", func(r *Result) float64 { return r.compared(r.Epsilon) }},
+	"final":         {"1 once the last policy is out", func(r *Result) float64 { return bit(r.Final) }},
+}
+
+// comparisons in the order in which they are looked for.
+var comparisons = []struct {
+	op   string
+	good func(a, b float64) bool
+}{
+	{"<=", func(a, b float64) bool { return a <= b }},
+	{">=", func(a, b float64) bool { return a >= b }},
+	{"!=", func(a, b float64) bool { return a != b }},
+	{"==", func(a, b float64) bool { return a == b }},
+	{"<", func(a, b float64) bool { return a < b }},
+	{">", func(a, b float64) bool { return a > b }},
+	{"=", func(a, b float64) bool { return a == b }},
+}
+
+// Measures lists what goals can be about, for a command's help.
+func Measures() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(measures)) {
+		fmt.Fprintf(&b, "  %-14s %s\n", name, measures[name].what)
+	}
+	return b.String()
+}
+
+// ParseGoal reads a goal.
+func ParseGoal(text string) (Goal, error) {
+	for _, c := range comparisons {
+		name, limit, ok := strings.Cut(text, c.op)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(limit), 64)
+		if err != nil || math.IsNaN(v) {
+			return Goal{}, fmt.Errorf("goal %q: %q is not a number", text, strings.TrimSpace(limit))
+		}
+		g := Goal{strings.TrimSpace(name), c.op, v}
+		return g, g.check()
+	}
+	return Goal{}, fmt.Errorf("goal %q: want a measure, one of <= >= < > = !=, and a number, as in p99_ms<=500", text)
+}
+
+func (g Goal) check() error {
+	if _, known := measures[g.Measure]; !known {
+		return fmt.Errorf("goal %q: unknown measure %q; known are %s", g, g.Measure, strings.Join(slices.Sorted(maps.Keys(measures)), ", "))
+	}
+	return nil
+}
+
+func (g Goal) String() string {
+	return g.Measure + g.Op + strconv.FormatFloat(g.Limit, 'g', -1, 64)
+}
+
+// Verdict is a goal with what was measured.
+type Verdict struct {
+	Goal  string   `json:"goal"`
+	Value *float64 `json:"value"` // null: not measured
+	Met   bool     `json:"met"`
+}
+
+// judge holds a result against a goal.
+func (g Goal) judge(r *Result) Verdict {
+	v := measures[g.Measure].of(r)
+	out := Verdict{Goal: g.String()}
+	if math.IsNaN(v) {
+		return out
+	}
+	out.Value = &v
+	for _, c := range comparisons {
+		if c.op == g.Op {
+			out.Met = c.good(v, g.Limit)
+		}
+	}
+	return out
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
