@@ -1,0 +1,258 @@
+package composetest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/access"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+)
+
+// within gives the stack's helpers the subtest to fail.
+func (s *stack) within(t *testing.T) *stack {
+	inner := *s
+	inner.t = t
+	return &inner
+}
+
+// testContainers looks at what each container is allowed and at what is inside it.
+func (outer *stack) testContainers(t *testing.T) {
+	s := outer.within(t)
+	role := []string{"/keys/bundle.json", "/keys/ca.pem"}
+	for service, want := range map[string]struct {
+		files  []string // in the image
+		mounts []string
+	}{
+		"shuffler":  {[]string{"role"}, append([]string{"/keys/shuffler", "/state", "/etc/riffle/shuffler.yaml"}, role...)},
+		"analyzer":  {[]string{"role"}, append([]string{"/keys/analyzer", "/etc/riffle/analyzer.yaml"}, role...)},
+		"host1":     {[]string{"role"}, append([]string{"/keys/randomizer-host1", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
+		"host2":     {[]string{"role"}, append([]string{"/keys/randomizer-host2", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
+		"nats":      {[]string{"healthcheck", "nats-server"}, []string{"/data", "/etc/nats/ca.pem", "/etc/nats/nats.conf", "/etc/nats/tls"}},
+		"provision": {[]string{"riffle"}, []string{"/keys/admin", "/keys/ca.pem"}},
+	} {
+		c := s.inspect(service)
+		uid, gid, ok := strings.Cut(c.Config.User, ":")
+		if h := c.HostConfig; !ok || uid == "0" || uid == "" || gid == "0" || strings.Trim(uid, "0123456789") != "" || !h.ReadonlyRootfs || h.Privileged || len(h.CapAdd) > 0 ||
+			!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Contains(h.SecurityOpt, "no-new-privileges:true") || h.Memory == 0 || h.PidsLimit == 0 || h.PidMode != "" {
+			t.Errorf("%s: %+v, %+v", service, c.Config, h)
+		}
+		var mounts []string
+		for _, m := range c.Mounts {
+			mounts = append(mounts, m.Destination)
+			if m.RW != (m.Destination == "/state" || m.Destination == "/data") {
+				t.Errorf("%s: %s writable: %v", service, m.Destination, m.RW)
+			}
+		}
+		slices.Sort(mounts)
+		slices.Sort(want.mounts)
+		if !slices.Equal(mounts, want.mounts) {
+			t.Errorf("%s has mounts %v, not %v", service, mounts, want.mounts)
+		}
+		for port, bindings := range c.NetworkSettings.Ports {
+			for _, b := range bindings {
+				if b.HostIp != "127.0.0.1" {
+					t.Errorf("%s publishes %s on %s", service, port, b.HostIp)
+				}
+			}
+		}
+		listing := s.must(20*time.Second, "sh", "-c", `id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
+		var files []string
+		for name := range strings.FieldsSeq(listing) {
+			if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"dev", "etc", "proc", "sys", ".dockerenv", "state", "data"}, top) { // Docker's own, empty ones
+				files = append(files, name)
+			}
+		}
+		if !slices.Equal(files, want.files) {
+			t.Errorf("the image of %s holds %v", service, files)
+		}
+	}
+}
+
+// testSides attaches a probe to the network of every side and lets it call everything on every side. It must reach its own side's process
+// and the broker's one port on its own network, and nothing else: not by address, not by name.
+func (outer *stack) testSides(t *testing.T) {
+	s := outer.within(t)
+	folder := t.TempDir()
+	s.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.tree, folder)
+	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT [\"/probe\"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	image := s.project + "-probe"
+	s.must(time.Minute, "docker", "build", "-q", "-t", image, folder)
+	defer s.must(time.Minute, "docker", "image", "rm", "-f", image)
+
+	sides := []struct{ network, service, port string }{{"host1", "host1", "8400"}, {"host2", "host2", "8400"}, {"mixing", "shuffler", "9401"}, {"analysis", "analyzer", "9402"}}
+	var targets []string
+	for _, side := range sides {
+		for _, port := range []string{"8400", "9401", "9402", "9403"} {
+			targets = append(targets, net.JoinHostPort(s.address(side.service, side.network), port), net.JoinHostPort(side.service, port))
+		}
+	}
+	for _, network := range []string{"host1", "host2", "mixing", "analysis", "operation"} {
+		for _, port := range []string{"4222", "6222", "8222"} {
+			targets = append(targets, net.JoinHostPort(s.address("nats", network), port))
+		}
+	}
+	targets = append(targets, "nats:4222")
+	var wg sync.WaitGroup
+	answers, errs := make([]string, len(sides)), make([]error, len(sides))
+	for i, side := range sides {
+		wg.Go(func() {
+			answers[i], errs[i] = s.run(time.Minute, "docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + side.network,
+				"--network", s.project + "_" + side.network, "--read-only", "--cap-drop", "ALL", image}, targets...)...)
+		})
+	}
+	wg.Wait()
+	for i, side := range sides {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		broker, own := net.JoinHostPort(s.address("nats", side.network), "4222"), s.address(side.service, side.network)
+		must := []string{"nats:4222", broker, net.JoinHostPort(own, side.port), net.JoinHostPort(side.service, side.port)}
+		allowed := append([]string{net.JoinHostPort(own, "9403"), net.JoinHostPort(side.service, "9403")}, must...)
+		reached := strings.Fields(answers[i])
+		for _, r := range reached {
+			if !slices.Contains(allowed, r) {
+				t.Errorf("from %s one reaches %s", side.network, r)
+			}
+		}
+		for _, m := range must {
+			if !slices.Contains(reached, m) {
+				t.Errorf("from %s one does not reach %s, so that what else is not reached proves nothing", side.network, m)
+			}
+		}
+		t.Logf("from %s: %d of %d addresses reached, all of its own side", side.network, len(reached), len(targets))
+	}
+}
+
+// testTLS tries to talk to the broker without knowing whom one talks to.
+func (outer *stack) testTLS(t *testing.T) {
+	s := outer.within(t)
+	stranger := filepath.Join(t.TempDir(), "keys")
+	if err := deployment.Generate(stranger, deployment.Options{Name: "stranger", Brokers: []deployment.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	broker := s.broker()
+	var wg sync.WaitGroup
+	for what, change := range map[string]func(*bus.Options){
+		"in the clear":                  func(o *bus.Options) { o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil },
+		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, deployment.AuthorityFile) },
+		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
+		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
+		"with another deployment's key": func(o *bus.Options) { o.SeedFile = filepath.Join(stranger, "auditor", "nats.seed") },
+	} {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			c, err := s.connect(ctx, broker, bus.Auditor, change)
+			if err == nil {
+				c.Close()
+				t.Errorf("%s: connected", what)
+			}
+			if what == "with another deployment's key" && !errors.Is(err, bus.ErrCredentials) {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// call opens TLS with a broker. On the port for roles it greets in the clear before.
+func (s *stack) call(address, name string, greets bool, own []tls.Certificate) (*tls.Conn, error) {
+	pem, err := os.ReadFile(filepath.Join(s.keys(), deployment.AuthorityFile))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	c, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	for b := []byte{0}; greets && b[0] != '\n'; { // not a byte more: what follows is TLS
+		if _, err := c.Read(b); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	secure := tls.Client(c, &tls.Config{RootCAs: pool, ServerName: name, Certificates: own})
+	if err := secure.Handshake(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return secure, nil
+}
+
+// testReload admits a host and renews the broker's certificate while everything runs.
+func (outer *stack) testReload(t *testing.T) {
+	s := outer.within(t)
+	broker := s.broker()
+	served := func() *x509.Certificate {
+		t.Helper()
+		secure, err := s.call(strings.TrimPrefix(broker, "tls://"), "nats", true, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer secure.Close()
+		return secure.ConnectionState().PeerCertificates[0]
+	}
+	host3 := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		c, err := s.connect(ctx, broker, bus.Randomizer, func(o *bus.Options) { o.SeedFile = filepath.Join(s.keys(), "randomizer-host3", "nats.seed") })
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	before := served()
+	riffle := filepath.Join(s.dir, "run", "bin", "riffle")
+	s.must(10*time.Second, riffle, "keygen", "add-host", "host3=10", "--keys", s.keys())
+	s.must(10*time.Second, riffle, "keygen", "renew-broker", "nats", "--keys", s.keys())
+	if err := host3(); !errors.Is(err, bus.ErrCredentials) {
+		t.Errorf("a host that the broker has not heard of: %v", err)
+	}
+	s.must(30*time.Second, s.script("reload"))
+	if err := host3(); err != nil {
+		t.Errorf("a host that was admitted: %v", err)
+	}
+	if after := served(); after.SerialNumber.Cmp(before.SerialNumber) == 0 || after.NotAfter.Before(before.NotAfter) {
+		t.Errorf("the broker shows the certificate %v until %v, as before", after.SerialNumber, after.NotAfter)
+	}
+}
+
+// testAccess tries everything at the broker as every role, with the deployment's own credentials.
+func (outer *stack) testAccess(t *testing.T) {
+	s := outer.within(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	broker := s.broker()
+	found, err := access.Try(ctx, func(ctx context.Context, role bus.Role) (*bus.Conn, error) { return s.connect(ctx, broker, role) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found.Faults() {
+		t.Error(f)
+	}
+	page, err := os.ReadFile(filepath.Join(s.tree, "docs", "access.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != found.Document() {
+		t.Error("docs/access.md is not what was found here")
+	}
+	refused, reached := found.Counts()
+	t.Logf("%d attempts refused, %d allowed", refused, reached)
+}

@@ -1,0 +1,262 @@
+package composetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+)
+
+// The test's own configuration: a small deployment whose people come at once.
+const (
+	horizon      = 300
+	rewardWindow = 3 * time.Second
+	jitter       = time.Second
+	analyzerYAML = `
+learner: {family: logistic, dimension: 5, radius: 3, horizon: 300}
+privacy: {epsilon: 1, delta: 1e-6, drop_out: 0.1, max_messages: 0, min_cohort: 50}
+timing: {reward_window: 3s, jitter: 1s, grace: 60s}
+`
+	randomizerYAML = `limits: {epsilon: 1, delta: 1e-6, min_cohort: 50, max_messages: 100000}` + "\n"
+	shufflerYAML   = `min_cohort: 50` + "\n"
+)
+
+// stack is a compose deployment that this test started and ends.
+type stack struct {
+	t       *testing.T
+	tree    string // a clean checkout
+	dir     string
+	project string
+	env     []string
+	apis    []string
+	port    string // of the broker
+}
+
+// newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports that nothing else has. What up starts ends with the test.
+func newStack(t *testing.T, name string) *stack {
+	t.Helper()
+	if os.Getenv("RIFFLE_COMPOSE") == "" {
+		t.Skip("RIFFLE_COMPOSE=1 runs it: needs a Docker engine and docker-compose; see deploy/test")
+	}
+	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid())}
+	s.tree = filepath.Join(s.dir, "tree")
+	config := filepath.Join(s.dir, "config")
+	for _, d := range []string{s.tree, config} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := strings.TrimSpace(s.must(10*time.Second, "git", "rev-parse", "--show-toplevel"))
+	commit := cmp.Or(os.Getenv("RIFFLE_COMPOSE_COMMIT"), "HEAD")
+	s.must(time.Minute, "sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, root, s.tree, commit)
+	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
+		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ports := freePorts(t, 3)
+	for _, p := range ports[:2] {
+		s.apis = append(s.apis, "http://127.0.0.1:"+p)
+	}
+	s.port = ports[2]
+	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG=test", "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
+		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port)
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := s.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
+			t.Log(out)
+		}
+		s.must(2*time.Minute, s.script("down"), "--volumes")
+		for _, kind := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
+			left := s.must(10*time.Second, "docker", append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
+			if left != "" {
+				t.Errorf("deploy/down --volumes left %s: %s", kind[0], left)
+			}
+		}
+		if _, err := os.Stat(s.keys()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("deploy/down --volumes left keys: %v", err)
+		}
+	})
+	return s
+}
+
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, p, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+func (s *stack) keys() string              { return filepath.Join(s.dir, "run", "keys") }
+func (s *stack) script(name string) string { return filepath.Join(s.tree, "deploy", name) }
+
+// run runs a command with the deployment's environment and returns what it printed.
+func (s *stack) run(within time.Duration, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within) // not the test's: cleaning up comes after it
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.env, &out, &errs, time.Second
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), nil
+}
+
+func (s *stack) must(within time.Duration, name string, args ...string) string {
+	s.t.Helper()
+	out, err := s.run(within, name, args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// up brings the deployment up.
+func (s *stack) up(args ...string) {
+	s.t.Helper()
+	begin := time.Now()
+	s.t.Log(s.must(5*time.Minute, s.script("up"), args...))
+	s.t.Logf("up after %.0f s", time.Since(begin).Seconds())
+}
+
+// id is a service's container.
+func (s *stack) id(service string) string {
+	s.t.Helper()
+	id := strings.TrimSpace(s.must(20*time.Second, "docker", "ps", "-aq", "--no-trunc",
+		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
+	if len(id) != 64 {
+		s.t.Fatalf("%s has no container, or several: %q", service, id)
+	}
+	return id
+}
+
+// kill ends a container as a power cut would, and start starts it again.
+func (s *stack) kill(service string) {
+	s.t.Helper()
+	s.must(time.Minute, "docker", "kill", s.id(service))
+}
+func (s *stack) start(service string) {
+	s.t.Helper()
+	s.must(time.Minute, "docker", "start", s.id(service))
+}
+
+// rotateFiles makes a new key for a role without restarting it, as the first half of deploy/rotate does.
+func (s *stack) rotateFiles(role string) {
+	s.t.Helper()
+	path, err := deployment.RotateHPKE(s.keys(), role)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(s.keys(), role, "identity.key"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	chown(s.t, path, info)
+}
+
+// container is what the test looks at of docker inspect.
+type container struct {
+	Config struct {
+		User  string
+		Image string
+	}
+	HostConfig struct {
+		ReadonlyRootfs bool
+		Privileged     bool
+		CapAdd         []string
+		CapDrop        []string
+		SecurityOpt    []string
+		Memory         int64
+		PidsLimit      int64
+		NetworkMode    string
+		PidMode        string
+	}
+	Mounts []struct {
+		Destination string
+		RW          bool
+	}
+	NetworkSettings struct {
+		Networks map[string]struct{ IPAddress string }
+		Ports    map[string][]struct{ HostIp string }
+	}
+}
+
+func (s *stack) inspect(service string) container {
+	s.t.Helper()
+	var found []container
+	if err := json.Unmarshal([]byte(s.must(20*time.Second, "docker", "inspect", s.id(service))), &found); err != nil || len(found) != 1 {
+		s.t.Fatal(service, err)
+	}
+	return found[0]
+}
+
+// address is a service's address on a network of the deployment, "" where it is not on it.
+func (s *stack) address(service, network string) string {
+	s.t.Helper()
+	return s.inspect(service).NetworkSettings.Networks[s.project+"_"+network].IPAddress
+}
+
+// broker is where the operator's tools find the broker.
+func (s *stack) broker() string { return "tls://" + net.JoinHostPort("127.0.0.1", s.port) }
+
+// connect connects to the broker from this machine, by its address and under the name in its certificate.
+func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn, error) {
+	folder := string(role)
+	if role == bus.Randomizer {
+		folder += "-host1"
+	}
+	o := bus.Options{
+		URL: broker, Role: role, SeedFile: filepath.Join(s.keys(), folder, "nats.seed"), Name: "compose test",
+		TLS: &bus.TLS{CAFile: filepath.Join(s.keys(), deployment.AuthorityFile), ServerName: "nats"},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return bus.Connect(ctx, o)
+}
+
+// spoiled finds what metrics show of items that were refused or are unaccounted for.
+var spoiled = regexp.MustCompile(`(?m)^(riffle_refused_total|riffle_unaccounted_items)(\{[^}]*\})? (-?[1-9].*)$`)
+
+// losses lists what a role has refused or lost sight of since it started.
+func (s *stack) losses(service, network, port string) []string {
+	s.t.Helper()
+	client := http.Client{Timeout: 5 * time.Second}
+	answer, err := client.Get("http://" + net.JoinHostPort(s.address(service, network), port) + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !bytes.Contains(text, []byte("riffle_unaccounted_items")) {
+		s.t.Fatalf("%s has no metrics: %v", service, err)
+	}
+	return slices.DeleteFunc(spoiled.FindAllString(string(text), -1), func(line string) bool {
+		// People who were not sampled have lost nothing, and a device that was ahead of the shuffler has asked again.
+		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
+	})
+}

@@ -1,0 +1,2 @@
+// Package check tests the manifests of deploy/kubernetes.
+package check

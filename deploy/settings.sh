@@ -1,0 +1,69 @@
+# Settings that the scripts of this folder share; sourced by them, never run. Any of them can be set in the environment.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# What docker-compose calls the deployment, and the tag of its images.
+export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-riffle}
+export RIFFLE_TAG=${RIFFLE_TAG:-local}
+# Where keys and rendered configuration lie. Secret: never in the repository.
+export RIFFLE_RUN=${RIFFLE_RUN:-$here/run}
+# Where the roles' configuration files lie.
+export RIFFLE_CONFIG=${RIFFLE_CONFIG:-$here/config}
+# Randomizer hosts and how many devices each may enrol. compose.yaml runs host1 and host2.
+export RIFFLE_HOSTS=${RIFFLE_HOSTS:-host1=10000 host2=10000}
+# Ports of this machine's loopback on which the operator's tools find the broker, and apps the randomizers.
+export RIFFLE_BROKER_PORT=${RIFFLE_BROKER_PORT:-4222}
+export RIFFLE_API_PORT_1=${RIFFLE_API_PORT_1:-8401} RIFFLE_API_PORT_2=${RIFFLE_API_PORT_2:-8402}
+# The numeric user inside the containers. Private keys are readable by their owner alone, so it must own them: where root deploys, keys
+# are given to 65532; anybody else deploys with containers of his own user.
+if [ "$(id -u)" = 0 ]; then default_uid=65532; else default_uid=$(id -u); fi
+export RIFFLE_UID=${RIFFLE_UID:-$default_uid}
+
+riffle=$RIFFLE_RUN/bin/riffle
+
+# The compose files of the variant that is up (or is being brought up): one broker, or three.
+files=(-f "$here/compose.yaml")
+if [ -e "$RIFFLE_RUN/cluster" ]; then files+=(-f "$here/compose.cluster.yaml"); fi
+
+compose() { docker-compose "${files[@]}" "$@"; }
+
+if ! command -v docker-compose >/dev/null; then
+    compose() { docker compose "${files[@]}" "$@"; }
+fi
+
+# Gives the containers' user what it must own. Only root needs to, and only root can.
+own() { if [ "$(id -u)" = 0 ]; then chown -R "$RIFFLE_UID:$RIFFLE_UID" "$@"; fi; }
+
+# Writes the brokers' configuration from the keys.
+render() {
+    local names=(nats) name peer
+    if [ -e "$RIFFLE_RUN/cluster" ]; then names=(nats nats2 nats3); fi
+    mkdir -p "$RIFFLE_RUN/nats"
+    for name in "${names[@]}"; do
+        local peers=()
+        for peer in "${names[@]}"; do [ "$peer" = "$name" ] || peers+=(--peer "$peer"); done
+        "$riffle" broker config --keys "$RIFFLE_RUN/keys" --out "$RIFFLE_RUN/nats/$name.conf" --name "$name" "${peers[@]}" >/dev/null
+    done
+}
+
+# Waits until every running service says that it is healthy. Needs no more than the Docker client.
+wait_healthy() {
+    local until=$((SECONDS + ${1:-120})) waiting id state
+    while :; do
+        waiting=
+        for id in $(compose ps -q); do
+            state=$(docker inspect -f '{{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}} {{.State.ExitCode}}' "$id")
+            case $state in
+            *" running healthy "* | *" exited "*" 0") ;;
+            *) waiting+="${state#/}; " ;;
+            esac
+        done
+        [ -n "$waiting" ] || return 0
+        if [ $SECONDS -ge $until ]; then
+            echo "deploy: not healthy: $waiting" >&2
+            compose logs --tail=20 >&2
+            return 1
+        fi
+        sleep 0.5
+    done
+}
