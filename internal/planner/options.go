@@ -116,6 +116,8 @@ type task struct {
 	request privacy.Request
 	// rounds is in how many reports one person sends the releases: 1, or one each.
 	rounds int
+	// explores says how people of the learner's own schedule explore; nobody, for cohorts that were given.
+	explores glm.Exploration
 }
 
 // tasks lays out the cohorts.
@@ -134,7 +136,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		for _, n := range sizes {
 			r := o.generic(n, biases)
-			all = append(all, task{n, r, o.Releases})
+			all = append(all, task{size: n, request: r, rounds: o.Releases})
 		}
 		return all, nil, nil
 	}
@@ -164,14 +166,20 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	}
 	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, MinCohort: o.MinCohort,
 		VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases}
+	after := config.Horizon
 	for i, n := range sizes {
 		step.Cohort = n
+		after -= n
 		r, err := proposer.Request(step, terms)
 		if err != nil {
 			return nil, nil, o.explain(err, i, n, 1)
 		}
 		r.VarianceRatio = o.Variance
-		all = append(all, task{n, r, 1})
+		t := task{size: n, request: r, rounds: 1}
+		if first != nil {
+			t.explores = config.Exploration(i, n, after)
+		}
+		all = append(all, t)
 	}
 	return all, first, nil
 }

@@ -38,6 +38,7 @@ type Result struct {
 	Dishonest    float64 `json:"dishonest"`
 
 	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
+	Exploration string       `json:"exploration,omitempty"` // the rule behind explorers and widths
 	Cohorts     []Cohort     `json:"cohorts"`
 	Frontier    []Frontier   `json:"frontier"`
 }
@@ -50,10 +51,14 @@ type FirstCohort struct {
 
 // Cohort is the plan of one cohort.
 type Cohort struct {
-	Size    int     `json:"size"`
-	Minimum int     `json:"minimum"` // fewest reports that are released
-	Honest  int     `json:"honest"`  // devices whose noise is counted
-	Epsilon float64 `json:"epsilon"` // guaranteed, at the minimum
+	Size    int `json:"size"`
+	Minimum int `json:"minimum"` // fewest reports that are released
+	// Explorers are about how many of its people explore rather than take what looks best; Width how far behind an arm may look and
+	// still be explored, in standard deviations: 0 where every arm is, or none.
+	Explorers int     `json:"explorers"`
+	Width     float64 `json:"width"`
+	Honest    int     `json:"honest"`  // devices whose noise is counted
+	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
 	// ExpectedEpsilon is what the plan gives if everybody reports and is honest.
 	ExpectedEpsilon   float64   `json:"expected_epsilon"`
 	Mu                float64   `json:"mu"`

@@ -1,10 +1,12 @@
 package planner
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/plan"
 	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -46,11 +48,19 @@ func Run(o Options) (*Result, error) {
 		}
 		r.add(c)
 	}
+	if first != nil {
+		r.Exploration = explorationRule
+	}
 	if err := o.frontiers(r, tasks); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
+
+// explorationRule says in words what glm.Config.Exploration computes.
+var explorationRule = fmt.Sprintf("the first cohort tries every arm, a later one those that look worse than the best by at most so many standard deviations (the width: "+
+	"wider, the more people come after it for each who explores); from the third cohort on, the deviations are those that will be left after the cohort anyway; at most "+
+	"%g times the first cohort explore; the last cohort takes the best (glm.Config.Exploration)", glm.DefaultExplorers)
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {
@@ -72,6 +82,10 @@ func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
 	c := Cohort{
 		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest, Epsilon: p.Epsilon, Mu: p.Guarantee.Mu,
 		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds, UnusedBudget: p.Unused,
+	}
+	c.Explorers = int(math.Round(t.explores.Share * float64(t.size)))
+	if !math.IsInf(t.explores.Width, 1) {
+		c.Width = t.explores.Width
 	}
 	full, err := p.At(t.size)
 	if err != nil {

@@ -59,9 +59,21 @@ func newTable(header ...any) table.Writer {
 }
 
 func (r Result) cohortTable() table.Writer {
-	t := newTable("Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each", "CPU each", "budget unused")
+	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each", "CPU each", "budget unused"}
+	if r.Exploration != "" {
+		header = append(header, "explorers", "width")
+	}
+	t := newTable(header...)
 	for i, c := range r.Cohorts {
-		t.AppendRow(table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon), up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser), fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)})
+		row := table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon), up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser), fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)}
+		if r.Exploration != "" {
+			width := ""
+			if c.Width > 0 {
+				width = fmt.Sprintf("%.2f", c.Width)
+			}
+			row = append(row, number(c.Explorers), width)
+		}
+		t.AppendRow(row)
 	}
 	if len(r.Cohorts) > 1 {
 		t.AppendRow(table.Row{"all", number(r.Users), "", "", up(r.Epsilon), "", fmt.Sprintf("mean %.0f", r.MeanMessages), number(int(math.Round(r.MeanBytes))), seconds(r.MeanMessages * r.SealSecondsPerMessage), ""})
@@ -100,6 +112,9 @@ func (r Result) notes() []string {
 	}
 	if r.FirstCohort != nil {
 		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size), r.FirstCohort.Rule))
+	}
+	if r.Exploration != "" {
+		notes = append(notes, "Exploring: "+r.Exploration+".")
 	}
 	if r.Family != "" {
 		notes = append(notes, fmt.Sprintf("The Hessian has %.3g %% of the budget. Scales follow each cohort's public point: at another norm the errors change with the diameters, the guarantee and about the messages do not.", percent(r.HessianShare)))

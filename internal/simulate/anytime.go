@@ -5,10 +5,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Anytime plays without knowing how many people will come, by the doubling trick: a learner for so many people, then a new one for twice
-// as many, and so on. Every learner starts from nothing, so each person's record is in one release of one learner and the guarantee of a
-// person is that of a single run. Regret is at most a constant times that of a learner that knows the horizon, as long as that grows at
-// least like a power of it; where it grows like a logarithm, starting again costs a warm-up each time.
+// Anytime plays without knowing how many people will come, by the doubling trick: for so many people, then for twice as many more, and so
+// on. The practical profile goes on from what it knows (glm.Learner.Extend); the paper profile starts a new learner, whose warm-up is
+// paid again. Either way each person's record is in one release of one cohort, and the guarantee of a person is that of a single run.
 type Anytime struct {
 	cfg            glm.Config
 	trust          Trust
@@ -16,7 +15,7 @@ type Anytime struct {
 	current        *Batched
 	left           int
 	people         int
-	messages       float64
+	messages       float64 // of the learners before the current one
 }
 
 // anytimeGrowth is the ratio of successive horizons.
@@ -43,9 +42,12 @@ func (a *Anytime) Learn(reward float64) error {
 	if a.left--; a.left > 0 {
 		return nil
 	}
-	a.messages += a.current.messages
 	a.cfg.Horizon *= anytimeGrowth
 	a.left = a.cfg.Horizon
+	if a.cfg.Profile != glm.Paper {
+		return a.current.extend(a.left)
+	}
+	a.messages += a.current.messages
 	next, err := NewBatched(a.cfg, a.trust, a.devices, a.noise)
 	a.current = next
 	return err

@@ -54,6 +54,14 @@ func (b *Batched) begin() error {
 	return nil
 }
 
+// extend goes on for so many more people after the horizon.
+func (b *Batched) extend(people int) error {
+	if err := b.learner.Extend(people); err != nil {
+		return err
+	}
+	return b.begin()
+}
+
 // Choose implements Player.
 func (b *Batched) Choose(arms [][]float64) (int, error) {
 	d, err := b.step.Policy.Decide(arms, b.devices)

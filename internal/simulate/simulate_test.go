@@ -134,10 +134,16 @@ func TestRoundsShareTheBudget(t *testing.T) {
 	}
 }
 
-// TestAnytime: learners of 100, 200 and 400 people, one after the other; everybody sends in one of them.
+// TestAnytime: 100, then 200, then 400 people; everybody sends once, whether the learner goes on or a new one starts.
 func TestAnytime(t *testing.T) {
+	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
+		t.Run(string(profile), func(t *testing.T) { checkAnytime(t, profile) })
+	}
+}
+
+func checkAnytime(t *testing.T, profile glm.Profile) {
 	cfg := config
-	cfg.Horizon, cfg.MinCohort = 100, 20
+	cfg.Profile, cfg.Horizon, cfg.MinCohort, cfg.Paper.Rounds = profile, 100, 20, 2
 	p, err := simulate.NewAnytime(cfg, simulate.Exact, rand.NewChaCha8([32]byte{1}), nil)
 	if err != nil {
 		t.Fatal(err)

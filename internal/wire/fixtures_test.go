@@ -60,7 +60,7 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 			Dim:    2, NormBound: 3, Theta: []float64{0.5, math.Copysign(0, -1)},
 			Stages:  []*rifflev1.Stage{stage(0.5), stage(1)},
 			Scaling: &rifflev1.Scaling{Stage: stage(0.25), SelfConcordance: 1, MaxWeight: 0.25},
-			Play:    rifflev1.Play_PLAY_DESIGN, DesignTolerance: 0.1, Pairwise: true,
+			Play:    rifflev1.Play_PLAY_DESIGN, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
 		},
 		Reference: []float64{0.5, 0},
 		Plan: &rifflev1.Plan{

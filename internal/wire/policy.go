@@ -28,6 +28,7 @@ func PolicyToProto(p *glm.Policy) (*rifflev1.Policy, error) {
 		Theta:           p.Theta,
 		DesignTolerance: p.DesignTolerance,
 		Pairwise:        p.Pairwise,
+		Explore:         p.Explore,
 	}
 	for proto, profile := range profiles {
 		if profile == p.Profile {
@@ -88,6 +89,7 @@ func policyFromProto(p *rifflev1.Policy) (*glm.Policy, error) {
 		Play:            plays[p.Play],
 		DesignTolerance: p.DesignTolerance,
 		Pairwise:        p.Pairwise,
+		Explore:         p.Explore,
 	}
 	for _, s := range p.Stages {
 		out.Stages = append(out.Stages, stageFromProto(s))
@@ -125,6 +127,9 @@ func checkPolicyShape(p *rifflev1.Policy) error {
 	}
 	if !(p.DesignTolerance >= 0 && p.DesignTolerance <= 1) {
 		return field("design_tolerance", "is %v, must be 0 to 1", p.DesignTolerance)
+	}
+	if !(p.Explore >= 0 && p.Explore <= 1) {
+		return field("explore", "is %v, must be 0 to 1", p.Explore)
 	}
 	if len(p.Stages) > MaxStages {
 		return field("stages", "has %d entries, at most %d", len(p.Stages), MaxStages)

@@ -27,7 +27,7 @@ func TestPolicyRoundTrip(t *testing.T) {
 			Stage:    glm.Stage{Theta: []float64{0.25, -0.125}, Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1},
 			Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25,
 		},
-		Play: glm.PlayDesign, DesignTolerance: 0.1, Pairwise: true,
+		Play: glm.PlayDesign, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
 	}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v\nwant %+v", p, want)
@@ -47,7 +47,7 @@ func TestPolicyCarriesEveryField(t *testing.T) {
 	for _, c := range []struct {
 		of     any
 		fields int
-	}{{glm.Policy{}, 12}, {glm.Stage{}, 3}, {glm.Scaling{}, 4}} {
+	}{{glm.Policy{}, 13}, {glm.Stage{}, 3}, {glm.Scaling{}, 4}} {
 		if n := reflect.TypeOf(c.of).NumField(); n != c.fields {
 			t.Errorf("%T has %d fields, the wire format knows %d: carry the new one and count it here", c.of, n, c.fields)
 		}

@@ -9,15 +9,17 @@ import (
 // epsilon 1) and a fixed arm set of the same size, and checked on others; TestMeasure reproduces the table.
 const (
 	DefaultGrowth       = 2.0  // 1.5 to 2.5 are within the noise of 60 seeds; 3 is 8 % worse
-	DefaultWidth        = 0.3  // c: 0.2 gets stuck on fixed arm sets (2.4 times the regret at 1e5 people), 0.5 costs 20 % more where contexts vary by themselves
-	DefaultHessianShare = 0.15 // of mu^2: 0.1 to 0.2 are alike, 0.05 and 0.5 are 15 to 20 % worse
+	DefaultWidth        = 0.3  // c of the second cohort: 0.2 gets stuck on fixed arm sets, 0.45 costs 20 % more where contexts vary by themselves
+	DefaultAheadWidth   = 0.7  // c of the later ones: 1 costs 20 % more on both kinds
+	DefaultExplorers    = 7.5  // 5 gets stuck more often on fixed arm sets
+	DefaultHessianShare = 0.25 // of mu^2: 0.15 and 0.35 are 5 % worse where contexts vary by themselves, 0.5 is 20 %
 	DefaultHessianNoise = 0.5
 	DefaultPrior        = 1.0
 	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and 0.2 takes a
 	// third of the steps of 0.01.
 	DefaultPracticalTolerance = 0.2
 	// firstCohortSignal is the information that FirstCohort asks of the first cohort about one direction, in units of the
-	// prior's. It puts the rule at 200 for the tuning population.
+	// prior's. It puts the rule at 180 for the tuning population.
 	firstCohortSignal = 1.4
 )
 
@@ -29,11 +31,19 @@ type PracticalConfig struct {
 	Growth float64 `json:"growth"`
 	// MaxEpochs caps the number of cohorts, the last taking what is left; default 64, which no horizon reaches at growth 2.
 	MaxEpochs int `json:"max_epochs"`
-	// Width is c: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of the difference), with
-	// w = sqrt(ln(1 + people after this cohort / people in it)). The factor w makes early epochs, on whose mistakes many people
-	// depend, more careful than late ones: with a constant width, either fixed arm sets get stuck or the last large cohort explores
-	// for nobody. Default DefaultWidth; negative means greedy play after the first epoch.
+	// Width is c of the second cohort: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of the
+	// difference), with w = sqrt(ln(1 + people after this cohort / people of it who explore)). The factor w makes early epochs, on
+	// whose mistakes many people depend, more careful than late ones: an arm that is best with probability p is worth trying on m
+	// people while p times the people who come after exceeds m. Default DefaultWidth; negative means greedy play after the first epoch.
 	Width float64 `json:"width"`
+	// AheadWidth is c of the later cohorts, in standard deviations that the difference will have left after the cohort if its people
+	// decide as those before them did: what decisions tell anyway, for instance because contexts vary, is not worth exploring for,
+	// and what they never will is. Default DefaultAheadWidth; negative means c = Width and today's deviations.
+	AheadWidth float64 `json:"ahead_width"`
+	// Explorers is how many people of a cohort draw from the design, in first cohorts; the others take the greedy arm. The noise
+	// of a release does not grow with the share of them, so fewer learn next to nothing and more learn what is known already.
+	// Default DefaultExplorers; negative means everybody.
+	Explorers float64 `json:"explorers"`
 	// ConstantWidth switches the factor w off.
 	ConstantWidth bool `json:"constant_width"`
 	// SingleWidths compares upper and lower bounds of single arms (Algorithm 1, lines 13-17, as written) instead of the
@@ -56,6 +66,8 @@ func (c Config) resolvePractical() (Config, error) {
 	p := &c.Practical
 	fill(&p.Growth, DefaultGrowth)
 	fill(&p.Width, DefaultWidth)
+	fill(&p.AheadWidth, DefaultAheadWidth)
+	fill(&p.Explorers, DefaultExplorers)
 	fill(&p.HessianShare, DefaultHessianShare)
 	fill(&p.HessianNoise, DefaultHessianNoise)
 	fill(&p.Prior, DefaultPrior)
@@ -73,6 +85,8 @@ func (c Config) resolvePractical() (Config, error) {
 	}{
 		{"practical.growth", p.Growth, 1, 1e6},
 		{"practical.width", p.Width, -1e9, 1e9},
+		{"practical.ahead_width", p.AheadWidth, -1e9, 1e9},
+		{"practical.explorers", p.Explorers, -1e9, 1e9},
 		{"practical.hessian_share", p.HessianShare, 1e-6, 1 - 1e-6},
 		{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
 		{"practical.prior", p.Prior, 1e-9, 1e9},

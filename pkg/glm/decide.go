@@ -20,7 +20,7 @@ type Decision struct {
 }
 
 // Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in order, scale the
-// survivors, draw from their G-optimal design or take the greedy arm. It is a pure function of the policy, the arms and the random
+// survivors, draw from their G-optimal design or take the greedy arm (with Explore, the one or the other by chance). It is a pure function of the policy, the arms and the random
 // words. Arms longer than 1 are scaled down to the unit ball; arms of the wrong dimension or not finite are refused (ErrBadArm,
 // ErrNoArms), and so is a malformed policy (ErrPolicy). A device that gets an error reports the null record.
 func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
@@ -70,12 +70,12 @@ func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 	return pick
 }
 
-// draw samples one survivor from the G-optimal design of the scaled survivors and returns its position and probability.
+// draw samples one survivor as PlayDesign says and returns its position and probability.
 func (p *Policy) draw(arms [][]float64, survivors []int, src Source) (int, float64, error) {
 	if len(survivors) == 1 {
 		return 0, 1, nil
 	}
-	weights, err := p.design(arms, survivors)
+	weights, err := p.mixture(arms, survivors)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -91,6 +91,20 @@ func (p *Policy) draw(arms [][]float64, survivors []int, src Source) (int, float
 		u -= w
 	}
 	return last, weights[last], nil
+}
+
+// mixture is the probability of every survivor under PlayDesign: their design, or, where only a share explores, that and the greedy
+// arm.
+func (p *Policy) mixture(arms [][]float64, survivors []int) ([]float64, error) {
+	weights, err := p.design(arms, survivors)
+	if err != nil || p.Explore == 0 {
+		return weights, err
+	}
+	for i := range weights {
+		weights[i] *= p.Explore
+	}
+	weights[p.greedy(arms, survivors)] += 1 - p.Explore
+	return weights, nil
 }
 
 // design is the G-optimal design of the scaled survivors.

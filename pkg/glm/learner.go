@@ -14,6 +14,8 @@ var (
 	ErrAggregate = errors.New("glm: bad aggregate")
 	// ErrDone is returned by Absorb and Destroyed after the last epoch.
 	ErrDone = errors.New("glm: the horizon is over; there is no cohort to absorb")
+	// ErrExtend is returned by Extend before the last epoch is over, and in the paper profile.
+	ErrExtend = errors.New("glm: the horizon cannot be extended")
 )
 
 // Step is what happens next: which policy is in force, for how many people, and what their devices will be asked for.
@@ -74,6 +76,8 @@ type profileRun interface {
 	statistics(p Policy) ([][]Statistic, [][]float64, error)
 	// absorb takes the sums of a round. It must change nothing when it fails.
 	absorb(epoch, round int, sums []Aggregate) error
+	// extend plans cohorts for so many more people after the given number of epochs.
+	extend(epochs, people int) error
 	// restart forgets the rounds of the current epoch.
 	restart()
 }
@@ -173,6 +177,24 @@ func (l *Learner) Destroyed() error {
 	l.spent += l.cohort
 	l.round = 0
 	l.attempt++
+	l.begin()
+	return nil
+}
+
+// Extend goes on for so many more people after the last epoch, from all that was learnt, with cohorts that keep growing. Everybody is
+// still in one cohort. The paper profile refuses (ErrExtend): its schedule and its widths are made for one horizon.
+func (l *Learner) Extend(people int) error {
+	if !l.done {
+		return fmt.Errorf("%w: epoch %d of the horizon of %d people is not over", ErrExtend, l.epoch, l.cfg.Horizon)
+	}
+	if people < l.cfg.MinCohort || people > 1<<40-l.cfg.Horizon {
+		return fmt.Errorf("%w: %d more people, wanted at least a cohort of %d and at most 2^40 in all", ErrExtend, people, l.cfg.MinCohort)
+	}
+	if err := l.run.extend(l.epoch, people); err != nil {
+		return err
+	}
+	l.cfg.Horizon += people
+	l.done = false
 	l.begin()
 	return nil
 }

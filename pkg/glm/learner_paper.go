@@ -97,6 +97,10 @@ func (r *paperRun) statistics(p Policy) ([][]Statistic, [][]float64, error) {
 	return statistics, shares, nil
 }
 
+func (r *paperRun) extend(int, int) error {
+	return fmt.Errorf("%w: the paper profile is made for one horizon", ErrExtend)
+}
+
 func (r *paperRun) restart() { r.current = paperBatch{} }
 
 func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {

@@ -33,6 +33,36 @@ type practicalRun struct {
 	theta       []float64
 	information *mat.SymDense // W
 	covariance  *mat.SymDense // W^-1
+	last        told
+}
+
+// told is how a cohort's decisions spread over the directions: the Hessian's eigenvalues and eigenvectors, its people, the noise that the
+// observations have beside sampling, and what noise alone makes of an eigenvalue.
+type told struct {
+	values  []float64
+	vectors *mat.Dense
+	people  int
+	noise   float64
+	edge    float64
+}
+
+// information is H R^-1 H.
+func (t told) information() *mat.SymDense { return t.compose(1, 0) }
+
+// expected is the information of a cohort of so many people who decide alike, in the directions where there certainly is some.
+func (t told) expected(people int) *mat.SymDense {
+	return t.compose(float64(people)/float64(t.people), t.edge)
+}
+
+func (t told) compose(ratio, least float64) *mat.SymDense {
+	added := make([]float64, len(t.values))
+	for i, h := range t.values {
+		if h > least {
+			h *= ratio
+			added[i] = h * h / (h + t.noise)
+		}
+	}
+	return compose(t.vectors, added)
 }
 
 func newPracticalRun(cfg Config) (*practicalRun, error) {
@@ -58,21 +88,35 @@ func (r *practicalRun) policy(epoch, cohort, left int) Policy {
 	p := Policy{Profile: Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
 		Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign, DesignTolerance: r.cfg.Practical.DesignTolerance,
 		Pairwise: !r.cfg.Practical.SingleWidths}
-	if epoch == 0 {
+	e := r.cfg.Exploration(epoch, cohort, left)
+	switch {
+	case epoch == 0:
 		return p
-	}
-	width := r.cfg.Practical.Width
-	if !r.cfg.Practical.ConstantWidth {
-		width *= math.Sqrt(math.Log1p(float64(left) / float64(cohort)))
-	}
-	if left == 0 || !(width > 0) {
+	case e.Share == 0:
 		p.Play = PlayGreedy
 		return p
+	case e.Share < 1:
+		p.Explore = e.Share
 	}
-	stage := Stage{Theta: slices.Clone(r.theta), Covariance: NewSymmetric(r.covariance), Width: width}
+	covariance := r.covariance
+	if e.Ahead {
+		covariance = r.ahead(cohort)
+	}
+	stage := Stage{Theta: slices.Clone(r.theta), Covariance: NewSymmetric(covariance), Width: e.Width}
 	p.Stages = []Stage{stage}
 	p.Scaling = newScaling(r.family, r.cfg.Radius, stage)
 	return p
+}
+
+// ahead is the covariance of theta after a cohort of so many people who decide as the last one did.
+func (r *practicalRun) ahead(people int) *mat.SymDense {
+	information := mat.NewSymDense(r.cfg.Dimension, nil)
+	information.AddSym(r.information, r.last.expected(people))
+	covariance, err := inverse(information)
+	if err != nil {
+		return r.covariance // without foresight, explore more
+	}
+	return covariance
 }
 
 func (r *practicalRun) final(epoch int) Policy {
@@ -96,6 +140,14 @@ func (r *practicalRun) statistics(Policy) ([][]Statistic, [][]float64, error) {
 
 func (r *practicalRun) restart() {}
 
+func (r *practicalRun) extend(epochs, people int) error {
+	c := r.cfg
+	next := c.Practical.Growth * float64(slices.Max(r.schedule))
+	next = math.Max(1, math.Min(next, float64(people)/2)) // half is still to come when the first of them reports
+	r.schedule = append(r.schedule[:epochs:epochs], GeometricSchedule(people, int(next), c.Practical.Growth, c.Practical.MaxEpochs, c.MinCohort)...)
+	return nil
+}
+
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d := r.cfg.Dimension
 	flat, err := protocol.SymMat(nil, sums[0].Sum)
@@ -110,15 +162,16 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	}
 	distance := math.Min(mat.Trace(r.covariance), 4*r.cfg.Radius*r.cfg.Radius)
 	noise := noiseG + math.Max(0, r.cfg.Practical.HessianNoise)/2*noiseH*distance
-	added, gain := make([]float64, d), make([]float64, d)
+	gain := make([]float64, d)
 	for i, h := range values {
 		if h > 0 {
 			gain[i] = h / (h + noise)
-			added[i] = h * gain[i]
 		}
 	}
+	// The eigenvalues of a symmetric noise matrix with entries of variance noiseH/2 off the diagonal end at sqrt(2 d noiseH) (Wigner).
+	last := told{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
 	information := mat.NewSymDense(d, nil)
-	information.AddSym(r.information, compose(vectors, added))
+	information.AddSym(r.information, last.information())
 	covariance, err := inverse(information)
 	if err != nil {
 		return err
@@ -134,7 +187,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	if !ok {
 		return fmt.Errorf("%w: the estimate is not finite", ErrAggregate)
 	}
-	r.theta, r.information, r.covariance = theta, information, covariance
+	r.theta, r.information, r.covariance, r.last = theta, information, covariance, last
 	return nil
 }
 

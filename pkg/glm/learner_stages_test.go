@@ -92,10 +92,10 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	}
 }
 
-// Epochs of the practical profile: the width follows the people who come after, the last epoch and the final policy are greedy, and the
-// first has no stage.
+// Epochs of the practical profile: the width follows the people who come after and the explorers, who are at most so many first cohorts;
+// the last epoch and the final policy are greedy, and the first has no stage.
 func TestPracticalPolicies(t *testing.T) {
-	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5}})
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3}})
 	sizes := l.Schedule()
 	after := 3000
 	for k, n := range sizes {
@@ -112,8 +112,15 @@ func TestPracticalPolicies(t *testing.T) {
 				t.Errorf("last: %+v", p)
 			}
 		default:
-			if want := .5 * math.Sqrt(math.Log(1+float64(after)/float64(n))); p.Play != glm.PlayDesign || !about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
+			c, explorers := .5, math.Min(float64(n), 3*float64(sizes[0]))
+			if k > 1 {
+				c = .8
+			}
+			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign || !about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
 				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
+			}
+			if share := explorers / float64(n); share == 1 && p.Explore != 0 || share < 1 && !about(p.Explore, share, 1e-12) {
+				t.Errorf("epoch %d: a share of %v explores, want %v", k, p.Explore, share)
 			}
 		}
 		if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j) }, 1, n)); err != nil {
@@ -122,5 +129,34 @@ func TestPracticalPolicies(t *testing.T) {
 	}
 	if last := l.Next(); !last.Done || last.Policy.Play != glm.PlayGreedy || last.Epoch != len(sizes) {
 		t.Errorf("%+v", last)
+	}
+}
+
+// From the third cohort on, stages look ahead: a direction that the last cohort told much about is as certain as it will be after the
+// next, one that it told nothing about stays as uncertain as it is. Without foresight both are as today.
+func TestPracticalFollowsWhatDecisionsTell(t *testing.T) {
+	third := func(ahead float64) glm.Policy {
+		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 100000, Practical: glm.PracticalConfig{AheadWidth: ahead}})
+		for range 2 {
+			step := l.Next()
+			n := float64(step.Cohort)
+			sums := sumsOf(step, func(int) float64 { return 0 }, 1, step.Cohort)
+			sums[0].Sum = []float64{n / 10, 0, 0} // all decisions along the first axis
+			if err := l.Absorb(sums); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return l.Next().Policy
+	}
+	first, second := []float64{1, 0}, []float64{0, 1}
+	today, ahead := third(-1).Stages[0], third(1).Stages[0]
+	if got, want := ahead.Covariance.Form(first)/today.Covariance.Form(first), 0.6; !(got < want) { // growth 2: three times the people
+		t.Errorf("told about: variance %v of today's, want below %v", got, want)
+	}
+	if got := ahead.Covariance.Form(second) / today.Covariance.Form(second); !(got > 0.9 && got <= 1+1e-12) {
+		t.Errorf("not told about: variance %v of today's", got)
+	}
+	if ratio := ahead.Width / today.Width; !about(ratio, 1/glm.DefaultWidth, 1e-9) {
+		t.Errorf("widths %v and %v", ahead.Width, today.Width)
 	}
 }

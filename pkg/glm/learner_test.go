@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -300,5 +302,66 @@ func TestConfigRefuses(t *testing.T) {
 		if l := newLearner(t, cfg); sum(l.Schedule()) != cfg.Horizon {
 			t.Errorf("schedule %v of %d people", l.Schedule(), cfg.Horizon)
 		}
+	}
+}
+
+// A learner goes on after its horizon: same epoch numbers, nothing forgotten, cohorts that grow, everybody in one of them; a replay gives the
+// same. It does so only then, and the paper profile never.
+func TestLearnerExtends(t *testing.T) {
+	run := func(l *glm.Learner, people int) (last glm.Policy, sizes []int) {
+		for {
+			step := l.Next()
+			if step.Done {
+				if got := sum(sizes); got != people {
+					t.Fatalf("%d people of %d", got, people)
+				}
+				return step.Policy, sizes
+			}
+			if err := step.Policy.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Extend(1000); !errors.Is(err, glm.ErrExtend) {
+				t.Fatalf("extended before the end: %v", err)
+			}
+			sizes = append(sizes, step.Cohort)
+			if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j + step.Cohort/10) }, 1, step.Cohort)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cfg := glm.Config{Dimension: 3, Horizon: 2000}
+	l, replay := newLearner(t, cfg), newLearner(t, cfg)
+	before, sizes := run(l, 2000)
+	run(replay, 2000)
+	for _, l := range []*glm.Learner{l, replay} {
+		for _, few := range []int{0, -5, 49} {
+			if err := l.Extend(few); !errors.Is(err, glm.ErrExtend) {
+				t.Errorf("%d more people: %v", few, err)
+			}
+		}
+		if err := l.Extend(4000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := l.Next()
+	if step.Done || step.Epoch != len(sizes) || !slices.Equal(step.Policy.Theta, before.Theta) || step.Policy.Stages == nil {
+		t.Errorf("after the extension: %+v, before it theta %v in epoch %d", step, before.Theta, len(sizes))
+	}
+	if largest := slices.Max(sizes); step.Cohort <= largest {
+		t.Errorf("a cohort of %d people after one of %d", step.Cohort, largest)
+	}
+	a, more := run(l, 4000)
+	b, again := run(replay, 4000)
+	if !reflect.DeepEqual(a, b) || !slices.Equal(more, again) || l.Config().Horizon != 6000 {
+		t.Errorf("%+v and %+v, cohorts %v and %v", a, b, more, again)
+	}
+	paper := newLearner(t, glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 1}})
+	for !paper.Next().Done {
+		if err := paper.Destroyed(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := paper.Extend(3000); !errors.Is(err, glm.ErrExtend) || !paper.Next().Done {
+		t.Errorf("the paper profile extends: %v", err)
 	}
 }

@@ -42,6 +42,9 @@ type Policy struct {
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
+	// Explore is the share of decisions that PlayDesign draws from the design, in (0, 1]; the others take the greedy survivor. Zero
+	// means all.
+	Explore float64 `json:"explore,omitempty"`
 	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means DefaultDesignTolerance.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
 }
@@ -119,6 +122,9 @@ func (p *Policy) validate() error {
 	case PlayDesign, PlayGreedy, PlayUniform:
 	default:
 		return fmt.Errorf("play %q is none of %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform)
+	}
+	if !(p.Explore >= 0 && p.Explore <= 1) {
+		return fmt.Errorf("explore %v must be in [0, 1]", p.Explore)
 	}
 	if t := p.DesignTolerance; t != 0 && !(t >= 1e-12 && t <= 1) {
 		return fmt.Errorf("design tolerance %v must be in [1e-12, 1], or 0 for the default", t)

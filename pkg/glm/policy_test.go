@@ -27,6 +27,9 @@ func drawPolicy(r *rapid.T, d int, pairwise bool) *glm.Policy {
 	for range rapid.IntRange(0, 4).Draw(r, "stages") {
 		p.Stages = append(p.Stages, glm.Stage{Theta: vector("stage"), Covariance: drawCovariance(r, d), Width: rapid.Float64Range(0, 3).Draw(r, "width")})
 	}
+	if rapid.Bool().Draw(r, "some explore") {
+		p.Explore = rapid.Float64Range(0, 1).Draw(r, "explore")
+	}
 	if len(p.Stages) > 0 {
 		p.Scaling = &glm.Scaling{Stage: p.Stages[0], Diameter: 6, SelfConcordance: 1, MaxWeight: .25}
 	}
@@ -348,6 +351,8 @@ func TestPolicyValidate(t *testing.T) {
 		"play":                func(p *glm.Policy) { p.Play = "" },
 		"tolerance":           func(p *glm.Policy) { p.DesignTolerance = 2 },
 		"epoch":               func(p *glm.Policy) { p.Epoch = -1 },
+		"explore":             func(p *glm.Policy) { p.Explore = 1.1 },
+		"explore NaN":         func(p *glm.Policy) { p.Explore = nan },
 		"stage theta":         func(p *glm.Policy) { p.Stages[0].Theta = []float64{9, 9} },
 		"stage width":         func(p *glm.Policy) { p.Stages[0].Width = -1 },
 		"stage width NaN":     func(p *glm.Policy) { p.Stages[0].Width = nan },

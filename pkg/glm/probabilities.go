@@ -23,7 +23,7 @@ func (p *Policy) Probabilities(arms [][]float64) ([]float64, error) {
 			all[a] = 1 / float64(len(survivors))
 		}
 	case PlayDesign:
-		weights, err := p.design(arms, survivors)
+		weights, err := p.mixture(arms, survivors)
 		if err != nil {
 			return nil, err
 		}

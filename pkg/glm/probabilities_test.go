@@ -25,9 +25,12 @@ func TestProbabilities(t *testing.T) {
 	arms := env.Draw(src)
 	stage := glm.Stage{Theta: []float64{1, -1, 0.5}, Covariance: glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4})), Width: 1}
 	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform} {
-		for _, stages := range [][]glm.Stage{nil, {stage}} {
+		for _, c := range []struct {
+			stages  []glm.Stage
+			explore float64
+		}{{nil, 0}, {[]glm.Stage{stage}, 0}, {[]glm.Stage{stage}, 0.25}, {nil, 1}} {
 			p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3, Theta: []float64{1, -1, 0.5},
-				Stages: stages, Pairwise: true, Play: play, DesignTolerance: 0.1}
+				Stages: c.stages, Pairwise: true, Play: play, Explore: c.explore, DesignTolerance: 0.1}
 			probabilities, err := p.Probabilities(arms)
 			if err != nil {
 				t.Fatal(err)
@@ -38,6 +41,9 @@ func TestProbabilities(t *testing.T) {
 			}
 			if math.Abs(sum-1) > 1e-9 {
 				t.Errorf("%s: sum %v", play, sum)
+			}
+			if play == glm.PlayDesign && c.explore == 0.25 {
+				checkMixture(t, p, arms, probabilities)
 			}
 			const draws = 20000
 			counts := make([]float64, len(arms))
@@ -61,5 +67,36 @@ func TestProbabilities(t *testing.T) {
 	p := glm.Policy{Dimension: 3, Theta: []float64{0, 0, 0}, Play: "dice"}
 	if _, err := p.Probabilities(arms); err == nil {
 		t.Error("a play that does not exist")
+	}
+}
+
+// checkMixture: with Explore, the probabilities are the design's times it, and the rest for the arm of the largest estimate.
+func checkMixture(t *testing.T, p glm.Policy, arms [][]float64, got []float64) {
+	t.Helper()
+	share, greedy := p.Explore, 0
+	for a, x := range arms {
+		if inner(x, p.Theta) > inner(arms[greedy], p.Theta) {
+			greedy = a
+		}
+	}
+	p.Explore = 0
+	design, err := p.Probabilities(arms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	explored := 0
+	for a, v := range design {
+		want := share * v
+		if a == greedy {
+			want += 1 - share
+		} else if v > 0 {
+			explored++
+		}
+		if math.Abs(got[a]-want) > 1e-12 {
+			t.Errorf("arm %d has probability %v, want %v", a, got[a], want)
+		}
+	}
+	if explored == 0 {
+		t.Error("the design explores nothing: the test shows nothing")
 	}
 }

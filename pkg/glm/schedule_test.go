@@ -99,7 +99,7 @@ func TestFirstCohortRule(t *testing.T) {
 		radius    float64
 		low, high int
 	}{
-		{1, 5, 3, 190, 210}, {.5, 5, 3, 340, 420}, {4, 5, 3, 50, 90}, {1, 7, 5, 230, 330}, {1, 3, 3, 80, 120}, {1, 12, 3, 600, 900},
+		{1, 5, 3, 170, 190}, {.5, 5, 3, 310, 360}, {4, 5, 3, 50, 90}, {1, 7, 5, 230, 330}, {1, 3, 3, 80, 120}, {1, 12, 3, 600, 900},
 	} {
 		if got := n(c.epsilon, c.d, c.radius, 100000); got < c.low || got > c.high {
 			t.Errorf("epsilon %v, d %d, S %v: %d, want %d to %d", c.epsilon, c.d, c.radius, got, c.low, c.high)

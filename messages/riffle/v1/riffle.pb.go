@@ -1004,6 +1004,7 @@ type Policy struct {
 	Play            Play                   `protobuf:"varint,9,opt,name=play,proto3,enum=riffle.v1.Play" json:"play,omitempty"`
 	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // 0: the default
 	Pairwise        bool                   `protobuf:"varint,11,opt,name=pairwise,proto3" json:"pairwise,omitempty"`                                       // arms are compared with the best one by the width of their difference
+	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions drawn from the design, the others being greedy; 0: all
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1113,6 +1114,13 @@ func (x *Policy) GetPairwise() bool {
 		return x.Pairwise
 	}
 	return false
+}
+
+func (x *Policy) GetExplore() float64 {
+	if x != nil {
+		return x.Explore
+	}
+	return 0
 }
 
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the round.
@@ -2073,7 +2081,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x05stage\x18\x01 \x01(\v2\x10.riffle.v1.StageR\x05stage\x12)\n" +
 	"\x10self_concordance\x18\x02 \x01(\x01R\x0fselfConcordance\x12\x1d\n" +
 	"\n" +
-	"max_weight\x18\x03 \x01(\x01R\tmaxWeight\"\x86\x03\n" +
+	"max_weight\x18\x03 \x01(\x01R\tmaxWeight\"\xa0\x03\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -2087,7 +2095,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x04play\x18\t \x01(\x0e2\x0f.riffle.v1.PlayR\x04play\x12)\n" +
 	"\x10design_tolerance\x18\n" +
 	" \x01(\x01R\x0fdesignTolerance\x12\x1a\n" +
-	"\bpairwise\x18\v \x01(\bR\bpairwise\"\xa6\x03\n" +
+	"\bpairwise\x18\v \x01(\bR\bpairwise\x12\x18\n" +
+	"\aexplore\x18\f \x01(\x01R\aexplore\"\xa6\x03\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
