@@ -35,7 +35,9 @@ type LearnerSettings struct {
 	Horizon     int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
 	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical profile). 0: a rule from epsilon and dimension."`
 	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical profile). 0: the default."`
-	Width       float64 `key:"width" doc:"Multiplier of confidence widths. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
+	Width       float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile that of the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
+	AheadWidth  float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical profile). 0: the default; negative: as width."`
+	Explorers   float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical profile). 0: the default; negative: everybody."`
 	Rounds      int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
 }
 
@@ -110,7 +112,7 @@ func (s Settings) learner() glm.Config {
 		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension, Radius: l.Radius, Horizon: l.Horizon,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, MinCohort: s.Privacy.MinCohort,
 	}
-	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width}
+	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth, Explorers: l.Explorers}
 	c.Paper = glm.PaperConfig{Width: l.Width, Rounds: l.Rounds}
 	return c
 }
