@@ -21,7 +21,7 @@ type simulateFlags struct {
 	horizons             []int
 	epsilons             []float64
 	only                 []string
-	out                  string
+	out, logs            string
 }
 
 func simulateCommand() *cobra.Command {
@@ -38,7 +38,8 @@ results are a function of the experiment and the program.`,
 		Example: `  riffle simulate --list
   riffle simulate headline --seeds 2
   riffle simulate headline --epsilon 0.5,4 --horizon 20000 --json
-  riffle simulate mine.yaml`,
+  riffle simulate mine.yaml
+  riffle simulate headline --seeds 1 --horizon 5000 --only riffle,uniform --logs logs`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.list || len(args) == 0 {
@@ -58,6 +59,7 @@ results are a function of the experiment and the program.`,
 	flags.BoolVar(&f.json, "json", false, "print the rows as one JSON object")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.out, "out", "", "folder for tables, pictures and finished runs (default out/simulate/NAME)")
+	flags.StringVar(&f.logs, "logs", "", "run everything anew and write decisions and last policies to this folder, for riffle evaluate")
 	flags.IntVar(&f.workers, "workers", 0, "runs at a time; 0: one for each processor")
 	return cmd
 }
@@ -89,7 +91,7 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Workers: f.workers, Progress: func(people, all int) {
+	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers, Progress: func(people, all int) {
 		shown.Update(func(s *progress.State) { s.Phase, s.Done, s.Total = "simulating", people, all })
 	}})
 	shown.Close()
@@ -108,6 +110,9 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	}
 	if err := experiment.WriteTable(cmd.OutOrStdout(), rows, f.markdown); err != nil {
 		return err
+	}
+	if f.logs != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "Logs: %s (of the algorithms that know the odds of their choices)\n", f.logs)
 	}
 	slices.Sort(pictures)
 	for _, p := range pictures {

@@ -28,6 +28,20 @@ type Decision struct {
 
 const maxLine = 1 << 20
 
+// Writer writes decisions as Read reads them, one at a time.
+type Writer struct{ lines *json.Encoder }
+
+// NewWriter writes to out. The caller flushes and closes it.
+func NewWriter(out io.Writer) *Writer { return &Writer{json.NewEncoder(out)} }
+
+// Write refuses a decision that Read would (ErrLog).
+func (w *Writer) Write(d Decision) error {
+	if err := d.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return w.lines.Encode(d)
+}
+
 // Read reads a log of JSON Lines. Blank lines are skipped. A line that is not a decision is an error that names its number: dropping
 // it quietly would bias the estimates.
 func Read(in io.Reader) ([]Decision, error) {

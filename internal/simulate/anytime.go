@@ -33,6 +33,9 @@ func NewAnytime(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*A
 // Choose implements Player.
 func (a *Anytime) Choose(arms [][]float64) (int, error) { return a.current.Choose(arms) }
 
+// Propensity implements Chancer.
+func (a *Anytime) Propensity() float64 { return a.current.Propensity() }
+
 // Learn implements Player.
 func (a *Anytime) Learn(reward float64) error {
 	if err := a.current.Learn(reward); err != nil {

@@ -23,6 +23,7 @@ type Batched struct {
 	decided  int // people of the current cohort
 	chosen   []float64
 	weight   float64
+	odds     float64 // of the last choice
 	people   int     // decided for
 	messages float64 // sent by all of them
 	epochs   int
@@ -68,9 +69,12 @@ func (b *Batched) Choose(arms [][]float64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	b.chosen, b.weight = arms[d.Arm], d.Weight
+	b.chosen, b.weight, b.odds = arms[d.Arm], d.Weight, d.Propensity
 	return d.Arm, nil
 }
+
+// Propensity implements Chancer.
+func (b *Batched) Propensity() float64 { return b.odds }
 
 // Learn implements Player.
 func (b *Batched) Learn(reward float64) error {

@@ -22,6 +22,12 @@ type Sender interface {
 	MessagesPerPerson() float64
 }
 
+// Chancer is a player that chooses by chance and knows the odds.
+type Chancer interface {
+	// Propensity is the probability with which the last choice was made, in (0, 1].
+	Propensity() float64
+}
+
 // Finisher is a player that ends with an estimate of the parameter.
 type Finisher interface {
 	// Final is the last estimate, to be followed greedily by whoever comes later. It flushes what was learnt; the player is over.

@@ -45,7 +45,7 @@ func TestBaselinesLearn(t *testing.T) {
 	s := setting(t, e)
 	cfg := glm.Config{Dimension: 3, Radius: 2, Horizon: 3000, Epsilon: 10}
 	makers := map[string]func() (simulate.Player, error){
-		"uniform":    func() (simulate.Player, error) { return baseline.Uniform{Source: s.Source}, nil },
+		"uniform":    func() (simulate.Player, error) { return &baseline.Uniform{Source: s.Source}, nil },
 		"constant":   func() (simulate.Player, error) { return baseline.Constant(1), nil },
 		"greedy":     func() (simulate.Player, error) { return baseline.NewGreedy(s) },
 		"b-glincb-g": func() (simulate.Player, error) { return baseline.NewBGLinCBG(cfg, s.Source) },

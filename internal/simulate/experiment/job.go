@@ -41,8 +41,8 @@ type Result struct {
 	Course   []float64 `json:"course"`
 }
 
-// run is the job itself.
-func (j job) run(ctx context.Context, advance func(people int)) (*Result, error) {
+// run is the job itself. It logs its decisions in a folder if one is named.
+func (j job) run(ctx context.Context, logs string, advance func(people int)) (*Result, error) {
 	e, err := j.Environment.Open(j.Seed, j.Horizon)
 	if err != nil {
 		return nil, err
@@ -51,8 +51,12 @@ func (j job) run(ctx context.Context, advance func(people int)) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	score, err := simulate.Play(ctx, player, e.People(), e.Info().People, marks(e.Info().People), advance)
+	playing, closeLog, err := j.logged(player, logs)
 	if err != nil {
+		return nil, err
+	}
+	score, err := simulate.Play(ctx, playing, e.People(), e.Info().People, marks(e.Info().People), advance)
+	if err = errors.Join(err, closeLog()); err != nil {
 		return nil, err
 	}
 	r := &Result{People: score.People, Regret: score.Regret, Value: score.Value, Marks: score.Marks, Course: score.Course}
@@ -129,7 +133,7 @@ func (j job) digest() (string, error) {
 // cached runs the job unless its result is in the folder already, and puts it there. An empty folder name keeps nothing.
 func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*Result, error) {
 	if folder == "" {
-		return j.run(ctx, advance)
+		return j.run(ctx, "", advance)
 	}
 	digest, err := j.digest()
 	if err != nil {
@@ -145,7 +149,7 @@ func (j job) cached(ctx context.Context, folder string, advance func(people int)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r, err := j.run(ctx, advance)
+	r, err := j.run(ctx, "", advance)
 	if err != nil {
 		return nil, err
 	}

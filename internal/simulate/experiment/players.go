@@ -93,7 +93,7 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 	case KindGreedy:
 		return baseline.NewGreedy(setting)
 	case KindUniform:
-		return baseline.Uniform{Source: devices}, nil
+		return &baseline.Uniform{Source: devices}, nil
 	case KindConstant:
 		arm, _, err := population.BestConstant(e.People())
 		return baseline.Constant(arm), err

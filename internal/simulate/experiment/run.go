@@ -13,6 +13,7 @@ import (
 // Options say how to run an experiment.
 type Options struct {
 	Folder   string                // of finished runs; empty: nothing is kept
+	Logs     string                // folder for the decisions of every run whose algorithm knows its odds; empty: none are written
 	Workers  int                   // runs at a time; 0: one for each processor
 	Progress func(people, all int) // decided for in all runs; all is 0 if it is not known
 }
@@ -68,12 +69,19 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 			break
 		}
 		group.Go(func() error {
-			r, err := j.cached(ctx, o.Folder, func(n int) {
+			advance := func(n int) {
 				people.Add(int64(n))
 				if o.Progress != nil {
 					o.Progress(int(people.Load()), total)
 				}
-			})
+			}
+			var r *Result
+			var err error
+			if o.Logs != "" {
+				r, err = j.run(ctx, o.Logs, advance)
+			} else {
+				r, err = j.cached(ctx, o.Folder, advance)
+			}
 			if err != nil {
 				return fmt.Errorf("%s on %s, T = %d, epsilon %g, seed %d: %w", j.Algorithm.Name, j.Environment.Label(), j.Horizon, j.Epsilon, j.Seed, err)
 			}
