@@ -60,7 +60,7 @@ func Run(o Options) (*Result, error) {
 // explorationRule says in words what glm.Config.Exploration computes.
 var explorationRule = fmt.Sprintf("the first cohort tries every arm, a later one those that look worse than the best by at most so many standard deviations (the width: "+
 	"wider, the more people come after it for each who explores); from the third cohort on, the deviations are those that will be left after the cohort anyway; at most "+
-	"%g times the first cohort explore; the last cohort takes the best (glm.Config.Exploration)", glm.DefaultExplorers)
+	"%g times the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)", glm.DefaultExplorers, percent(glm.DefaultExplorerShare))
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {

@@ -29,7 +29,7 @@ func (c Config) Exploration(epoch, cohort, after int) Exploration {
 		e.Width, e.Ahead = p.AheadWidth, true
 	}
 	explorers := float64(cohort)
-	if most := p.Explorers * float64(p.FirstCohort); most > 0 && most < explorers {
+	if most := math.Max(p.Explorers*float64(p.FirstCohort), p.ExplorerShare*explorers); p.Explorers > 0 && most < explorers {
 		e.Share, explorers = most/explorers, most
 	}
 	if !p.ConstantWidth {
