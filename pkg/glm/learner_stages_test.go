@@ -95,7 +95,7 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 // Epochs of the practical profile: the width follows the people who come after and the explorers, who are at most so many first cohorts;
 // the last epoch and the final policy are greedy, and the first has no stage.
 func TestPracticalPolicies(t *testing.T) {
-	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3}})
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3, ExplorerShare: -1}})
 	sizes := l.Schedule()
 	after := 3000
 	for k, n := range sizes {
