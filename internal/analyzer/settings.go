@@ -38,7 +38,9 @@ type LearnerSettings struct {
 	Width       float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile that of the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
 	AheadWidth  float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical profile). 0: the default; negative: as width."`
 	Explorers   float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical profile). 0: the default; negative: everybody."`
-	Rounds      int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
+	// ExplorerShare bounds Explorers from below.
+	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical profile). 0: the default; negative: none."`
+	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.
@@ -112,7 +114,7 @@ func (s Settings) learner() glm.Config {
 		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension, Radius: l.Radius, Horizon: l.Horizon,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, MinCohort: s.Privacy.MinCohort,
 	}
-	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth, Explorers: l.Explorers}
+	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth, Explorers: l.Explorers, ExplorerShare: l.ExplorerShare}
 	c.Paper = glm.PaperConfig{Width: l.Width, Rounds: l.Rounds}
 	return c
 }
