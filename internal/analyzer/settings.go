@@ -27,18 +27,17 @@ type Settings struct {
 
 // LearnerSettings say what is learnt.
 type LearnerSettings struct {
-	Profile     string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1 with several rounds per cohort)."`
-	Family      string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
-	MaxReward   float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
-	Dimension   int     `key:"dimension" doc:"Numbers in an arm's vector." required:"true"`
-	Radius      float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little, too small biases."`
-	Horizon     int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
-	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical profile). 0: a rule from epsilon and dimension."`
-	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical profile). 0: the default."`
-	Width       float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile that of the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
-	AheadWidth  float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical profile). 0: the default; negative: as width."`
-	Explorers   float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical profile). 0: the default; negative: everybody."`
-	// ExplorerShare bounds Explorers from below.
+	Profile       string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1 with several rounds per cohort)."`
+	Family        string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
+	MaxReward     float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
+	Dimension     int     `key:"dimension" doc:"Numbers in an arm's vector." required:"true"`
+	Radius        float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little, too small biases."`
+	Horizon       int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
+	FirstCohort   int     `key:"first_cohort" doc:"People of the first cohort (practical profile). 0: a rule from epsilon and dimension."`
+	Growth        float64 `key:"growth" doc:"Ratio of successive cohorts (practical profile). 0: the default."`
+	Width         float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile that of the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
+	AheadWidth    float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical profile). 0: the default; negative: as width."`
+	Explorers     float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical profile). 0: the default; negative: everybody."`
 	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical profile). 0: the default; negative: none."`
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
 }

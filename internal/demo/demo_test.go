@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -30,16 +29,9 @@ import (
 var executable string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	testbed.Parallel("4")
 	if testing.Short() {
 		os.Exit(m.Run())
-	}
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given { // runs wait more than they work
-		if err := flag.Set("test.parallel", "4"); err != nil {
-			panic(err)
-		}
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "riffle-demo-test-")

@@ -3,7 +3,6 @@ package shuffler
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -19,18 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// The service's tests wait more than they work: many run at the same time unless -parallel says otherwise.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", "12"); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }
 
 // scene is a shuffler on a real broker, with devices and an analyzer that do as the test says.
 type scene struct {
