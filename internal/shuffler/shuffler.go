@@ -193,7 +193,7 @@ var errFatal = errors.New("shuffler: cannot go on")
 func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 
 func (s *Shuffler) publishKeys(ctx context.Context) error {
-	set := &rifflev1.KeySet{Deployment: s.c.Deployment}
+	set := &rifflev1.KeySet{Deployment: s.c.Deployment, Number: 1}
 	for _, k := range s.c.Keys {
 		set.Keys = append(set.Keys, k.Public())
 	}

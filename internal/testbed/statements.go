@@ -40,7 +40,7 @@ func (b *Bed) Announce(analyzer *bus.Conn, a *rifflev1.Announcement) (digest [32
 // PublishKeys publishes the shuffler's HPKE key.
 func (b *Bed) PublishKeys(shuffler *bus.Conn) {
 	b.tb.Helper()
-	signed, _ := b.Sign(&rifflev1.KeySet{Deployment: Deployment, Keys: [][]byte{b.ShufflerKey.Public()}}, b.Shuffler)
+	signed, _ := b.Sign(&rifflev1.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}}, b.Shuffler)
 	b.must(shuffler.PutKeys(b.Context(), signed))
 }
 

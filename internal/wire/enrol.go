@@ -46,6 +46,9 @@ func checkEnrolReply(r *rifflev1.EnrolReply) error {
 	if _, known := rifflev1.Refusal_name[int32(r.Refusal)]; !known || r.Refusal == rifflev1.Refusal_REFUSAL_UNSPECIFIED {
 		return field("refusal", "is %d, which is no reason", r.Refusal)
 	}
+	if r.Held {
+		return field("held", "must be absent where the device is refused")
+	}
 	if r.Slot != 0 || r.ReportAfterMs != 0 {
 		return field("slot", "and report_after_ms must be 0 where the device is refused")
 	}

@@ -86,7 +86,7 @@ func finalAnnouncement(t testing.TB) *rifflev1.Announcement {
 }
 
 func keySet(t testing.TB) *rifflev1.KeySet {
-	return &rifflev1.KeySet{Deployment: deployment, Keys: [][]byte{hpkeKey(t, 5).Public(), hpkeKey(t, 6).Public()}}
+	return &rifflev1.KeySet{Deployment: deployment, Number: 3, Keys: [][]byte{hpkeKey(t, 5).Public(), hpkeKey(t, 6).Public()}}
 }
 
 func manifest() *rifflev1.Manifest {
@@ -124,7 +124,7 @@ func enrolRequest(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolR
 }
 
 func enrolReply() *rifflev1.EnrolReply {
-	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000}
+	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000, Held: true}
 }
 
 func refusal() *rifflev1.EnrolReply {

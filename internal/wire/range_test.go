@@ -180,6 +180,7 @@ func TestKeySetRanges(t *testing.T) {
 		{"deployment", func(m *k) { m.Deployment = "a b" }},
 		{"keys", func(m *k) { m.Keys = nil }},
 		{"keys", func(m *k) { m.Keys = make([][]byte, wire.MaxKeys+1) }},
+		{"number", func(m *k) { m.Number = 0 }},
 		{"keys[0]", func(m *k) { m.Keys[0] = make([]byte, 32) }},
 		{"keys[1]", func(m *k) { m.Keys[1] = m.Keys[1][:31] }},
 		{"keys[1]", func(m *k) { m.Keys[1] = m.Keys[0] }},

@@ -12,6 +12,9 @@ func checkKeySet(k *rifflev1.KeySet) error {
 	if err := CheckDeployment(k.Deployment); err != nil {
 		return err
 	}
+	if k.Number == 0 {
+		return field("number", "is 0, must be at least 1")
+	}
 	if n := len(k.Keys); n == 0 || n > MaxKeys {
 		return field("keys", "has %d entries, must have 1 to %d", n, MaxKeys)
 	}

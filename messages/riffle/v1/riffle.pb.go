@@ -207,6 +207,8 @@ const (
 	Refusal_REFUSAL_UNDECRYPTABLE      Refusal = 14 // no key opens it
 	Refusal_REFUSAL_WRONG_SIZE         Refusal = 15 // not exactly the plan's number of bit messages
 	Refusal_REFUSAL_WEAK_PLAN          Refusal = 16 // below the role's own minimum cohort or honest share
+	Refusal_REFUSAL_HOST_SHARE         Refusal = 17 // the host holds as many slots of the cohort as one host may
+	Refusal_REFUSAL_REPEATED_MESSAGE   Refusal = 18 // a bit message of the report stands in it twice, or in another report of the round
 )
 
 // Enum value maps for Refusal.
@@ -229,6 +231,8 @@ var (
 		14: "REFUSAL_UNDECRYPTABLE",
 		15: "REFUSAL_WRONG_SIZE",
 		16: "REFUSAL_WEAK_PLAN",
+		17: "REFUSAL_HOST_SHARE",
+		18: "REFUSAL_REPEATED_MESSAGE",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":        0,
@@ -248,6 +252,8 @@ var (
 		"REFUSAL_UNDECRYPTABLE":      14,
 		"REFUSAL_WRONG_SIZE":         15,
 		"REFUSAL_WEAK_PLAN":          16,
+		"REFUSAL_HOST_SHARE":         17,
+		"REFUSAL_REPEATED_MESSAGE":   18,
 	}
 )
 
@@ -1261,6 +1267,7 @@ type KeySet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
 	Keys          [][]byte               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"` // from 1; a role's later set has a larger number, and whoever saw that refuses an earlier one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1307,6 +1314,13 @@ func (x *KeySet) GetKeys() [][]byte {
 		return x.Keys
 	}
 	return nil
+}
+
+func (x *KeySet) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // Credential lets the holder of a host key enrol devices 0..devices-1, each once per deployment. Signed by the registrar.
@@ -1455,6 +1469,7 @@ type EnrolReply struct {
 	Refusal       Refusal                `protobuf:"varint,3,opt,name=refusal,proto3,enum=riffle.v1.Refusal" json:"refusal,omitempty"` // where not enrolled
 	Slot          uint32                 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
 	ReportAfterMs uint32                 `protobuf:"varint,5,opt,name=report_after_ms,json=reportAfterMs,proto3" json:"report_after_ms,omitempty"` // from now
+	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                          // where enrolled: the device held the slot before this request was decided on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1522,6 +1537,13 @@ func (x *EnrolReply) GetReportAfterMs() uint32 {
 		return x.ReportAfterMs
 	}
 	return 0
+}
+
+func (x *EnrolReply) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
 }
 
 // Report is what a device sends in one round, before it is sealed to the shuffler. Its signature, by the host key, covers all other fields.
@@ -2112,12 +2134,13 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06timing\x18\n" +
 	" \x01(\v2\x11.riffle.v1.TimingR\x06timing\x12!\n" +
 	"\fanalyzer_key\x18\v \x01(\fR\vanalyzerKey\x12\x14\n" +
-	"\x05final\x18\f \x01(\bR\x05final\"<\n" +
+	"\x05final\x18\f \x01(\bR\x05final\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
 	"deployment\x12\x12\n" +
-	"\x04keys\x18\x02 \x03(\fR\x04keys\"a\n" +
+	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"a\n" +
 	"\n" +
 	"Credential\x12\x1e\n" +
 	"\n" +
@@ -2134,14 +2157,15 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06device\x18\x04 \x01(\rR\x06device\x121\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
-	"credential\"\xac\x01\n" +
+	"credential\"\xc0\x01\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
 	"\benrolled\x18\x02 \x01(\bR\benrolled\x12,\n" +
 	"\arefusal\x18\x03 \x01(\x0e2\x12.riffle.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04slot\x18\x04 \x01(\rR\x04slot\x12&\n" +
-	"\x0freport_after_ms\x18\x05 \x01(\rR\rreportAfterMs\"\x8d\x02\n" +
+	"\x0freport_after_ms\x18\x05 \x01(\rR\rreportAfterMs\x12\x12\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\"\x8d\x02\n" +
 	"\x06Report\x12\"\n" +
 	"\fannouncement\x18\x01 \x01(\fR\fannouncement\x12\x19\n" +
 	"\x05epoch\x18\x02 \x01(\x06H\x00R\x05epoch\x88\x01\x01\x12\x19\n" +
@@ -2208,7 +2232,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
-	"\fPLAY_UNIFORM\x10\x03*\xc6\x03\n" +
+	"\fPLAY_UNIFORM\x10\x03*\xfc\x03\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -2227,7 +2251,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fREFUSAL_LATE\x10\r\x12\x19\n" +
 	"\x15REFUSAL_UNDECRYPTABLE\x10\x0e\x12\x16\n" +
 	"\x12REFUSAL_WRONG_SIZE\x10\x0f\x12\x15\n" +
-	"\x11REFUSAL_WEAK_PLAN\x10\x10*O\n" +
+	"\x11REFUSAL_WEAK_PLAN\x10\x10\x12\x16\n" +
+	"\x12REFUSAL_HOST_SHARE\x10\x11\x12\x1c\n" +
+	"\x18REFUSAL_REPEATED_MESSAGE\x10\x12*O\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_RELEASED\x10\x01\x12\x15\n" +
