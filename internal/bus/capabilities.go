@@ -19,7 +19,7 @@ type (
 	// ReportReader takes reports in, reads them again and forgets them.
 	ReportReader interface {
 		Reports(ctx context.Context, handler func(*Delivery)) error
-		ReportsWaiting(ctx context.Context) (int, error)
+		Backlog(ctx context.Context) (Backlog, error)
 		GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 		DeleteReport(ctx context.Context, sequence uint64) error
 		PurgeReports(ctx context.Context, epoch uint64, round uint32) error

@@ -46,26 +46,6 @@ func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 	})
 }
 
-// ReportsWaiting counts the reports that no shuffler has acknowledged: not delivered yet, or delivered to one that may be gone.
-//
-// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown where the context ended first. Asking changes nothing.
-func (c *Conn) ReportsWaiting(ctx context.Context) (int, error) {
-	var n int
-	err := c.do(ctx, apiLocal+".CONSUMER.INFO."+StreamReports+"."+consumerReports, func(ctx context.Context) error {
-		consumer, err := c.js.Consumer(ctx, StreamReports, consumerReports) // asks for its state
-		if err != nil {
-			return err
-		}
-		state := consumer.CachedInfo()
-		n = int(state.NumPending) + state.NumAckPending
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("bus: reports waiting: %w", err)
-	}
-	return n, nil
-}
-
 // GetReport reads a report again by its sequence.
 //
 // Errors: ErrGone: deleted, purged or never stored; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.

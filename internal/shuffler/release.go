@@ -71,8 +71,8 @@ func (s *Shuffler) behind(ctx context.Context, begin time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	waiting, err := s.c.Bus.ReportsWaiting(ctx)
-	return err != nil || waiting > 0
+	backlog, err := s.c.Bus.Backlog(ctx)
+	return err != nil || backlog.Waiting > 0
 }
 
 // The steps of carrying out a release, each of which a crash may follow.

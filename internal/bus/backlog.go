@@ -1,0 +1,35 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Backlog is what the broker holds for the shuffler's consumer of reports, at one moment of the broker's clock.
+type Backlog struct {
+	Waiting int       // reports that no shuffler has acknowledged: not delivered yet, or delivered to one that may be gone
+	Floor   uint64    // every report of the stream up to this sequence is acknowledged, or gone
+	Sent    uint64    // the largest sequence that was delivered, acknowledged or not
+	At      time.Time // the broker's clock
+}
+
+// Backlog tells what waits for the shuffler.
+//
+// Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown where the context ended first. Asking changes nothing.
+func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
+	var b Backlog
+	err := c.do(ctx, apiLocal+".CONSUMER.INFO."+StreamReports+"."+consumerReports, func(ctx context.Context) error {
+		consumer, err := c.js.Consumer(ctx, StreamReports, consumerReports) // asks for its state
+		if err != nil {
+			return err
+		}
+		state := consumer.CachedInfo()
+		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream, Sent: state.Delivered.Stream, At: state.TimeStamp}
+		return nil
+	})
+	if err != nil {
+		return Backlog{}, fmt.Errorf("bus: backlog of reports: %w", err)
+	}
+	return b, nil
+}

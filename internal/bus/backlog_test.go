@@ -1,0 +1,64 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	ctx := b.ctx()
+	for i := range 4 {
+		if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := shuf.Backlog(ctx)
+	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 || time.Since(before.At).Abs() > time.Minute {
+		t.Errorf("nothing was delivered: %+v, %v", before, err)
+	}
+	taken := make(chan *Delivery, 4)
+	go shuf.Reports(ctx, func(d *Delivery) { taken <- d })
+	var held *Delivery
+	for range 4 {
+		if d := <-taken; d.Sequence == 3 {
+			held = d
+		} else if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, func() error {
+		if got, err := shuf.Backlog(ctx); err != nil || got.Waiting != 1 || got.Floor != 2 || got.Sent != 4 {
+			return fmt.Errorf("report 3 is not acknowledged: %+v, %v", got, err)
+		}
+		return nil
+	})
+	if err := held.Ack(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, func() error {
+		if got, err := shuf.Backlog(ctx); err != nil || got.Waiting != 0 || got.Floor != 4 {
+			return fmt.Errorf("all are acknowledged: %+v, %v", got, err)
+		}
+		return nil
+	})
+	if _, err := dev.Backlog(ctx); !errors.Is(err, ErrForbidden) {
+		t.Errorf("a device looks at the backlog: %v", err)
+	}
+}
+
+// eventually tries until there is no error, for acknowledgements that are on their way.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	err := try()
+	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); err = try() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
