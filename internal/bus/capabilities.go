@@ -21,8 +21,7 @@ type (
 		Reports(ctx context.Context, handler func(*Delivery)) error
 		Backlog(ctx context.Context) (Backlog, error)
 		GetReport(ctx context.Context, sequence uint64) ([]byte, error)
-		DeleteReport(ctx context.Context, sequence uint64) error
-		PurgeReports(ctx context.Context, epoch uint64, round uint32) error
+		PurgeReports(ctx context.Context, upTo uint64) error
 	}
 	// MixedPublisher forwards a released round.
 	MixedPublisher interface {

@@ -65,9 +65,8 @@ func Grants() []Grant {
 		// Reports are read again, by sequence number, when the cohort is released.
 		Grant{Role: Shuffler, Access: Call, Subject: "DIRECT.GET." + StreamReports, Why: "read an admitted report again"},
 		Grant{Role: Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + StreamReports, Why: "the same from the leader, where a replica lags"},
-		// Forgetting is part of the contract: refused reports one by one, the rest with their round.
-		Grant{Role: Shuffler, Access: Call, Subject: "STREAM.MSG.DELETE." + StreamReports, Why: "forget a refused report"},
-		Grant{Role: Shuffler, Access: Call, Subject: "STREAM.PURGE." + StreamReports, Why: "forget a round's reports"},
+		// Forgetting is part of the contract: once a round is out its reports go, and what was refused goes with them.
+		Grant{Role: Shuffler, Access: Call, Subject: "STREAM.PURGE." + StreamReports, Why: "forget the reports that nobody needs any more"},
 		Grant{Role: Shuffler, Access: Publish, Subject: SubjectMixed + ".*.*.*", Why: "forward mixed bit messages"},
 		Grant{Role: Shuffler, Access: Publish, Subject: SubjectManifest + ".*.*", Why: "forward manifests"},
 		// After a crash the shuffler must see whether a chunk that it repeats is the one that it stored: its own words, nothing new.

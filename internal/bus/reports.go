@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -37,11 +36,6 @@ func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 	return c.consume(ctx, StreamReports, consumerReports, func(m jetstream.Msg) {
 		if d, _, ok := c.delivery(m, SubjectReport, false); ok {
 			handler(d)
-		} else if meta, err := m.Metadata(); err == nil {
-			// No purge of a round would ever take it away.
-			if err := c.DeleteReport(ctx, meta.Sequence.Stream); err != nil {
-				c.log.Warn().Err(err).Msg("report under a malformed name not deleted")
-			}
 		}
 	})
 }
@@ -57,23 +51,15 @@ func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
 	return r.Data, nil
 }
 
-// DeleteReport removes one report for good: for refused ones, which nobody will release. One that is gone already is fine.
+// PurgeReports removes every report up to a sequence, acknowledged or not; 0 removes none. Deliveries that are under way may still arrive
+// afterwards; GetReport will not find them.
 //
 // Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
-func (c *Conn) DeleteReport(ctx context.Context, sequence uint64) error {
-	err := c.call(ctx, "STREAM.MSG.DELETE."+StreamReports, struct {
-		Sequence uint64 `json:"seq"`
-		NoErase  bool   `json:"no_erase,omitempty"`
-	}{Sequence: sequence})
-	if errors.Is(err, ErrGone) {
-		return nil
+func (c *Conn) PurgeReports(ctx context.Context, upTo uint64) error {
+	if upTo == 0 {
+		return nil // to the broker, a purge without a limit is one of everything
 	}
-	return err
-}
-
-// PurgeReports removes all reports of a round. Deliveries that are under way may still arrive afterwards; GetReport will not find them.
-//
-// Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
-func (c *Conn) PurgeReports(ctx context.Context, epoch uint64, round uint32) error {
-	return c.purge(ctx, StreamReports, subjectRound(SubjectReport, epoch, round))
+	return c.call(ctx, "STREAM.PURGE."+StreamReports, struct {
+		Before uint64 `json:"seq"`
+	}{upTo + 1})
 }

@@ -291,7 +291,7 @@ func TestUnprovisioned(t *testing.T) {
 	if err := shuf.Reports(again, func(*Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("consuming from no stream: %v", err)
 	}
-	if err := shuf.PurgeReports(again, 1, 0); !errors.Is(err, ErrUnknown) {
+	if err := shuf.PurgeReports(again, 1); !errors.Is(err, ErrUnknown) {
 		t.Errorf("purging no stream: %v", err)
 	}
 	// Whoever waits goes on once the stream is there.

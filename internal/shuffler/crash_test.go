@@ -147,7 +147,7 @@ func TestLostReportDestroys(t *testing.T) {
 		s.send(s.report(i))
 	}
 	testbed.Eventually(t, "admitted", func() bool { return s.shuffler.Held() == 11 })
-	s.must(s.shuffler.c.Bus.DeleteReport(s.Context(), 5))
+	s.must(s.shuffler.c.Bus.PurgeReports(s.Context(), 5))
 	s.send(s.report(11))
 	m := s.manifest(1, 0)
 	s.finished()

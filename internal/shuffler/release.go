@@ -107,7 +107,7 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	if err := s.passed(stepAudited); err != nil {
 		return err
 	}
-	if err := s.c.Bus.PurgeReports(ctx, r.Epoch, r.Round); err != nil {
+	if err := s.forget(ctx, r); err != nil {
 		return err
 	}
 	if err := s.passed(stepPurged); err != nil {

@@ -23,12 +23,13 @@ func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }
 // scene is a shuffler on a real broker, with devices and an analyzer that do as the test says.
 type scene struct {
 	*testbed.Bed
-	t                 *testing.T
+	t                 testing.TB
 	analyzer, devices *bus.Conn
 	host              *seal.Identity
 	credential        *rifflev1.Signed
 	config            Config
 	crash             func(after string) error
+	forgetEvery       time.Duration
 
 	shuffler *Shuffler
 	stop     func() error // ends the shuffler; its error unless the context ended it
@@ -42,11 +43,11 @@ type scene struct {
 	dead    bool // the shuffler was crashed
 }
 
-const capacity = 100
+const capacity = 120
 
-func newScene(t *testing.T) *scene {
+func newScene(t testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t), t: t}
+	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond}
 	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
@@ -86,7 +87,7 @@ func (s *scene) start() {
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
 	sh, err := New(s.config)
 	s.must(err)
-	sh.crash, sh.chunk = s.crash, 100
+	sh.crash, sh.chunk, sh.forgetEvery = s.crash, 100, s.forgetEvery
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- sh.Run(ctx) }()

@@ -76,6 +76,9 @@ type Shuffler struct {
 	rounds  []finished                        // that are over, oldest first
 	planned map[uint64]*rifflev1.Announcement // first announcement of each epoch
 	epsilon map[place]float64                 // by epoch and reports: it takes a while to compute
+
+	forgetEvery time.Duration
+	forgotten   uint64 // up to this sequence the broker forgot the reports last; guarded by mu
 }
 
 // New opens the shuffler's state and replays its journal. Close it with Run's return or, if Run is never called, with Close.
@@ -90,7 +93,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
-		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{},
+		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, forgetEvery: forgetEvery,
 	}
 	err = j.Replay(func(entry []byte) error {
 		ev, err := DecodeEvent(entry)
@@ -156,13 +159,14 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		g.Go(func() (err error) {
 			for d := range deliveries { // to the end, so that the reader never blocks
 				if err == nil {
-					err = s.take(ctx, d)
+					err = s.take(d)
 				}
 			}
 			return err
 		})
 	}
 	g.Go(func() error { return s.release(ctx) })
+	g.Go(func() error { return s.keepForgetting(ctx) })
 	return g.Wait()
 }
 
@@ -289,8 +293,9 @@ func (s *Shuffler) admitDevice(signed []byte) (slot uint32, after time.Duration,
 	return slot, after, e.Digest, err
 }
 
-// take decides on one delivered report and acknowledges it once the decision is durable. Its error is fatal.
-func (s *Shuffler) take(ctx context.Context, d *bus.Delivery) error {
+// take decides on one delivered report and acknowledges it once the decision is durable. A refusal leaves nothing to be made durable, and
+// waits for nothing: the report is acknowledged, and forgotten with all others that nobody needs. The error is fatal.
+func (s *Shuffler) take(d *bus.Delivery) error {
 	s.mu.Lock()
 	messages, ahead := s.state.Expects(d.Epoch, d.Round)
 	s.mu.Unlock()
@@ -306,10 +311,6 @@ func (s *Shuffler) take(ctx context.Context, d *bus.Delivery) error {
 	case errors.As(err, &refused):
 		s.c.Reports.Received(1)
 		s.c.Reports.Refused(err, 1)
-		// Nobody will release it. One that stays behind is purged with its round, or takes room that the broker's limit bounds.
-		if err := s.c.Bus.DeleteReport(ctx, d.Sequence); err != nil {
-			s.c.Log.Debug().Err(err).Msg("refused report not deleted")
-		}
 	case err != nil:
 		return err
 	case fresh:
@@ -356,6 +357,10 @@ func (s *Shuffler) admitReport(r *bus.Delivery) (fresh bool, err error) {
 func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, messages int) (*wire.Report, Digest, error) {
 	if messages == 0 {
 		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d is not open", round, epoch)
+	}
+	// All envelopes of a round have one size. What has another costs no more than this.
+	if want := wire.EnvelopeSize(messages); len(envelope) != want {
+		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, "an envelope of %d bytes, this round's have %d", len(envelope), want)
 	}
 	plain, err := wire.OpenEnvelope(envelope, s.opener, seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round})
 	if err != nil {

@@ -2,12 +2,15 @@ package shuffler
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -65,9 +68,10 @@ func TestRelease(t *testing.T) {
 func (s *scene) forgotten() {
 	s.t.Helper()
 	for sequence := uint64(1); sequence <= uint64(len(s.reports)+1); sequence++ {
-		if _, err := s.shuffler.c.Bus.GetReport(s.Context(), sequence); err == nil {
-			s.t.Errorf("report %d is still in the stream", sequence)
-		}
+		testbed.Eventually(s.t, fmt.Sprintf("forgotten: report %d", sequence), func() bool {
+			_, err := s.shuffler.c.Bus.GetReport(s.Context(), sequence)
+			return errors.Is(err, bus.ErrGone)
+		})
 	}
 	files, err := os.ReadDir(s.config.StateDir)
 	s.must(err)
@@ -153,7 +157,7 @@ func TestDropOuts(t *testing.T) {
 	s.forgotten()
 }
 
-// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and is deleted;
+// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and is forgotten;
 // and the honest reports around it are released as if it had not been.
 func TestRefusedReports(t *testing.T) {
 	t.Parallel()
@@ -207,8 +211,9 @@ func TestRefusedReports(t *testing.T) {
 	unsigned, err := wire.SealReport(report, s.ShufflerKey.Public(), seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})
 	s.must(err)
 	refuse(rifflev1.Refusal_REFUSAL_BAD_SIGNATURE, unsigned)
-	refuse(rifflev1.Refusal_REFUSAL_MALFORMED, []byte("not an envelope"))
-	refuse(rifflev1.Refusal_REFUSAL_MALFORMED, nil)
+	refuse(rifflev1.Refusal_REFUSAL_MALFORMED, make([]byte, len(good[1])))
+	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, []byte("not an envelope"))
+	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, nil)
 	want[rifflev1.Refusal_REFUSAL_WRONG_EPOCH] += 2
 	s.sendTo(2, 0, good[1]) // into another round's stream
 	s.sendTo(1, 1, good[1])

@@ -343,8 +343,8 @@ func (s *State) Filling() (f Filling, ok bool) {
 	}, true
 }
 
-// Expects tells how many bit messages a report of the round must hold. ahead means that the round is the one that comes next and
-// was not announced here yet: its report must wait.
+// Expects tells how many bit messages a report of the round must hold. ahead means that the round is the one that comes next, that it
+// may be announced by now, and that it was not announced here yet: its report must wait.
 func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead bool) {
 	e := s.epoch
 	switch {
@@ -353,7 +353,10 @@ func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead 
 	case int(roundNumber) < len(e.rounds):
 		return e.rounds[roundNumber].messages, false
 	}
-	return 0, int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+	// Before the round before it is committed to a release, nobody can know it. So nobody can keep a report undecided, and those of the
+	// round's members behind it from being forgotten, until then.
+	committed := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
+	return 0, committed && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned
 }
 
 // Past tells whether an epoch is behind the latest one.

@@ -36,13 +36,14 @@ type Bed struct {
 	options bus.ServerOptions
 	server  *bus.Server
 	seeds   map[bus.Role][]byte
+	second  []byte // seed of another host
 
 	Analyzer, Shuffler, Registrar *seal.Identity
 	AnalyzerKey, ShufflerKey      *seal.HPKEKey
 }
 
-// New starts a broker that ends with the test.
-func New(tb testing.TB) *Bed {
+// New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
+func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *Bed {
 	tb.Helper()
 	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
@@ -50,16 +51,22 @@ func New(tb testing.TB) *Bed {
 		b.must(err)
 		b.seeds[r], b.options.Users[r] = seed, []string{public}
 	}
+	seed, public, err := bus.NewSeed()
+	b.must(err)
+	b.second, b.options.Users[bus.Randomizer] = seed, append(b.options.Users[bus.Randomizer], public)
 	for _, id := range []**seal.Identity{&b.Analyzer, &b.Shuffler, &b.Registrar} {
 		*id = NewIdentity(tb)
 	}
 	b.AnalyzerKey, b.ShufflerKey = NewKey(tb), NewKey(tb)
-	var err error
+	var provisioned bus.ProvisionOptions
+	for _, f := range change {
+		f(&b.options, &provisioned)
+	}
 	b.server, err = bus.Start(b.options)
 	b.must(err)
 	tb.Cleanup(b.server.Stop)
 	admin := b.Connect(bus.Admin)
-	b.must(bus.Provision(b.Context(), admin, bus.ProvisionOptions{}))
+	b.must(bus.Provision(b.Context(), admin, provisioned))
 	admin.Close()
 	return b
 }
@@ -101,7 +108,18 @@ func (b *Bed) Context() context.Context {
 // Connect connects as a role.
 func (b *Bed) Connect(r bus.Role) *bus.Conn {
 	b.tb.Helper()
-	c, err := bus.Connect(b.Context(), bus.Options{URL: b.server.URL(), Role: r, Seed: b.seeds[r], Name: "test " + string(r)})
+	return b.connect(r, b.seeds[r])
+}
+
+// ConnectHost connects as another randomizer host than Connect does.
+func (b *Bed) ConnectHost() *bus.Conn {
+	b.tb.Helper()
+	return b.connect(bus.Randomizer, b.second)
+}
+
+func (b *Bed) connect(r bus.Role, seed []byte) *bus.Conn {
+	b.tb.Helper()
+	c, err := bus.Connect(b.Context(), bus.Options{URL: b.server.URL(), Role: r, Seed: seed, Name: "test " + string(r)})
 	b.must(err)
 	b.tb.Cleanup(c.Close)
 	return c

@@ -1,0 +1,89 @@
+package shuffler
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// people is a cohort that a flood must not keep from being released.
+const people = 101
+
+// crowded opens a round for people, who are all enrolled and wait for the time of their reports.
+func (s *scene) crowded() {
+	s.t.Helper()
+	a := s.Announcement(glm.Practical, people)
+	a.Timing.GraceMs = 600_000
+	s.open(a)
+	s.enrol(people)
+}
+
+// costly is junk that costs the shuffler as much as junk can: it has the right size, opens, and is signed, by a host that has no place.
+func (s *scene) costly() []byte {
+	s.t.Helper()
+	stranger, _ := s.Host(capacity)
+	bits := make([]byte, s.Messages(s.opened)*seal.BitSize)
+	return s.Seal(wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Bits: bits}, stranger)
+}
+
+// flood stores one payload so many times under the name of another host than the scene's.
+func (s *scene) flood(n int, payload []byte) error {
+	s.t.Helper()
+	const senders = 64
+	conn := s.ConnectHost()
+	defer conn.Close()
+	g, ctx := errgroup.WithContext(context.Background())
+	for w := range senders {
+		g.Go(func() error {
+			for i := w; i < n; i += senders {
+				if err := conn.PublishReport(ctx, s.opened.Epoch, s.opened.Round, fmt.Sprintf("junk-%d", i), payload); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// BenchmarkFlood measures how long honest reports wait behind 50 000 refused ones, at a broker that syncs every write.
+func BenchmarkFlood(b *testing.B) {
+	const junk = 50_000
+	for name, payload := range map[string]func(*scene) []byte{
+		"200 bytes":  func(*scene) []byte { return make([]byte, 200) },
+		"right size": (*scene).costly,
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				s := newScene(b, func(o *bus.ServerOptions, p *bus.ProvisionOptions) { o.SyncAlways = true })
+				s.forgetEvery = forgetEvery
+				s.start()
+				s.crowded()
+				s.must(s.stop())
+				s.must(s.flood(junk, payload(s)))
+				for i := range uint32(people) {
+					s.send(s.report(i))
+				}
+				b.StartTimer()
+				begin := time.Now()
+				s.start()
+				testbed.Eventually(b, "admitted", func() bool { return s.shuffler.Held() == people })
+				b.ReportMetric(junk/time.Since(begin).Seconds(), "junk/s")
+				b.StopTimer()
+				b.ReportMetric(float64(len(s.report(0))), "bytes/report")
+				s.must(s.stop())
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package shuffler
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// never is longer than any test.
+const never = time.Hour
+
+// stored lists which of the first n sequences hold a report.
+func (s *scene) stored(n uint64) (kept []uint64) {
+	s.t.Helper()
+	for sequence := range n {
+		_, err := s.shuffler.c.Bus.GetReport(s.Context(), sequence+1)
+		switch {
+		case err == nil:
+			kept = append(kept, sequence+1)
+		case !errors.Is(err, bus.ErrGone):
+			s.t.Fatal(err)
+		}
+	}
+	return kept
+}
+
+// acknowledged waits until the broker has nothing left that the shuffler has not acknowledged.
+func (s *scene) acknowledged() {
+	s.t.Helper()
+	testbed.Eventually(s.t, "acknowledged", func() bool {
+		b, err := s.shuffler.c.Bus.Backlog(s.Context())
+		s.must(err)
+		return b.Waiting == 0
+	})
+}
+
+// paper is a first announcement of the paper profile, and what makes the one of its next round.
+func (s *scene) paper() (first *rifflev1.Announcement, next func(digest [32]byte) *rifflev1.Announcement) {
+	s.t.Helper()
+	make := func() *rifflev1.Announcement {
+		a := s.Announcement(glm.Paper, 12)
+		a.Timing.GraceMs = 600_000
+		return a
+	}
+	return make(), func(digest [32]byte) *rifflev1.Announcement {
+		a := make()
+		a.Round, a.Previous, a.Encodings = 1, digest[:], a.Encodings[1:]
+		return a
+	}
+}
+
+// A finished round takes along its own reports and all that was refused meanwhile: nothing waits for a later look.
+func TestFinishedRoundForgetsItsReports(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.forgetEvery = never
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for i := range uint32(11) {
+		s.send(s.report(i))
+		s.send([]byte("junk"))
+	}
+	s.acknowledged()
+	if kept := s.stored(22); len(kept) != 22 {
+		t.Errorf("before the release the broker holds %v", kept)
+	}
+	s.pass(11)
+	s.finished()
+	if kept := s.stored(22); len(kept) != 0 {
+		t.Errorf("after the release the broker holds %v", kept)
+	}
+	s.account(11, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_SIZE: 11})
+}
+
+// Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an open round
+// whatever is forgotten around them: they are all released.
+func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	first, next := s.paper()
+	s.open(first)
+	s.enrol(12)
+	s.send([]byte("junk"))
+	for i := range uint32(12) {
+		if i == 7 { // sweeps pass while the round is open
+			testbed.Eventually(t, "forgotten", func() bool { return slices.Equal(s.stored(8), []uint64{2, 3, 4, 5, 6, 7, 8}) })
+		}
+		s.send(s.report(i))
+	}
+	s.finished()
+	if m := s.manifest(1, 0); m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		t.Fatalf("manifest %v", m)
+	}
+	testbed.Eventually(t, "forgotten", func() bool { return len(s.stored(13)) == 0 })
+
+	s.opened = next(s.digest)
+	_, s.digest = s.Sign(s.opened, s.Analyzer)
+	s.send(s.report(0)) // 14: nobody has told the shuffler of this round
+	s.send([]byte("junk"))
+	time.Sleep(5 * s.forgetEvery)
+	if kept := s.stored(15); len(kept) != 2 {
+		t.Errorf("of a report that waits for its round, and junk behind it, the broker holds %v", kept)
+	}
+	s.must(s.stop())
+	s.start() // a new process looks at once
+	time.Sleep(5 * s.forgetEvery)
+	s.open(s.opened)
+	for i := range uint32(11) {
+		s.send(s.report(i + 1))
+	}
+	if m := s.manifest(1, 1); m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		t.Errorf("manifest %v", m)
+	}
+	s.forgotten()
+}
+
+// Where no round ever finishes, refused reports are forgotten all the same.
+func TestJunkIsForgottenBetweenCohorts(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	for range 10 {
+		s.sendTo(1, 0, []byte("junk"))
+	}
+	s.forgotten()
+	s.account(0, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_EPOCH: 10})
+}
+
+// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from being forgotten.
+func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.forgetEvery = never
+	s.start()
+	first, _ := s.paper()
+	s.open(first)
+	s.enrol(12)
+	s.sendTo(1, 1, s.report(0))
+	for i := range uint32(11) {
+		s.send(s.report(i))
+	}
+	s.acknowledged()
+	s.pass(11)
+	s.finished()
+	if kept := s.stored(12); len(kept) != 0 {
+		t.Errorf("after the release the broker holds %v", kept)
+	}
+	s.account(11, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_EPOCH: 1})
+}
+
+// A crash after the manifest and before the purge, or a purge that fails: the next try forgets, whatever else happens.
+func TestForgettingIsRepeatedAfterACrash(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.forgetEvery = never
+	s.crashAt(stepManifest)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for i := range uint32(11) {
+		s.send(s.report(i))
+	}
+	s.acknowledged()
+	s.pass(11)
+	testbed.Eventually(t, "crashed", s.crashed)
+	if err := s.stop(); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	if kept := s.stored(11); len(kept) != 11 {
+		t.Errorf("before the purge the broker holds %v", kept)
+	}
+	s.crash = nil
+	s.start()
+	s.finished()
+	if kept := s.stored(11); len(kept) != 0 {
+		t.Errorf("after the restart the broker holds %v", kept)
+	}
+}
