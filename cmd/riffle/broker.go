@@ -14,6 +14,7 @@ import (
 func brokerCommand() *cobra.Command {
 	var keys, dir, host string
 	var port int
+	var limits bus.ProvisionOptions
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "run a NATS server with the streams and rights of a deployment",
@@ -25,7 +26,7 @@ writes, and create the streams with broker provision.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			server, err := cluster.StartBroker(ctx, keys, bus.ServerOptions{Dir: dir, Host: host, Port: port, SyncAlways: true}, bus.ProvisionOptions{})
+			server, err := cluster.StartBroker(ctx, keys, bus.ServerOptions{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
 			if err != nil {
 				return err
 			}
@@ -41,6 +42,7 @@ writes, and create the streams with broker provision.`,
 	cmd.Flags().StringVar(&dir, "dir", "broker", "folder of the streams; it must survive restarts")
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on; without TLS keep it on loopback")
 	cmd.Flags().IntVar(&port, "port", 4222, "port to listen on; 0: a free one")
+	reportLimits(cmd.Flags(), &limits)
 	cmd.AddCommand(configCommand(), provisionCommand())
 	return cmd
 }

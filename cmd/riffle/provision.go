@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/deployment"
@@ -19,7 +20,12 @@ func provisionCommand() *cobra.Command {
 		Use:   "provision",
 		Short: "create the streams of a deployment, or bring them to these options",
 		Long: `Creates streams, buckets and consumers with the admin's key, waiting for the broker if need be. Repeating it changes nothing and drops no
-message. The admin's key is needed for nothing else.`,
+message. The admin's key is needed for nothing else.
+
+The three limits on reports keep one host from shutting out the others, and a host that may have --max-host-reports reports of
+--max-report-size bytes waiting may take half of --max-report-bytes at most. The broker reserves --max-report-bytes on its disk.
+A host needs room for the reports of all its devices that may be in one cohort. A gateway of 100 000 devices, for reports of up to
+300 bit messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`,
 		Example: `  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,8 +60,15 @@ message. The admin's key is needed for nothing else.`,
 	flags.IntVar(&o.Replicas, "replicas", 1, "copies of every stream: 1, 3 or 5")
 	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow, "how long the broker recognises a repeated report")
 	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait, "after how long an unacknowledged report or chunk is delivered again")
-	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", 0, "reports on disk at most; 0: no limit")
+	reportLimits(flags, &o)
 	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", 0, "mixed messages on disk at most; 0: no limit")
 	flags.DurationVar(&within, "within", time.Minute, "how long it may take, the wait for the broker included")
 	return cmd
+}
+
+// reportLimits adds the flags that bound the reports at the broker.
+func reportLimits(flags *pflag.FlagSet, o *bus.ProvisionOptions) {
+	flags.Int64Var(&o.HostReports, "max-host-reports", bus.DefaultHostReports, "reports that one host may have waiting")
+	flags.Int64Var(&o.ReportSize, "max-report-size", bus.DefaultReportSize, "bytes of one report at most: 52 for each bit message, and 250")
+	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", bus.DefaultMaxReportBytes, "reports on disk at most; below 0: no limit")
 }

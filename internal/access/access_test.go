@@ -33,7 +33,7 @@ func TestAccessPage(t *testing.T) {
 	}
 	folder := deployment.BrokerFolder(keys, "nats")
 	o := bus.ServerOptions{
-		Dir: t.TempDir(), Users: map[bus.Role][]string{},
+		Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[bus.Role][]string{},
 		TLS: &bus.ServerTLS{CertFile: filepath.Join(folder, "server.pem"), KeyFile: filepath.Join(folder, "server.key")},
 	}
 	for role, public := range users {

@@ -22,11 +22,15 @@ type Attempt struct {
 	Queue    string   // with Listen: in this queue group
 	Body     string
 	Quiet    bool   // nobody answers this: not being refused counts as reached
+	Peers    bool   // one user's right against others of its role: permissions keep them apart, and not their accounts
 	Allowed  []Role // who may; everyone else must be refused
 }
 
 // Allows says whether the role may do this.
 func (a Attempt) Allows(r Role) bool { return slices.Contains(a.Allowed, r) }
+
+// ownKey stands in an attempt's subject for the public key of whoever makes it.
+const ownKey = "<own key>"
 
 // everyone is every role with an account of its own.
 var everyone = []Role{Randomizer, Shuffler, Analyzer, Auditor}
@@ -106,7 +110,8 @@ func Attempts() []Attempt {
 	publish := func(what, subject string, allowed ...Role) {
 		all = append(all, Attempt{What: what, Subjects: []string{subject}, Body: "junk", Allowed: allowed})
 	}
-	publish("publish a report", SubjectReport+".0.0", Randomizer)
+	publish("publish a report", subjectReport(ownKey), Randomizer)
+	all = append(all, Attempt{What: "publish a report under another host's name", Subjects: []string{subjectReport("UFORGED")}, Body: "junk", Peers: true})
 	publish("publish a chunk", SubjectMixed+".0.0.0", Shuffler)
 	publish("publish a manifest", SubjectManifest+".0.0", Shuffler)
 	publish("announce", subjectAnnouncements+".0.0", Analyzer)
@@ -168,7 +173,7 @@ type Outcome struct {
 func (c *Conn) Try(ctx context.Context, a Attempt) (Outcome, error) {
 	var reasons []string
 	for _, subject := range a.Subjects {
-		out, err := c.trySubject(ctx, a, subject)
+		out, err := c.trySubject(ctx, a, strings.ReplaceAll(subject, ownKey, c.user))
 		if err != nil || out.Reached {
 			return out, err
 		}

@@ -60,7 +60,7 @@ func BenchmarkPublish(b *testing.B) {
 			b.Run(name+"/raw-jetstream", func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, err := raw.Publish(ctx, SubjectReport+".1.0", payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+					if _, err := raw.Publish(ctx, subjectReport("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -70,7 +70,7 @@ func BenchmarkPublish(b *testing.B) {
 				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						if _, err := raw.Publish(ctx, SubjectReport+".1.0", payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+						if _, err := raw.Publish(ctx, subjectReport("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 							b.Error(err)
 						}
 					}

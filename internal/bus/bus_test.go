@@ -332,7 +332,7 @@ func TestEnrol(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t)
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.ReportSize, p.MaxReportBytes = MaxMessage, -1 })
 	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
 	ctx := b.ctx()
 	big := bytes.Repeat([]byte("x"), MaxMessage)

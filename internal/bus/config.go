@@ -231,14 +231,18 @@ func (g Grant) local() string {
 
 // role writes one role's account: its users with their permissions, its imports, and what it serves to other roles.
 func (w *confWriter) role(r Role, keys []string) {
-	var publish, subscribe, imports, exports []string
+	var publish, own, subscribe, imports, exports []string
 	for _, g := range Grants() {
 		if g.Role != r {
 			continue
 		}
 		switch g.Access {
 		case Publish:
-			publish = append(publish, g.local())
+			if g.Own {
+				own = append(own, strings.TrimSuffix(g.local(), "*"))
+			} else {
+				publish = append(publish, g.local())
+			}
 			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", streamsAccount, quote(g.remote())))
 		case Call:
 			publish = append(publish, g.local())
@@ -259,7 +263,11 @@ func (w *confWriter) role(r Role, keys []string) {
 	w.open(r.account())
 	w.line("users: [")
 	for _, k := range keys {
-		w.user(k, r, publish, subscribe)
+		allowed := slices.Clone(publish)
+		for _, prefix := range own {
+			allowed = append(allowed, prefix+k)
+		}
+		w.user(k, r, allowed, subscribe)
 	}
 	w.line("]")
 	for _, block := range []struct {

@@ -48,6 +48,7 @@ type TLS struct {
 // rights return ErrForbidden.
 type Conn struct {
 	role Role
+	user string // its public key: its name at the broker
 	nc   *nats.Conn
 	js   jetstream.JetStream
 	log  zerolog.Logger
@@ -93,7 +94,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	}
 
 	c := &Conn{
-		role: o.Role, log: zerolog.Nop(),
+		role: o.Role, user: public, log: zerolog.Nop(),
 		denied:  map[string]map[*context.CancelCauseFunc]struct{}{},
 		redials: map[chan struct{}]struct{}{},
 	}

@@ -104,19 +104,24 @@ func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, fn func(jetst
 
 // delivery reads a message's place. What has a malformed name was not put there by this package: it is acknowledged away.
 func (c *Conn) delivery(m jetstream.Msg, prefix string, indexed bool) (d *Delivery, index uint32, ok bool) {
-	meta, err := m.Metadata()
-	if err != nil {
-		c.log.Warn().Err(err).Msg("message without a place in the stream skipped")
-		return nil, 0, false
-	}
 	epoch, round, index, err := parseRound(m.Subject(), prefix, indexed)
 	if err != nil {
 		c.log.Warn().Str("subject", m.Subject()).Msg("message under a malformed name skipped")
 		_ = m.Term() // best effort: it would come again and be skipped again
 		return nil, 0, false
 	}
+	d, ok = c.placed(m, epoch, round)
+	return d, index, ok
+}
+
+func (c *Conn) placed(m jetstream.Msg, epoch uint64, round uint32) (d *Delivery, ok bool) {
+	meta, err := m.Metadata()
+	if err != nil {
+		c.log.Warn().Err(err).Msg("message without a place in the stream skipped")
+		return nil, false
+	}
 	return &Delivery{
 		Epoch: epoch, Round: round, Sequence: meta.Sequence.Stream,
 		Redelivered: meta.NumDelivered > 1, Payload: m.Data(), msg: m,
-	}, index, true
+	}, true
 }

@@ -96,13 +96,16 @@ func levers(b *broker, r Role) []string {
 			out = append(out, inbox(other, b.options.Users[other][0])+".forged")
 		}
 	}
-	return append(out, SubjectReport+".7.7", SubjectMixed+".7.7.7", SubjectManifest+".7.7", subjectAnnouncements+".7.7",
+	return append(out, subjectReport(b.options.Users[Randomizer][0]), subjectReport("UFORGED"), SubjectMixed+".7.7.7", SubjectManifest+".7.7", subjectAnnouncements+".7.7",
 		subjectKeys+".shuffler", SubjectAudit+".shuffler.junk.junk", SubjectAudit+".analyzer.junk.junk",
 		"$JS.ACK."+StreamReports+"."+consumerReports+".1.1.1.1.0", SubjectAnnounced+".7.7")
 }
 
-// concrete makes a grant's subject one that can be published to.
-func concrete(g Grant) string {
+// concrete makes a grant's subject one that the user can publish to.
+func concrete(g Grant, user string) string {
+	if g.Own {
+		return strings.TrimSuffix(g.local(), "*") + user
+	}
 	s := strings.ReplaceAll(g.local(), "*", "8")
 	return strings.ReplaceAll(s, ">", "1.1.1.1.0")
 }
@@ -145,20 +148,20 @@ func TestForgedReplySubjects(t *testing.T) {
 					}
 					for _, lever := range levers(b, r) {
 						if strings.HasPrefix(lever, "$JS.ACK.") {
-							if err := c.nc.PublishRequest(concrete(g), lever, nil); err != nil {
+							if err := c.nc.PublishRequest(concrete(g, c.user), lever, nil); err != nil {
 								t.Fatal(err)
 							}
 							continue
 						}
 						if g.Access == Call && strings.Contains(g.Subject, ".PURGE.") {
 							// The role's own right to purge must not be mistaken for somebody else's.
-							if err := c.nc.PublishRequest(concrete(g), lever, []byte(`{"filter":"none"}`)); err != nil {
+							if err := c.nc.PublishRequest(concrete(g, c.user), lever, []byte(`{"filter":"none"}`)); err != nil {
 								t.Fatal(err)
 							}
 							continue
 						}
 						for _, body := range answers {
-							if err := c.nc.PublishRequest(concrete(g), lever, []byte(body)); err != nil {
+							if err := c.nc.PublishRequest(concrete(g, c.user), lever, []byte(body)); err != nil {
 								t.Fatal(err)
 							}
 							tried++
@@ -264,7 +267,7 @@ authorization { users: [
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := js.Publish(ctx, SubjectReport+".1.0", []byte("somebody's report")); err != nil {
+		if _, err := js.Publish(ctx, subjectReport("one"), []byte("somebody's report")); err != nil {
 			t.Fatal(err)
 		}
 	}

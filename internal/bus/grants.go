@@ -18,6 +18,7 @@ type Grant struct {
 	Role    Role
 	Access  Access
 	Subject string
+	Own     bool   // Publish: for the last token, a *, a user may put its own public key and no other
 	Peer    Role   // Ask: who serves; Serve: who may ask
 	Why     string // one clause, for the documentation
 }
@@ -46,8 +47,8 @@ func public(r Role) []Grant {
 // Grants returns the table of rights of every role but the admin, whose users live in the streams' account (see adminPublish).
 func Grants() []Grant {
 	table := []Grant{
-		// A device gives its report, and nothing ever gives it one back.
-		{Role: Randomizer, Access: Publish, Subject: SubjectReport + ".*.*", Why: "hand in a sealed report"},
+		// A device gives its report, and nothing ever gives it one back. It does so under its host's name: the broker counts by it.
+		{Role: Randomizer, Access: Publish, Subject: SubjectReport + ".*", Own: true, Why: "hand in a sealed report"},
 		// The slot is given before the reward exists.
 		{Role: Randomizer, Access: Ask, Subject: SubjectEnrol, Peer: Shuffler, Why: "enrol a device in the current cohort"},
 	}

@@ -19,7 +19,7 @@ type broker struct {
 
 func newBroker(t testing.TB, change ...func(*ServerOptions, *ProvisionOptions)) *broker {
 	t.Helper()
-	b := &broker{t: t, seeds: map[Role][]byte{}, options: ServerOptions{Dir: t.TempDir(), Users: map[Role][]string{}}}
+	b := &broker{t: t, seeds: map[Role][]byte{}, options: ServerOptions{Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[Role][]string{}}}
 	for _, r := range Roles() {
 		b.seeds[r] = b.addUser(r)
 	}

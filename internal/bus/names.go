@@ -48,9 +48,10 @@ const (
 	consumerMixed        = "analyzer" // durable consumer of MIXED
 	queueEnrol           = "shuffler" // queue group that serves enrolment
 	headerMsgID          = "Nats-Msg-Id"
+	headerRound          = "Riffle-Round" // of a report: <epoch>.<round>
 	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
 	subjectPrefix        = "riffle.v1."
-	SubjectReport        = subjectPrefix + "report"     // .<epoch>.<round>
+	SubjectReport        = subjectPrefix + "report"     // .<the host's public key as a user of the broker>
 	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>
 	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
 	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
@@ -71,27 +72,42 @@ const (
 // ErrBadName is returned for an audit kind, message id or round that cannot be part of a subject. Nothing was sent.
 var ErrBadName = errors.New("bus: bad name")
 
+func subjectReport(host string) string { return SubjectReport + "." + host }
+
 func subjectRound(prefix string, epoch uint64, round uint32) string {
-	return prefix + "." + strconv.FormatUint(epoch, 10) + "." + strconv.FormatUint(uint64(round), 10)
+	return prefix + "." + roundName(epoch, round)
+}
+
+// roundName is <epoch>.<round>.
+func roundName(epoch uint64, round uint32) string {
+	return strconv.FormatUint(epoch, 10) + "." + strconv.FormatUint(uint64(round), 10)
 }
 
 func subjectChunk(epoch uint64, round, index uint32) string {
 	return subjectRound(SubjectMixed, epoch, round) + "." + strconv.FormatUint(uint64(index), 10)
 }
 
-// parseRound reads <prefix>.<epoch>.<round>[.<index>]; index is 0 where absent. Only the canonical decimal form is accepted, so that
-// one round has one subject.
+// parseRound reads <prefix>.<epoch>.<round>[.<index>], as parseRoundName does.
 func parseRound(subject, prefix string, indexed bool) (epoch uint64, round, index uint32, err error) {
-	rest, ok := strings.CutPrefix(subject, prefix+".")
-	parts := strings.Split(rest, ".")
+	name, ok := strings.CutPrefix(subject, prefix+".")
+	if !ok {
+		return 0, 0, 0, fmt.Errorf("%w: subject %q does not begin with %s", ErrBadName, subject, prefix)
+	}
+	return parseRoundName(name, indexed)
+}
+
+// parseRoundName reads <epoch>.<round>[.<index>]; index is 0 where absent. Only the canonical decimal form is accepted, so that one round
+// has one name.
+func parseRoundName(name string, indexed bool) (epoch uint64, round, index uint32, err error) {
+	parts := strings.Split(name, ".")
 	want := 2
 	if indexed {
 		want = 3
 	}
 	bad := func() error {
-		return fmt.Errorf("%w: subject %q is not %s.<epoch>.<round>", ErrBadName, subject, prefix)
+		return fmt.Errorf("%w: %q is not <epoch>.<round>", ErrBadName, name)
 	}
-	if !ok || len(parts) != want {
+	if len(parts) != want {
 		return 0, 0, 0, bad()
 	}
 	var n [3]uint64

@@ -14,9 +14,9 @@ func TestSubjectsReadBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		epoch, round, index := rapid.Uint64().Draw(t, "epoch"), rapid.Uint32().Draw(t, "round"), rapid.Uint32().Draw(t, "index")
-		e, r, _, err := parseRound(subjectRound(SubjectReport, epoch, round), SubjectReport, false)
+		e, r, _, err := parseRound(subjectRound(SubjectManifest, epoch, round), SubjectManifest, false)
 		if err != nil || e != epoch || r != round {
-			t.Fatalf("report of %d, %d reads as %d, %d, %v", epoch, round, e, r, err)
+			t.Fatalf("manifest of %d, %d reads as %d, %d, %v", epoch, round, e, r, err)
 		}
 		e, r, i, err := parseRound(subjectChunk(epoch, round, index), SubjectMixed, true)
 		if err != nil || e != epoch || r != round || i != index {
@@ -28,11 +28,11 @@ func TestSubjectsReadBack(t *testing.T) {
 func TestMalformedSubjects(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "1", "1.", ".1", "1.2.3", "01.2", "1.02", "+1.2", "-1.2", "1.4294967296", "18446744073709551616.0", "a.b", "1. 2"} {
-		if _, _, _, err := parseRound(SubjectReport+"."+s, SubjectReport, false); !errors.Is(err, ErrBadName) {
+		if _, _, _, err := parseRound(SubjectManifest+"."+s, SubjectManifest, false); !errors.Is(err, ErrBadName) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}
-	if _, _, _, err := parseRound(SubjectMixed+".1.2", SubjectReport, false); !errors.Is(err, ErrBadName) {
+	if _, _, _, err := parseRound(SubjectMixed+".1.2", SubjectManifest, false); !errors.Is(err, ErrBadName) {
 		t.Errorf("another prefix: %v", err)
 	}
 }

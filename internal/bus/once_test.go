@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		{headerExpectLast: {"1"}},
 		{"Nats-TTL": {"1s"}},
 		{"Nats-Batch-Id": {"x"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}},
-		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {SubjectReport + ".9.9"}},
+		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {subjectReport("another")}},
 		{"Nats-Incr": {"1"}},
 	} {
 		for c, subject := range map[*Conn]string{
@@ -44,7 +45,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		}
 		// A device can add reports, and do nothing to those of others.
 		if h["Nats-Rollup"] != nil {
-			if _, err := dev.nc.RequestMsg(&nats.Msg{Subject: SubjectReport + ".1.0", Header: h, Data: []byte("x")}, time.Second); err != nil {
+			if _, err := dev.nc.RequestMsg(&nats.Msg{Subject: subjectReport(dev.user), Header: h, Data: []byte("x")}, time.Second); err != nil {
 				t.Error(err)
 			}
 		}
@@ -93,30 +94,37 @@ func TestNobodyUsesUpAnothersID(t *testing.T) {
 	}
 }
 
-// A dishonest host may put reports under names that no round has, and an analyzer announcements. They are skipped.
-func TestMalformedNamesAreSkipped(t *testing.T) {
+// A dishonest host may put reports under names that no round has, and an analyzer announcements. Such a report is one of no round, and
+// such an announcement is skipped.
+func TestMalformedNames(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
-	for c, subject := range map[*Conn]string{dev: SubjectReport + ".01.x", ana: subjectAnnouncements + ".x.0"} {
-		if _, err := c.nc.Request(subject, []byte("junk"), time.Second); err != nil {
-			t.Fatal(err)
+	ctx := b.ctx()
+	names := []string{"", "1", "01.0", "1.0.0", "1.x", "-1.0", "1.4294967296"}
+	for _, name := range names {
+		reply, err := dev.nc.RequestMsg(&nats.Msg{Subject: subjectReport(dev.user), Header: nats.Header{headerRound: {name}}, Data: []byte("junk")}, time.Second)
+		if err != nil || !strings.Contains(string(reply.Data), `"seq"`) {
+			t.Fatalf("%q: %v, %v", name, reply, err)
 		}
+	}
+	if _, err := ana.nc.Request(subjectAnnouncements+".x.0", []byte("junk"), time.Second); err != nil {
+		t.Fatal(err)
 	}
 	activity(t, dev, 1)
 	activity(t, ana, 1)
-	ctx, cancel := context.WithCancelCause(b.ctx())
+	places := map[uint64]int{}
+	ctx, cancel := context.WithCancelCause(ctx)
 	err := shuf.Reports(ctx, func(d *Delivery) {
-		if d.Epoch != 1 {
-			t.Errorf("report of epoch %d", d.Epoch)
-		}
 		if err := d.Ack(); err != nil {
 			t.Error(err)
 		}
-		cancel(errStop)
+		if places[d.Epoch]++; d.Epoch == 1 {
+			cancel(errStop)
+		}
 	})
-	if !errors.Is(err, errStop) {
-		t.Fatal(err)
+	if !errors.Is(err, errStop) || places[0] != len(names) || places[1] != 1 {
+		t.Fatalf("reports by epoch: %v, %v", places, err)
 	}
 	all, err := dev.Announcements(b.ctx())
 	if err != nil || len(all) != 1 {

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,21 @@ const (
 	// DefaultAckWait is how long a delivered report or chunk may stay unacknowledged before it is delivered again.
 	DefaultAckWait = 30 * time.Second
 
+	// DefaultHostReports is how many reports one host may have waiting at the broker. A host's reports of a cohort wait there until the
+	// cohort is released, so a host needs as many as its devices may have in one cohort. It also bounds the junk that a hostile host puts
+	// in front of other people's reports: the shuffler needs about 0.17 ms of a processor for each that has 150 bit messages.
+	DefaultHostReports = 1 << 13
+
+	// DefaultReportSize is how many bytes a report may have: 2500 bit messages. At epsilon 1 a plan for 20 released numbers takes 150.
+	DefaultReportSize = 128 << 10
+
+	// DefaultMaxReportBytes is what two hosts can store that have as many of the largest reports waiting as they may. So one hostile host
+	// leaves half of it to the others: room for 130 000 reports of 150 bit messages.
+	DefaultMaxReportBytes = 2 * DefaultHostReports * DefaultReportSize
+
+	// reportHeaders is room for what stands around a report in a stored message, besides the report.
+	reportHeaders = 512
+
 	// maxAckPending bounds what a consumer has delivered but not had acknowledged. Above it the broker waits.
 	maxAckPending = 1 << 16
 )
@@ -27,16 +43,13 @@ type ProvisionOptions struct {
 	Replicas       int           // copies of every stream, 1, 3 or 5; default 1
 	DedupWindow    time.Duration // default DefaultDedupWindow
 	AckWait        time.Duration // default DefaultAckWait
-	MaxReportBytes int64         // reports on disk at most, then ErrFull; 0: no limit
+	HostReports    int64         // reports that one host may have waiting, then ErrFull; default DefaultHostReports
+	ReportSize     int64         // bytes of one report at most, else ErrTooLarge; default DefaultReportSize
+	MaxReportBytes int64         // reports on disk at most, then ErrFull; default DefaultMaxReportBytes; below 0: no limit
 	MaxMixedBytes  int64         // mixed messages on disk at most, then ErrFull; 0: no limit
 }
 
-// Provision creates the streams, buckets and durable consumers, or brings existing ones to these options. Repeating it changes nothing,
-// and it never drops a message. The connection must be the admin's.
-//
-// Errors: ErrForbidden for another role; ErrUnknown where the context ended first; what the broker said where an existing stream cannot
-// be brought to the options. After an error some of the streams may exist: run it again.
-func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
+func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	if o.Replicas == 0 {
 		o.Replicas = 1
 	}
@@ -46,14 +59,59 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	if o.AckWait == 0 {
 		o.AckWait = DefaultAckWait
 	}
+	if o.HostReports == 0 {
+		o.HostReports = DefaultHostReports
+	}
+	if o.ReportSize == 0 {
+		o.ReportSize = DefaultReportSize
+	}
+	if o.MaxReportBytes == 0 {
+		o.MaxReportBytes = DefaultMaxReportBytes
+	}
+	return o
+}
+
+// validate holds the limits against each other: no host alone may fill what all hosts share.
+func (o ProvisionOptions) validate() error {
+	var faults []error
+	if o.HostReports < 1 {
+		faults = append(faults, fmt.Errorf("bus: %d reports of one host: must be at least 1", o.HostReports))
+	}
+	if o.ReportSize < 1 || o.ReportSize > MaxMessage {
+		faults = append(faults, fmt.Errorf("bus: reports of %d bytes: must be 1 to %d", o.ReportSize, MaxMessage))
+	}
+	if len(faults) == 0 && o.MaxReportBytes > 0 && o.HostReports > o.MaxReportBytes/o.ReportSize/2 {
+		faults = append(faults, fmt.Errorf("bus: %d reports of one host, each of up to %d bytes, take more than half of the %d bytes for all reports: one host could shut out the others. Lower the first or the second, or raise the third",
+			o.HostReports, o.ReportSize, o.MaxReportBytes))
+	}
+	return errors.Join(faults...)
+}
+
+// Provision creates the streams, buckets and durable consumers, or brings existing ones to these options. Repeating it changes nothing,
+// and it never drops a message. The connection must be the admin's.
+//
+// Errors: faults of the options, all at once, and nothing was done; ErrForbidden for another role; ErrUnknown where the context ended
+// first; ErrFull where the broker's disk does not have what MaxReportBytes and MaxMixedBytes reserve; what the broker said where an
+// existing stream cannot be brought to the options. After an error some of the streams may exist: run it again.
+func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
 	if admin.role != Admin {
 		return fmt.Errorf("%w: provisioning needs the admin's key, this is the %s's", ErrForbidden, admin.role)
+	}
+	if err := o.keepsWhatWaits(ctx, admin); err != nil {
+		return err
 	}
 	for _, s := range o.streams() {
 		err := admin.retry(ctx, func(ctx context.Context) error {
 			_, err := admin.js.CreateOrUpdateStream(ctx, s)
 			return err
 		})
+		if errors.Is(err, ErrFull) && s.MaxBytes > 0 {
+			return fmt.Errorf("bus: stream %s reserves %d bytes: %w; give the broker more disk, or the stream a lower limit", s.Name, s.MaxBytes, err)
+		}
 		if err != nil {
 			return fmt.Errorf("bus: stream %s: %w", s.Name, err)
 		}
@@ -65,6 +123,35 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		})
 		if err != nil {
 			return fmt.Errorf("bus: consumer %s of %s: %w", c.Durable, stream, err)
+		}
+	}
+	return nil
+}
+
+// keepsWhatWaits refuses a share that is less than what a host has waiting already: the broker would drop the oldest of it.
+func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error {
+	var waiting map[string]uint64
+	err := admin.retry(ctx, func(ctx context.Context) error {
+		stream, err := admin.js.Stream(ctx, StreamReports)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			return err
+		}
+		waiting = info.State.Subjects
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("bus: stream %s: %w", StreamReports, err)
+	}
+	for subject, n := range waiting {
+		if n > uint64(o.HostReports) {
+			return fmt.Errorf("bus: %d reports wait under %s: no host's share can be lowered to %d before they are released", n, subject, o.HostReports)
 		}
 	}
 	return nil
@@ -98,7 +185,10 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 		}
 		return n
 	}
-	reports := base(StreamReports, "sealed reports", SubjectReport+".*.*")
+	reports := base(StreamReports, "sealed reports", SubjectReport+".*")
+	reports.MaxMsgsPerSubject = o.HostReports // a host has one subject
+	reports.DiscardNewPerSubject = true
+	reports.MaxMsgSize = int32(o.ReportSize + reportHeaders)
 	reports.Duplicates = o.DedupWindow
 	reports.MaxBytes = limit(o.MaxReportBytes)
 

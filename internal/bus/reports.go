@@ -4,37 +4,51 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PublishReport hands in a sealed report and returns once the broker stored it: on disk, and synced where the server syncs always. A
-// repetition with the same message id (letters, digits, - and _, at most 128 bytes) and the same payload within the dedup window is stored
-// once. The broker sees a digest of both: an id alone could be used up by another host, whose junk would then stand for this report.
+// PublishReport hands in a sealed report under the name of this connection's user and returns once the broker stored it: on disk, and
+// synced where the server syncs always. A repetition with the same message id (letters, digits, - and _, at most 128 bytes), round and
+// payload within the dedup window is stored once. The broker sees a digest of all three: an id alone could be used up by another host,
+// whose junk would then stand for this report.
 //
-// Errors: ErrBadName, ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat with the same id and payload.
+// Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many reports waiting as one
+// host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe stored, repeat with the same id and payload.
 func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
 	if err := checkToken("message id", msgID, maxMsgID); err != nil {
 		return err
 	}
+	place := roundName(epoch, round)
 	digest := sha256.New()
 	digest.Write([]byte(msgID))
 	digest.Write([]byte{0})
+	digest.Write([]byte(place))
+	digest.Write([]byte{0})
 	digest.Write(payload)
 	id := base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:18])
-	_, err := c.publish(ctx, subjectRound(SubjectReport, epoch, round), nats.Header{headerMsgID: {id}}, payload)
+	_, err := c.publish(ctx, subjectReport(c.user), nats.Header{headerMsgID: {id}, headerRound: {place}}, payload)
+	if errors.Is(err, errTaken) { // here a subject holds many, and no more fit
+		return fmt.Errorf("%w: this host has as many reports waiting as one host may (%v)", ErrFull, err)
+	}
 	return err
 }
 
 // Reports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends. The handler, or
 // whoever it passes the Delivery to, calls Ack once the admission (or refusal) is durable. Several shuffler workers share the reports.
+// A report that names no round, which PublishReport does not make, arrives as one of epoch 0, which no announcement has.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered again.
 func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 	return c.consume(ctx, StreamReports, consumerReports, func(m jetstream.Msg) {
-		if d, _, ok := c.delivery(m, SubjectReport, false); ok {
+		epoch, round, _, err := parseRoundName(m.Headers().Get(headerRound), false)
+		if err != nil {
+			epoch, round = 0, 0
+		}
+		if d, ok := c.placed(m, epoch, round); ok {
 			handler(d)
 		}
 	})

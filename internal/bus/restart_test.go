@@ -256,7 +256,7 @@ func TestProvision(t *testing.T) {
 		t.Errorf("the analyzer provisions: %v", err)
 	}
 	admin := b.connect(Admin)
-	for _, o := range []ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20}} {
+	for _, o := range []ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20, ReportSize: 128 << 10, HostReports: 4}} {
 		if err := Provision(b.ctx(), admin, o); err != nil {
 			t.Fatal(err)
 		}
@@ -264,10 +264,9 @@ func TestProvision(t *testing.T) {
 	if p, err := shuf.GetReport(b.ctx(), 1); err != nil || string(p) != "report 0" {
 		t.Errorf("after provisioning again: %q, %v", p, err)
 	}
-	// Full: refused, and what is there stays.
-	err := dev.PublishReport(b.ctx(), 1, 0, "big", make([]byte, 2<<20))
-	if !errors.Is(err, ErrFull) {
-		t.Errorf("over the limit: %v", err)
+	// A share below what waits would have the broker drop some of it.
+	if err := Provision(b.ctx(), admin, ProvisionOptions{HostReports: 2}); err == nil {
+		t.Error("a host's share was lowered below what it has waiting")
 	}
 	collect(t, shuf, 3, true)
 }

@@ -68,7 +68,7 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 			c = nil
 		}
 	}()
-	if c.broker, err = StartBroker(ctx, keys, bus.ServerOptions{Dir: filepath.Join(o.Dir, "broker")}, bus.ProvisionOptions{}); err != nil {
+	if c.broker, err = StartBroker(ctx, keys, bus.ServerOptions{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
 		return c, err
 	}
 	for _, name := range c.Names() {
@@ -77,6 +77,19 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 		}
 	}
 	return c, nil
+}
+
+// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting because the free
+// disk is less than what the limits would set aside.
+const maxStore = 1 << 40
+
+// limits are those of the broker's streams: each host has room for all its devices. The hosts are this process's own, so where that is
+// more than the room for strangers by default, no limit is set on all of them together.
+func (o Options) limits() (p bus.ProvisionOptions) {
+	if o.Devices > bus.DefaultHostReports {
+		p.HostReports, p.MaxReportBytes = int64(o.Devices), -1
+	}
+	return p
 }
 
 // StartBroker starts a broker for the users of a folder of keys and provisions its streams.

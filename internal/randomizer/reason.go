@@ -24,9 +24,10 @@ const (
 
 // What can become of a promised report besides being sent.
 const (
-	EpochOver  outcome.Reason = "epoch_over" // the epoch ended before the report's time: its cohort was destroyed
+	EpochOver  outcome.Reason = "epoch_over" // the epoch ended before the report's time, or before the broker had room for it
 	BadPlan    outcome.Reason = "bad_plan"   // a later round broke the plan: the device drops out
 	Unsendable outcome.Reason = "unsendable" // the broker refuses it for good
+	NoRoom     outcome.Reason = "no_room"    // the broker has no room for it now: tried again
 )
 
 // Why a request of an app is refused.
@@ -44,8 +45,8 @@ const (
 	Internal     outcome.Reason = "internal"
 )
 
-// Reasons lists why a promised report may not be sent.
-func Reasons() []outcome.Reason { return []outcome.Reason{EpochOver, BadPlan, Unsendable} }
+// Reasons lists why a promised report may not be sent, or not at once.
+func Reasons() []outcome.Reason { return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom} }
 
 // DecisionReasons lists why somebody who asks for a decision is not sampled.
 func DecisionReasons() []outcome.Reason {

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/service/outcome"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -314,8 +316,7 @@ func (h *Host) send(ctx context.Context) error {
 			return ctx.Err()
 		case o = <-h.outbox:
 		}
-		digest := sha256.Sum256(o.envelope)
-		err := h.c.Bus.PublishReport(ctx, o.epoch, o.round, hex.EncodeToString(digest[:16]), o.envelope)
+		err := h.handIn(ctx, o)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -326,10 +327,49 @@ func (h *Host) send(ctx context.Context) error {
 		h.pending--
 		h.mu.Unlock()
 		if err != nil {
-			h.c.Reports.Refused(Unsendable, 1)
-			h.c.Log.Error().Err(err).Str(outcome.Field, string(Unsendable)).Uint64("epoch", o.epoch).Uint32("round", o.round).Msg("report given up")
+			why := Unsendable
+			if errors.Is(err, bus.ErrFull) {
+				why = EpochOver
+			}
+			h.c.Reports.Refused(why, 1)
+			h.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", o.epoch).Uint32("round", o.round).Msg("report given up")
 			continue
 		}
 		h.c.Reports.Released(1)
 	}
+}
+
+// A report for which the broker has no room is handed in again after pauses that grow from the first to the last of these.
+const (
+	firstRoomPause = 100 * time.Millisecond
+	lastRoomPause  = 2 * time.Second
+)
+
+// handIn has the broker store a report. Where it has no room it is asked again, until the report's round is over.
+func (h *Host) handIn(ctx context.Context, o outgoing) error {
+	digest := sha256.Sum256(o.envelope)
+	for pause := firstRoomPause; ; pause = min(2*pause, lastRoomPause) {
+		over := h.past(o)
+		err := h.c.Bus.PublishReport(ctx, o.epoch, o.round, hex.EncodeToString(digest[:16]), o.envelope)
+		if !errors.Is(err, bus.ErrFull) || over {
+			return err
+		}
+		why := h.c.Reports.Retried(NoRoom)
+		if pause == firstRoomPause {
+			h.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", o.epoch).Uint32("round", o.round).Msg("report waits for room at the broker")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// past tells whether a report's round is over: nobody would admit it any more.
+func (h *Host) past(o outgoing) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.current
+	return a != nil && (a.Epoch > o.epoch || a.Epoch == o.epoch && a.Round > o.round)
 }

@@ -60,9 +60,9 @@ type scene struct {
 
 const capacity = 64 // devices of the scene's host
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
+	s := &scene{Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
 	var credential *rifflev1.Signed
 	s.identity, credential = s.Host(capacity)

@@ -2,6 +2,7 @@ package shuffler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -55,6 +57,56 @@ func (s *scene) flood(n int, payload []byte) error {
 	return g.Wait()
 }
 
+// One host has as much junk waiting as it may, and the broker takes no more of it, when the reports of another host come. All of those are
+// stored, admitted and released.
+func TestFloodOfAnotherHost(t *testing.T) {
+	t.Parallel()
+	const share = 2_000
+	for name, payload := range map[string]func(*scene) []byte{
+		"200 bytes":  func(*scene) []byte { return make([]byte, 200) },
+		"right size": (*scene).costly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, func(_ *bus.ServerOptions, p *bus.ProvisionOptions) { p.HostReports = share })
+			s.forgetEvery = never
+			s.start()
+			s.crowded()
+			reports := make([][]byte, people)
+			for i := range reports {
+				reports[i] = s.report(uint32(i))
+			}
+			s.must(s.stop()) // the worst that can be: all the junk is there before the shuffler sees any of it
+			junk := payload(s)
+			if err := s.flood(share, junk); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.flood(1, append(junk, 0)); !errors.Is(err, bus.ErrFull) {
+				t.Errorf("above the host's share: %v", err)
+			}
+			for _, r := range reports {
+				s.send(r)
+			}
+			before := s.config.Bus.Traffic()
+			s.start()
+			if m := s.manifest(1, 0); m.Reports != people || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+				t.Errorf("manifest %v", m)
+			}
+			refused := 0
+			for _, c := range s.shuffler.c.Reports.Balance().Refused {
+				refused += int(c.Items)
+			}
+			if refused != share {
+				t.Errorf("%d refused, of %d", refused, share)
+			}
+			// A refusal waits for no answer: what came from the broker is the reports, and answers about the honest ones.
+			if in := s.config.Bus.Traffic().MessagesIn - before.MessagesIn; in > share+10*people {
+				t.Errorf("%d messages from the broker for %d refused reports and %d admitted ones", in, share, people)
+			}
+		})
+	}
+}
+
 // BenchmarkFlood measures how long honest reports wait behind 50 000 refused ones, at a broker that syncs every write.
 func BenchmarkFlood(b *testing.B) {
 	const junk = 50_000
@@ -65,7 +117,9 @@ func BenchmarkFlood(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				s := newScene(b, func(o *bus.ServerOptions, p *bus.ProvisionOptions) { o.SyncAlways = true })
+				s := newScene(b, func(o *bus.ServerOptions, p *bus.ProvisionOptions) {
+					o.SyncAlways, p.HostReports, p.ReportSize = true, 2*junk, 4<<10
+				})
 				s.forgetEvery = forgetEvery
 				s.start()
 				s.crowded()

@@ -338,6 +338,9 @@ func (s *Shuffler) admitReport(r *bus.Delivery) (fresh bool, err error) {
 	messages, _ := s.state.Expects(r.Epoch, r.Round)
 	past := s.state.Past(r.Epoch)
 	s.mu.Unlock()
+	if r.Epoch == 0 {
+		return false, refuse(rifflev1.Refusal_REFUSAL_MALFORMED, "the report names no round")
+	}
 	if past {
 		return false, refuse(rifflev1.Refusal_REFUSAL_LATE, "epoch %d is over", r.Epoch)
 	}

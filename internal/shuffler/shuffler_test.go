@@ -214,6 +214,8 @@ func TestRefusedReports(t *testing.T) {
 	refuse(rifflev1.Refusal_REFUSAL_MALFORMED, make([]byte, len(good[1])))
 	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, []byte("not an envelope"))
 	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, nil)
+	want[rifflev1.Refusal_REFUSAL_MALFORMED]++
+	s.sendTo(0, 0, good[1]) // of no round
 	want[rifflev1.Refusal_REFUSAL_WRONG_EPOCH] += 2
 	s.sendTo(2, 0, good[1]) // into another round's stream
 	s.sendTo(1, 1, good[1])

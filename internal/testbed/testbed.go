@@ -30,6 +30,9 @@ const Deployment = "testbed"
 // Patience bounds everything that a test waits for.
 const Patience = 30 * time.Second
 
+// maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the streams' limits.
+const maxStore = 1 << 40
+
 // Bed is a running broker with the keys of one deployment.
 type Bed struct {
 	tb      testing.TB
@@ -45,7 +48,7 @@ type Bed struct {
 // New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
 func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *Bed {
 	tb.Helper()
-	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), Users: map[bus.Role][]string{}}}
+	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
 		seed, public, err := bus.NewSeed()
 		b.must(err)

@@ -1,0 +1,195 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// waiting is how many reports the broker holds under each host's name.
+func (b *broker) waiting(admin *Conn) map[string]uint64 {
+	b.t.Helper()
+	s, err := admin.js.Stream(b.ctx(), StreamReports)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	info, err := s.Info(b.ctx(), jetstream.WithSubjectFilter(SubjectReport+".*"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return info.State.Subjects
+}
+
+// A host reports under its own name only, whatever it publishes to, and wherever it has the server send an answer: what the broker counts
+// against a host is that host's.
+func TestNobodyReportsAsAnother(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	b.server.Stop()
+	seed := b.addUser(Randomizer)
+	b.start()
+	mine, other, admin := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Admin)
+	activity(t, mine, 1)
+	activity(t, other, 2)
+	activity(t, b.connect(Analyzer), 1)
+	theirs := subjectReport(other.user)
+	for _, subject := range []string{theirs, subjectReport("somebody"), SubjectReport, theirs + ".x"} {
+		if o, err := mine.Try(b.ctx(), Attempt{Subjects: []string{subject}, Body: "junk"}); err != nil || o.Reached || o.Reason != "no permission" {
+			t.Errorf("publish to %s: %+v, %v", subject, o, err)
+		}
+	}
+	for _, g := range Grants() {
+		if g.Role != Randomizer || g.Access == Watch {
+			continue
+		}
+		for _, body := range answers {
+			if err := mine.nc.PublishRequest(concrete(g, mine.user), theirs, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := mine.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	waiting := b.waiting(admin)
+	if waiting[theirs] != 1 {
+		t.Errorf("the other host has %d reports waiting, it sent 1", waiting[theirs])
+	}
+	if n, want := waiting[subjectReport(mine.user)], uint64(1+len(answers)); n != want || len(waiting) != 2 {
+		t.Errorf("%d reports under this host's name, %d expected, of %d hosts", n, want, len(waiting))
+	}
+}
+
+// What one host may have waiting is bounded by the broker. Above it the host is told that there is no room, and others are not; what is
+// stored already may be repeated; and once something is forgotten there is room again.
+func TestOneHostsShare(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.HostReports = 5 })
+	b.server.Stop()
+	seed := b.addUser(Randomizer)
+	b.start()
+	mine, other, shuf := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Shuffler)
+	ctx := b.ctx()
+	publish := func(c *Conn, from, to int) (err error) {
+		for i := from; i < to; i++ {
+			// Epochs of one's own invention give no further room.
+			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i), fmt.Appendf(nil, "%s %d", c.user, i)))
+		}
+		return err
+	}
+	if err := publish(mine, 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(mine, 5, 6); !errors.Is(err, ErrFull) {
+		t.Errorf("above its share: %v", err)
+	}
+	if err := publish(mine, 3, 5); err != nil {
+		t.Errorf("a repetition of what is stored: %v", err)
+	}
+	if err := publish(other, 0, 5); err != nil {
+		t.Errorf("another host: %v", err)
+	}
+	if err := shuf.PurgeReports(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(mine, 5, 6); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+	if err := publish(mine, 6, 7); !errors.Is(err, ErrFull) {
+		t.Errorf("above its share again: %v", err)
+	}
+}
+
+// A report larger than any plan's is refused at the broker, so that a host's share is one of bytes too.
+func TestReportsHaveASize(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.ReportSize = 10_000 })
+	dev := b.connect(Randomizer)
+	if err := dev.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
+		t.Errorf("one of the largest size: %v", err)
+	}
+	if err := dev.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one of twice that: %v", err)
+	}
+}
+
+// All hosts together share the broker's room for reports: what does not fit is refused, and what is stored stays.
+func TestReportsFillTheirRoom(t *testing.T) {
+	t.Parallel()
+	const size, share, room = 10_000, 5, 100_000
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) {
+		p.ReportSize, p.HostReports, p.MaxReportBytes = size, share, room
+	})
+	b.server.Stop()
+	seeds := [][]byte{b.seeds[Randomizer], b.addUser(Randomizer), b.addUser(Randomizer)}
+	b.start()
+	stored := uint64(0)
+	for _, seed := range seeds {
+		c := b.connectSeed(Randomizer, seed)
+		for i := range share {
+			err := c.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.user, i), make([]byte, size))
+			switch {
+			case err == nil:
+				stored++
+			case !errors.Is(err, ErrFull):
+				t.Fatal(err)
+			}
+		}
+	}
+	if stored < 2*share-1 || stored > 2*share {
+		t.Errorf("%d reports of %d bytes stored in %d bytes", stored, size, room)
+	}
+	if is := look(t, b.connect(Admin))[StreamReports]; is.messages != stored {
+		t.Errorf("%d of %d stored reports are there", is.messages, stored)
+	}
+}
+
+// One host alone can never take the room of all.
+func TestProvisionFaults(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	admin := b.connect(Admin)
+	for what, o := range map[string]ProvisionOptions{
+		"a share too large":     {HostReports: 1 << 20},
+		"reports too large":     {ReportSize: 1 << 20},
+		"too little for two":    {MaxReportBytes: 1 << 20},
+		"less than one report":  {HostReports: -1},
+		"a report of no bytes":  {ReportSize: -1},
+		"more than one message": {ReportSize: MaxPayload},
+	} {
+		if err := Provision(b.ctx(), admin, o); err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	for what, o := range map[string]ProvisionOptions{
+		"no limit":          {MaxReportBytes: -1, HostReports: 1 << 20},
+		"a large gateway":   {HostReports: 1 << 17, ReportSize: 16 << 10, MaxReportBytes: 4 << 30},
+		"a small disk":      {HostReports: 1 << 10, ReportSize: 16 << 10, MaxReportBytes: 32 << 20},
+		"the defaults, now": {},
+	} {
+		if err := Provision(b.ctx(), admin, o); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A broker whose disk has not what the limits set aside is not provisioned, and the operator learns what to lower.
+func TestProvisionOnASmallDisk(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	b.server.Stop()
+	b.options.Dir, b.options.MaxStore = t.TempDir(), 1<<30
+	b.start()
+	admin := b.connect(Admin)
+	if err := Provision(b.ctx(), admin, ProvisionOptions{}); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "REPORTS reserves 2147483648 bytes") {
+		t.Errorf("more than the disk has: %v", err)
+	}
+	if err := Provision(b.ctx(), admin, ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28}); err != nil {
+		t.Errorf("less: %v", err)
+	}
+}
