@@ -41,7 +41,7 @@ func TestCluster(t *testing.T) {
 	var urls []string
 	for i, listen := range routes {
 		name := fmt.Sprintf("s%d", i)
-		o := ServerOptions{Dir: t.TempDir(), Name: name, Users: users, Cluster: &Cluster{Name: "c", Listen: listen}}
+		o := ServerOptions{Dir: t.TempDir(), MaxStore: 1 << 40, Name: name, Users: users, Cluster: &Cluster{Name: "c", Listen: listen}}
 		for j, other := range routes {
 			if j != i {
 				o.Cluster.Routes = append(o.Cluster.Routes, "nats-route://"+other)
@@ -66,7 +66,8 @@ func TestCluster(t *testing.T) {
 		return c
 	}
 	admin := connect(Admin)
-	if err := Provision(ctx, admin, ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second}); err != nil {
+	const reports = 300
+	if err := Provision(ctx, admin, ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second, HostReports: reports + 1}); err != nil {
 		t.Fatal(err)
 	}
 	dev, shuf, ana := connect(Randomizer), connect(Shuffler), connect(Analyzer)
@@ -78,7 +79,6 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const reports = 300
 	failed := make(chan error, 1)
 	go func() {
 		for i := range reports {
@@ -111,6 +111,11 @@ func TestCluster(t *testing.T) {
 	for seq := range got {
 		if _, err := shuf.GetReport(ctx, seq); err != nil {
 			t.Error(err)
+		}
+	}
+	for i, full := range []bool{false, true, true} {
+		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err, ErrFull) != full || err != nil && !full {
+			t.Errorf("a host's report %d: %v", reports+1+i, err)
 		}
 	}
 	for i := range uint32(50) {

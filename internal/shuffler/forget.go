@@ -5,10 +5,16 @@ import (
 	"time"
 )
 
-// forgetEvery is how often the shuffler looks whether the broker holds reports that nobody needs any more. It bounds how long refused
-// reports take room, and how often a host whose reports are all refused may fill its places at the broker anew. One look is one question
-// to the broker, and one purge at most.
-const forgetEvery = 5 * time.Second
+const (
+	// forgetEvery is how often the shuffler looks whether the broker holds reports that nobody needs. A host whose reports are all refused
+	// can fill its places at the broker anew as often as that while no round has reports, and the broker remembers the ids of all of them
+	// for the dedup window. A look is one question to the broker, and one purge at most.
+	forgetEvery = time.Minute
+	// forgetSoon is how often it looks while reports of a finished round are kept by an acknowledgement that is on its way, or was lost.
+	forgetSoon = time.Second
+	// forgetTime bounds one look, so that a broker that is away shows in the log.
+	forgetTime = 10 * time.Second
+)
 
 // First is the smallest sequence of a report that a round still needs; ok is false where none does. A round needs its reports until its
 // manifest is out: over is one whose manifest is out already, or nil.
@@ -39,6 +45,11 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	}
 	upTo := backlog.Floor
 	s.mu.Lock()
+	if over != nil {
+		for _, m := range over.Members {
+			s.owed = max(s.owed, m.Sequence)
+		}
+	}
 	first, needed := s.state.First(over)
 	forgotten := s.forgotten
 	s.mu.Unlock()
@@ -60,12 +71,20 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 // keepForgetting forgets from time to time, until the context ends, what no finished round took along: refused reports, and what was
 // not acknowledged yet when its round was finished.
 func (s *Shuffler) keepForgetting(ctx context.Context) error {
-	for pause(ctx, s.forgetEvery) {
-		limited, cancel := context.WithTimeout(ctx, s.forgetEvery)
+	for {
+		limited, cancel := context.WithTimeout(ctx, forgetTime)
 		if err := s.forget(limited, nil); err != nil && ctx.Err() == nil {
 			s.c.Log.Warn().Err(err).Msg("the broker has not forgotten the reports that nobody needs; tried again")
 		}
 		cancel()
+		wait := s.forgetEvery
+		s.mu.Lock()
+		if s.forgotten < s.owed {
+			wait = min(wait, forgetSoon)
+		}
+		s.mu.Unlock()
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
 	}
-	return ctx.Err()
 }

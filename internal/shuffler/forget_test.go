@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -183,4 +184,27 @@ func TestForgettingIsRepeatedAfterACrash(t *testing.T) {
 	if kept := s.stored(11); len(kept) != 0 {
 		t.Errorf("after the restart the broker holds %v", kept)
 	}
+}
+
+// What an acknowledgement that is on its way keeps when a round is finished is forgotten soon after it has come.
+func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for range 3 {
+		s.sendTo(1, 0, []byte("a member"))
+	}
+	sh, err := New(s.config)
+	s.must(err)
+	defer sh.Close()
+	sh.forgetEvery, s.shuffler = never, sh
+	s.must(sh.forget(s.Context(), &Release{Epoch: 1, Members: []Member{{Sequence: 3}}}))
+	ctx, stop := context.WithCancel(s.Context())
+	defer stop()
+	go func() { _ = sh.keepForgetting(ctx) }()
+	time.Sleep(100 * time.Millisecond)
+	if kept := s.stored(3); len(kept) != 3 {
+		t.Errorf("before the acknowledgements the broker holds %v", kept)
+	}
+	go func() { _ = sh.c.Bus.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
+	testbed.Eventually(t, "forgotten", func() bool { return len(s.stored(3)) == 0 })
 }

@@ -79,6 +79,7 @@ type Shuffler struct {
 
 	forgetEvery time.Duration
 	forgotten   uint64 // up to this sequence the broker forgot the reports last; guarded by mu
+	owed        uint64 // up to this one it must, for the rounds that are finished; guarded by mu
 }
 
 // New opens the shuffler's state and replays its journal. Close it with Run's return or, if Run is never called, with Close.
