@@ -1,10 +1,11 @@
 // Package bus is Riffle's broker: NATS with JetStream, embedded or remote. It is the only package that imports NATS.
 //
-// Payloads are opaque bytes; all that the bus knows of them is the epoch and round that stand in the subject.
+// Payloads are opaque bytes; all that the bus knows of them is the epoch and round that stand in the subject, or in a
+// report's header.
 //
 // # What lies where
 //
-//	REPORTS        riffle.v1.report.<epoch>.<round>          randomizer -> shuffler
+//	REPORTS        riffle.v1.report.<host's key>             randomizer -> shuffler, so many of each host at a time
 //	MIXED          riffle.v1.mixed.<epoch>.<round>.<index>   shuffler -> analyzer, each chunk stored once
 //	MIXED          riffle.v1.manifest.<epoch>.<round>        shuffler -> analyzer, stored once
 //	announcements  <epoch>.<round> (key-value bucket)        analyzer -> everyone, stored once, never changed
@@ -22,7 +23,8 @@
 // itself then publishes the answer to whatever the client named as reply. In a single account a device that may do no more than read an
 // announcement could ask for one that does not exist and have the empty answer sent to $JS.API.STREAM.PURGE.REPORTS, and every report
 // would be gone. So each role has an account of its own, without streams, into which only the subjects of the table are imported; a reply goes back into the
-// asker's account and can reach nothing that the asker may not reach anyway. The tests try this attack too.
+// asker's account and can reach nothing that the asker may not reach anyway. The tests try this attack too. Users of one role share an
+// account, and only their permissions keep them apart: a host's user may report under its own key and no other.
 //
 // # What is known after an error
 //

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,16 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 	activity(t, mine, 1)
 	activity(t, other, 2)
 	activity(t, b.connect(Analyzer), 1)
+	served := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(b.ctx())
+	defer cancel()
+	shuf := b.connect(Shuffler)
+	go func() {
+		_ = shuf.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { served <- struct{}{}; return []byte("slot"), nil })
+	}()
+	if _, err := mine.Enrol(ctx, []byte("request")); err != nil {
+		t.Fatal(err)
+	}
 	theirs := subjectReport(other.user)
 	for _, subject := range []string{theirs, subjectReport("somebody"), SubjectReport, theirs + ".x"} {
 		if o, err := mine.Try(b.ctx(), Attempt{Subjects: []string{subject}, Body: "junk"}); err != nil || o.Reached || o.Reason != "no permission" {
@@ -56,6 +67,9 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(300 * time.Millisecond)
+	if len(served) != 1+len(answers) {
+		t.Errorf("%d enrolment requests were answered, of %d", len(served), 1+len(answers))
+	}
 	waiting := b.waiting(admin)
 	if waiting[theirs] != 1 {
 		t.Errorf("the other host has %d reports waiting, it sent 1", waiting[theirs])

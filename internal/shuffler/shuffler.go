@@ -58,6 +58,8 @@ const (
 	workers = 64
 	// laterPause is how long a report waits whose round was announced to its device before it was announced here.
 	laterPause = 200 * time.Millisecond
+	// laterAgainPause is how long it waits every further time: whoever sends many that wait must not keep the broker sending them.
+	laterAgainPause = time.Second
 	// retryPause is the wait before a release that failed for outside reasons is tried again.
 	retryPause = time.Second
 )
@@ -302,7 +304,11 @@ func (s *Shuffler) take(d *bus.Delivery) error {
 	s.mu.Unlock()
 	if ahead {
 		s.c.Reports.Retried(Ahead)
-		s.redeliver(d.Retry(laterPause))
+		wait := laterPause
+		if d.Redelivered {
+			wait = laterAgainPause
+		}
+		s.redeliver(d.Retry(wait))
 		return nil
 	}
 	defer s.c.Steps.Since(stepAdmission, time.Now())
