@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/progress"
 	"github.com/riffle-dp/riffle/internal/report"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // demoFlags are the demo's choices.
@@ -107,7 +107,11 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 }
 
 func drawRegret(path string, info population.Info, r report.Result, curves []report.Regret) error {
-	subtitle := fmt.Sprintf("%s people (%s), ε = %.2f, δ = %g, %d cohorts, %.0f bit messages each",
-		report.Number(float64(r.Users), 0), info.Name, math.Ceil(r.Epsilon*100)/100, r.Delta, r.Epochs, r.MessagesPerUser)
-	return report.RegretChart("What was lost while learning", subtitle, curves, "Uniform", "Best constant").Save(path)
+	return report.RegretChart("What was lost while learning", subtitle(info, r), curves, "Uniform", "Best constant").Save(path)
+}
+
+// subtitle says in a line what a run's picture is of.
+func subtitle(info population.Info, r report.Result) string {
+	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %.0f bit messages each",
+		report.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, r.MessagesPerUser)
 }

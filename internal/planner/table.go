@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // WriteTable writes the result for people.
@@ -138,8 +139,8 @@ func plural(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
-// up writes an epsilon with four decimals, rounded up: a guarantee is never shown better than it is.
-func up(epsilon float64) string { return fmt.Sprintf("%.4f", math.Ceil(epsilon*1e4-1e-6)/1e4) }
+// up writes an epsilon for people.
+func up(epsilon float64) string { return privacy.Spell(epsilon) }
 
 func seconds(s float64) string {
 	switch {

@@ -60,8 +60,8 @@ func (l Limits) Check(a *rifflev1.Announcement) (privacy.Guarantee, error) {
 		return weak("epsilon", "nothing bounds what it reveals about one person at delta %g, this device's limit is epsilon %g (the plan claims %g at delta %g)",
 			l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
 	case !(eps <= l.Epsilon):
-		return weak("epsilon", "what it reveals about one person is bounded only by epsilon %.4g at delta %g, this device's limit is %g (the plan claims %g at delta %g)",
-			math.Ceil(eps*1e4)/1e4, l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
+		return weak("epsilon", "what it reveals about one person is bounded only by epsilon %s at delta %g, this device's limit is %g (the plan claims %g at delta %g)",
+			privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
 	}
 	return g, nil
 }

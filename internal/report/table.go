@@ -8,6 +8,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // WriteTable writes the result for people: what it was run on, how regret compares, what it cost.
@@ -86,8 +88,8 @@ func (r Result) valueTable() table.Writer {
 func (r Result) costTable() table.Writer {
 	t := newTable("Cost", "")
 	add := func(name, value string) { t.AppendRow(table.Row{name, value}) }
-	add("privacy, epsilon", Number(math.Ceil(r.Epsilon*1e4-1e-6)/1e4, 4)) // rounded up: a guarantee is never shown better than it is
-	add("privacy, delta", fmt.Sprintf("%.3g", r.Delta))
+	add("privacy, epsilon", privacy.Spell(r.Epsilon))
+	add("privacy, delta", fmt.Sprintf("%g", r.Delta)) // every digit: it is a promise too
 	add("epochs", Number(float64(r.Epochs), 0))
 	add("reports in releases", Number(float64(r.Reports), 0))
 	add("fewest reports in a release", Number(float64(r.Cohort), 0))

@@ -72,7 +72,7 @@ func (l Ledger) Reserve(epoch uint64, releases int, g Guarantee) (Ledger, error)
 	}
 	after := Compose(append([]Guarantee{g}, l.Total())...)
 	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
-		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s", ErrBudget, epoch, spell(eps), l.Delta, l.Epsilon, spell(l.Total().Epsilon(l.Delta)))
+		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
 	}
 	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Reserved})
 	return l, nil
@@ -117,13 +117,13 @@ func (l Ledger) Explain() string {
 		if e.State == Reserved {
 			what = "promised; no report has left the device yet"
 		}
-		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n", e.Epoch, spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
+		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n", e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
 	}
 	switch left := l.records() - len(l.Entries); {
 	case left <= 0:
-		fmt.Fprintf(&b, "Together: epsilon %s of %g. Nothing more will be sent: %s used.\n", spell(total), l.Epsilon, count(len(l.Entries), "record"))
+		fmt.Fprintf(&b, "Together: epsilon %s of %g. Nothing more will be sent: %s used.\n", Spell(total), l.Epsilon, count(len(l.Entries), "record"))
 	default:
-		fmt.Fprintf(&b, "Together: epsilon %s of %g. %s may still be used; the next one at epsilon %.3f at most.\n", spell(total), l.Epsilon, count(left, "record"), math.Floor(l.Left()*1000)/1000)
+		fmt.Fprintf(&b, "Together: epsilon %s of %g. %s may still be used; the next one at epsilon %.3f at most.\n", Spell(total), l.Epsilon, count(left, "record"), math.Floor(l.Left()*1000)/1000)
 	}
 	return b.String()
 }
@@ -158,12 +158,4 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// spell writes an epsilon with three decimals, rounded up.
-func spell(eps float64) string {
-	if math.IsInf(eps, 1) || math.IsNaN(eps) {
-		return "without bound"
-	}
-	return fmt.Sprintf("%.3f", math.Ceil(eps*1000)/1000)
 }

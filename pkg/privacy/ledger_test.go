@@ -145,7 +145,7 @@ func TestLedgerExplains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.000 over 2 releases; promised") {
+	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.0000 over 2 releases; promised") {
 		t.Error(s)
 	}
 	l, err = l.Spend(7)
