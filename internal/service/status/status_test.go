@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/service"
 	"github.com/riffle-dp/riffle/internal/service/outcome"
 	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 const tooLate outcome.Reason = "too_late"
@@ -28,14 +29,19 @@ func ptr[T any](v T) *T { return &v }
 // busy is a shuffler in the middle of its work, with every kind of thing that the page shows.
 var busy = status.Snapshot{
 	Deployment: "clinic", Epoch: 3, Epochs: 5, Round: 1, Rounds: 4,
-	Cohort: &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(1600), Reports: ptr(1234), Messages: 147},
+	Cohort: &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(1600), Reports: ptr(1234), Messages: 147,
+		Deadline: ptr(time.Now().Add(250 * time.Second).UTC().Truncate(time.Millisecond)), Waiting: ptr(1310)},
 	Budget: &status.Budget{Epsilon: 0.99890949, Delta: 1e-6, Spent: ptr(status.Epsilon(0.97339859))},
 	Releases: []status.Round{
 		{Epoch: 1, Outcome: status.Released, Enrolled: ptr(400), Reports: 398, Messages: 398 * 150, Epsilon: 0.97339859},
 		{Epoch: 2, Outcome: status.Destroyed, Enrolled: ptr(800), Reports: 12},
-		{Epoch: 3, Outcome: status.Released, Enrolled: ptr(1600), Reports: 1590, Messages: 1590 * 147, Epsilon: 0.961},
+		{Epoch: 3, Outcome: status.Released, Enrolled: ptr(1600), Reports: 1590, Messages: 1590 * 147, Epsilon: 0.96100000001},
 	},
 	Note: "<b>not bold</b> & plain",
+	Warnings: []string{
+		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 places: with m more than counted, the guarantee is weaker. Look at who runs it.",
+		"<i>not slanted</i> & \"plain\"",
+	},
 }
 
 // serve runs a role's ops listener with this snapshot and some accounts, and returns its address.
@@ -131,7 +137,8 @@ func TestGauges(t *testing.T) {
 	want := map[string]float64{
 		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600, "riffle_cohort_minimum": 1520, "riffle_cohort_enrolled": 1600,
 		"riffle_cohort_reports": 1234, "riffle_report_messages": 147, "riffle_plan_epsilon": 0.99890949, "riffle_plan_delta": 1e-6,
-		"riffle_spent_epsilon": 0.97339859, "riffle_last_release_epsilon": 0.961, "riffle_last_release_reports": 1590,
+		"riffle_spent_epsilon": 0.97339859, "riffle_last_release_epsilon": 0.96100000001, "riffle_reports_waiting": 1310, "riffle_warnings": 2,
+		"riffle_cohort_deadline_seconds": float64(busy.Cohort.Deadline.UnixMilli()) / 1000, "riffle_last_release_reports": 1590,
 	}
 	families, err := env.Metrics.Gather()
 	if err != nil {
@@ -182,7 +189,12 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	quiet := status.Snapshot{Deployment: "clinic"}
 	last := busy
-	last.Final, last.Cohort = true, nil
+	last.Final, last.Cohort, last.Warnings = true, nil, nil
+	filling := busy
+	filling.Warnings, filling.Cohort = nil, &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(700), Reports: ptr(3), Messages: 147, Waiting: ptr(0)}
+	passed := busy
+	passed.Cohort = ptr(*busy.Cohort)
+	passed.Cohort.Deadline = ptr(time.Now().Add(-time.Minute))
 	host := status.Snapshot{Deployment: "clinic", Epoch: 2, Rounds: 1, Devices: &status.Places{Known: 12, Capacity: 500},
 		Cohort: &status.Cohort{Size: 800, Minimum: 760, Messages: 147}, Budget: &status.Budget{Epsilon: 0.99, Delta: 1e-6}}
 	endless := busy
@@ -197,6 +209,8 @@ func TestPageInABrowser(t *testing.T) {
 		{"busy-narrow", "shuffler", busy, browser.View{Width: 500, Height: 1800}},
 		{"before", "analyzer", quiet, browser.View{Width: 1100}},
 		{"final", "analyzer", last, browser.View{Width: 1100}},
+		{"filling", "shuffler", filling, browser.View{Width: 1100, Height: 900}},
+		{"passed", "shuffler", passed, browser.View{Width: 1100}},
 		{"no-guarantee", "shuffler", endless, browser.View{Width: 1100}},
 		{"randomizer", "randomizer", host, browser.View{Width: 1100, Height: 800}},
 	} {
@@ -209,8 +223,20 @@ func TestPageInABrowser(t *testing.T) {
 			document := browser.Look(t, base+"/", test.view)
 			_, body := get(t, base+"/status.json")
 			Compare(t, document, body)
-			if strings.Contains(document, "<b>not bold") {
-				t.Error("a note's text became markup")
+			if strings.Contains(document, "<b>not bold") || strings.Contains(document, "<i>not slanted") {
+				t.Error("a text became markup")
+			}
+			shown := browser.Fields(document)
+			for i, text := range test.snapshot.Warnings {
+				if got := shown[fmt.Sprintf("warnings.%d", i)].Text; got != text {
+					t.Errorf("warning %q is shown as %q", text, got)
+				}
+			}
+			if c := test.snapshot.Cohort; c != nil && c.Enrolled != nil {
+				_, deadline := shown["cohort.deadline"]
+				if deadline != (c.Deadline != nil) || strings.Contains(document, `<div class="under">No deadline while people may enrol`) == deadline {
+					t.Errorf("the deadline is shown: %v", deadline)
+				}
 			}
 		})
 	}
@@ -238,6 +264,13 @@ func Compare(t *testing.T, document, body string) {
 		}
 		if f.Value != "" && !same(f.Value, want) {
 			t.Errorf("%s is shown as %q, the JSON says %s", name, f.Value, text(want))
+		}
+		// An epsilon reads as everywhere else, rounded up.
+		if n, isNumber := want.(float64); isNumber && n > 0 && (strings.HasPrefix(name, "budget.") || strings.HasSuffix(name, ".epsilon")) && name != "budget.delta" {
+			if got := strings.TrimPrefix(f.Text, "ε\u00a0"); got != privacy.Spell(n) {
+				t.Errorf("%s reads %q, want %q", name, got, privacy.Spell(n))
+			}
+			continue
 		}
 		// What people read of a whole number is that number.
 		if n, isNumber := want.(float64); isNumber && n == math.Trunc(n) && !strings.HasPrefix(f.Text, "ε") && !strings.HasPrefix(name, "rate.") && f.Text != "nothing" && f.Text != "–" {
