@@ -84,19 +84,12 @@ type ReleaseStats struct {
 
 // New checks the configuration as a whole: the learner's, and that a plan can be made for every cohort of the schedule.
 func New(c Config) (*Analyzer, error) {
-	learner, err := glm.NewLearner(c.Learner)
-	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
-	}
 	if len(c.Keys) == 0 {
 		return nil, fmt.Errorf("analyzer: no HPKE key")
 	}
-	step := learner.Next()
-	for i, n := range learner.Schedule() {
-		step.Cohort = n
-		if _, err := plan.Propose(step, c.Terms); err != nil {
-			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
-		}
+	learner, err := feasible(c.Learner, c.Terms)
+	if err != nil {
+		return nil, err
 	}
 	return &Analyzer{c: c, learner: learner, progress: Progress{Epochs: len(learner.Schedule())}}, nil
 }

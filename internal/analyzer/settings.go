@@ -2,7 +2,7 @@ package analyzer
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -82,26 +82,13 @@ func DefaultSettings() Settings {
 
 // Validate lists what is wrong.
 func (t TimingSettings) Validate() (faults []error) {
-	for key, d := range map[string]time.Duration{"reward_window": t.RewardWindow, "jitter": t.Jitter, "grace": t.Grace, "round_window": t.RoundWindow, "enrolment": t.Enrolment} {
-		if d < 0 || d.Milliseconds() > wire.MaxTiming {
-			faults = append(faults, service.Wrong(key, d, "must be between 0 and 24 days"))
+	for _, of := range []struct {
+		key string
+		d   time.Duration
+	}{{"reward_window", t.RewardWindow}, {"jitter", t.Jitter}, {"grace", t.Grace}, {"round_window", t.RoundWindow}, {"enrolment", t.Enrolment}} {
+		if of.d < 0 || of.d.Milliseconds() > wire.MaxTiming {
+			faults = append(faults, service.Wrong(of.key, of.d, "must be between 0 and 24 days"))
 		}
-	}
-	return faults
-}
-
-// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
-func (p PrivacySettings) Validate() (faults []error) {
-	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
-		if !(v >= 0 && v < 1) {
-			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
-		}
-	}
-	if p.MinCohort < 1 {
-		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
-	}
-	if p.DropOut+p.Dishonest >= 1 {
-		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
 	}
 	return faults
 }
@@ -142,13 +129,22 @@ allows, and it can be started again at any time: its state is a function of what
 		Defaults:  DefaultSettings(),
 		OpsListen: "127.0.0.1:9402",
 		Prepare:   prepare,
+		Faults:    Settings.faults,
 	}
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func (s Settings) keys() (*deployment.ServerKeys, error) {
 	keys, err := deployment.LoadAnalyzer(s.Keys)
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err)
+	}
+	return keys, nil
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := s.keys()
+	if err != nil {
+		return nil, errors.Join(s.faults()...) // of which this is one
 	}
 	messages, err := outcome.New(env.Metrics, env.Name, "bit_message", nil, Reasons()...)
 	if err != nil {
@@ -164,7 +160,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.proto(), Log: env.Log, Messages: messages, Steps: steps,
 	})
 	if err != nil {
-		return nil, err
+		return nil, infeasible(err)
 	}
 	if err := status.Mount(env, z.Snapshot); err != nil {
 		return nil, err

@@ -89,13 +89,25 @@ one that is weaker than its limits, and reports at times that do not depend on a
 		},
 		OpsListen: "127.0.0.1:9403",
 		Prepare:   prepare,
+		Faults: func(s Settings) []error {
+			_, err := loadKeys(s)
+			return service.FaultsOf(err)
+		},
 	}
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func loadKeys(s Settings) (*deployment.HostKeys, error) {
 	keys, err := deployment.LoadRandomizer(s.Keys, s.Host)
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
+	}
+	return keys, nil
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := loadKeys(s)
+	if err != nil {
+		return nil, err
 	}
 	var running atomic.Pointer[Host]
 	pending := func() int64 {

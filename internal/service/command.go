@@ -39,6 +39,11 @@ type Role[C any] struct {
 	Defaults  C      // the schema: tags name and document the keys, values are the defaults
 	OpsListen string // default of ops.listen; empty: DefaultOpsListen
 
+	// Faults, which may be nil, finds what takes reading files or computing to see, and what Prepare would refuse. It is asked where
+	// Prepare will not be, because a value is at fault already, so that people see all faults at once. It gets defaults in place of
+	// faulty values; made with Wrong, Conflict or Jointly, what it says about those (or Given them) is left out.
+	Faults func(config C) []error
+
 	// Prepare does everything that can go wrong without touching anything outside the process: reads key files, works
 	// out plans, builds the role. It may mount handlers and register metrics in env. Its errors are configuration
 	// errors; those made with Wrong and Conflict are shown with the origin of their values, and errors.Join shows
@@ -75,24 +80,35 @@ func Command[C any](role Role[C]) *cobra.Command {
 		Long:          strings.TrimSpace(role.Long+"\n\n"+s.manual(prefix)) + "\n",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	cmd.SetFlagErrorFunc(s.flagError(prefix))
 	cmd.Flags().SortFlags = false
 	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+prefix+"CONFIG]")
 	check := cmd.Flags().Bool(checkFlag, false, "do all that starting does up to the first touch of the outside, then exit: 0 if it would start, 1 if not")
 	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every key, then exit")
 	flags := s.addFlags(cmd.Flags(), prefix)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	given := func() sources {
 		src := sources{path: *path, environ: os.Environ(), envPrefix: prefix, flags: flags.settings()}
 		if !cmd.Flags().Changed(configFlag) {
 			src.path = os.Getenv(prefix + "CONFIG")
 		}
-		l, err := s.load(src, &config)
+		return src
+	}
+	// Reading flags ends at one that does not exist. What came before it, the file and the environment can be looked at all the same;
+	// not what is missing, which may come after it.
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		l, _ := s.load(given(), &config) // its error is what l holds
+		l.faults = append([]error{s.flagError(cmd, prefix, err)}, l.faults...)
+		return l.err()
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l, err := s.load(given(), &config)
 		if *print && err == nil {
 			return l.print(cmd.OutOrStdout(), role.Name, prefix)
 		} else if *print {
 			return err
 		}
-		if err := l.check(&config, prefix); err != nil {
+		if err := l.check(&config, prefix); err != nil && role.Faults != nil {
+			return l.examine(&config, func() []error { return role.Faults(config.Config) })
+		} else if err != nil {
 			return err
 		}
 		env, err := NewEnv(role.Name, config.Settings, cmd.ErrOrStderr())

@@ -10,8 +10,10 @@ import (
 // where each value came from.
 type Fault struct {
 	terms   []operand
-	problem string // between the first term and the second, if there is one
-	remedy  string // after the last term
+	problem string   // between the first term and the second, if there is one
+	remedy  string   // after the last term
+	cause   error    // after the remedy
+	given   []string // keys and sections that it was found with, besides those of the terms
 }
 
 type operand struct { // one key of a fault
@@ -31,6 +33,40 @@ func Conflict(key string, value any, relation, otherKey string, otherValue any) 
 	return &Fault{terms: []operand{{key: key, value: value}, {key: otherKey, value: otherValue}}, problem: relation}
 }
 
+// Jointly says that no value is wrong by itself and that those of the given keys, or sections, do not work together.
+func Jointly(problem string, keys ...string) *Fault {
+	return &Fault{problem: problem, given: keys}
+}
+
+// Given names further keys, or sections, whose values the fault was found with. Where one of them is at fault itself, this fault is left
+// out: it may be about the default that stands in.
+func (f *Fault) Given(keys ...string) *Fault {
+	f.given = append(f.given, keys...)
+	return f
+}
+
+// From adds the error that showed the fault.
+func (f *Fault) From(err error) *Fault {
+	f.cause = err
+	return f
+}
+
+// Unwrap gives the error of From.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// FaultsOf takes apart what errors.Join put together; no error is no fault.
+func FaultsOf(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // or one that wraps several and has a text of its own
+		if parts := joined.Unwrap(); errors.Join(parts...).Error() == err.Error() {
+			return parts
+		}
+	}
+	return []error{err}
+}
+
 // Because adds what follows from the fault, or what to do about it.
 func (f *Fault) Because(text string) *Fault {
 	f.remedy = text
@@ -39,12 +75,18 @@ func (f *Fault) Because(text string) *Fault {
 
 // Error gives the fault on one line.
 func (f *Fault) Error() string {
-	text := f.terms[0].String() + " " + f.problem
+	text := f.problem
+	if len(f.terms) > 0 {
+		text = f.terms[0].String() + " " + text
+	}
 	if len(f.terms) > 1 {
 		text += " " + f.terms[1].String()
 	}
 	if f.remedy != "" {
 		text += ": " + f.remedy
+	}
+	if f.cause != nil {
+		text += ": " + f.cause.Error()
 	}
 	return text
 }
@@ -80,7 +122,7 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Unwrap() []error { return e.Faults }
 
 // locate fills in where the values of a Fault in err came from, and puts prefix before its keys: a section validates itself
-// without knowing where it is mounted. It returns the full keys.
+// without knowing where it is mounted. It returns the full keys, those of Given among them.
 func locate(err error, prefix string, origin func(key string) string) []string {
 	var f *Fault
 	if !errors.As(err, &f) {
@@ -92,7 +134,10 @@ func locate(err error, prefix string, origin func(key string) string) []string {
 		f.terms[i].origin = origin(f.terms[i].key)
 		keys = append(keys, f.terms[i].key)
 	}
-	return keys
+	for i := range f.given {
+		f.given[i] = prefix + f.given[i]
+	}
+	return append(keys, f.given...)
 }
 
 // didYouMean is " (did you mean X?)" for the known name nearest to the given one, "" if none is near.

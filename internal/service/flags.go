@@ -60,20 +60,18 @@ func (flags flagSet) settings() []setting {
 }
 
 // flagError explains a flag that does not exist.
-func (s *schema) flagError(prefix string) func(*cobra.Command, error) error {
-	return func(cmd *cobra.Command, err error) error {
-		var unknown *pflag.NotExistError
-		if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-			return err
-		}
-		given := "--" + unknown.GetSpecifiedName()
-		for _, f := range s.fields {
-			if f.secret() && dashed(f.key) == given {
-				return fmt.Errorf("%s: a secret has no flag, because every user of the machine could read it: give it %s", given, f.ways(prefix))
-			}
-		}
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-		return fmt.Errorf("unknown flag %s%s", given, didYouMean(given, known))
+func (s *schema) flagError(cmd *cobra.Command, prefix string, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
 	}
+	given := "--" + unknown.GetSpecifiedName()
+	for _, f := range s.fields {
+		if f.secret() && dashed(f.key) == given {
+			return fmt.Errorf("%s: a secret has no flag, because every user of the machine could read it: give it %s", given, f.ways(prefix))
+		}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+	return fmt.Errorf("unknown flag %s%s", given, didYouMean(given, known))
 }

@@ -75,18 +75,56 @@ func (l *loading) check(config any, envPrefix string) error {
 			l.fault(fmt.Errorf("%s is required: give it %s", f.key, f.ways(envPrefix)), f.key)
 		}
 	}
-	l.validate(reflect.ValueOf(config).Elem(), "")
+	found := l.validate(reflect.ValueOf(config).Elem(), "")
+	for _, key := range found { // only now: two Validators may object to one value
+		if l.byKey[key] != nil {
+			l.broken[key] = true
+		}
+	}
 	return l.err()
 }
 
+// examine adds what ask finds in a configuration that is at fault already. Where a value is at fault the default stands in for it, and
+// what is said with regard to it is left out.
+func (l *loading) examine(config any, ask func() []error) error {
+	root := reflect.ValueOf(config).Elem()
+	for _, f := range l.fields {
+		if l.broken[f.key] && f.index != nil {
+			root.FieldByIndex(f.index).Set(reflect.ValueOf(f.preset))
+		}
+	}
+	for _, err := range ask() {
+		if !l.tainted(locate(err, "", l.origin)) {
+			l.fault(err)
+		}
+	}
+	return l.err()
+}
+
+// tainted tells whether one of the keys, or a key of one of the sections, has a fault.
+func (l *loading) tainted(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		if l.broken[key] {
+			return true
+		}
+		_, section := l.sections[key]
+		for broken := range l.broken {
+			if section && strings.HasPrefix(broken, key+".") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // validate asks every Validator in config; what is said about a key that already has a fault is left out, because its
-// value is not the one that somebody wrote.
-func (l *loading) validate(v reflect.Value, prefix string) {
+// value is not the one that somebody wrote. It returns the keys of what it adds.
+func (l *loading) validate(v reflect.Value, prefix string) (found []string) {
 	if validator, ok := v.Addr().Interface().(Validator); ok {
 		for _, err := range validator.Validate() {
-			keys := locate(err, prefix, l.origin)
-			if !slices.ContainsFunc(keys, func(key string) bool { return l.broken[key] }) {
+			if keys := locate(err, prefix, l.origin); !l.tainted(keys) {
 				l.fault(err)
+				found = append(found, keys...)
 			}
 		}
 	}
@@ -96,9 +134,10 @@ func (l *loading) validate(v reflect.Value, prefix string) {
 			if key := sf.Tag.Get("key"); key != "." {
 				below += key + "."
 			}
-			l.validate(v.Field(i), below)
+			found = append(found, l.validate(v.Field(i), below)...)
 		}
 	}
+	return found
 }
 
 func (l *loading) origin(key string) string {
@@ -122,11 +161,7 @@ func (l *loading) fault(err error, keys ...string) {
 
 // refuse makes one ConfigError of what Prepare found.
 func (l *loading) refuse(err error) error {
-	faults := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		faults = joined.Unwrap()
-	}
-	for _, fault := range faults {
+	for _, fault := range FaultsOf(err) {
 		locate(fault, "", l.origin)
 		l.fault(fault)
 	}

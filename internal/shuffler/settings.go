@@ -44,13 +44,25 @@ than the minimum cohort.`,
 		Defaults:  Settings{MinCohort: DefaultMinCohort, Broker: bus.Settings{URL: bus.DefaultURL}},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
+		Faults: func(s Settings) []error {
+			_, err := loadKeys(s)
+			return service.FaultsOf(err)
+		},
 	}
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func loadKeys(s Settings) (*deployment.ServerKeys, error) {
 	keys, err := deployment.LoadShuffler(s.Keys)
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err)
+	}
+	return keys, nil
+}
+
+func prepare(env *service.Env, s Settings) (service.Serve, error) {
+	keys, err := loadKeys(s)
+	if err != nil {
+		return nil, err
 	}
 	var running atomic.Pointer[Shuffler]
 	held := func(count func(*Shuffler) int64) func() int64 {

@@ -1,0 +1,141 @@
+package analyzer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/plan"
+	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// feasible makes the learner, and a plan for every cohort of its schedule.
+func feasible(c glm.Config, terms plan.Terms) (*glm.Learner, error) {
+	learner, err := glm.NewLearner(c)
+	if err != nil {
+		return nil, fmt.Errorf("analyzer: %w", err)
+	}
+	step := learner.Next()
+	for i, n := range learner.Schedule() {
+		step.Cohort = n
+		if _, err := plan.Propose(step, terms); err != nil {
+			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
+		}
+	}
+	return learner, nil
+}
+
+// Feasible tells what keeps a deployment with these settings from being planned; nil if nothing does. Keys and broker are not looked at.
+func (s Settings) Feasible() error {
+	_, err := feasible(s.learner(), s.terms())
+	return err
+}
+
+// infeasible is such an error as a fault of the configuration.
+func infeasible(err error) error {
+	return service.Jointly(err.Error(), "learner", "privacy")
+}
+
+// faults lists what the values by themselves do not show.
+func (s Settings) faults() (faults []error) {
+	if _, err := s.keys(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := s.Feasible(); err != nil {
+		faults = append(faults, infeasible(err))
+	}
+	return faults
+}
+
+// plausible is a learner's configuration that nothing is wrong with, in which one value at a time is tried.
+func plausible(profile glm.Profile) glm.Config {
+	return glm.Config{Profile: profile, Family: glm.FamilyLogistic, Dimension: 2, Horizon: 10_000}
+}
+
+// Validate lists what is wrong with values by themselves, as the learner sees it.
+func (l LearnerSettings) Validate() (faults []error) {
+	profile := glm.Profile(l.Profile)
+	wrong := func(key string, value any, c glm.Config) {
+		if _, err := c.Resolve(); err != nil {
+			faults = append(faults, refused(key, value, err))
+		}
+	}
+	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
+		profile = glm.Practical
+	}
+	if _, err := glm.NewFamily(l.Family, 1); err != nil {
+		faults = append(faults, refused("family", l.Family, err))
+	} else if _, err := glm.NewFamily(l.Family, l.MaxReward); err != nil {
+		faults = append(faults, refused("max_reward", l.MaxReward, err).Given("family"))
+	}
+	for _, try := range []struct {
+		key   string
+		value any
+		set   func(*glm.Config)
+	}{
+		{"dimension", l.Dimension, func(c *glm.Config) { c.Dimension = l.Dimension }},
+		{"radius", l.Radius, func(c *glm.Config) { c.Radius = l.Radius }},
+		{"horizon", l.Horizon, func(c *glm.Config) { c.Horizon = l.Horizon }},
+		{"first_cohort", l.FirstCohort, func(c *glm.Config) { c.Practical.FirstCohort = l.FirstCohort }},
+		{"growth", l.Growth, func(c *glm.Config) { c.Practical.Growth = l.Growth }},
+		{"width", l.Width, func(c *glm.Config) { c.Practical.Width, c.Paper.Width = l.Width, l.Width }},
+		{"ahead_width", l.AheadWidth, func(c *glm.Config) { c.Practical.AheadWidth = l.AheadWidth }},
+		{"explorers", l.Explorers, func(c *glm.Config) { c.Practical.Explorers = l.Explorers }},
+		{"explorer_share", l.ExplorerShare, func(c *glm.Config) { c.Practical.ExplorerShare = l.ExplorerShare }},
+		{"rounds", l.Rounds, func(c *glm.Config) { c.Paper.Rounds = l.Rounds }},
+	} {
+		c := plausible(profile)
+		try.set(&c)
+		wrong(try.key, try.value, c)
+	}
+	return faults
+}
+
+// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
+func (p PrivacySettings) Validate() (faults []error) {
+	for _, try := range []struct {
+		key   string
+		value float64
+		set   func(*glm.Config)
+	}{
+		{"epsilon", p.Epsilon, func(c *glm.Config) { c.Epsilon = p.Epsilon }},
+		{"delta", p.Delta, func(c *glm.Config) { c.Delta = p.Delta }},
+	} {
+		c := plausible(glm.Practical)
+		try.set(&c)
+		if _, err := c.Resolve(); err != nil {
+			faults = append(faults, refused(try.key, try.value, err))
+		} else if try.value == 0 { // the learner has a default for it; a promise has none
+			faults = append(faults, service.Wrong(try.key, try.value, "must be above 0: nothing can be learnt at 0"))
+		}
+	}
+	for _, share := range []struct {
+		key   string
+		value float64
+	}{{"drop_out", p.DropOut}, {"dishonest", p.Dishonest}} {
+		if !(share.value >= 0 && share.value < 1) {
+			faults = append(faults, service.Wrong(share.key, share.value, "must be a share in [0, 1)"))
+		}
+	}
+	for _, limit := range []struct {
+		key   string
+		value any
+		good  bool
+	}{{"max_messages", p.MaxMessages, p.MaxMessages >= 0}, {"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0}} {
+		if !limit.good {
+			faults = append(faults, service.Wrong(limit.key, limit.value, "must not be negative"))
+		}
+	}
+	if p.MinCohort < 1 {
+		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
+	}
+	if p.DropOut < 1 && p.Dishonest < 1 && p.DropOut+p.Dishonest >= 1 {
+		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
+	}
+	return faults
+}
+
+// refused is a value that the learner does not take.
+func refused(key string, value any, err error) *service.Fault {
+	return service.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), glm.ErrConfig.Error()+": "))
+}

@@ -1,0 +1,62 @@
+package analyzer_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/service"
+)
+
+// People who configure an analyzer see everything that is wrong at once: values, keys, and that no plan exists, which says nothing while a
+// value that it was made from is at fault itself.
+func TestAllFaultsOfAConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+		not  string
+	}{
+		{"values and keys", []string{"--keys=nowhere", "--learner-dimension=5", "--learner-horizon=5000", "--privacy-epsilon=-1", "--log-level=loud", "--learner-growth=0.5"},
+			[]string{"4 faults:", "privacy.epsilon = -1 (--privacy-epsilon)", "log.level", "learner.growth = 0.5", `keys = "nowhere" (--keys)`}, "no plan"},
+		{"a promise of nothing", []string{"--keys=nowhere", "--learner-dimension=5", "--learner-horizon=5000", "--privacy-epsilon=0"},
+			[]string{"2 faults:", "privacy.epsilon = 0 (--privacy-epsilon) must be above 0", "keys = "}, "no plan"},
+		{"a promise that is none", []string{"--keys=nowhere", "--learner-dimension=5", "--learner-horizon=5000", "--privacy-epsilon=1e9"},
+			[]string{"2 faults:", "privacy.epsilon = 1000000000 (--privacy-epsilon)", "keys = "}, "no plan"},
+		{"keys and plan", []string{"--keys=nowhere", "--learner-dimension=20", "--learner-horizon=5000", "--privacy-max-messages=10"},
+			[]string{"2 faults:", "cannot be used: open nowhere", "no plan: MaxMessages", "10 are allowed"}, "privacy.epsilon"},
+		{"log and plan", []string{"--log-level=loud", "--learner-dimension=20", "--learner-horizon=5000", "--privacy-max-messages=10"},
+			[]string{"3 faults:", "keys is required", "log.level", "no plan: MaxMessages"}, "cannot be used"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := service.Command(analyzer.Role())
+			var said bytes.Buffer
+			cmd.SetArgs(append(c.args, "--check-config"))
+			cmd.SetErr(&said)
+			if code := service.Main(cmd); code != service.ExitConfig {
+				t.Errorf("exit %d", code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(said.String(), want) {
+					t.Errorf("%q is not in\n%s", want, said.String())
+				}
+			}
+			if strings.Contains(said.String(), c.not) {
+				t.Errorf("%q is in\n%s", c.not, said.String())
+			}
+		})
+	}
+}
+
+// What a role says by default is no fault.
+func TestDefaultsAreValid(t *testing.T) {
+	s := analyzer.DefaultSettings()
+	s.Learner.Dimension, s.Learner.Horizon = 5, 5000
+	for _, profile := range []string{"practical", "paper"} {
+		s.Learner.Profile = profile
+		if faults := append(s.Learner.Validate(), s.Privacy.Validate()...); len(faults) > 0 {
+			t.Errorf("%s: %v", profile, faults)
+		}
+	}
+}
