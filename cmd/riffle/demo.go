@@ -68,9 +68,6 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})

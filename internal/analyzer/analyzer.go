@@ -55,6 +55,7 @@ type Analyzer struct {
 
 	mu       sync.Mutex
 	progress Progress
+	counter  *counter // nil before Run
 }
 
 // Progress is what an onlooker may know of a run. All of it is public.
@@ -112,6 +113,9 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	counter := newCounter(z.c)
+	z.mu.Lock()
+	z.counter = counter
+	z.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
 		err := counter.receive(ctx)

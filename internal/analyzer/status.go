@@ -41,6 +41,24 @@ func (z *Analyzer) announced(a *rifflev1.Announcement, step glm.Step) error {
 	return nil
 }
 
+// opened counts the bit messages of the round under way that are open.
+func (z *Analyzer) opened() (messages int) {
+	z.mu.Lock()
+	counter := z.counter
+	z.mu.Unlock()
+	if counter == nil {
+		return 0
+	}
+	counter.mu.Lock()
+	defer counter.mu.Unlock()
+	if counter.work != nil {
+		for _, chunk := range counter.work.chunks {
+			messages += chunk.messages
+		}
+	}
+	return messages
+}
+
 // Snapshot describes the analyzer for people to look at. Everything in it was announced or counted.
 func (z *Analyzer) Snapshot() status.Snapshot {
 	p := z.Progress()
@@ -48,7 +66,8 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		Deployment: z.c.Deployment, Epoch: p.Epoch, Epochs: p.Epochs, Round: p.Round, Rounds: p.Rounds, Final: p.Final, Releases: []status.Round{},
 	}
 	if p.Size > 0 {
-		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages}
+		opened := z.opened()
+		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &opened}
 	}
 	spent := status.Epsilon(0)
 	for _, r := range p.Releases {

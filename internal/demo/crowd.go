@@ -15,7 +15,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/progress"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
@@ -66,8 +65,9 @@ func (d *crowd) drive(ctx context.Context, w *watcher) error {
 		})
 	})
 	g.Go(func() error { return d.oversee(ctx) })
+	g.Go(func() error { return d.follow(ctx) })
 	g.Go(func() error {
-		next, done := iter.Pull2(people(d.o.Population))
+		next, done := iter.Pull2(visitors(d.o.Population))
 		defer done()
 		for {
 			select {
@@ -77,13 +77,9 @@ func (d *crowd) drive(ctx context.Context, w *watcher) error {
 				if a.Final {
 					return errLearned
 				}
-				messages, err := wire.ReportMessages(a)
-				if err != nil {
-					return err
-				}
 				d.o.Progress.Update(func(s *progress.State) {
 					s.Phase, s.Epoch, s.Total = "learning", int(a.Epoch), len(d.played)
-					s.Messages += messages * int(a.Cohort.Size)
+					s.AllWork = max(s.AllWork, steps*len(d.played)*len(a.Plan.GetRounds()))
 				})
 				if a.Round > 0 {
 					continue
@@ -122,9 +118,28 @@ type visitor struct {
 	population.Person
 }
 
+// visitors are the people of a population in their order. The sequence ends after its first error.
+func visitors(p *population.Population) iter.Seq2[visitor, error] {
+	return func(yield func(visitor, error) bool) {
+		i := 0
+		for person, err := range p.People() {
+			if err != nil {
+				yield(visitor{}, fmt.Errorf("demo: person %d of the population: %w", i, err))
+				return
+			}
+			if !yield(visitor{i, person}, nil) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+var errPopulationEnded = errors.New("demo: the population ended before the last cohort was full")
+
 // fillCohort has people decided for until the epoch's cohort is full. Who is not sampled comes again: in this cohort if the shuffler
 // was away, in the next one if this one is full.
-func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next func() (int, population.Person, bool)) error {
+func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next func() (visitor, error, bool)) error {
 	if err := d.ready(ctx, a.Epoch); err != nil {
 		return err
 	}
@@ -132,21 +147,21 @@ func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next f
 	sampled, full, ended := 0, false, false
 	disturbed := d.o.Disturb == nil
 	g, gctx := errgroup.WithContext(ctx)
-	take := func() (v visitor, ok bool) {
+	take := func() (v visitor, ok bool, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if full || sampled >= int(a.Cohort.Size) || gctx.Err() != nil {
-			return v, false
+			return v, false, nil
 		}
 		if n := len(d.again); n > 0 {
 			v, d.again, ok = d.again[n-1], d.again[:n-1], true
-		} else if v.number, v.Person, ok = next(); !ok {
+		} else if v, err, ok = next(); !ok {
 			ended = true
 		}
-		if ok {
+		if ok && err == nil {
 			sampled++ // given back if the device is not sampled
 		}
-		return v, ok
+		return v, ok, err
 	}
 	// visit is one person's visit; due tells that half of the cohort is there.
 	visit := func(v visitor) (due bool, err error) {
@@ -177,9 +192,9 @@ func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next f
 	for range apps {
 		g.Go(func() error {
 			for {
-				v, ok := take()
-				if !ok {
-					return nil
+				v, ok, err := take()
+				if err != nil || !ok {
+					return err
 				}
 				due, err := visit(v)
 				if err == nil && due {
@@ -203,7 +218,7 @@ func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next f
 // ready waits until every randomizer is in the epoch. Somebody who came earlier would be decided for with the policy before and not be
 // sampled, and the population is too small for that.
 func (d *crowd) ready(ctx context.Context, epoch uint64) error {
-	for host := range max(1, d.o.Hosts) {
+	for host := range d.o.Hosts {
 		for {
 			s, err := d.client.Status(ctx, d.randomizer(host))
 			if err == nil && s.Refused != "" {
@@ -248,7 +263,7 @@ func (d *crowd) serve(ctx context.Context, i int, p population.Person) (*randomi
 func (d *crowd) randomizer(person int) client.Base {
 	return func() (string, error) {
 		apis := d.c.APIs()
-		if len(apis) < max(1, d.o.Hosts) {
+		if len(apis) < d.o.Hosts {
 			return "", errors.New("a randomizer is not running")
 		}
 		return apis[person%len(apis)], nil

@@ -7,9 +7,7 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/progress"
 	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/service"
 	"github.com/riffle-dp/riffle/internal/simulate"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -52,10 +51,46 @@ const (
 	curvePoints  = 200
 )
 
+// settings are what the analyzer is told.
+func (o Options) settings() analyzer.Settings {
+	info, s := o.Population.Info(), analyzer.DefaultSettings()
+	l, p := &s.Learner, &s.Privacy
+	l.Profile, l.Family, l.MaxReward = o.Profile, info.Family, info.MaxReward
+	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
+	p.Epsilon, p.Delta = o.Epsilon, o.Delta
+	if glm.Profile(o.Profile) == glm.Paper {
+		p.MaxMessages = 0 // its several rounds need more: as many as its learner's advice on noise takes
+	}
+	s.Timing = analyzer.TimingSettings{RewardWindow: rewardWindow, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment}
+	return s
+}
+
+// check finds what no deployment could be started with, so that no process has to.
+func (o Options) check() error {
+	s := o.settings()
+	faults := append(s.Learner.Validate(), s.Privacy.Validate()...)
+	if o.Hosts < 1 {
+		faults = append(faults, fmt.Errorf("hosts = %d must be at least 1", o.Hosts))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("nothing was started: %w", &service.ConfigError{Faults: faults})
+	}
+	if err := s.Feasible(); err != nil {
+		return fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w", o.Population.Info().People, err)
+	}
+	return nil
+}
+
 // Run runs the deployment to its last policy.
 func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error) {
 	begin := time.Now()
-	info := o.Population.Info()
+	if err := o.check(); err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, nil, fmt.Errorf("demo: %w", err)
+	}
+	info, s := o.Population.Info(), o.settings()
 	dir := filepath.Join(o.Out, "deployment-"+begin.Format("20060102-150405"))
 	if !o.Keep {
 		var err error
@@ -65,19 +100,19 @@ func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error
 		defer os.RemoveAll(dir)
 	}
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "starting", 0 })
-	hosts := make([]string, max(1, o.Hosts))
+	hosts := make([]string, o.Hosts)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host%d", i+1)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: "demo", Executable: o.Executable, Hosts: hosts, Devices: uint32(info.People),
 		Analyzer: []string{
-			"--learner-profile", o.Profile, "--learner-family", info.Family, "--learner-max-reward", fmt.Sprint(info.MaxReward),
-			"--learner-dimension", fmt.Sprint(info.Dim), "--learner-radius", fmt.Sprint(info.NormBound), "--learner-horizon", fmt.Sprint(info.People),
-			"--privacy-epsilon", fmt.Sprint(o.Epsilon), "--privacy-delta", fmt.Sprint(o.Delta),
-			"--timing-reward-window", rewardWindow.String(), "--timing-jitter", jitter.String(), "--timing-grace", grace.String(),
-			"--timing-round-window", roundWindow.String(), "--timing-enrolment", enrolment.String(),
-			"--privacy-max-messages", fmt.Sprint(maxMessages(glm.Profile(o.Profile))),
+			"--learner-profile", s.Learner.Profile, "--learner-family", s.Learner.Family, "--learner-max-reward", fmt.Sprint(s.Learner.MaxReward),
+			"--learner-dimension", fmt.Sprint(s.Learner.Dimension), "--learner-radius", fmt.Sprint(s.Learner.Radius), "--learner-horizon", fmt.Sprint(s.Learner.Horizon),
+			"--privacy-epsilon", fmt.Sprint(s.Privacy.Epsilon), "--privacy-delta", fmt.Sprint(s.Privacy.Delta),
+			"--privacy-max-messages", fmt.Sprint(s.Privacy.MaxMessages),
+			"--timing-reward-window", s.Timing.RewardWindow.String(), "--timing-jitter", s.Timing.Jitter.String(), "--timing-grace", s.Timing.Grace.String(),
+			"--timing-round-window", s.Timing.RoundWindow.String(), "--timing-enrolment", s.Timing.Enrolment.String(),
 		},
 		Randomizer: []string{
 			"--limits-epsilon", fmt.Sprint(o.Epsilon), "--limits-delta", fmt.Sprint(o.Delta), "--limits-max-norm", fmt.Sprint(max(10, info.NormBound)),
@@ -98,7 +133,7 @@ func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error
 	if err := crowd.drive(ctx, w); err != nil {
 		return nil, nil, err
 	}
-	o.Progress.Update(func(s *progress.State) { s.Phase = "stopping" })
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Work = "stopping", s.AllWork })
 	released, err := w.releases(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -114,18 +149,9 @@ func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error
 		cpu += c.Used(name).CPU
 	}
 	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
-	o.Progress.Update(func(s *progress.State) { s.Phase = "comparing" })
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
 	curves, err := compare(ctx, o, crowd.played, released.final, result)
 	return result, curves, err
-}
-
-// maxMessages bounds the bit messages of one person. The paper's profile has several rounds and needs more: as many as its learner's
-// advice on noise takes.
-func maxMessages(p glm.Profile) int {
-	if p == glm.Paper {
-		return 0
-	}
-	return analyzer.DefaultMaxMessages
 }
 
 // compare scores the run beside its baselines on the same people.
@@ -140,7 +166,9 @@ func compare(ctx context.Context, o Options, played []int, final *glm.Policy, re
 	plain, err := simulate.Run(ctx, glm.Config{
 		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim, Radius: info.NormBound,
 		Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: analyzer.DefaultSettings().Privacy.MinCohort,
-	}, everybody(), simulate.Exact, coins, coins, nil)
+	}, everybody(), simulate.Exact, coins, coins, func(decided int) {
+		o.Progress.Update(func(s *progress.State) { s.Done = decided })
+	})
 	if err != nil {
 		return nil, fmt.Errorf("demo: non-private baseline: %w", err)
 	}
@@ -200,18 +228,3 @@ func seed(s, stream uint64) (key [32]byte) {
 	}
 	return key
 }
-
-// people numbers the people of a population.
-func people(p *population.Population) iter.Seq2[int, population.Person] {
-	return func(yield func(int, population.Person) bool) {
-		i := 0
-		for person, err := range p.People() {
-			if err != nil || !yield(i, person) {
-				return
-			}
-			i++
-		}
-	}
-}
-
-var errPopulationEnded = errors.New("demo: the population ended before the last cohort was full")

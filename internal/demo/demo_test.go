@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/progress"
 	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/service/status"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -64,6 +66,135 @@ func long(t *testing.T) {
 	slow(t)
 }
 
+// What no deployment can be started with is found before one is: in one error, with no process, no keys and no folder.
+func TestWrongOptionsStartNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		want []string
+	}{
+		"negative":      {Options{Epsilon: -1, Delta: 1e-6}, []string{"1 fault", "epsilon = -1"}},
+		"nothing":       {Options{Epsilon: 0, Delta: 1e-6}, []string{"1 fault", "epsilon = 0 must be above 0"}},
+		"no promise":    {Options{Epsilon: 1e9, Delta: 1e-6}, []string{"1 fault", "epsilon = 1000000000"}},
+		"everything":    {Options{Epsilon: math.NaN(), Delta: 2, Profile: "theory", Hosts: -1}, []string{"4 faults", "epsilon", "delta = 2", `profile = "theory"`, "hosts = -1"}},
+		"too few":       {Options{Epsilon: 1, Delta: 1e-6, Population: synthetic(t, 30, 1)}, []string{"30 people", "at least 50"}},
+		"no such plan":  {Options{Epsilon: 1, Delta: 1e-6, Population: wide(60)}, []string{"no plan", "MaxMessages"}},
+		"no such paper": {Options{Epsilon: 1e-9, Delta: 1e-6, Profile: string(glm.Paper)}, []string{"epsilon = "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.o
+			o.Out, o.Executable, o.Progress = filepath.Join(t.TempDir(), "out"), "/nowhere/riffle", progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
+			o.Keep = true
+			if o.Population == nil {
+				o.Population = synthetic(t, 1000, 1)
+			}
+			if o.Profile == "" {
+				o.Profile = string(glm.Practical)
+			}
+			if o.Hosts == 0 {
+				o.Hosts = 2
+			}
+			_, _, err := Run(t.Context(), o)
+			if err == nil {
+				t.Fatal("it ran")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in: %v", want, err)
+				}
+			}
+			if _, err := os.Stat(o.Out); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("something was made: %v", err)
+			}
+		})
+	}
+}
+
+// wide is a population of many numbers each, more than the demo's messages hold. Nobody is ever read from it.
+func wide(dim int) *population.Population {
+	return population.New(population.Info{Name: "wide", People: 5000, Dim: dim, Arms: 2, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 3}, nil, nil)
+}
+
+// A population that cannot be read on is an error, not the end of the population.
+func TestUnreadablePopulation(t *testing.T) {
+	whole := synthetic(t, 100, 1)
+	broken := errors.New("the disk is gone")
+	p := population.New(whole.Info(), func(yield func(population.Person, error) bool) {
+		n := 0
+		for person, err := range whole.People() {
+			if n == 30 {
+				err = broken
+			}
+			if n++; !yield(person, err) || err != nil {
+				return
+			}
+		}
+	}, nil)
+	n := 0
+	var last error
+	for v, err := range visitors(p) {
+		if last = err; err == nil {
+			if v.number != n {
+				t.Errorf("person %d has number %d", n, v.number)
+			}
+			n++
+		}
+	}
+	if n != 30 || !errors.Is(last, broken) {
+		t.Errorf("%d people, then %v", n, last)
+	}
+}
+
+// The bar counts a report when it arrives and when its bits are counted, once each, and never goes back.
+func TestAdvance(t *testing.T) {
+	ptr := func(n int) *int { return &n }
+	released := func(epoch uint64, reports int) status.Round {
+		return status.Round{Epoch: epoch, Outcome: status.Released, Reports: reports, Messages: 150 * reports}
+	}
+	var s progress.State
+	for _, step := range []struct {
+		what                             string
+		shuffler, analyzer               status.Snapshot
+		reports, counted, messages, work int
+	}{
+		{what: "before"},
+		{"half has arrived", status.Snapshot{Epoch: 1, Cohort: &status.Cohort{Reports: ptr(20), Messages: 150}}, status.Snapshot{Epoch: 1, Epochs: 2, Rounds: 1}, 20, 0, 3000, 20},
+		{"the shuffler is started again", status.Snapshot{}, status.Snapshot{Epoch: 1, Rounds: 1}, 20, 0, 3000, 20},
+		{"some are opened", status.Snapshot{Epoch: 1, Cohort: &status.Cohort{Reports: ptr(40), Messages: 150}, Releases: []status.Round{released(1, 40)}},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: &status.Cohort{Messages: 150, Opened: ptr(1500)}}, 40, 10, 6000, 50},
+		{"all are counted", status.Snapshot{Epoch: 1, Cohort: &status.Cohort{Reports: ptr(40), Messages: 150}, Releases: []status.Round{released(1, 40)}},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: &status.Cohort{Messages: 150, Opened: ptr(6000)}, Releases: []status.Round{released(1, 40)}}, 40, 40, 6000, 80},
+		{"the next epoch", status.Snapshot{Epoch: 2, Cohort: &status.Cohort{Reports: ptr(60), Messages: 150}, Releases: []status.Round{released(1, 40)}},
+			status.Snapshot{Epoch: 2, Rounds: 1, Cohort: &status.Cohort{Messages: 150, Opened: ptr(0)}, Releases: []status.Round{released(1, 40)}}, 100, 40, 15000, 140},
+	} {
+		advance(&s, 100, step.shuffler, step.analyzer)
+		if s.Reports != step.reports || s.Counted != step.counted || s.Messages != step.messages || s.Work != step.work || s.AllWork != 200 {
+			t.Errorf("%s: %+v", step.what, s)
+		}
+	}
+	if s.Epochs != 2 {
+		t.Errorf("%d epochs", s.Epochs)
+	}
+}
+
+// moved checks what a run wrote of its progress: the bar moved while nobody was decided for, because reports were sealed and counted.
+func moved(t *testing.T, said string) {
+	t.Helper()
+	percents := map[string]map[string]bool{} // by people decided for
+	for _, m := range regexp.MustCompile(`learning, (\d+)%.* (\S+) of 200 people, .*reports`).FindAllStringSubmatch(said, -1) {
+		if percents[m[2]] == nil {
+			percents[m[2]] = map[string]bool{}
+		}
+		percents[m[2]][m[1]] = true
+	}
+	most := 0
+	for _, p := range percents {
+		most = max(most, len(p))
+	}
+	if most < 3 || !strings.Contains(said, "counted") || !strings.Contains(said, "comparing") {
+		t.Errorf("the bar stood still while reports were sealed:\n%s", said)
+	}
+}
+
 func synthetic(t *testing.T, users int, seed uint64) *population.Population {
 	t.Helper()
 	p, err := population.Synthetic(population.SyntheticOptions{Users: users, Seed: seed})
@@ -76,9 +207,11 @@ func synthetic(t *testing.T, users int, seed uint64) *population.Population {
 // run runs the demo and returns its result and the folder of its deployment.
 func run(t *testing.T, o Options) (*report.Result, string) {
 	t.Helper()
-	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
-	defer shown.Close()
-	o.Executable, o.Progress, o.Out, o.Keep = executable, shown, t.TempDir(), true
+	if o.Progress == nil {
+		o.Progress = progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
+	}
+	defer o.Progress.Close()
+	o.Executable, o.Out, o.Keep = executable, t.TempDir(), true
 	if o.Profile == "" {
 		o.Profile = string(glm.Practical)
 	}
@@ -150,7 +283,14 @@ func TestRunAndWhatItLeaves(t *testing.T) {
 	marks := testbed.Marks(marked...)
 	var mu sync.Mutex
 	metrics := map[string]string{}
-	r, dir := run(t, Options{Population: crowd, Hosts: 2, Disturb: func(c *cluster.Cluster, epoch uint64) error {
+	said, written := io.Pipe()
+	shown := make(chan string)
+	go func() {
+		b, err := io.ReadAll(said)
+		shown <- fmt.Sprintf("%s%v", b, err)
+	}()
+	follow := progress.New(written, progress.Options{Mode: progress.Plain, Every: 200 * time.Millisecond})
+	r, dir := run(t, Options{Population: crowd, Hosts: 2, Progress: follow, Disturb: func(c *cluster.Cluster, epoch uint64) error {
 		for _, name := range c.Names() { // in the middle of an epoch, while records are held
 			for _, page := range []string{"/metrics", "/status.json", "/"} {
 				response, err := http.Get(c.Ops(name) + page)
@@ -169,6 +309,10 @@ func TestRunAndWhatItLeaves(t *testing.T) {
 		}
 		return nil
 	}})
+	if err := written.Close(); err != nil {
+		t.Fatal(err)
+	}
+	moved(t, <-shown)
 	whole(t, r, people)
 	if len(metrics) < 2*4*3 {
 		t.Errorf("%d pages of metrics", len(metrics))

@@ -13,7 +13,7 @@ func (s State) parts(left time.Duration) []string {
 	if s.Phase != "" {
 		parts = append(parts, s.Phase)
 	}
-	if s.Total > 0 {
+	if _, total := s.bounds(); total > 0 {
 		parts = append(parts, fmt.Sprintf("%d%%", s.percent()))
 	}
 	if s.Epoch > 0 {
@@ -32,14 +32,28 @@ func (s State) parts(left time.Duration) []string {
 	if s.Reports > 0 {
 		parts = append(parts, count(s.Reports)+" reports")
 	}
+	if s.Counted > 0 {
+		parts = append(parts, count(s.Counted)+" counted")
+	}
 	if s.Messages > 0 {
 		parts = append(parts, count(s.Messages)+" messages")
 	}
 	return parts
 }
 
+// bounds are how much is done, and of how much: of what the bar is about.
+func (s State) bounds() (done, total int) {
+	if s.AllWork > 0 {
+		return s.Work, s.AllWork
+	}
+	return s.Done, s.Total
+}
+
 // percent rounds down: 100 means done.
-func (s State) percent() int { return min(100, max(0, int(100*float64(s.Done)/float64(s.Total)))) }
+func (s State) percent() int {
+	done, total := s.bounds()
+	return min(100, max(0, int(100*float64(done)/float64(total))))
+}
 
 // line returns the plain line.
 func (s State) line(left time.Duration) string { return strings.Join(s.parts(left), ", ") }
@@ -69,7 +83,7 @@ func (s State) bar(left time.Duration, width int) string {
 		rest.WriteString("  " + part)
 		used += n
 	}
-	if room := min(largestBar, width-used-2); s.Total > 0 && room >= smallestBar {
+	if room := min(largestBar, width-used-2); room >= smallestBar && s.Total+s.AllWork > 0 {
 		full := room * s.percent() / 100
 		line += "  " + strings.Repeat("━", full) + strings.Repeat("─", room-full)
 	}

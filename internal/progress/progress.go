@@ -42,8 +42,12 @@ type State struct {
 	Phase         string // what is being done: "starting", "learning", "valuing"
 	Epoch, Epochs int    // the epoch in force, from 1, and how many there will be
 	Done, Total   int    // people decided for, and how many there will be in this phase
-	Reports       int    // reports in releases so far
-	Messages      int    // bit messages so far
+	// Work is how much is done of what takes the time, of AllWork in this phase: the bar and the time left are about it. AllWork 0: about
+	// people.
+	Work, AllWork int
+	Reports       int // reports that have arrived
+	Counted       int // reports whose bits are counted
+	Messages      int // bit messages of the reports that have arrived
 }
 
 // Progress shows a State. Its methods may be called from several goroutines.
@@ -54,7 +58,7 @@ type Progress struct {
 	mu      sync.Mutex
 	state   State
 	since   time.Time // start of the phase
-	from    int       // Done at the start of the phase
+	from    int       // done at the start of the phase
 	closed  bool
 	written string // the last plain line, so that it is not written twice
 
@@ -106,7 +110,8 @@ func (p *Progress) Update(change func(*State)) {
 	phase := p.state.Phase
 	change(&p.state)
 	if p.state.Phase != phase {
-		p.since, p.from = time.Now(), p.state.Done
+		p.since = time.Now()
+		p.from, _ = p.state.bounds()
 		if p.mode == Plain && !p.closed {
 			p.print()
 		}
@@ -189,10 +194,10 @@ const settle = 2 * time.Second
 // left estimates the time left in this phase from its mean speed so far; 0 = unknown. The caller holds the lock.
 func (p *Progress) left() time.Duration {
 	elapsed := time.Since(p.since)
-	done := p.state.Done - p.from
-	if elapsed < settle || done <= 0 || p.state.Done >= p.state.Total {
+	done, total := p.state.bounds()
+	if elapsed < settle || done <= p.from || done >= total {
 		return 0
 	}
-	left := time.Duration(float64(elapsed) / float64(done) * float64(p.state.Total-p.state.Done))
+	left := time.Duration(float64(elapsed) / float64(done-p.from) * float64(total-done))
 	return max(left.Round(time.Second), time.Second)
 }

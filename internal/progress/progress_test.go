@@ -75,6 +75,30 @@ func TestTimeLeft(t *testing.T) {
 	})
 }
 
+// Where people are not what takes the time, the bar and the time left are about what does: it moves while no person is decided for.
+func TestBarIsAboutTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out sink
+		p := progress.New(&out, progress.Options{Every: 10 * time.Second})
+		p.Update(func(s *progress.State) { s.Phase, s.Done, s.Total, s.AllWork = "learning", 1000, 1000, 2000 })
+		for range 3 {
+			time.Sleep(9 * time.Second)
+			p.Update(func(s *progress.State) { s.Work += 400; s.Reports += 300; s.Counted += 100 })
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		p.Close()
+		want := `learning, 0%, 1,000 of 1,000 people
+learning, 20%, 40s left, 1,000 of 1,000 people, 300 reports, 100 counted
+learning, 40%, 30s left, 1,000 of 1,000 people, 600 reports, 200 counted
+learning, 60%, 20s left, 1,000 of 1,000 people, 900 reports, 300 counted
+`
+		if got := out.String(); got != want {
+			t.Errorf("wrote\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
 func TestLiveLine(t *testing.T) {
 	var out sink
 	p := progress.New(&out, progress.Options{Mode: progress.Live})

@@ -48,6 +48,8 @@ type Cohort struct {
 	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil: this role does not
 	// know.
 	Waiting *int `json:"waiting,omitempty"`
+	// Opened counts the bit messages of the open round that the analyzer has opened; nil: this role does not know.
+	Opened *int `json:"opened,omitempty"`
 }
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
