@@ -133,6 +133,7 @@ func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error
 	if err := crowd.drive(ctx, w); err != nil {
 		return nil, nil, err
 	}
+	crowd.observe(ctx) // the last reports were counted since the last look
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Work = "stopping", s.AllWork })
 	released, err := w.releases(ctx)
 	if err != nil {

@@ -18,8 +18,6 @@ const askTime = 2 * time.Second
 // follow shows how far the run is, out of what the shuffler and the analyzer say about themselves. People are decided for within seconds;
 // what takes the time comes after them: reports are sealed and taken in, and their bit messages are opened.
 func (d *crowd) follow(ctx context.Context) error {
-	client := &http.Client{Timeout: askTime}
-	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
@@ -27,27 +25,33 @@ func (d *crowd) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
-			var roles [2]status.Snapshot
-			var err error
-			for i, name := range []string{cluster.Shuffler, cluster.Analyzer} {
-				if err == nil {
-					roles[i], err = snapshot(ctx, client, d.c.Ops(name))
-				}
-			}
-			if err == nil { // a role that is away is oversee's business
-				d.o.Progress.Update(func(s *progress.State) { advance(s, len(d.played), roles[0], roles[1]) })
-			}
+			d.observe(ctx)
 		}
 	}
 }
 
+// observe brings progress up to date. Where a role is away it changes nothing: that is oversee's business.
+func (d *crowd) observe(ctx context.Context) {
+	shuffler, err := snapshot(ctx, d.c.Ops(cluster.Shuffler))
+	if err != nil {
+		return
+	}
+	analyzer, err := snapshot(ctx, d.c.Ops(cluster.Analyzer))
+	if err != nil {
+		return
+	}
+	d.o.Progress.Update(func(s *progress.State) { advance(s, len(d.played), shuffler, analyzer) })
+}
+
 // snapshot asks a role at its ops listener.
-func snapshot(ctx context.Context, client *http.Client, ops string) (s status.Snapshot, err error) {
+func snapshot(ctx context.Context, ops string) (s status.Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, ops+"/status.json", nil)
 	if err != nil {
 		return s, err
 	}
-	response, err := client.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return s, err
 	}
