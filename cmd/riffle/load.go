@@ -25,6 +25,9 @@ type loadFlags struct {
 	json  bool
 }
 
+// exitShort is the exit code of a load test that people ran out in, where nothing else is wrong.
+const exitShort = 4
+
 func loadCommand() *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
@@ -37,7 +40,8 @@ records. With --ops it checks that every role accounts for all that it received.
 
 People wait for a cohort that takes them in, so that the deployment learns from all of them; --steady has them come regardless.
 
-Exit code 0 if every goal is met, 2 if one is missed or a released sum is wrong, 1 if the run could not be made.
+Exit code 0 if every goal is met, 2 if one is missed or a released sum is wrong, 4 if nothing is wrong but people ran out in a cohort that
+is not released without more of them (cohort_short; it is not waited for), 1 if the run could not be made.
 
 Goals compare one of these measures with a number (<= >= < > = !=):
 ` + strings.TrimRight(load.Measures(), "\n"),
@@ -114,15 +118,21 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 	failed := func(format string, v ...any) error {
 		return &service.ExitError{Code: service.ExitFailed, Err: fmt.Errorf(format, v...)}
 	}
+	short := ""
+	if result.Short != nil {
+		short = fmt.Sprintf("%s: %s", load.ShortfallReason, result.Short)
+	}
 	switch missed := result.Missed(); {
 	case result.Interrupted:
 		return failed("interrupted; the result is about what happened until then")
 	case len(missed) > 0:
-		return failed("goals missed: %s", strings.Join(missed, ", "))
+		return failed("goals missed: %s", strings.TrimSuffix(strings.Join(missed, ", ")+"; "+short, "; "))
 	case result.Unsettled != "":
 		return failed("not everything was released in time: %s", result.Unsettled)
 	case !result.Sound():
 		return &service.ExitError{Code: service.ExitFailed, Err: errors.New("the deployment's answers are wrong: see the table")}
+	case short != "":
+		return &service.ExitError{Code: exitShort, Err: errors.New(short)}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (a *arrivals) at(k int) time.Duration {
 // held moves all later arrivals: nobody could come for that long.
 func (a *arrivals) held(d time.Duration) { a.origin = a.origin.Add(d) }
 
-// next waits for the next person's time and returns it: what his waiting is counted from. It is in the past where the process cannot
+// next waits for the next person's time and returns it: what their waiting is counted from. It is in the past where the process cannot
 // keep up.
 func (a *arrivals) next(ctx context.Context) (time.Time, error) {
 	if a.rate == 0 {

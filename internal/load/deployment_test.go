@@ -151,6 +151,54 @@ func TestAgainstADeployment(t *testing.T) {
 	}
 }
 
+// People who run out before a cohort is full are told so, by its name and with the number that is missing, at once: nobody waits for what
+// cannot come.
+func TestPeopleRunOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a deployment")
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(t.Context(), cluster.Options{
+		Dir: t.TempDir(), Name: "shorttest", Executable: self, Hosts: []string{"one"}, Devices: 500,
+		Analyzer: []string{"--learner-dimension", "2", "--learner-horizon", "120", "--learner-first-cohort", "60", "--learner-growth", "1.01",
+			"--timing-reward-window", "1s", "--timing-jitter", "0s", "--timing-grace", "10s"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	people, err := population.Synthetic(population.SyntheticOptions{Users: 95, Seed: 7, Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	shown := progress.New(&said, progress.Options{Mode: progress.Plain, Every: time.Hour})
+	begin := time.Now()
+	result, err := load.Run(t.Context(), load.Options{APIs: c.APIs(), Population: people, Seed: 7, Keys: c.Keys(), Broker: bus.Options{URL: c.URL()}, Progress: shown})
+	shown.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 45*time.Second { // a minute and more if it waits for the cohort
+		t.Errorf("it took %s", took)
+	}
+	if s := result.Short; s == nil || s.Epoch != 2 || s.Size != 60 || s.Taken != 35 || s.Missing() != 25 || s.Closes {
+		t.Errorf("short: %+v", result.Short)
+	}
+	if result.Unsettled != "" || !result.Sound() || result.Compared != 2 {
+		t.Errorf("%d sums compared, sound %v, %q", result.Compared, result.Sound(), result.Unsettled)
+	}
+	for _, want := range []string{"cohort_short: epoch 2 has 35 of 60 people", "25 more would fill its cohort", "waiting for a cohort", "waiting for releases"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, said.String())
+		}
+	}
+}
+
 // metric is how names of metrics look in queries.
 var metric = regexp.MustCompile(`\b(riffle_[a-z0-9_]+|process_[a-z0-9_]+|go_[a-z0-9_]+)\b`)
 

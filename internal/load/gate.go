@@ -24,7 +24,8 @@ type gate struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	epoch   uint64
-	free    int  // places in the epoch's cohort that nobody was sent to
+	size    int  // places of the epoch's cohort
+	free    int  // those that nobody was sent to
 	final   bool // the last policy: everybody may come
 	err     error
 }
@@ -81,7 +82,7 @@ func (g *gate) see(all []randomizer.Status) {
 		if !open {
 			return // past its enrolment, or not ready
 		}
-		g.epoch, g.free = first.Epoch, int(first.Cohort)
+		g.epoch, g.size, g.free = first.Epoch, int(first.Cohort), int(first.Cohort)
 	default:
 		return
 	}
@@ -132,7 +133,7 @@ func (g *gate) left(d *randomizer.Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d != nil && d.Epoch < g.epoch {
-		return // his place was in an earlier cohort
+		return // their place was in an earlier cohort
 	}
 	if d != nil && d.Reason == randomizer.CohortFull {
 		g.free = 0
@@ -141,6 +142,16 @@ func (g *gate) left(d *randomizer.Decision) {
 	g.free++
 	close(g.changed)
 	g.changed = make(chan struct{})
+}
+
+// room tells how many places the epoch's cohort has, and how many of them nobody was sent to; none where people come regardless.
+func (g *gate) room() (epoch uint64, size, free int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.steady || g.final {
+		return g.epoch, 0, 0
+	}
+	return g.epoch, g.size, g.free
 }
 
 // now is the epoch as last seen.

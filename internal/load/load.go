@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // play brings the people and waits until what they were promised has happened.
 func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *Result) error {
 	o := c.o
-	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "deciding", o.Population.Info().People })
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = deciding, o.Population.Info().People })
 	g, watching := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(watching)
 	defer stop()
@@ -99,20 +99,35 @@ func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *R
 		if err := c.drive(watching); err != nil {
 			return quiet(ctx, err)
 		}
-		o.Progress.Update(func(s *progress.State) { s.Phase = "waiting for releases" })
+		short, note, err := c.shortfall(watching, public)
+		if err != nil {
+			return quiet(ctx, err)
+		}
+		if out.Short = short; short != nil {
+			note = fmt.Sprintf("%s: %s", ShortfallReason, short)
+		}
+		if note != "" {
+			o.Progress.Note("%s", note)
+		}
+		c.phase(waitingForCounts)
 		c.waiting.Wait()
 		if public == nil {
 			return nil
 		}
-		if err := public.settled(watching, c.truth, o.Settle); err != nil {
+		if err := public.settled(watching, c.truth, short, o.Settle, c.counted); err != nil {
 			out.Unsettled = err.Error()
 		}
-		if enemy != nil && !pause(watching, settle) { // what it sent last is on its way
-			return nil
+		if enemy != nil {
+			pause(watching, settle) // what it sent last is on its way
 		}
 		return nil
 	})
 	return g.Wait()
+}
+
+// counted shows how many of the promised reports are counted.
+func (c *crowd) counted(reports, promised int) {
+	c.o.Progress.Update(func(s *progress.State) { s.Counted, s.Work, s.AllWork = reports, reports, promised })
 }
 
 // quiet drops the error of something that was asked to stop.
@@ -134,6 +149,10 @@ func fits(ctx context.Context, r *reader, o Options) error {
 	if int(policy.GetDim()) != info.Dim || family.GetName() != info.Family || family.GetMaxReward() != info.MaxReward {
 		return fmt.Errorf("load: the deployment learns a %s model in %d dimensions with rewards up to %g, the population %q is %s, %d, %g",
 			family.GetName(), policy.GetDim(), family.GetMaxReward(), info.Name, info.Family, info.Dim, info.MaxReward)
+	}
+	last := l.announced[l.order[len(l.order)-1]]
+	if size := int(last.Cohort.GetSize()); !o.Steady && !last.Final && info.People < size {
+		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d people, and %d come", ShortfallReason, last.Epoch, size, info.People)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ type visit struct {
 	i      int
 	person population.Person
 	manner manner
-	due    time.Time // zero: as soon as somebody has time for him
+	due    time.Time // zero: as soon as somebody has time for them
 }
 
 // crowd is everything that people share.
@@ -105,11 +105,15 @@ func (c *crowd) invite(ctx context.Context, visits chan<- visit) error {
 		if err != nil {
 			return err
 		}
-		waited, err := c.gate.enter(ctx)
-		if err != nil {
-			return err
+		if !c.gate.try() {
+			c.phase(waitingForCohort)
+			waited, err := c.gate.enter(ctx)
+			if err != nil {
+				return err
+			}
+			pace.held(waited)
 		}
-		pace.held(waited)
+		c.phase(deciding)
 		due, err := pace.next(ctx)
 		if err != nil {
 			return err
@@ -122,6 +126,17 @@ func (c *crowd) invite(ctx context.Context, visits chan<- visit) error {
 		i++
 	}
 	return nil
+}
+
+// What the run does, as people see it.
+const (
+	deciding         = "deciding"
+	waitingForCohort = "waiting for a cohort"
+	waitingForCounts = "waiting for releases"
+)
+
+func (c *crowd) phase(name string) {
+	c.o.Progress.Update(func(s *progress.State) { s.Phase = name })
 }
 
 // at is the randomizer that has the device of person i.

@@ -137,9 +137,10 @@ func epsilon(a *rifflev1.Announcement, reports uint32) (float64, error) {
 	return g.Epsilon(a.Plan.GetDelta()), nil
 }
 
-// settled waits until every cohort that people of ours are in is counted and what follows from it is announced, and tells why it stopped
-// waiting if that does not come.
-func (r *reader) settled(ctx context.Context, t *truth, limit time.Duration) error {
+// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what follows from it
+// is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports that were promised, and how many of
+// them are in cohorts that are over.
+func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int)) error {
 	deadline := time.Now().Add(limit)
 	for {
 		l, err := r.read(ctx)
@@ -147,20 +148,20 @@ func (r *reader) settled(ctx context.Context, t *truth, limit time.Duration) err
 			return err
 		}
 		open, latest := uint64(0), time.Duration(0)
+		over, promised := 0, 0
 		for at, a := range l.announced {
-			if at.round != 0 || a.Final || t.of(at.epoch).sampled == 0 {
+			ours := t.of(at.epoch).sampled
+			if at.round != 0 || a.Final || ours == 0 || short != nil && at.epoch == short.Epoch {
 				continue
 			}
-			for round := range a.Plan.Rounds {
-				key := place{at.epoch, uint32(round)}
-				if l.counts[key] == nil {
-					open, latest = at.epoch, longestOf(a)
-				} else if l.counts[key].Destroyed {
-					break
-				}
+			if promised += ours; l.over(at.epoch, a) {
+				over += ours
+			} else {
+				open, latest = at.epoch, longestOf(a)
 			}
 		}
-		if open == 0 && l.learned(t) {
+		seen(over, promised)
+		if open == 0 && l.learned(t, short) {
 			return nil
 		}
 		if limit == 0 {
@@ -181,12 +182,23 @@ func (r *reader) settled(ctx context.Context, t *truth, limit time.Duration) err
 	}
 }
 
-// learned tells whether an announcement follows the last epoch that people of ours are in.
-func (l *ledger) learned(t *truth) bool {
+// over tells whether nothing more comes of an epoch: all its rounds are counted, or one was destroyed.
+func (l *ledger) over(epoch uint64, a *rifflev1.Announcement) bool {
+	for round := range a.Plan.Rounds {
+		c := l.counts[place{epoch, uint32(round)}]
+		if c == nil || c.Destroyed {
+			return c != nil
+		}
+	}
+	return true
+}
+
+// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of people counts for none.
+func (l *ledger) learned(t *truth, short *Shortfall) bool {
 	var last, ours uint64
 	for at := range l.announced {
 		last = max(last, at.epoch)
-		if t.of(at.epoch).sampled > 0 {
+		if t.of(at.epoch).sampled > 0 && (short == nil || at.epoch != short.Epoch) {
 			ours = max(ours, at.epoch)
 		}
 	}

@@ -57,6 +57,7 @@ type Result struct {
 	Provocations []Provocation `json:"provocations"`
 	Interrupted  bool          `json:"interrupted"`
 	Unsettled    string        `json:"unsettled,omitempty"` // what was still open at the end
+	Short        *Shortfall    `json:"short,omitempty"`     // the cohort that people ran out in; it is not waited for
 
 	Goals []Verdict `json:"goals"`
 }
@@ -183,6 +184,9 @@ func (r *Result) peopleTable() table.Writer {
 	t.AppendRow(table.Row{"dropped out before the reward", r.DropOuts})
 	if r.Destroyed > 0 {
 		t.AppendRow(table.Row{"cohorts destroyed (too few reported)", r.Destroyed})
+	}
+	if s := r.Short; s != nil {
+		t.AppendRow(table.Row{fmt.Sprintf("epoch %d is short of people", s.Epoch), fmt.Sprintf("%d of %d", s.Taken, s.Size)})
 	}
 	t.AppendRow(table.Row{"people a second, mean", fmt.Sprintf("%.1f", r.Rate)})
 	t.AppendRow(table.Row{"people a second, best second", fmt.Sprintf("%.0f", r.PeakRate)})
