@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -156,14 +157,16 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 			return err
 		}
 		if step.Done {
+			past.resumed(z.c.Log)
 			return nil
 		}
 		if step.Round == 0 {
 			current = a
 		}
 		begin := time.Now()
-		counts, ok := past.counts[place{epoch, uint32(step.Round)}]
-		if !ok {
+		counts, replayed := past.counts[place{epoch, uint32(step.Round)}]
+		if !replayed {
+			past.resumed(z.c.Log)
 			if counts, err = counter.count(ctx, a, digest); err != nil {
 				return err
 			}
@@ -190,12 +193,19 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 		if err := z.passed(pastPurging); err != nil {
 			return err
 		}
-		z.c.Steps.Since(stepRound, begin)
-		begin = time.Now()
-		if err := z.absorb(a, counts, step); err != nil {
-			return err
+		if replayed { // its times were measured when they passed
+			past.replayed(counts)
+			if err := z.absorb(a, counts, step, z.c.Log.Level(zerolog.Disabled)); err != nil {
+				return err
+			}
+		} else {
+			z.c.Steps.Since(stepRound, begin)
+			begin = time.Now()
+			if err := z.absorb(a, counts, step, z.c.Log); err != nil {
+				return err
+			}
+			z.c.Steps.Since(stepLearning, begin)
 		}
-		z.c.Steps.Since(stepLearning, begin)
 		if z.learner.Next().Round == 0 {
 			epoch, current = epoch+1, nil
 		}
@@ -218,8 +228,8 @@ func (z *Analyzer) passed(step string) error {
 	return z.crash(step)
 }
 
-// absorb gives a round's counts to the learner.
-func (z *Analyzer) absorb(a *rifflev1.Announcement, counts *rifflev1.Counts, step glm.Step) error {
+// absorb gives a round's counts to the learner, and says so in the log.
+func (z *Analyzer) absorb(a *rifflev1.Announcement, counts *rifflev1.Counts, step glm.Step, log zerolog.Logger) error {
 	encodings, err := wire.Encodings(a)
 	if err != nil {
 		return err
@@ -227,11 +237,12 @@ func (z *Analyzer) absorb(a *rifflev1.Announcement, counts *rifflev1.Counts, ste
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	defer func() { z.note(func(p *Progress) { p.Releases = append(p.Releases, stats) }) }()
 	if counts.Destroyed {
-		z.c.Log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
+		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 		return z.learner.Destroyed()
 	}
 	live := proto.Clone(a).(*rifflev1.Announcement)
 	live.Cohort.Minimum = counts.Reports
+	stats.Epsilon = math.Inf(1) // as long as nothing bounds it
 	if g, err := plan.Guarantee(live, 0); err == nil {
 		stats.Epsilon = g.Epsilon(z.c.Terms.Delta)
 	}
@@ -252,7 +263,7 @@ func (z *Analyzer) absorb(a *rifflev1.Announcement, counts *rifflev1.Counts, ste
 	if err := z.learner.Absorb(sums); err != nil {
 		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
 	}
-	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Float64("epsilon", stats.Epsilon).Msg("round absorbed")
+	log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 	return nil
 }
 

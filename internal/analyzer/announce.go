@@ -23,6 +23,7 @@ type place struct {
 type past struct {
 	announced map[place][]byte // the HPKE key of each announcement
 	counts    map[place]*rifflev1.Counts
+	replay    replay
 }
 
 // past reads the deployment's history from the broker. Only statements with this analyzer's own signature count.

@@ -91,8 +91,8 @@ func (l LearnerSettings) Validate() (faults []error) {
 	return faults
 }
 
-// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
-func (p PrivacySettings) Validate() (faults []error) {
+// promise lists what is wrong with epsilon and delta, and with the limits of what they may cost.
+func (p PrivacySettings) promise() (faults []error) {
 	for _, try := range []struct {
 		key   string
 		value float64
@@ -109,14 +109,6 @@ func (p PrivacySettings) Validate() (faults []error) {
 			faults = append(faults, service.Wrong(try.key, try.value, "must be above 0: nothing can be learnt at 0"))
 		}
 	}
-	for _, share := range []struct {
-		key   string
-		value float64
-	}{{"drop_out", p.DropOut}, {"dishonest", p.Dishonest}} {
-		if !(share.value >= 0 && share.value < 1) {
-			faults = append(faults, service.Wrong(share.key, share.value, "must be a share in [0, 1)"))
-		}
-	}
 	for _, limit := range []struct {
 		key   string
 		value any
@@ -125,12 +117,6 @@ func (p PrivacySettings) Validate() (faults []error) {
 		if !limit.good {
 			faults = append(faults, service.Wrong(limit.key, limit.value, "must not be negative"))
 		}
-	}
-	if p.MinCohort < 1 {
-		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
-	}
-	if p.DropOut < 1 && p.Dishonest < 1 && p.DropOut+p.Dishonest >= 1 {
-		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
 	}
 	return faults
 }

@@ -93,6 +93,23 @@ func (t TimingSettings) Validate() (faults []error) {
 	return faults
 }
 
+// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
+func (p PrivacySettings) Validate() (faults []error) {
+	faults = p.promise()
+	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
+		if !(v >= 0 && v < 1) {
+			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
+		}
+	}
+	if p.MinCohort < 1 {
+		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
+	}
+	if p.DropOut+p.Dishonest >= 1 {
+		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
+	}
+	return faults
+}
+
 // Learner is the learner's configuration.
 func (s Settings) learner() glm.Config {
 	l := s.Learner

@@ -1,0 +1,34 @@
+package analyzer
+
+import (
+	"github.com/rs/zerolog"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// replay is what of the past this process has gone through again. A reader of the log sees one line of it: the rounds themselves were
+// logged when they were counted.
+type replay struct {
+	epoch                      uint64
+	rounds, reports, destroyed int
+	over                       bool
+}
+
+// replayed notes a round whose counts were signed before this process began.
+func (p *past) replayed(c *rifflev1.Counts) {
+	p.replay.epoch = c.Epoch
+	p.replay.rounds++
+	if c.Destroyed {
+		p.replay.destroyed++
+	} else {
+		p.replay.reports += int(c.Reports)
+	}
+}
+
+// resumed ends the replay, once. In a deployment that was never announced anything to there was none.
+func (p *past) resumed(log zerolog.Logger) {
+	if r := p.replay; !r.over && len(p.announced) > 0 {
+		log.Info().Uint64("epochs", r.epoch).Int("rounds", r.rounds).Int("reports", r.reports).Int("destroyed", r.destroyed).Msg("resumed")
+	}
+	p.replay.over = true
+}
