@@ -20,6 +20,7 @@ var ErrPlanRefused = errors.New("load: the randomizers refuse the announced plan
 // gate knows whether a cohort takes people in, and how many more. It asks the randomizers, as an app could.
 type gate struct {
 	steady bool
+	away   func(api string, err error) // told once of each randomizer's absence that lasts longer than patience
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -30,22 +31,30 @@ type gate struct {
 	err     error
 }
 
-func newGate(steady bool) *gate { return &gate{steady: steady, changed: make(chan struct{})} }
+func newGate(steady bool) *gate {
+	return &gate{steady: steady, away: func(string, error) {}, changed: make(chan struct{})}
+}
 
 // watch follows the randomizers until the context ends.
 func (g *gate) watch(ctx context.Context, c *client.Client, apis []string) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
+	answered, told := time.Now(), false
 	for {
 		var all []randomizer.Status
 		for _, api := range apis {
 			s, err := c.Status(ctx, client.At(api))
-			if err != nil {
-				break // it comes back, or the people's own calls fail
+			if err != nil { // it comes back, or the people's own calls fail
+				if !told && ctx.Err() == nil && time.Since(answered) > patience {
+					g.away(api, err)
+					told = true
+				}
+				break
 			}
 			all = append(all, s)
 		}
 		if len(all) == len(apis) {
+			answered, told = time.Now(), false
 			g.see(all)
 		}
 		select {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Goal is what a run must reach: a measure, a comparison and a number, as in p99_ms<=500.
@@ -40,7 +42,7 @@ var measures = map[string]struct {
 	"error_z":       {"largest standardised error of a coordinate", func(r *Result) float64 { return r.compared(r.MaxZ) }},
 	"error_p":       {"smallest probability of all released errors together, either tail", func(r *Result) float64 { return r.compared(min(r.TooLarge, r.TooSmall)) }},
 	"lost":          {"reports promised that no release and no refusal accounts for", func(r *Result) float64 { return r.lost() }},
-	"epsilon":       {"largest epsilon of an epoch with the reports that came", func(r *Result) float64 { return r.compared(r.Epsilon) }},
+	epsilonMeasure:  {"largest epsilon of an epoch with the reports that came", func(r *Result) float64 { return r.compared(r.Epsilon) }},
 	"final":         {"1 once the last policy is out", func(r *Result) float64 { return bit(r.Final) }},
 }
 
@@ -100,12 +102,25 @@ type Verdict struct {
 	Goal  string   `json:"goal"`
 	Value *float64 `json:"value"` // null: not measured
 	Met   bool     `json:"met"`
+
+	measure string
 }
+
+// shown is what was measured, for people.
+func (v Verdict) shown() string {
+	if v.measure == epsilonMeasure {
+		return privacy.Spell(*v.Value)
+	}
+	return fmt.Sprintf("%.4g", *v.Value)
+}
+
+// epsilonMeasure is the one measure that is a promise.
+const epsilonMeasure = "epsilon"
 
 // judge holds a result against a goal.
 func (g Goal) judge(r *Result) Verdict {
 	v := measures[g.Measure].of(r)
-	out := Verdict{Goal: g.String()}
+	out := Verdict{Goal: g.String(), measure: g.Measure}
 	if math.IsNaN(v) {
 		return out
 	}

@@ -40,6 +40,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		tally: newTally(), decisions: newLatency(), rewards: newLatency(), speed: &throughput{begin: begin, per: map[int]int{}}, lateContext: ctx,
 	}
 	defer c.client.Close()
+	c.gate.away = func(api string, err error) {
+		o.Progress.Note("no answer from %s for %s: nobody is sent to a new cohort meanwhile (%v)", api, patience, err)
+	}
 	for _, api := range o.APIs {
 		if _, err := c.client.Status(ctx, client.At(api)); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrNobody, api, err)
@@ -215,7 +218,12 @@ func (c *crowd) released(ctx context.Context, r *reader, out *Result) error {
 		if at.round == 0 {
 			out.Absent += int(m.Enrolled - m.Reports)
 		}
-		if eps, err := epsilon(a, m.Reports); err == nil {
+		switch eps, err := epsilon(a, m.Reports); {
+		case err != nil:
+			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee: %v", at.round, at.epoch, err)]++
+		case math.IsInf(eps, 0) || math.IsNaN(eps):
+			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee", at.round, at.epoch)]++
+		default:
 			out.Epsilon = math.Max(out.Epsilon, eps)
 		}
 		releases, err := r.round(a, m, counts, known)

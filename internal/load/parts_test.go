@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/client"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
@@ -72,6 +74,15 @@ func TestGoals(t *testing.T) {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
+	// An epsilon that misses its limit by little does not read as if it met it.
+	r.Compared, r.Epsilon, r.Goals = 1, 1.00001, []Verdict{Goal{"epsilon", "<=", 1}.judge(&Result{Compared: 1, Epsilon: 1.00001})}
+	var table strings.Builder
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	if missed := r.Missed(); len(missed) != 1 || missed[0] != "epsilon<=1 (it is 1.0001)" || strings.Count(table.String(), "1.0001") != 2 {
+		t.Errorf("%v\n%s", missed, table.String())
+	}
 	for name := range measures {
 		if !strings.Contains(Measures(), name) {
 			t.Errorf("%s is not in the help", name)
@@ -104,6 +115,25 @@ inf +Inf
 	}
 }
 
+// A randomizer that does not answer keeps everybody waiting: people are told of it, once.
+func TestGateTellsOfAnAbsentRandomizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, told := newGate(false), 0
+		g.away = func(api string, err error) {
+			if told++; api != "://nowhere" || err == nil {
+				t.Errorf("%s: %v", api, err)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 3*patience)
+		defer stop()
+		c := client.New(client.Options{})
+		defer c.Close()
+		if err := g.watch(ctx, c, []string{"://nowhere"}); err == nil || told != 1 {
+			t.Errorf("told %d times, %v", told, err)
+		}
+	})
+}
+
 func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
 	g := newGate(false)
 	ctx, stop := context.WithCancel(t.Context())
@@ -121,7 +151,7 @@ func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
 			t.Fatalf("person %d came: %v", i, !want)
 		}
 	}
-	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // his place is free again
+	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // their place is free again
 	if _, err := g.enter(ctx); err != nil || g.try() {
 		t.Fatal("not one more came")
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Result is what a run came to. Its JSON form is a stable interface: keys are added, never renamed or removed.
@@ -109,7 +111,7 @@ func (r *Result) Missed() []string {
 		if v.Value == nil {
 			out = append(out, v.Goal+" (not measured)")
 		} else {
-			out = append(out, fmt.Sprintf("%s (it is %.4g)", v.Goal, *v.Value))
+			out = append(out, fmt.Sprintf("%s (it is %s)", v.Goal, v.shown()))
 		}
 	}
 	return out
@@ -187,6 +189,9 @@ func (r *Result) peopleTable() table.Writer {
 	}
 	if s := r.Short; s != nil {
 		t.AppendRow(table.Row{fmt.Sprintf("epoch %d is short of people", s.Epoch), fmt.Sprintf("%d of %d", s.Taken, s.Size)})
+	}
+	if r.Epsilon > 0 {
+		t.AppendRow(table.Row{"privacy, epsilon of the worst-off", privacy.Spell(r.Epsilon)})
 	}
 	t.AppendRow(table.Row{"people a second, mean", fmt.Sprintf("%.1f", r.Rate)})
 	t.AppendRow(table.Row{"people a second, best second", fmt.Sprintf("%.0f", r.PeakRate)})
@@ -280,7 +285,7 @@ func (r *Result) goalTable() table.Writer {
 	for _, v := range r.Goals {
 		value := "not measured"
 		if v.Value != nil {
-			value = fmt.Sprintf("%.4g", *v.Value)
+			value = v.shown()
 		}
 		t.AppendRow(table.Row{v.Goal, value, yes(v.Met)})
 	}

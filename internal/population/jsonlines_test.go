@@ -27,7 +27,7 @@ func write(t testing.TB, content []byte) string {
 	return path
 }
 
-// numbered returns n lines; person i has reward i/n for his one arm (i/n, 0).
+// numbered returns n lines; person i has reward i/n for their one arm (i/n, 0).
 func numbered(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {

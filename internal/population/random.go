@@ -19,7 +19,7 @@ const (
 )
 
 // stream returns the generator of one purpose and index. Streams of different (seed, purpose, index) share no key, so a person
-// depends on the seed and on his own number alone, not on how many people came before him.
+// depends on the seed and on their own number alone, not on how many people came before them.
 func stream(seed uint64, p purpose, index uint64) *rand.Rand {
 	var key [32]byte
 	copy(key[:8], "riffle/p")

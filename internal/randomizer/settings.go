@@ -44,7 +44,7 @@ type APISettings struct {
 
 // LimitSettings are what the host's people agree to.
 type LimitSettings struct {
-	Epsilon     float64 `key:"epsilon" doc:"Weakest guarantee for one person, over everything the deployment ever releases about him."`
+	Epsilon     float64 `key:"epsilon" doc:"Weakest guarantee for one person, over everything the deployment ever releases about them."`
 	Delta       float64 `key:"delta" doc:"The delta of that guarantee."`
 	MinCohort   int     `key:"min_cohort" doc:"Smallest cohort to take part in."`
 	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: the noise of so many is not counted, whatever the plan says."`
