@@ -60,9 +60,10 @@ The seed makes the people; it never reaches a device's noise, so two runs with o
 }
 
 func runDemo(cmd *cobra.Command, f demoFlags) error {
+	options := demo.Options{Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep}
 	people, err := f.open()
 	if err != nil {
-		return err
+		return options.Check(err)
 	}
 	executable, err := os.Executable()
 	if err != nil {
@@ -71,14 +72,11 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	mapping := ""
+	options.Population, options.Executable, options.Progress = people, executable, shown
 	if f.data == "adult" {
-		mapping = f.mapping
+		options.Map = f.mapping
 	}
-	result, curves, err := demo.Run(ctx, demo.Options{
-		Population: people, Seed: f.seed, Map: mapping, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts,
-		Executable: executable, Out: f.out, Keep: f.keep, Progress: shown,
-	})
+	result, curves, err := demo.Run(ctx, options)
 	shown.Close()
 	if ctx.Err() != nil && context.Cause(ctx) != nil {
 		return fmt.Errorf("demo: interrupted; nothing is left running")

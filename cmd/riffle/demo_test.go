@@ -1,12 +1,36 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/service"
 )
+
+// Everything that is wrong with a demo's command line is told at once, whatever is wrong with the population.
+func TestDemoTellsAllFaultsAtOnce(t *testing.T) {
+	cmd := root()
+	var said bytes.Buffer
+	out := filepath.Join(t.TempDir(), "out")
+	cmd.SetErr(&said)
+	cmd.SetArgs([]string{"demo", "--data", "nobody.jsonl", "--epsilon", "-1", "--hosts", "0", "--profile", "theory", "--out", out})
+	if code := service.Main(cmd); code != service.ExitConfig {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{"nothing was started", "4 faults:", "nobody.jsonl", "epsilon = -1", "hosts = 0", `profile = "theory"`} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is not in\n%s", want, said.String())
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a folder was made")
+	}
+}
 
 // One run's table and picture show one epsilon, and it is not below the run's.
 func TestDemoShowsOneEpsilon(t *testing.T) {

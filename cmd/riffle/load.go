@@ -83,16 +83,21 @@ Goals compare one of these measures with a number (<= >= < > = !=):
 }
 
 func runLoad(cmd *cobra.Command, f *loadFlags) error {
+	var faults []error
 	for _, text := range f.goals {
 		g, err := load.ParseGoal(text)
 		if err != nil {
-			return err
+			faults = append(faults, err)
+			continue
 		}
 		f.Goals = append(f.Goals, g)
 	}
 	people, err := f.open()
 	if err != nil {
-		return err
+		faults = append(faults, err)
+	}
+	if faults = append(faults, f.Faults()...); len(faults) > 0 {
+		return &service.ConfigError{Faults: faults}
 	}
 	f.Population, f.Seed = people, f.seed
 	if f.tls != (bus.TLS{}) {

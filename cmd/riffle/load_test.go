@@ -13,6 +13,7 @@ func TestLoadRefusesBadCommandLines(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--goal p99<=5", "unknown measure"},
 		{"--goal p99_ms", "want a measure"},
+		{"--goal p99<=5 --goal p99_ms --users -3 --late 2", "5 faults:"},
 		{"--drop-out 0.7 --late 0.7 --users 10", "add up to 1.4"},
 		{"--malformed -0.1 --users 10", "must be between 0 and 1"},
 		{"--hostile-host evil --users 10", "needs the folder of its keys"},

@@ -65,10 +65,16 @@ func (o Options) settings() analyzer.Settings {
 	return s
 }
 
-// check finds what no deployment could be started with, so that no process has to.
-func (o Options) check() error {
+// Check finds what no deployment could be started with, so that no process has to: all of it at once. unreadable is why there is no
+// population, nil if there is one.
+func (o Options) Check(unreadable error) error {
+	var faults []error
+	if unreadable != nil {
+		somebody := population.Info{People: 1 << 20, Dim: 1, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1}
+		faults, o.Population = append(faults, unreadable), population.New(somebody, nil, nil)
+	}
 	s := o.settings()
-	faults := append(s.Learner.Validate(), s.Privacy.Validate()...)
+	faults = append(append(faults, s.Learner.Validate()...), s.Privacy.Validate()...)
 	if o.Hosts < 1 {
 		faults = append(faults, fmt.Errorf("hosts = %d must be at least 1", o.Hosts))
 	}
@@ -84,7 +90,7 @@ func (o Options) check() error {
 // Run runs the deployment to its last policy.
 func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error) {
 	begin := time.Now()
-	if err := o.check(); err != nil {
+	if err := o.Check(nil); err != nil {
 		return nil, nil, err
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {

@@ -26,7 +26,7 @@ const patience = 10 * time.Second
 
 // Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what happened until then.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := o.validate(); err != nil {
+	if err := errors.Join(o.Faults()...); err != nil {
 		return nil, err
 	}
 	if o.Device == "" {

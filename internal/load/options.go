@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -59,9 +58,8 @@ const (
 	DefaultDevices     = 2 // of a hostile host
 )
 
-// validate lists what is wrong.
-func (o Options) validate() error {
-	var faults []error
+// Faults lists what is wrong, the population aside.
+func (o Options) Faults() (faults []error) {
 	wrong := func(ok bool, format string, v ...any) {
 		if !ok {
 			faults = append(faults, fmt.Errorf(format, v...))
@@ -85,5 +83,5 @@ func (o Options) validate() error {
 	for _, g := range o.Goals {
 		wrong(g.check() == nil, "%v", g.check())
 	}
-	return errors.Join(faults...)
+	return faults
 }
