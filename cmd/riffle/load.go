@@ -120,6 +120,11 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 	if err != nil {
 		return err
 	}
+	return judge(result)
+}
+
+// judge is the error, with its exit code, that a run ends with.
+func judge(result *load.Result) error {
 	failed := func(format string, v ...any) error {
 		return &service.ExitError{Code: service.ExitFailed, Err: fmt.Errorf(format, v...)}
 	}

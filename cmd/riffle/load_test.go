@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/load"
 	"github.com/riffle-dp/riffle/internal/service"
 )
 
@@ -27,6 +29,36 @@ func TestLoadRefusesBadCommandLines(t *testing.T) {
 		cmd.SetArgs(append([]string{"load"}, strings.Fields(test.args)...))
 		if code := service.Main(cmd); code != service.ExitConfig || !strings.Contains(said.String(), test.want) {
 			t.Errorf("%s: exit code %d, %q", test.args, code, said.String())
+		}
+	}
+}
+
+// A run that people ran out in has a name and an exit code of its own, where nothing worse happened.
+func TestLoadExitCodes(t *testing.T) {
+	short := &load.Shortfall{Epoch: 2, Size: 60, Minimum: 57, Taken: 35}
+	missed := []load.Verdict{{Goal: "final=1"}}
+	for name, test := range map[string]struct {
+		result load.Result
+		code   int
+		want   []string
+	}{
+		"good":                 {load.Result{}, service.ExitOK, nil},
+		"short":                {load.Result{Short: short}, exitShort, []string{"cohort_short: epoch 2 has 35 of 60 people", "25 more"}},
+		"short, goal missed":   {load.Result{Short: short, Goals: missed}, service.ExitFailed, []string{"goals missed: final=1", "cohort_short"}},
+		"goal missed":          {load.Result{Goals: missed}, service.ExitFailed, []string{"goals missed: final=1 (not measured)"}},
+		"wrong":                {load.Result{Short: short, Anomalies: map[string]int{"odd": 1}}, service.ExitFailed, []string{"answers are wrong"}},
+		"not settled":          {load.Result{Unsettled: "epoch 1 was not counted"}, service.ExitFailed, []string{"epoch 1 was not counted"}},
+		"interrupted in short": {load.Result{Short: short, Interrupted: true}, service.ExitFailed, []string{"interrupted"}},
+	} {
+		err := judge(&test.result)
+		exit := &service.ExitError{}
+		if err != nil && !errors.As(err, &exit) || exit.Code != test.code {
+			t.Errorf("%s: exit code %d, %v", name, exit.Code, err)
+		}
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not in %v", name, want, err)
+			}
 		}
 	}
 }
