@@ -218,6 +218,9 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		text := h.Status().Refused
+		if w := h.Snapshot().Warnings; len(w) != 1 || w[0] != text {
+			t.Errorf("%s: the status page warns of %q, refused is %q", name, w, text)
+		}
 		if text == "" {
 			t.Errorf("%s: accepted", name)
 			continue

@@ -16,7 +16,9 @@ func (h *Host) Snapshot() status.Snapshot {
 	s := h.Status()
 	out := status.Snapshot{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final, Devices: &status.Places{Known: s.Devices, Capacity: s.Capacity},
-		Note: s.Refused,
+	}
+	if s.Refused != "" { // ready, and nobody here takes part
+		out.Warnings = append(out.Warnings, s.Refused)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

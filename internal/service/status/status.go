@@ -32,7 +32,6 @@ type Snapshot struct {
 	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do; the page shows them
 	// at its head.
 	Warnings []string `json:"warnings,omitempty"`
-	Note     string   `json:"note,omitempty"` // what the role does besides, or why it does nothing
 }
 
 // Cohort is how far the epoch's cohort is.
