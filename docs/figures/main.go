@@ -55,7 +55,7 @@ func numbers() error {
 	}
 	fmt.Printf("budget: mu*(1, 1e-6) = %.5f, its square %.5f; mu*(1/2, 5e-7)^2 = %.5f\n", mu, mu*mu, half*half)
 	for _, k := range []float64{2, 8} {
-		fmt.Printf("budget: %g cohorts that change with one record: epsilon %.4f instead of 1\n", k, privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta))
+		fmt.Printf("budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k, privacy.Spell(privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta)))
 	}
 	theory := protocol.Theory{Reports: 2000, Dimension: 15, Bound: 1, Epsilon: epsilon, Delta: delta}
 	fmt.Printf("theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(), theory.NoiseBits())
@@ -80,7 +80,7 @@ func numbers() error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("renyi: N=%d, shift %.3f: epsilon %.3f where the certificate has 1\n", n, shift, r.Epsilon)
+		fmt.Printf("renyi: N=%d, shift %.3f: epsilon %s where the certificate has 1\n", n, shift, privacy.Spell(r.Epsilon))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func certificate() (report.Chart, error) {
 			return report.Chart{}, err
 		}
 		smooth := privacy.Guarantee{Mu: shift / math.Sqrt(float64(n)/4)}.Epsilon(delta)
-		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %.4f, worst allocation %.4f, Gaussian of the same variance %.4f\n", n, shift, g.Epsilon(delta), exact, smooth)
+		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
 		for s, y := range map[*report.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
 			s.X, s.Y = append(s.X, float64(n)), append(s.Y, y)
 		}
