@@ -177,14 +177,10 @@ func TestPeopleRunOut(t *testing.T) {
 	}
 	var said strings.Builder
 	shown := progress.New(&said, progress.Options{Mode: progress.Plain, Every: time.Hour})
-	begin := time.Now()
 	result, err := load.Run(t.Context(), load.Options{APIs: c.APIs(), Population: people, Seed: 7, Keys: c.Keys(), Broker: bus.Options{URL: c.URL()}, Progress: shown})
 	shown.Close()
 	if err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(begin); took > 45*time.Second { // a minute and more if it waits for the cohort
-		t.Errorf("it took %s", took)
 	}
 	if s := result.Short; s == nil || s.Epoch != 2 || s.Size != 60 || s.Taken != 35 || s.Missing() != 25 || s.Closes {
 		t.Errorf("short: %+v", result.Short)
