@@ -70,6 +70,18 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 	if got := m["messages_per_user"].(float64); got > 150 {
 		t.Errorf("%v messages of one person, the analyzer allows 150", got)
 	}
+	// One report of the learner's cohorts may be dishonest; the vectors of --releases are planned without.
+	vectors := planJSON(t, "--releases", "1", "--variance", "2")
+	for _, c := range []struct {
+		plan      map[string]any
+		dishonest float64
+	}{{m, 1}, {vectors, 0}, {planJSON(t, "--dishonest-reports", "3"), 3}} {
+		for _, cohort := range c.plan["cohorts"].([]any) {
+			if cohort := cohort.(map[string]any); cohort["honest"].(float64) != cohort["minimum"].(float64)-c.dishonest {
+				t.Errorf("%v dishonest reports are counted on, cohort %v", c.dishonest, cohort)
+			}
+		}
+	}
 }
 
 func TestPlanFlags(t *testing.T) {

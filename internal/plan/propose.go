@@ -16,11 +16,14 @@ type Terms struct {
 	Epsilon, Delta float64
 	DropOut        float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
 	Dishonest      float64 // share of a cohort whose noise is not counted, in [0, 1)
-	MinCohort      int     // no plan has a smaller minimum; 0: none
-	MaxMessages    int     // bit messages of one person over all releases; 0: no limit
-	VarianceRatio  float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
-	MaxShift       float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
-	NoiseBits      uint32  // 0: searched
+	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As many malformed bit
+	// messages as the counted reports hold are borne: with none, one such message destroys a cohort.
+	DishonestReports int
+	MinCohort        int     // no plan has a smaller minimum; 0: none
+	MaxMessages      int     // bit messages of one person over all releases; 0: no limit
+	VarianceRatio    float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
+	MaxShift         float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
+	NoiseBits        uint32  // 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias
 }
@@ -51,7 +54,7 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 		return r, &privacy.Infeasible{Constraint: "MinCohort", Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release", step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
 	r = privacy.Request{
-		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: int(math.Ceil(float64(step.Cohort) * t.Dishonest)),
+		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits, Biases: t.Biases, ShiftOnly: true,
 	}
 	if r.VarianceRatio == 0 && r.MaxMessages == 0 {

@@ -3,7 +3,7 @@ package planner
 import "testing"
 
 func defaults() Options {
-	return Options{Users: 5000, Dimension: 5, Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1, Delta: 1e-6, DropOut: 0.05, MinCohort: 50,
+	return Options{Users: 5000, Dimension: 5, Family: "logistic", MaxReward: 1, Radius: 3, Epsilon: 1, Delta: 1e-6, DropOut: 0.05, DishonestReports: 1, MinCohort: 50,
 		Messages: 150, MaxShift: 16, SealSeconds: 30e-6}
 }
 

@@ -40,7 +40,9 @@ type Options struct {
 	Epsilon, Delta float64
 	DropOut        float64 // share of a cohort that may drop out without its release being destroyed
 	Dishonest      float64 // share of a cohort whose noise is not counted
-	MinCohort      int     // no release has fewer reports
+	// DishonestReports is the fewest reports of any cohort whose noise is not counted.
+	DishonestReports int
+	MinCohort        int // no release has fewer reports
 
 	Messages     int     // most bit messages of one person; 0: no limit
 	MeanMessages int     // most bit messages of one person in the mean over all cohorts, divided where they help most; 0: off
@@ -75,6 +77,8 @@ func (o Options) check() error {
 		return wrong("--drop-out", o.DropOut, "a share in [0, 1)")
 	case !(o.Dishonest >= 0 && o.Dishonest < 1):
 		return wrong("--dishonest", o.Dishonest, "a share in [0, 1)")
+	case o.DishonestReports < 0:
+		return wrong("--dishonest-reports", o.DishonestReports, "a number >= 0")
 	case o.Messages < 0 || o.Bytes < 0 || o.MeanMessages < 0:
 		return wrong("--messages, --mean-messages or --bytes", min(o.Messages, o.Bytes, o.MeanMessages), "a number >= 0")
 	case !(o.Variance >= 0) || math.IsInf(o.Variance, 0):
@@ -164,7 +168,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, MinCohort: o.MinCohort,
+	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports, MinCohort: o.MinCohort,
 		VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases}
 	after := config.Horizon
 	for i, n := range sizes {
@@ -214,7 +218,7 @@ func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
 	}
 	r := privacy.Request{
 		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n, MinCohort: max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
-		MaxDishonest: int(math.Ceil(float64(n) * o.Dishonest)), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
+		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
 	}
 	for range o.Releases {
 		r.Releases = append(r.Releases, s)

@@ -31,7 +31,7 @@ func Run(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest,
+	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
 	if o.Releases == 0 {
 		r.Family, r.HessianShare = o.Family, tasks[0].request.Shares[0]
@@ -91,7 +91,11 @@ func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
 	if err != nil {
 		return c, err
 	}
-	c.ExpectedEpsilon = full.Epsilon(o.Delta)
+	trusted, err := p.At(t.request.MinCohort)
+	if err != nil {
+		return c, err
+	}
+	c.ExpectedEpsilon, c.HonestEpsilon = full.Epsilon(o.Delta), trusted.Epsilon(o.Delta)
 	for _, rel := range p.Releases {
 		one := release(t, rel)
 		if n := len(c.Releases); n > 0 {

@@ -20,7 +20,7 @@ func (r Result) WriteTable(w io.Writer) error {
 		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family, r.ThetaNorm, r.Dimension)
 	}
 	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"), plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
-	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %g %% is not counted.\n\n", percent(r.DropOut), percent(r.Dishonest))
+	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut), r.uncounted())
 	b.WriteString(r.cohortTable().Render() + "\n\n")
 	b.WriteString(r.releaseTable().Render() + "\n")
 	for _, f := range r.Frontier {
@@ -32,6 +32,18 @@ func (r Result) WriteTable(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// uncounted says whose noise is not counted.
+func (r Result) uncounted() string {
+	share := fmt.Sprintf("%g %%", percent(r.Dishonest))
+	switch {
+	case r.DishonestReports == 0:
+		return share
+	case r.Dishonest == 0:
+		return plural(r.DishonestReports, "report", "reports")
+	}
+	return fmt.Sprintf("%s, at least %s,", share, plural(r.DishonestReports, "report", "reports"))
 }
 
 // times is how many releases a record takes part in.
@@ -109,6 +121,10 @@ func (r Result) notes() []string {
 	notes := []string{
 		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a shuffler. Noise ratio: Riffle's variance over the central one.",
 		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
+	}
+	if c := r.Cohorts[0]; c.Honest < c.Minimum {
+		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold are borne and destroy nothing, and their noise is not counted. If it were, the same messages would give epsilon %s instead of %s.",
+			plural(c.Minimum-c.Honest, "report", "reports"), up(c.HonestEpsilon), up(c.Epsilon)))
 	}
 	if r.FirstCohort != nil {
 		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size), r.FirstCohort.Rule))
