@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/planner"
+	"github.com/riffle-dp/riffle/internal/randomizer"
 )
 
 // Defaults that differ for generic vectors.
@@ -31,7 +32,7 @@ type planFlags struct {
 
 func planCommand() *cobra.Command {
 	s := analyzer.DefaultSettings()
-	f := planFlags{}
+	f := planFlags{o: planner.Options{HostMessages: randomizer.DefaultLimits().MaxMessages}}
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "see what a deployment's privacy costs, before anything runs",
@@ -49,6 +50,7 @@ With --releases it plans so many rounds of vectors with entries in [-1/2, 1/2] a
 In the JSON form the numbers at the top describe the cohort in which a person sends most, and of it the release with the most messages
 per coordinate; "epsilon" is the weakest of all cohorts. A person is in one cohort only: cohorts do not add up.`,
 		Example: `  riffle plan
+  riffle plan --dim 20
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
@@ -67,7 +69,7 @@ per coordinate; "epsilon" is the weakest of all cohorts. A person is in one coho
 	flags.IntVar(&f.o.DishonestReports, "dishonest-reports", s.Privacy.DishonestReports, "fewest reports of a cohort that may hold their noise back, whatever the share")
 	flags.Float64Var(&f.o.DropOut, "drop-out", s.Privacy.DropOut, "share of a cohort that may fail to report without its release being destroyed")
 	flags.IntVar(&f.o.MinCohort, "min-cohort", s.Privacy.MinCohort, "fewest reports of any release")
-	flags.IntVar(&f.o.Messages, "messages", s.Privacy.MaxMessages, "most bit messages of one person, over all releases; 0: no limit. The default gives way to another budget")
+	flags.IntVar(&f.o.Messages, "messages", s.Privacy.MaxMessages, "most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, beyond them 7.5 for each number released; 0: no limit. The default gives way to another budget")
 	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0, "most bit messages of one person in the mean; cohorts get more where it helps more")
 	flags.IntVar(&f.o.Bytes, "bytes", 0, "most bytes that one person sends, over all rounds; 0: no limit")
 	flags.Float64Var(&f.o.Variance, "variance", 0, "largest noise variance of a release, over a trusted curator's; 0: the least that the messages allow")

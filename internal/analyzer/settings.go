@@ -51,7 +51,7 @@ type PrivacySettings struct {
 	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise: nothing beside a drop-out of 5 %.
 	DishonestReports int     `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever the share of it comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 	MinCohort        int     `key:"min_cohort" doc:"Fewest reports of any release."`
-	MaxMessages      int     `key:"max_messages" doc:"Most bit messages of one person over all releases. 0: no limit."`
+	MaxMessages      int     `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
 	VarianceRatio    float64 `key:"variance_ratio" doc:"Noise variance allowed, over that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
 	MaxShift         float64 `key:"max_shift" doc:"Cap on the levels that a record spans, beyond which sampling error dominates. 0: none."`
 }
@@ -67,8 +67,8 @@ type TimingSettings struct {
 
 // Defaults.
 const (
-	DefaultMaxMessages = 150 // of one person: about 8 kB and 8 ms of public-key cryptography
-	DefaultMaxShift    = 16  // levels
+	DefaultMaxMessages = plan.ByCoordinates
+	DefaultMaxShift    = 16 // levels
 	DefaultDropOut     = 0.05
 
 	// DefaultDishonestReports lets no single device destroy a cohort.
@@ -101,6 +101,9 @@ func (p PrivacySettings) Validate() (faults []error) {
 		if !(v >= 0 && v < 1) {
 			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
 		}
+	}
+	if p.MaxMessages < plan.ByCoordinates {
+		faults = append(faults, service.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
 	}
 	if p.DishonestReports < 0 {
 		faults = append(faults, service.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))

@@ -39,6 +39,11 @@ type Result struct {
 	// DishonestReports is the fewest reports of a cohort whose noise is not counted.
 	DishonestReports int `json:"dishonest_reports"`
 
+	// MessageLimit is the limit on one person's messages that follows the numbers released; 0 where another budget was given.
+	MessageLimit int `json:"message_limit,omitempty"`
+	// HostMessages is the most that hosts send unless they are told, where the plan needs more; else 0.
+	HostMessages int `json:"host_messages,omitempty"`
+
 	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
 	Exploration string       `json:"exploration,omitempty"` // the rule behind explorers and widths
 	Cohorts     []Cohort     `json:"cohorts"`
