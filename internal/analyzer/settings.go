@@ -148,8 +148,8 @@ func Role() service.Role[Settings] {
 		Name:  "analyzer",
 		Short: "announce policies, count noisy bits, learn",
 		Long: `The analyzer announces with which policy people's devices decide and how they report, opens the bit messages that the shuffler
-forwards, counts ones, removes the bias and announces the next policy. It never sees more of a person than the announced guarantee
-allows, and it can be started again at any time: its state is a function of what it released.`,
+forwards, counts ones, removes the bias and announces the next policy. While the shuffler is honest it sees no more of a person than the
+announced guarantee allows. It can be started again at any time: its state is a function of what it released.`,
 		Defaults:  DefaultSettings(),
 		OpsListen: "127.0.0.1:9402",
 		Prepare:   prepare,
