@@ -2,8 +2,10 @@ package analyzer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -78,11 +80,15 @@ type position struct {
 
 // second looks at chunks again, each once, and returns the two places of a message that stands twice.
 type second struct {
-	*copies
-	seen map[[seal.BitSize]byte]position // suspects
+	seed     maphash.Seed
+	suspects map[uint64]struct{}
+	seen     map[[seal.BitSize]byte]position // suspects
 }
 
-func (c *copies) again() *second { return &second{c, map[[seal.BitSize]byte]position{}} }
+// again begins the second pass, with the suspects up to now.
+func (c *copies) again() *second {
+	return &second{c.seed, maps.Clone(c.suspects), map[[seal.BitSize]byte]position{}}
+}
 
 // look goes through one chunk. found says that a message of it stands at first, too.
 func (s *second) look(chunk uint32, messages []byte) (first, twice position, found bool) {
@@ -99,18 +105,19 @@ func (s *second) look(chunk uint32, messages []byte) (first, twice position, fou
 	return first, twice, false
 }
 
-// copied reads a counted round's chunks again where a message may stand twice, and says where one does; "" if none does. What cannot be
-// read again as it was counted is a finding, too.
-func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manifest) (string, error) {
+// copied reads a counted round's chunks again where a message may stand twice. finding, if not nil, says where one does (Repeated), or that
+// the chunks are no longer there as they were counted (Rejected).
+func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manifest) (finding, err error) {
 	work.opening.Lock()
-	defer work.opening.Unlock()
-	if len(work.copies.suspects) == 0 {
-		return "", nil
+	again := work.copies.again()
+	work.opening.Unlock()
+	if len(again.suspects) == 0 {
+		return nil, nil
 	}
-	finding, read, again := "", map[uint32]bool{}, work.copies.again()
-	err := n.c.Bus.ReadChunks(ctx, work.at.epoch, work.at.round, func(_ uint32, payload []byte) error {
+	read := map[uint32]bool{}
+	err = n.c.Bus.ReadChunks(ctx, work.at.epoch, work.at.round, func(_ uint32, payload []byte) error {
 		chunk, err := wire.ParseChunk(payload)
-		if err != nil || finding != "" || read[chunk.Index] || chunk.Index >= m.Chunks {
+		if err != nil || read[chunk.Index] || chunk.Index >= m.Chunks {
 			return nil // what cannot be parsed was not counted
 		}
 		n.mu.Lock()
@@ -121,12 +128,19 @@ func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manif
 		}
 		read[chunk.Index] = true
 		if first, twice, found := again.look(chunk.Index, chunk.Bits); found {
-			finding = fmt.Sprintf("message %d of chunk %d is the same as message %d of chunk %d: somebody's bits were copied", twice.message, twice.chunk, first.message, first.chunk)
+			finding = fmt.Errorf("%w: message %d of chunk %d is the same as message %d of chunk %d: somebody's bits were copied", Repeated, twice.message, twice.chunk, first.message, first.chunk)
+			return errFound
 		}
 		return nil
 	})
-	if err == nil && finding == "" && len(read) < int(m.Chunks) {
-		finding = fmt.Sprintf("only %d of %d chunks could be read again to compare messages", len(read), m.Chunks)
+	if errors.Is(err, errFound) {
+		return finding, nil
+	}
+	if err == nil && len(read) < int(m.Chunks) {
+		finding = fmt.Errorf("%w: only %d of %d chunks could be read again to compare messages", Rejected, len(read), m.Chunks)
 	}
 	return finding, err
 }
+
+// errFound ends the second pass.
+var errFound = errors.New("a message stands twice")

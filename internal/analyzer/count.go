@@ -328,10 +328,10 @@ func perReport(encodings []protocol.Encoding) int {
 	return n
 }
 
-// tally checks the round against announcement and manifest, and fills in the counts. copied says where a message stands twice, if one
-// does. Dishonest devices can make messages that do not open or name the wrong coordinate; as many as the plan's dishonest reports can
-// hold are borne (they count as zeros), more are not.
-func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWork, m *rifflev1.Manifest, counts *rifflev1.Counts, copied string) error {
+// tally checks the round against announcement and manifest, and fills in the counts. finding, if not nil, is why the round is refused
+// although its numbers are right. Dishonest devices can make messages that do not open or name the wrong coordinate; as many as the plan's
+// dishonest reports can hold are borne (they count as zeros), more are not.
+func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWork, m *rifflev1.Manifest, counts *rifflev1.Counts, finding error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	total := &chunkCount{bad: map[outcome.Reason]int{}}
@@ -350,11 +350,10 @@ func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWo
 	}
 	perReport := perReport(work.encodings)
 	n.c.Messages.Received(total.messages)
-	refuse := func(why outcome.Reason, format string, v ...any) error {
-		n.c.Messages.Refused(why, total.messages)
-		return fmt.Errorf("%w: %s", why, fmt.Sprintf(format, v...))
+	reject := func(format string, v ...any) error {
+		n.c.Messages.Refused(Rejected, total.messages)
+		return fmt.Errorf("%w: %s", Rejected, fmt.Sprintf(format, v...))
 	}
-	reject := func(format string, v ...any) error { return refuse(Rejected, format, v...) }
 	all := wire.ChunksDigest(digests)
 	switch {
 	case !bytes.Equal(m.Announcement, digest[:]):
@@ -368,8 +367,9 @@ func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWo
 	case m.Messages != uint64(total.messages) || m.Messages != uint64(m.Reports)*uint64(perReport):
 		return reject("%d messages came, the manifest says %d, %d reports hold %d", total.messages, m.Messages, m.Reports, uint64(m.Reports)*uint64(perReport))
 	}
-	if copied != "" {
-		return refuse(Repeated, "%s", copied)
+	if finding != nil {
+		n.c.Messages.Refused(finding, total.messages)
+		return finding
 	}
 	odd := total.bad[Undecryptable] + total.bad[OutOfPlan]
 	for i, e := range work.encodings {
