@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/planner"
+	"github.com/riffle-dp/riffle/internal/randomizer"
 )
 
 // Defaults that differ for generic vectors.
@@ -31,7 +32,7 @@ type planFlags struct {
 
 func planCommand() *cobra.Command {
 	s := analyzer.DefaultSettings()
-	f := planFlags{}
+	f := planFlags{o: planner.Options{HostMessages: randomizer.DefaultLimits().MaxMessages}}
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "see what a deployment's privacy costs, before anything runs",
@@ -44,11 +45,12 @@ Give one budget and the planner does the rest: with --variance it finds the fewe
 of the budget over the releases (--hessian-share search) and of the messages over the cohorts (--mean-messages).
 
 With --releases it plans so many rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's statistics; then
---drop-out, --max-shift and --messages default to 0, --cohort to 2000 people, and --variance to 2 if there is no other budget.
+--drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort to 2000 people, and --variance to 2 if there is no other budget.
 
 In the JSON form the numbers at the top describe the cohort in which a person sends most, and of it the release with the most messages
 per coordinate; "epsilon" is the weakest of all cohorts. A person is in one cohort only: cohorts do not add up.`,
 		Example: `  riffle plan
+  riffle plan --dim 20
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
@@ -64,9 +66,10 @@ per coordinate; "epsilon" is the weakest of all cohorts. A person is in one coho
 	flags.Float64Var(&f.o.Delta, "delta", s.Privacy.Delta, "delta of that guarantee")
 	flags.Float64Var(&f.honest, "honest", 1, "share of a cohort whose noise is counted; the same as --dishonest 1-HONEST")
 	flags.Float64Var(&f.o.Dishonest, "dishonest", s.Privacy.Dishonest, "share of a cohort that may hold its noise back")
+	flags.IntVar(&f.o.DishonestReports, "dishonest-reports", s.Privacy.DishonestReports, "fewest reports of a cohort that may hold their noise back, whatever the share")
 	flags.Float64Var(&f.o.DropOut, "drop-out", s.Privacy.DropOut, "share of a cohort that may fail to report without its release being destroyed")
 	flags.IntVar(&f.o.MinCohort, "min-cohort", s.Privacy.MinCohort, "fewest reports of any release")
-	flags.IntVar(&f.o.Messages, "messages", s.Privacy.MaxMessages, "most bit messages of one person, over all releases; 0: no limit. The default gives way to another budget")
+	flags.IntVar(&f.o.Messages, "messages", s.Privacy.MaxMessages, "most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, beyond them 7.5 for each number released; 0: no limit. The default gives way to another budget")
 	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0, "most bit messages of one person in the mean; cohorts get more where it helps more")
 	flags.IntVar(&f.o.Bytes, "bytes", 0, "most bytes that one person sends, over all rounds; 0: no limit")
 	flags.Float64Var(&f.o.Variance, "variance", 0, "largest noise variance of a release, over a trusted curator's; 0: the least that the messages allow")
@@ -120,8 +123,10 @@ func (f *planFlags) settle(changed func(string) bool) error {
 				*value = 0
 			}
 		}
-		if !changed("min-cohort") {
-			f.o.MinCohort = 0
+		for name, value := range map[string]*int{"min-cohort": &f.o.MinCohort, "dishonest-reports": &f.o.DishonestReports} {
+			if !changed(name) {
+				*value = 0
+			}
 		}
 		if !changed("users") && !changed("cohort") {
 			f.o.Cohorts = []int{planGenericCohort}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/riffle-dp/riffle/internal/randomizer"
 )
 
 // runRiffle runs a command line in this process.
@@ -69,6 +71,23 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 	m := planJSON(t)
 	if got := m["messages_per_user"].(float64); got > 150 {
 		t.Errorf("%v messages of one person, the analyzer allows 150", got)
+	}
+	// More dimensions have a plan without being asked for messages, which hosts' own default limit lets through.
+	eleven := planJSON(t, "--dim", "11", "--cohort", "600")
+	if got := eleven["messages_per_user"].(float64); !(got > 300 && got < float64(randomizer.DefaultLimits().MaxMessages)) {
+		t.Errorf("%v messages of one person at 11 dimensions", got)
+	}
+	// One report of the learner's cohorts may be dishonest; the vectors of --releases are planned without.
+	vectors := planJSON(t, "--releases", "1", "--variance", "2")
+	for _, c := range []struct {
+		plan      map[string]any
+		dishonest float64
+	}{{m, 1}, {vectors, 0}, {planJSON(t, "--dishonest-reports", "3"), 3}} {
+		for _, cohort := range c.plan["cohorts"].([]any) {
+			if cohort := cohort.(map[string]any); cohort["honest"].(float64) != cohort["minimum"].(float64)-c.dishonest {
+				t.Errorf("%v dishonest reports are counted on, cohort %v", c.dishonest, cohort)
+			}
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/riffle-dp/riffle/internal/plan"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -189,30 +190,50 @@ func (s *scene) replace(a *rifflev1.Announcement, digest [32]byte, n int, by fun
 	return s.cut(a, digest, chunk.Bits, int(a.Cohort.Size), 70)
 }
 
-// As many bad messages as the plan's dishonest reports can hold are borne: they count as zeros, and are accounted by what is wrong
-// with them. One more is too many.
+// By default the plan counts on one dishonest report, and as many bad messages as it holds are borne: they count as zeros, and are
+// accounted by what is wrong with them. One more is too many, and so are two reports' worth.
 func TestDishonestMessagesAreBorne(t *testing.T) {
 	t.Parallel()
-	for _, excess := range []int{0, 1} {
-		s := newScene(t, glm.Practical)
-		s.config.Terms.Dishonest = 0.08 // one of twelve
-		s.start()
-		a, digest := s.announcement(1, 0)
-		if a.Cohort.MaxDishonest != 1 {
-			t.Fatalf("cohort %v", a.Cohort)
-		}
-		n := s.Messages(a) + excess
-		other := digest
-		other[0] ^= 1
-		s.publish(s.replace(a, digest, n, func() []byte { return s.one(a.AnalyzerKey, other, 0, 0) }))
-		c := s.counts(1, 0)
-		if c.Destroyed != (excess > 0) {
-			t.Errorf("%d bad messages: %v", n, c)
-		}
-		if excess == 0 && testbed.Refused(s.analyzer.c.Messages, Undecryptable) != n {
-			t.Errorf("%d bad messages, account %+v", n, s.analyzer.c.Messages.Balance())
-		}
-		s.must(s.stop())
+	for name, c := range map[string]struct {
+		bad     func(perReport int) int
+		refused bool
+	}{
+		"one malformed message":       {func(int) int { return 1 }, false},
+		"a malformed report":          {func(n int) int { return n }, false},
+		"a report and one message":    {func(n int) int { return n + 1 }, true},
+		"two malformed reports":       {func(n int) int { return 2 * n }, true},
+		"one message, nobody at most": {func(int) int { return 1 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, glm.Practical)
+			s.config.Terms.DishonestReports = DefaultSettings().terms().DishonestReports
+			if strings.Contains(name, "nobody") {
+				s.config.Terms.DishonestReports = 0
+			}
+			s.start()
+			a, digest := s.announcement(1, 0)
+			if want := uint32(s.config.Terms.DishonestReports); a.Cohort.MaxDishonest != want {
+				t.Fatalf("cohort %v, want %d dishonest", a.Cohort, want)
+			}
+			// What is borne is within what was planned: a device that believes nothing finds the promise kept.
+			if g, err := plan.Guarantee(a, 0); err != nil || !(g.Epsilon(s.config.Terms.Delta) <= s.config.Terms.Epsilon) {
+				t.Errorf("%+v, %v", g, err)
+			}
+			n := c.bad(s.Messages(a))
+			other := digest
+			other[0] ^= 1
+			r := s.replace(a, digest, n, func() []byte { return s.one(a.AnalyzerKey, other, 0, 0) })
+			s.publish(r)
+			got := s.counts(1, 0)
+			if got.Destroyed != c.refused || len(got.Releases) == 0 != c.refused {
+				t.Errorf("%d bad messages: %v", n, got)
+			}
+			if !c.refused && (got.Reports != r.manifest.Reports || testbed.Refused(s.analyzer.c.Messages, Undecryptable) != n) {
+				t.Errorf("%d bad messages, account %+v", n, s.analyzer.c.Messages.Balance())
+			}
+			s.must(s.stop())
+		})
 	}
 }
 

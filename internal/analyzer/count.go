@@ -21,16 +21,17 @@ import (
 
 // Why a bit message is not counted.
 const (
-	Undecryptable outcome.Reason = "undecryptable" // does not open under the round's announcement
-	OutOfPlan     outcome.Reason = "out_of_plan"   // names a release or coordinate that the round does not have
-	Rejected      outcome.Reason = "rejected"      // belongs to a round that was rejected as a whole
-	BadChunk      outcome.Reason = "bad_chunk"     // came in a chunk that cannot be read, or is another round's; its round will be rejected
-	Destroyed     outcome.Reason = "destroyed"     // of a cohort that the shuffler destroyed, or that was rejected: it never counts
+	Undecryptable outcome.Reason = "undecryptable"    // does not open under the round's announcement
+	OutOfPlan     outcome.Reason = "out_of_plan"      // names a release or coordinate that the round does not have
+	Rejected      outcome.Reason = "rejected"         // belongs to a round that was rejected as a whole
+	Repeated      outcome.Reason = "repeated_message" // belongs to a round in which a message stands twice: the shuffler forwards copies
+	BadChunk      outcome.Reason = "bad_chunk"        // came in a chunk that cannot be read, or is another round's; its round will be rejected
+	Destroyed     outcome.Reason = "destroyed"        // of a cohort that the shuffler destroyed, or that was rejected: it never counts
 )
 
 // Reasons lists why a bit message may not be counted.
 func Reasons() []outcome.Reason {
-	return []outcome.Reason{Undecryptable, OutOfPlan, Rejected, BadChunk, Destroyed}
+	return []outcome.Reason{Undecryptable, OutOfPlan, Rejected, Repeated, BadChunk, Destroyed}
 }
 
 // counter turns a round's mixed messages into counts. Chunks are opened as they arrive; what arrived before a restart is read again.
@@ -48,6 +49,7 @@ type roundWork struct {
 	encodings []protocol.Encoding
 	opener    *seal.BitOpener
 	opening   sync.Mutex // a chunk is opened once, whoever brings it, and on all processors at once
+	copies    *copies    // of the chunks that were opened; belongs to whoever holds opening
 	chunks    map[uint32]*chunkCount
 	busy      bool // a chunk is being opened
 	manifest  []byte
@@ -96,7 +98,8 @@ func (n *counter) count(ctx context.Context, a *rifflev1.Announcement, digest [3
 	if err != nil {
 		return nil, err
 	}
-	work := &roundWork{at: place{a.Epoch, a.Round}, encodings: encodings, chunks: map[uint32]*chunkCount{}}
+	expected := int(a.Cohort.Size) * perReport(encodings)
+	work := &roundWork{at: place{a.Epoch, a.Round}, encodings: encodings, copies: newCopies(expected, filterBits), chunks: map[uint32]*chunkCount{}}
 	for _, k := range n.c.Keys {
 		if bytes.Equal(k.Public(), a.AnalyzerKey) {
 			work.opener = seal.NewBitOpener(k, digest)
@@ -127,8 +130,14 @@ func (n *counter) count(ctx context.Context, a *rifflev1.Announcement, digest [3
 	if err := n.complete(ctx, work, manifest); err != nil {
 		return nil, err
 	}
-	if err := n.tally(a, digest, work, manifest, counts); err != nil {
-		n.c.Log.Error().Err(err).Str(outcome.Field, string(Rejected)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Msg("round rejected")
+	finding, err := n.copied(ctx, work, manifest)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.tally(a, digest, work, manifest, counts, finding); err != nil {
+		why := Rejected
+		errors.As(err, &why)
+		n.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Msg("round rejected")
 		counts.Destroyed, counts.Releases = true, nil
 	}
 	return counts, nil
@@ -140,12 +149,13 @@ const quietTime = 500 * time.Millisecond
 // poll is how often the stream is asked for a manifest whose arrival may have been missed.
 const poll = 2 * time.Second
 
-// manifest waits for the shuffler's word about the round.
+// manifest waits for the shuffler's word about the round, and until it stands in the audit log: the analyzer acts on nothing that
+// nobody could hold the shuffler to.
 func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Manifest, [32]byte, error) {
 	from := wire.Party{Deployment: n.c.Deployment, Key: n.c.Shuffler}
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
-	for {
+	for waiting := false; ; {
 		n.mu.Lock()
 		payload := work.manifest
 		n.mu.Unlock()
@@ -164,7 +174,17 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 			if err != nil { // stored once and for all: nothing better will come
 				return nil, digest, fmt.Errorf("analyzer: manifest of round %d of epoch %d: %w", work.at.round, work.at.epoch, err)
 			}
-			return m, digest, nil
+			logged, err := n.c.Bus.Audited(ctx, bus.Shuffler, "manifest", payload)
+			if err != nil {
+				return nil, digest, err
+			}
+			if logged {
+				return m, digest, nil
+			}
+			if !waiting {
+				waiting = true
+				n.c.Log.Warn().Uint64("epoch", work.at.epoch).Uint32("round", work.at.round).Msg("the shuffler published the round's manifest and has not put it into the audit log: nothing is counted until it is there")
+			}
 		}
 	wait:
 		for {
@@ -177,7 +197,7 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 				n.mu.Lock()
 				there := work.manifest != nil
 				n.mu.Unlock()
-				if there {
+				if there && payload == nil {
 					break wait
 				}
 			}
@@ -255,6 +275,7 @@ func (n *counter) open(work *roundWork, payload []byte) error {
 	for _, c := range counts[1:] {
 		total.add(c)
 	}
+	work.copies.add(chunk.Bits)
 	total.digest = wire.ChunkDigest(payload)
 	n.mu.Lock()
 	work.chunks[chunk.Index] = total
@@ -298,9 +319,19 @@ func (c *chunkCount) add(other *chunkCount) {
 	}
 }
 
-// tally checks the round against announcement and manifest, and fills in the counts. Dishonest devices can make messages that do not
-// open or name the wrong coordinate; as many as the plan's dishonest reports can hold are borne (they count as zeros), more are not.
-func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWork, m *rifflev1.Manifest, counts *rifflev1.Counts) error {
+// perReport is how many bit messages a report of the round holds.
+func perReport(encodings []protocol.Encoding) int {
+	n := 0
+	for _, e := range encodings {
+		n += e.Messages()
+	}
+	return n
+}
+
+// tally checks the round against announcement and manifest, and fills in the counts. finding, if not nil, is why the round is refused
+// although its numbers are right. Dishonest devices can make messages that do not open or name the wrong coordinate; as many as the plan's
+// dishonest reports can hold are borne (they count as zeros), more are not.
+func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWork, m *rifflev1.Manifest, counts *rifflev1.Counts, finding error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	total := &chunkCount{bad: map[outcome.Reason]int{}}
@@ -317,10 +348,7 @@ func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWo
 		digests = append(digests, c.digest)
 		total.add(c)
 	}
-	perReport := 0
-	for _, e := range work.encodings {
-		perReport += e.Messages()
-	}
+	perReport := perReport(work.encodings)
 	n.c.Messages.Received(total.messages)
 	reject := func(format string, v ...any) error {
 		n.c.Messages.Refused(Rejected, total.messages)
@@ -338,6 +366,10 @@ func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWo
 		return reject("the chunks are not those of the manifest")
 	case m.Messages != uint64(total.messages) || m.Messages != uint64(m.Reports)*uint64(perReport):
 		return reject("%d messages came, the manifest says %d, %d reports hold %d", total.messages, m.Messages, m.Reports, uint64(m.Reports)*uint64(perReport))
+	}
+	if finding != nil {
+		n.c.Messages.Refused(finding, total.messages)
+		return finding
 	}
 	odd := total.bad[Undecryptable] + total.bad[OutOfPlan]
 	for i, e := range work.encodings {

@@ -222,6 +222,7 @@ func (s *scene) publish(r *release) {
 func (s *scene) close(r *release) {
 	s.t.Helper()
 	signed, _ := s.Sign(r.manifest, s.Shuffler)
+	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
 	s.must(s.shuffler.PublishManifest(s.Context(), r.manifest.Epoch, r.manifest.Round, signed))
 }
 

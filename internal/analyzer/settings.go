@@ -44,14 +44,16 @@ type LearnerSettings struct {
 
 // PrivacySettings say what is promised, and what it may cost.
 type PrivacySettings struct {
-	Epsilon       float64 `key:"epsilon" doc:"Guarantee for one person."`
-	Delta         float64 `key:"delta" doc:"The delta of that guarantee."`
-	DropOut       float64 `key:"drop_out" doc:"Share of a cohort that may fail to report without the cohort being destroyed. Their noise is not counted."`
-	Dishonest     float64 `key:"dishonest" doc:"Share of a cohort whose noise is not counted."`
-	MinCohort     int     `key:"min_cohort" doc:"Fewest reports of any release."`
-	MaxMessages   int     `key:"max_messages" doc:"Most bit messages of one person over all releases. 0: no limit."`
-	VarianceRatio float64 `key:"variance_ratio" doc:"Noise variance allowed, over that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
-	MaxShift      float64 `key:"max_shift" doc:"Cap on the levels that a record spans, beyond which sampling error dominates. 0: none."`
+	Epsilon   float64 `key:"epsilon" doc:"Guarantee for one person."`
+	Delta     float64 `key:"delta" doc:"The delta of that guarantee."`
+	DropOut   float64 `key:"drop_out" doc:"Share of a cohort that may fail to report without the cohort being destroyed. Their noise is not counted."`
+	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, and as many malformed bit messages as their reports hold are borne."`
+	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise: nothing beside a drop-out of 5 %.
+	DishonestReports int     `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever the share of it comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
+	MinCohort        int     `key:"min_cohort" doc:"Fewest reports of any release."`
+	MaxMessages      int     `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
+	VarianceRatio    float64 `key:"variance_ratio" doc:"Noise variance allowed, over that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
+	MaxShift         float64 `key:"max_shift" doc:"Cap on the levels that a record spans, beyond which sampling error dominates. 0: none."`
 }
 
 // TimingSettings say when devices report.
@@ -65,16 +67,19 @@ type TimingSettings struct {
 
 // Defaults.
 const (
-	DefaultMaxMessages = 150 // of one person: about 8 kB and 8 ms of public-key cryptography
-	DefaultMaxShift    = 16  // levels
+	DefaultMaxMessages = plan.ByCoordinates
+	DefaultMaxShift    = 16 // levels
 	DefaultDropOut     = 0.05
+
+	// DefaultDishonestReports lets no single device destroy a cohort.
+	DefaultDishonestReports = 1
 )
 
 // DefaultSettings are the settings of a deployment that says nothing else.
 func DefaultSettings() Settings {
 	return Settings{
 		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
-		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
+		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, DishonestReports: DefaultDishonestReports, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
 		Timing:  TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
 		Broker:  bus.Settings{URL: bus.DefaultURL},
 	}
@@ -101,6 +106,12 @@ func (p PrivacySettings) Validate() (faults []error) {
 			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
 		}
 	}
+	if p.MaxMessages < plan.ByCoordinates {
+		faults = append(faults, service.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
+	}
+	if p.DishonestReports < 0 {
+		faults = append(faults, service.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
+	}
 	if p.MinCohort < 1 {
 		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
 	}
@@ -124,7 +135,7 @@ func (s Settings) learner() glm.Config {
 
 func (s Settings) terms() plan.Terms {
 	p := s.Privacy
-	return plan.Terms{Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest, MinCohort: p.MinCohort,
+	return plan.Terms{Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest, DishonestReports: p.DishonestReports, MinCohort: p.MinCohort,
 		MaxMessages: p.MaxMessages, VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift}
 }
 
@@ -141,8 +152,8 @@ func Role() service.Role[Settings] {
 		Name:  "analyzer",
 		Short: "announce policies, count noisy bits, learn",
 		Long: `The analyzer announces with which policy people's devices decide and how they report, opens the bit messages that the shuffler
-forwards, counts ones, removes the bias and announces the next policy. It never sees more of a person than the announced guarantee
-allows, and it can be started again at any time: its state is a function of what it released.`,
+forwards, counts ones, removes the bias and announces the next policy. While the shuffler is honest it sees no more of a person than the
+announced guarantee allows. It can be started again at any time: its state is a function of what it released.`,
 		Defaults:  DefaultSettings(),
 		OpsListen: "127.0.0.1:9402",
 		Prepare:   prepare,

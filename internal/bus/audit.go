@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,13 +37,32 @@ func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) err
 	}
 	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who write into a stream,
 	// so that another role could use up this one's.
-	digest := sha256.Sum256(payload)
-	subject := SubjectAudit + "." + string(c.role) + "." + kind + "." + hex.EncodeToString(digest[:16])
-	_, err := c.publish(ctx, subject, nil, payload)
+	_, err := c.publish(ctx, subjectAudit(c.role, kind, payload), nil, payload)
 	if errors.Is(err, errTaken) {
 		return nil
 	}
 	return err
+}
+
+// Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended before the call is
+// not missed.
+//
+// Errors: ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
+func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []byte) (bool, error) {
+	if err := errors.Join(checkToken("role", string(role), maxKind), checkToken("audit kind", kind, maxKind)); err != nil {
+		return false, err
+	}
+	r, err := c.last(ctx, StreamAudit, subjectAudit(role, kind, payload))
+	if errors.Is(err, ErrGone) {
+		return false, nil
+	}
+	return err == nil && bytes.Equal(r.Data, payload), err
+}
+
+// subjectAudit names a statement by its digest.
+func subjectAudit(role Role, kind string, payload []byte) string {
+	digest := sha256.Sum256(payload)
+	return SubjectAudit + "." + string(role) + "." + kind + "." + hex.EncodeToString(digest[:16])
 }
 
 // ReadAudit hands the statements that match to the handler, in the order of the log, and returns at its end.

@@ -264,6 +264,14 @@ func TestAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for role, want := range map[Role]bool{Shuffler: true, Analyzer: false} { // what one role said is not what another did
+			if got, err := ana.Audited(ctx, role, "manifest", fmt.Appendf(nil, "m%d", i)); err != nil || got != want {
+				t.Fatalf("statement %d of %s: %v, %v", i, role, got, err)
+			}
+		}
+		if got, err := ana.Audited(ctx, Shuffler, "manifest", fmt.Appendf(nil, "m%d", i+1)); err != nil || got {
+			t.Fatalf("a statement that is still to come is there: %v", err)
+		}
 		if err := ana.AppendAudit(ctx, "counts", fmt.Appendf(nil, "c%d", i)); err != nil {
 			t.Fatal(err)
 		}

@@ -59,6 +59,7 @@ type (
 	}
 	// AuditReader reads it.
 	AuditReader interface {
+		Audited(ctx context.Context, role Role, kind string, payload []byte) (bool, error)
 		ReadAudit(ctx context.Context, filter AuditFilter, handler func(Statement) error) error
 	}
 )

@@ -74,7 +74,7 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 			cfg.MaxReward = float64(1 + r.IntN(5))
 		}
 		terms := Terms{
-			Epsilon: between(0.3, 4), Delta: 1e-6, DropOut: between(0, 0.3), Dishonest: between(0, 0.3), MaxMessages: 100 + r.IntN(300), MaxShift: 16,
+			Epsilon: between(0.3, 4), Delta: 1e-6, DropOut: between(0, 0.3), Dishonest: between(0, 0.3), DishonestReports: r.IntN(40), MaxMessages: 100 + r.IntN(300), MaxShift: 16,
 		}
 		cohort := int(math.Exp(between(math.Log(100), math.Log(20000))))
 		step := stepAt(t, cfg, cohort, between(0, 2.9))
@@ -94,7 +94,7 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := math.Ceil(float64(cohort) * terms.Dishonest); float64(a.Cohort.MaxDishonest) != want || float64(a.Cohort.Minimum) < float64(cohort)*(1-terms.DropOut) {
+		if want := max(float64(terms.DishonestReports), math.Ceil(float64(cohort)*terms.Dishonest)); float64(a.Cohort.MaxDishonest) != want || float64(a.Cohort.Minimum) < float64(cohort)*(1-terms.DropOut) {
 			t.Errorf("%+v: cohort %v", terms, a.Cohort)
 		}
 		if round.Messages != p.Details.Messages || round.Messages > terms.MaxMessages {

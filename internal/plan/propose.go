@@ -16,13 +16,37 @@ type Terms struct {
 	Epsilon, Delta float64
 	DropOut        float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
 	Dishonest      float64 // share of a cohort whose noise is not counted, in [0, 1)
-	MinCohort      int     // no plan has a smaller minimum; 0: none
-	MaxMessages    int     // bit messages of one person over all releases; 0: no limit
-	VarianceRatio  float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
-	MaxShift       float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
-	NoiseBits      uint32  // 0: searched
+	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As many malformed bit
+	// messages as the counted reports hold are borne: with none, one such message destroys a cohort.
+	DishonestReports int
+	MinCohort        int     // no plan has a smaller minimum; 0: none
+	MaxMessages      int     // bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
+	VarianceRatio    float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
+	MaxShift         float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
+	NoiseBits        uint32  // 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias
+}
+
+// ByCoordinates as a limit on one person's messages makes it follow the numbers that are released.
+const ByCoordinates = -1
+
+// What ByCoordinates comes to: LeastMessages, which cost a person 8 kB and some 10 ms and so are not worth saving, and from 5 dimensions
+// on MessagesPerCoordinate. That holds the noise near where it is at 5 dimensions, at 0.9 to 1.4 times a trusted curator's variance, up to
+// 36 dimensions, for the cohorts that 5000 people are divided into (the table in README). A number costs as many messages whatever the
+// dimension, because cohorts grow with it; in very large cohorts more messages would still help.
+const (
+	LeastMessages         = 150
+	MessagesPerCoordinate = 7.5
+)
+
+// MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension 5.
+func MessagesFor(releases []privacy.Statistic) int {
+	coordinates := 0
+	for _, s := range releases {
+		coordinates += len(s.Lower)
+	}
+	return min(max(LeastMessages, int(MessagesPerCoordinate*float64(coordinates))), wire.MaxReportMessages)
 }
 
 // DefaultBiases are 1/2, which gives the most noise for a message, and 1/4, which can save a level where one bit at 1/2 is too much.
@@ -51,7 +75,7 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 		return r, &privacy.Infeasible{Constraint: "MinCohort", Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release", step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
 	r = privacy.Request{
-		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: int(math.Ceil(float64(step.Cohort) * t.Dishonest)),
+		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits, Biases: t.Biases, ShiftOnly: true,
 	}
 	if r.VarianceRatio == 0 && r.MaxMessages == 0 {
@@ -70,6 +94,9 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 			r.Releases = append(r.Releases, v)
 			r.Shares = append(r.Shares, step.Shares[i][j])
 		}
+	}
+	if t.MaxMessages == ByCoordinates {
+		r.MaxMessages = MessagesFor(r.Releases)
 	}
 	r.Certify, err = p.jointly(step, r)
 	return r, err

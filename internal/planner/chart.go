@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/riffle-dp/riffle/internal/report"
 )
@@ -10,7 +11,7 @@ import (
 func (r Result) Chart() report.Chart {
 	c := report.Chart{
 		Title:    "What precision costs in messages",
-		Subtitle: fmt.Sprintf("ε = %g, δ = %g, dimension %d, %g %% may drop out, %g %% dishonest", r.AskedEpsilon, r.Delta, r.Dimension, percent(r.DropOut), percent(r.Dishonest)),
+		Subtitle: fmt.Sprintf("ε = %g, δ = %g, dimension %d, %g %% may drop out, dishonest: %s", r.AskedEpsilon, r.Delta, r.Dimension, percent(r.DropOut), strings.TrimSuffix(r.uncounted(), ",")),
 		X:        "bit messages of one person", Y: "noise variance (a trusted curator's Gaussian noise = 1)", LogX: true,
 	}
 	low, high := 0.0, 0.0

@@ -62,7 +62,7 @@ func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
 			return 0, err
 		}
 		t := tasks[0]
-		if t.request.MaxMessages, err = o.limit(t.rounds); err != nil {
+		if t.request.MaxMessages, err = o.limit(t); err != nil {
 			return 0, err
 		}
 		if o.MeanMessages > 0 {

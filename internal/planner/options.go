@@ -40,9 +40,12 @@ type Options struct {
 	Epsilon, Delta float64
 	DropOut        float64 // share of a cohort that may drop out without its release being destroyed
 	Dishonest      float64 // share of a cohort whose noise is not counted
-	MinCohort      int     // no release has fewer reports
+	// DishonestReports is the fewest reports of any cohort whose noise is not counted.
+	DishonestReports int
+	MinCohort        int // no release has fewer reports
 
-	Messages     int     // most bit messages of one person; 0: no limit
+	Messages     int     // most bit messages of one person; 0: no limit; plan.ByCoordinates: as many as the numbers released call for
+	HostMessages int     // most bit messages of one report that hosts send unless they are told; 0: not known
 	MeanMessages int     // most bit messages of one person in the mean over all cohorts, divided where they help most; 0: off
 	Bytes        int     // most bytes that one person sends; 0: no limit
 	Variance     float64 // largest noise variance over the central Gaussian's; 0: the least that messages and bytes allow
@@ -75,8 +78,10 @@ func (o Options) check() error {
 		return wrong("--drop-out", o.DropOut, "a share in [0, 1)")
 	case !(o.Dishonest >= 0 && o.Dishonest < 1):
 		return wrong("--dishonest", o.Dishonest, "a share in [0, 1)")
-	case o.Messages < 0 || o.Bytes < 0 || o.MeanMessages < 0:
-		return wrong("--messages, --mean-messages or --bytes", min(o.Messages, o.Bytes, o.MeanMessages), "a number >= 0")
+	case o.DishonestReports < 0:
+		return wrong("--dishonest-reports", o.DishonestReports, "a number >= 0")
+	case o.Messages < plan.ByCoordinates || o.Bytes < 0 || o.MeanMessages < 0:
+		return wrong("--messages, --mean-messages or --bytes", min(o.Messages, o.Bytes, o.MeanMessages), "a number >= 0, or --messages -1 for a limit that follows the numbers released")
 	case !(o.Variance >= 0) || math.IsInf(o.Variance, 0):
 		return wrong("--variance", o.Variance, "a finite number > 1, or 0")
 	case !(o.MaxShift >= 0) || math.IsInf(o.MaxShift, 0):
@@ -85,7 +90,7 @@ func (o Options) check() error {
 		return wrong("--hessian-share", o.HessianShare, "a number between 0 and 1")
 	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= glm.MaxParameterNorm):
 		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", glm.MaxParameterNorm))
-	case o.MeanMessages > 0 && (o.Messages > 0 || o.Bytes > 0 || o.Variance > 0):
+	case o.MeanMessages > 0 && (o.Messages != 0 || o.Bytes > 0 || o.Variance > 0):
 		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance", ErrOptions)
 	case o.MeanMessages > 0 && o.Releases > 0:
 		return fmt.Errorf("%w: --mean-messages needs the learner's statistics; leave out --releases", ErrOptions)
@@ -164,7 +169,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, MinCohort: o.MinCohort,
+	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports, MinCohort: o.MinCohort,
 		VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases}
 	after := config.Horizon
 	for i, n := range sizes {
@@ -214,7 +219,7 @@ func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
 	}
 	r := privacy.Request{
 		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n, MinCohort: max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
-		MaxDishonest: int(math.Ceil(float64(n) * o.Dishonest)), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
+		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
 	}
 	for range o.Releases {
 		r.Releases = append(r.Releases, s)
@@ -225,12 +230,24 @@ func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
 	return r
 }
 
-// limit is how many messages the budget allows in so many reports.
-func (o Options) limit(rounds int) (int, error) {
+// limit is how many messages the budget allows one person of a cohort.
+func (o Options) limit(t task) (int, error) {
 	most := o.Messages
+	if most == plan.ByCoordinates {
+		most = plan.MessagesFor(t.request.Releases)
+	}
 	if o.Bytes == 0 {
 		return most, nil
 	}
+	held, err := o.held(t.rounds)
+	if err == nil && (most == 0 || held < most) {
+		most = held
+	}
+	return most, err
+}
+
+// held is how many messages so many reports of the allowed bytes hold.
+func (o Options) held(rounds int) (int, error) {
 	if o.Bytes < rounds*wire.EnvelopeSize(1) {
 		return 0, &Infeasible{Option: "--bytes", Reason: fmt.Sprintf("%d bytes do not hold %d sealed reports of one bit message each", o.Bytes, rounds), Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(1))}
 	}
@@ -242,8 +259,5 @@ func (o Options) limit(rounds int) (int, error) {
 			hi = mid
 		}
 	}
-	if lo *= rounds; most == 0 || lo < most {
-		most = lo
-	}
-	return most, nil
+	return lo * rounds, nil
 }

@@ -232,7 +232,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"dimension": func(o *Options) { o.Dimension = 0 }, "users": func(o *Options) { o.Users = 0 }, "epsilon": func(o *Options) { o.Epsilon = math.NaN() },
 		"delta": func(o *Options) { o.Delta = 1 }, "drop-out": func(o *Options) { o.DropOut = 1 }, "dishonest": func(o *Options) { o.Dishonest = -0.1 },
-		"messages": func(o *Options) { o.Messages = -1 }, "variance": func(o *Options) { o.Variance = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
+		"messages": func(o *Options) { o.Messages = -2 }, "variance": func(o *Options) { o.Variance = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
 		"share": func(o *Options) { o.HessianShare = 1 }, "norm": func(o *Options) { o.ThetaNorm = 51 }, "family": func(o *Options) { o.Family = "cauchy" },
 		"cohort": func(o *Options) { o.Cohorts = []int{100, 0} }, "releases": func(o *Options) { o.Releases = 1 << 20 }, "bias": func(o *Options) { o.Biases = []float64{1} },
 		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) { o.Messages, o.MeanMessages, o.Releases = 0, 50, 2 },
@@ -241,6 +241,41 @@ func TestOptionsOutOfRange(t *testing.T) {
 		change(&o)
 		if _, err := Run(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The default limit on messages follows the dimension: every dimension has a plan, with about the noise of 5
+// dimensions. What hosts would refuse is said.
+func TestDimensions(t *testing.T) {
+	dimensions := []int{1, 2, 5, 11, 20}
+	if os.Getenv("RIFFLE_LONG") != "" {
+		dimensions = append(dimensions, 3, 8, 10, 15, 30, 36)
+	}
+	for _, d := range dimensions {
+		o := defaults()
+		o.Dimension = d
+		if d == 20 { // of the plans above only this one's is more than a host with half the limit sends
+			o.HostMessages = 1500
+		}
+		r, err := Run(o)
+		if err != nil {
+			t.Errorf("dimension %d: %v", d, err)
+			continue
+		}
+		numbers, worst := d*(d+3)/2, 0.0
+		for _, c := range r.Cohorts {
+			for _, rel := range c.Releases {
+				worst = max(worst, rel.VarianceRatio)
+			}
+		}
+		t.Logf("%d dimensions, %d numbers, first cohort %d: %d messages, %d bytes, noise ratio at most %.2f", d, numbers, r.FirstCohort.Size, r.MessagesPerUser, r.BytesPerUser, worst)
+		if r.MessagesPerUser > r.MessageLimit || r.MessageLimit != max(150, numbers*15/2) || worst > 1.45 || !(r.Epsilon <= 1) {
+			t.Errorf("dimension %d: %d of %d messages, noise ratio %v, epsilon %v", d, r.MessagesPerUser, r.MessageLimit, worst, r.Epsilon)
+		}
+		refused := strings.Contains(strings.Join(r.notes(), " "), "Hosts refuse this plan")
+		if want := r.MessagesPerUser > o.HostMessages; refused != want {
+			t.Errorf("dimension %d: %d messages, hosts send %d; said so: %v", d, r.MessagesPerUser, o.HostMessages, refused)
 		}
 	}
 }
@@ -276,7 +311,10 @@ func TestSearchShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tasks[0].request.MaxMessages = o.Messages
+		tasks[0].request.MaxMessages, err = o.limit(tasks[0])
+		if err != nil {
+			t.Fatal(err)
+		}
 		p, err := privacy.Solve(tasks[0].request)
 		if err != nil {
 			t.Fatal(err)
@@ -308,7 +346,10 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := tasks[0]
-	task.request.MaxMessages = o.Messages
+	task.request.MaxMessages, err = o.limit(task)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := privacy.Solve(task.request)
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,13 @@ type Result struct {
 	HessianShare float64 `json:"hessian_share,omitempty"`
 	DropOut      float64 `json:"drop_out"`
 	Dishonest    float64 `json:"dishonest"`
+	// DishonestReports is the fewest reports of a cohort whose noise is not counted.
+	DishonestReports int `json:"dishonest_reports"`
+
+	// MessageLimit is the limit on one person's messages that follows the numbers released; 0 where another budget was given.
+	MessageLimit int `json:"message_limit,omitempty"`
+	// HostMessages is the most that hosts send unless they are told, where the plan needs more; else 0.
+	HostMessages int `json:"host_messages,omitempty"`
 
 	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
 	Exploration string       `json:"exploration,omitempty"` // the rule behind explorers and widths
@@ -60,7 +67,9 @@ type Cohort struct {
 	Honest    int     `json:"honest"`  // devices whose noise is counted
 	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
 	// ExpectedEpsilon is what the plan gives if everybody reports and is honest.
-	ExpectedEpsilon   float64   `json:"expected_epsilon"`
+	ExpectedEpsilon float64 `json:"expected_epsilon"`
+	// HonestEpsilon is what the plan gives at the minimum if everybody is honest.
+	HonestEpsilon     float64   `json:"honest_epsilon"`
 	Mu                float64   `json:"mu"`
 	MessagesPerUser   int       `json:"messages_per_user"`
 	BytesPerUser      int       `json:"bytes_per_user"`

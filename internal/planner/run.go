@@ -31,8 +31,11 @@ func Run(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest,
+	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
+	if o.Messages == plan.ByCoordinates {
+		r.MessageLimit = limits[0]
+	}
 	if o.Releases == 0 {
 		r.Family, r.HessianShare = o.Family, tasks[0].request.Shares[0]
 	}
@@ -50,6 +53,11 @@ func Run(o Options) (*Result, error) {
 	}
 	if first != nil {
 		r.Exploration = explorationRule
+	}
+	for _, c := range r.Cohorts {
+		if largest := c.MessagesPerUser / tasks[0].rounds; o.HostMessages > 0 && largest > o.HostMessages {
+			r.HostMessages = o.HostMessages
+		}
 	}
 	if err := o.frontiers(r, tasks); err != nil {
 		return nil, err
@@ -70,7 +78,7 @@ func (o Options) limits(tasks []task) ([]int, error) {
 	limits := make([]int, len(tasks))
 	for i, t := range tasks {
 		var err error
-		if limits[i], err = o.limit(t.rounds); err != nil {
+		if limits[i], err = o.limit(t); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +99,11 @@ func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
 	if err != nil {
 		return c, err
 	}
-	c.ExpectedEpsilon = full.Epsilon(o.Delta)
+	trusted, err := p.At(t.request.MinCohort)
+	if err != nil {
+		return c, err
+	}
+	c.ExpectedEpsilon, c.HonestEpsilon = full.Epsilon(o.Delta), trusted.Epsilon(o.Delta)
 	for _, rel := range p.Releases {
 		one := release(t, rel)
 		if n := len(c.Releases); n > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/riffle-dp/riffle/internal/plan"
 	"github.com/riffle-dp/riffle/internal/report"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -21,7 +22,7 @@ func (r Result) WriteTable(w io.Writer) error {
 		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family, r.ThetaNorm, r.Dimension)
 	}
 	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"), plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
-	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %g %% is not counted.\n\n", percent(r.DropOut), percent(r.Dishonest))
+	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut), r.uncounted())
 	b.WriteString(r.cohortTable().Render() + "\n\n")
 	b.WriteString(r.releaseTable().Render() + "\n")
 	for _, f := range r.Frontier {
@@ -33,6 +34,18 @@ func (r Result) WriteTable(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// uncounted says whose noise is not counted.
+func (r Result) uncounted() string {
+	share := fmt.Sprintf("%g %%", percent(r.Dishonest))
+	switch {
+	case r.DishonestReports == 0:
+		return share
+	case r.Dishonest == 0:
+		return plural(r.DishonestReports, "report", "reports")
+	}
+	return fmt.Sprintf("%s, at least %s,", share, plural(r.DishonestReports, "report", "reports"))
 }
 
 // times is how many releases a record takes part in.
@@ -110,6 +123,21 @@ func (r Result) notes() []string {
 	notes := []string{
 		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a shuffler. Noise ratio: Riffle's variance over the central one.",
 		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
+	}
+	if r.MessageLimit > 0 {
+		numbers := 0
+		for _, rel := range r.Cohorts[0].Releases {
+			numbers += rel.Times * rel.Coordinates
+		}
+		notes = append(notes, fmt.Sprintf("Messages: at most %s of one person: %g for each of the %s numbers released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. The numbers grow with its square: twice the dimension takes some four times the messages. --messages sets another limit.",
+			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages))
+	}
+	if r.HostMessages > 0 {
+		notes = append(notes, fmt.Sprintf("Hosts refuse this plan unless they are told otherwise: they send at most %s messages in a report (limits.max_messages of every randomizer). At such a size bits stop being practical; fewer numbers in an arm help most.", number(r.HostMessages)))
+	}
+	if c := r.Cohorts[0]; c.Honest < c.Minimum {
+		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold are borne and destroy nothing, and their noise is not counted. If it were, the same messages would give epsilon %s instead of %s.",
+			plural(c.Minimum-c.Honest, "report", "reports"), up(c.HonestEpsilon), up(c.Epsilon)))
 	}
 	if r.FirstCohort != nil {
 		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size), r.FirstCohort.Rule))

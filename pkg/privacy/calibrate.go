@@ -32,7 +32,7 @@ func (c *Certifier) LargestScale(diameter float64, blocks []Block, mu float64) (
 		unit = math.Max(unit, math.Min(diameter, b.Levels))
 	}
 	ceiling := c.scores.largestWindow()
-	window := min(ceiling, windowFor(mu*c.scores.bin.Sigma()*unit/diameter))
+	window := min(ceiling, windowFor(mu*c.scores.bin.Sigma()*unit/reach(diameter, blocks)))
 	best := 0.0
 	for tries := 0; tries < 64; tries++ {
 		s := c.scaleFor(diameter, blocks, mu, window)
@@ -71,7 +71,7 @@ func (c *Certifier) tooNarrow(mu float64) error {
 // scaleFor returns a scale at which lines that reach window cells give a bound of mu, however large the shifts at that
 // scale: the largest one up to the tolerance of the search, 0 if there is none.
 func (c *Certifier) scaleFor(diameter float64, blocks []Block, mu float64, window int) float64 {
-	s := mu * c.scores.bin.Sigma() / diameter
+	s := mu * c.scores.bin.Sigma() / reach(diameter, blocks)
 	e := newEnvelope(c.scores, scaled(blocks, s), diameter*s)
 	e.window = window
 	for range 20 {
@@ -89,8 +89,12 @@ func (c *Certifier) scaleFor(diameter float64, blocks []Block, mu float64, windo
 				hi = mid
 			}
 			if hi < 1e-12*s {
-				return 0
+				break
 			}
+		}
+		if hi < 1e-12*s { // lines that suit the shifts at s rise too much for any shift: look for others nearer to 0
+			s /= 4
+			continue
 		}
 		if math.Abs(lo-s) <= 1e-6*s {
 			return lo
@@ -98,6 +102,15 @@ func (c *Certifier) scaleFor(diameter float64, blocks []Block, mu float64, windo
 		s = lo
 	}
 	return s
+}
+
+// reach is the l2 distance, in data units, by which one record can move the vector within the ranges of its coordinates.
+func reach(diameter float64, blocks []Block) float64 {
+	square := 0.0
+	for _, b := range blocks {
+		square += float64(b.Count) * b.Levels * b.Levels
+	}
+	return math.Min(diameter, math.Sqrt(square))
 }
 
 func scaled(blocks []Block, s float64) []Block {

@@ -67,7 +67,8 @@ type Terms struct {
 	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
 }
 
-// resolve gives the terms of a plan: those of an analyzer whose configuration says nothing else, with the changes.
+// resolve gives the terms of a plan: those of an analyzer whose configuration says nothing else, with the changes; but everybody is
+// honest, as all simulated people are.
 func (t Terms) resolve(epsilon, delta float64) plan.Terms {
 	d := analyzer.DefaultSettings().Privacy
 	out := plan.Terms{Epsilon: epsilon, Delta: delta, DropOut: d.DropOut, Dishonest: d.Dishonest, MinCohort: d.MinCohort,
