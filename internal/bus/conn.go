@@ -52,7 +52,10 @@ type Conn struct {
 	js   jetstream.JetStream
 	log  zerolog.Logger
 
-	repeats atomic.Uint64 // requests made again
+	repeats   atomic.Uint64 // requests made again
+	connected atomic.Bool   // what nats.go says last; asking it would wait for as long as it dials
+	closed    atomic.Bool
+	waiting   waitingCalls
 
 	mu      sync.Mutex
 	denied  map[string]map[*context.CancelCauseFunc]struct{} // waiting for an answer on this subject
@@ -116,6 +119,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		nats.ErrorHandler(c.onError),
 		nats.DisconnectErrHandler(c.onDisconnect),
 		nats.ReconnectHandler(c.onReconnect),
+		nats.ClosedHandler(func(*nats.Conn) { c.closed.Store(true); c.connected.Store(false) }),
 	}
 	if secure != nil {
 		options = append(options, nats.Secure(secure))
@@ -136,6 +140,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 			return nil, fmt.Errorf("bus: broker not reached: %w (%v)", context.Cause(ctx), err)
 		}
 	}
+	c.connected.Store(c.nc.IsConnected())
 	if o.Role == Admin {
 		c.js, err = jetstream.New(c.nc)
 	} else {
@@ -176,8 +181,8 @@ func (t *TLS) config() (*tls.Config, error) {
 // Role is whose connection this is.
 func (c *Conn) Role() Role { return c.role }
 
-// Connected says whether the broker is reached right now: readiness, not a promise.
-func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+// Connected says whether there is a connection to the broker, at once and without asking it: it may be frozen.
+func (c *Conn) Connected() bool { return c.connected.Load() }
 
 // Traffic is what went over the connection so far.
 type Traffic struct {
@@ -185,7 +190,7 @@ type Traffic struct {
 	Repeats                                                uint64 // requests made again because no answer came, or none that settles it
 }
 
-// Traffic reports the connection's counters.
+// Traffic reports the connection's counters. It waits while the connection is being made again, for seconds.
 func (c *Conn) Traffic() Traffic {
 	s := c.nc.Stats()
 	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes, Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
@@ -193,6 +198,7 @@ func (c *Conn) Traffic() Traffic {
 
 // Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or ErrUnknown.
 func (c *Conn) Close() {
+	c.closed.Store(true)
 	_ = c.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
 	c.nc.Close()
 }
@@ -241,6 +247,7 @@ func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
 		c.log.Warn().Err(err).Msg("broker connection lost")
 	}
+	c.connected.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost(errLost)
@@ -248,6 +255,7 @@ func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
 }
 
 func (c *Conn) onReconnect(*nats.Conn) {
+	c.connected.Store(true)
 	c.log.Info().Msg("broker connection restored")
 	c.mu.Lock()
 	defer c.mu.Unlock()

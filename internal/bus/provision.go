@@ -50,7 +50,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		return fmt.Errorf("%w: provisioning needs the admin's key, this is the %s's", ErrForbidden, admin.role)
 	}
 	for _, s := range o.streams() {
-		err := admin.retry(ctx, func(ctx context.Context) error {
+		err := admin.do(ctx, apiStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
 			_, err := admin.js.CreateOrUpdateStream(ctx, s)
 			return err
 		})
@@ -59,7 +59,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		}
 	}
 	for stream, c := range o.consumers() {
-		err := admin.retry(ctx, func(ctx context.Context) error {
+		err := admin.do(ctx, apiStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
 			_, err := admin.js.CreateOrUpdateConsumer(ctx, stream, c)
 			return err
 		})
