@@ -79,8 +79,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// double is a connection to a server without streams, where the test itself answers what a broker would.
-func double(t *testing.T, role Role, answer func(*nats.Msg)) *Conn {
+// doubleServer is a server without streams, where the test itself answers what a broker would. It knows one key.
+func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte) {
 	t.Helper()
 	seed, public, err := NewSeed()
 	if err != nil {
@@ -109,9 +109,15 @@ func double(t *testing.T, role Role, answer func(*nats.Msg)) *Conn {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	return s.ClientURL(), seed
+}
+
+func double(t *testing.T, role Role, answer func(*nats.Msg)) *Conn {
+	t.Helper()
+	url, seed := doubleServer(t, answer)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := Connect(ctx, Options{URL: s.ClientURL(), Role: role, Seed: seed})
+	c, err := Connect(ctx, Options{URL: url, Role: role, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

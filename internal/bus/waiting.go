@@ -19,6 +19,7 @@ type waitingCalls struct {
 type waitingCall struct {
 	all     *waitingCalls
 	subject string
+	write   bool
 	began   time.Time
 	since   time.Time // zero while no try failed
 	last    error
@@ -26,7 +27,8 @@ type waitingCall struct {
 
 // await begins a call.
 func (c *Conn) await(subject string) *waitingCall {
-	return &waitingCall{all: &c.waiting, subject: subject, began: time.Now()}
+	write := !strings.HasPrefix(subject, apiLocal+".") && !strings.HasPrefix(subject, apiStreams+".") && subject != SubjectEnrol
+	return &waitingCall{all: &c.waiting, subject: subject, write: write, began: time.Now()}
 }
 
 // failed notes that a try brought nothing.
@@ -60,6 +62,7 @@ func (w *waitingCall) done() {
 // Stuck is what is asked of the broker again and again without an answer that settles it.
 type Stuck struct {
 	What  string // the call, or the subject of what is published
+	Write bool   // it is published, to be stored
 	Calls int
 	Since time.Time // since when the oldest of them waits
 	Last  error     // what the last try of the oldest brought
@@ -77,7 +80,7 @@ func (c *Conn) Stuck(longer time.Duration) []Stuck {
 		}
 		s, ok := by[w.subject]
 		if !ok || w.since.Before(s.Since) {
-			s.What, s.Since, s.Last = strings.TrimPrefix(w.subject, apiLocal+"."), w.since, w.last
+			s.What, s.Write, s.Since, s.Last = strings.TrimPrefix(w.subject, apiLocal+"."), w.write, w.since, w.last
 		}
 		s.Calls++
 		by[w.subject] = s
