@@ -355,6 +355,9 @@ func TestChangedConfiguration(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the refused configurations announced: %d announcements, %v", len(all), err)
+	}
 	s.config = honest
 	s.start()
 	a, digest := s.announcement(1, 0)

@@ -109,7 +109,7 @@ func Attempts() []Attempt {
 	publish("publish a report", SubjectReport+".0.0", Randomizer)
 	publish("publish a chunk", SubjectMixed+".0.0.0", Shuffler)
 	publish("publish a manifest", SubjectManifest+".0.0", Shuffler)
-	publish("announce", subjectAnnouncements+".0.0", Analyzer)
+	publish("announce", subjectAnnouncements+".0.0.0", Analyzer)
 	publish("publish keys of the shuffler", subjectKeys+"."+string(Shuffler), Shuffler)
 	publish("publish keys of the analyzer", subjectKeys+"."+string(Analyzer))
 	for _, r := range Roles() {

@@ -161,6 +161,38 @@ func TestMixedRoundTrip(t *testing.T) {
 	}
 }
 
+// A place takes any number of announcements, so that nobody can occupy it, and shows all readers the same order.
+func TestPlaceIsNotTaken(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	thief, ana, dev, aud := b.connect(Analyzer), b.connect(Analyzer), b.connect(Randomizer), b.connect(Auditor)
+	ctx := b.ctx()
+	var want []string
+	for i, p := range []string{"junk", "", "announcement", "more junk", "junk", "announcement"} {
+		if err := []*Conn{thief, ana}[i%2].PutAnnouncement(ctx, 7, 2, []byte(p)); err != nil {
+			t.Fatal(err)
+		}
+		if i < 4 {
+			want = append(want, p)
+		}
+	}
+	for _, c := range []*Conn{dev, aud, ana} {
+		all, err := c.AnnouncementsAt(ctx, 7, 2)
+		var got []string
+		for _, a := range all {
+			got = append(got, string(a.Payload))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s reads %q, %v", c.Role(), got, err)
+		}
+	}
+	for _, at := range [][2]uint64{{7, 0}, {7, 20}, {72, 0}} {
+		if all, err := dev.AnnouncementsAt(ctx, at[0], uint32(at[1])); err != nil || len(all) != 0 {
+			t.Errorf("at another place: %+v, %v", all, err)
+		}
+	}
+}
+
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -181,11 +213,6 @@ func TestAnnouncements(t *testing.T) {
 	if err := ana.PutAnnouncement(ctx, 5, 0, []byte("policy 5")); err != nil {
 		t.Errorf("the same announcement again: %v", err)
 	}
-	err := ana.PutAnnouncement(ctx, 5, 0, []byte("another"))
-	var exists *ExistsError
-	if !errors.As(err, &exists) || string(exists.Stored) != "policy 5" {
-		t.Errorf("another announcement: %v", err)
-	}
 	all, err := dev.Announcements(ctx)
 	if err != nil || len(all) != 12 {
 		t.Fatalf("%d announcements, %v", len(all), err)
@@ -194,6 +221,9 @@ func TestAnnouncements(t *testing.T) {
 		if a.Epoch != uint64(e) || string(a.Payload) != fmt.Sprintf("policy %d", e) {
 			t.Errorf("announcement %d is %d %q", e, a.Epoch, a.Payload)
 		}
+	}
+	if at, err := dev.AnnouncementsAt(ctx, 5, 0); err != nil || len(at) != 1 || string(at[0].Payload) != "policy 5" {
+		t.Errorf("announcements of epoch 5: %+v, %v", at, err)
 	}
 	seen := make(chan Announcement, 100)
 	done := make(chan error, 1)

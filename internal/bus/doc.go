@@ -7,7 +7,7 @@
 //	REPORTS        riffle.v1.report.<epoch>.<round>          randomizer -> shuffler
 //	MIXED          riffle.v1.mixed.<epoch>.<round>.<index>   shuffler -> analyzer, each chunk stored once
 //	MIXED          riffle.v1.manifest.<epoch>.<round>        shuffler -> analyzer, stored once
-//	announcements  <epoch>.<round> (key-value bucket)        analyzer -> everyone, stored once, never changed
+//	announcements  <epoch>.<round>.<digest> (key-value bucket) analyzer -> everyone, stored once, never changed
 //	keys           <role> (key-value bucket)                 shuffler -> everyone, newest counts
 //	AUDIT          riffle.v1.audit.<role>.<kind>.<digest>    shuffler, analyzer -> analyzer, auditor; append-only
 //	(no stream)    riffle.v1.enrol                           randomizer asks, a shuffler answers

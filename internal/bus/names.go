@@ -40,7 +40,7 @@ const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
 	StreamAudit          = "AUDIT"            // signed statements, append-only
-	BucketAnnouncements  = "announcements"    // key <epoch>.<round>, written once each
+	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
 	streamAnnouncements  = "KV_announcements" // the stream under the bucket
 	streamKeys           = "KV_keys"
@@ -57,7 +57,7 @@ const (
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored
 	SubjectRekeyed       = subjectPrefix + "rekeyed"    // .<role>, a notice that a key set was stored
-	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>
+	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>.<digest of the payload>
 	subjectKeys          = "$KV." + BucketKeys          // .<role>
 	apiLocal             = subjectPrefix + "js"         // where a role finds the JetStream calls it may make
 	apiStreams           = "$JS.API"                    // the same in the account that holds the streams

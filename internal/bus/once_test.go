@@ -32,7 +32,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		{"Nats-Incr": {"1"}},
 	} {
 		for c, subject := range map[*Conn]string{
-			ana:  subjectAnnouncements + ".1.0",
+			ana:  subjectAnnouncement(1, 0, []byte("announcement")),
 			shuf: SubjectManifest + ".1.0",
 		} {
 			reply, err := c.nc.RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
@@ -98,7 +98,10 @@ func TestMalformedNamesAreSkipped(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
-	for c, subject := range map[*Conn]string{dev: SubjectReport + ".01.x", ana: subjectAnnouncements + ".x.0"} {
+	for subject, c := range map[string]*Conn{
+		SubjectReport + ".01.x": dev, subjectAnnouncements + ".x.0.y": ana, subjectAnnouncements + ".1.0.y": ana,
+		subjectAnnouncement(1, 0, []byte("announcement")) + "0": ana, subjectAnnouncement(1, 0, []byte("another")): ana, // another payload's digest
+	} {
 		if _, err := c.nc.Request(subject, []byte("junk"), time.Second); err != nil {
 			t.Fatal(err)
 		}
