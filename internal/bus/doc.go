@@ -21,8 +21,9 @@
 // of the role's account. Both are needed. NATS checks the subject of what a client publishes but not its reply subject, and the server
 // itself then publishes the answer to whatever the client named as reply. In a single account a device that may do no more than read an
 // announcement could ask for one that does not exist and have the empty answer sent to $JS.API.STREAM.PURGE.REPORTS, and every report
-// would be gone. So each role has an account of its own, without streams, into which only the subjects of the table are imported; a reply goes back into the
-// asker's account and can reach nothing that the asker may not reach anyway. The tests try this attack too.
+// would be gone. So each role has an account of its own, and so has each host of devices, without streams, into which only the subjects of
+// the table are imported; a reply goes back into the asker's account and can reach nothing that the asker may not reach anyway. The tests
+// try this attack too, also from one host against another's inbox.
 //
 // # What is known after an error
 //
