@@ -27,7 +27,9 @@
 //
 // # What is known after an error
 //
-// Every method says so. In general: [ErrForbidden], [ErrTooLarge], [ErrBadName], [ErrFull] and [ErrExists] mean that nothing was stored;
-// [ErrUnknown] means that the broker's answer did not come, so that the payload may or may not be stored, and that repeating the same
-// call is safe. Methods retry by themselves for as long as their context lives.
+// Every method says so. In general: [ErrForbidden], [ErrTooLarge], [ErrBadName], [ErrFull], [ErrRefused] and [ErrExists] mean that nothing
+// was stored; [ErrUnknown] means that the broker's answer did not come, so that the payload may or may not be stored, and that repeating
+// the same call is safe. Methods retry by themselves for as long as their context lives, but only while there is no answer or one that is
+// known to pass; any method can end with ErrRefused after some seconds where the broker says what nobody here knows (see answers.go).
+// Whatever is being repeated for long shows in the role's readiness, metrics and log (see [Attach]).
 package bus
