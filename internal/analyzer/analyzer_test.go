@@ -72,6 +72,7 @@ func TestCountsAreExact(t *testing.T) {
 			if b := s.analyzer.c.Messages.Balance(); int(b.Released) != released || int(b.Received) != released {
 				t.Errorf("%d messages, account %+v", released, b)
 			}
+			testbed.Eventually(t, "final", func() bool { return s.analyzer.Progress().Final }) // the analyzer reads back what it announced
 			p := s.analyzer.Progress()
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)

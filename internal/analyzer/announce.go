@@ -59,7 +59,7 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 	err = z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
 		c, _, err := wire.Open[rifflev1.Counts](s.Payload, own)
 		if err != nil {
-			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Msg("counts that this analyzer did not sign are skipped: " + misused)
+			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).Msg("counts that this analyzer did not sign are skipped")
 			return nil
 		}
 		at := place{c.Epoch, c.Round}
@@ -78,7 +78,7 @@ const misused = "somebody else writes with the analyzer's broker credential: rot
 func (z *Analyzer) own(s bus.Announcement) (*rifflev1.Announcement, [32]byte, error) {
 	a, digest, err := wire.OpenAnnouncement(s.Payload, s.Epoch, s.Round, wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()})
 	if errors.Is(err, wire.ErrForeign) {
-		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Msg("an announcement that this analyzer did not sign is skipped: " + misused)
+		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Str("cause", misused).Msg("an announcement that this analyzer did not sign is skipped")
 		return nil, digest, nil
 	}
 	if err != nil {
