@@ -113,7 +113,7 @@ func addHostCommand() *cobra.Command {
 	return keysFlag(&cobra.Command{
 		Use:     "add-host NAME=DEVICES",
 		Short:   "admit one more randomizer host",
-		Long:    "Makes the keys and the credential of one more randomizer host. Needs registrar/. Render the broker's configuration again afterwards.",
+		Long:    "Makes the keys and the credential of one more randomizer host. Needs registrar/. Render the broker's configuration again afterwards, and have the broker read it twice: it gives a new host its account at the first reading and the subjects in it at the second.",
 		Example: `  riffle keygen add-host ward-3=500 --keys keys`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,7 +124,7 @@ func addHostCommand() *cobra.Command {
 			if err := deployment.AddHost(keys, host); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Host %s may enrol %d devices. Render the broker's configuration again (riffle broker config) and have the broker read it.\n", host.Name, host.Devices)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Host %s may enrol %d devices. Render the broker's configuration again (riffle broker config) and have the broker read it, twice (SIGHUP).\n", host.Name, host.Devices)
 			return err
 		},
 	}, &keys)

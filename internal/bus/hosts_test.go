@@ -118,20 +118,8 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	work(first, 1)
 	seed := b.addUser(Randomizer)
 	// Twice: nats-server makes an account at the first reload and its imports at the second (a first one alone leaves the new host without answers).
-	for range 2 {
-		conf, err := render(b.options, fmt.Sprint(b.options.Port))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var o server.Options
-		if err := o.ProcessConfigString(conf); err != nil {
-			t.Fatal(err)
-		}
-		o.NoSigs = true
-		if err := b.server.s.ReloadOptions(&o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.reload()
+	b.reload()
 	second := b.connectSeed(Randomizer, seed)
 	work(second, 2)
 	work(first, 3)
@@ -151,5 +139,52 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	cancel(errStop)
 	if err := <-served; !errors.Is(err, errStop) && !strings.Contains(err.Error(), "closed") {
 		t.Error(err)
+	}
+}
+
+// reload has the running broker read its configuration again.
+func (b *broker) reload() {
+	b.t.Helper()
+	conf, err := render(b.options, fmt.Sprint(b.options.Port))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var o server.Options
+	if err := o.ProcessConfigString(conf); err != nil {
+		b.t.Fatal(err)
+	}
+	o.NoSigs = true
+	if err := b.server.s.ReloadOptions(&o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A credential that was replaced ends with the next reload, the connections made with it included; the new one has its place.
+func TestReplacedCredential(t *testing.T) {
+	t.Parallel()
+	for _, r := range []Role{Analyzer, Randomizer} {
+		t.Run(string(r), func(t *testing.T) {
+			t.Parallel()
+			b := newBroker(t)
+			stolen, seed := b.connect(r), b.seeds[r]
+			activity(t, stolen, 1)
+			b.options.Users[r] = nil
+			b.seeds[r] = b.addUser(r)
+			b.reload()
+			b.reload()
+			short, cancel := context.WithTimeout(b.ctx(), 500*time.Millisecond)
+			defer cancel()
+			err := stolen.PutAnnouncement(short, 9, 0, []byte("junk"))
+			if r == Randomizer {
+				err = stolen.PublishReport(short, 9, 0, "junk", []byte("junk"))
+			}
+			if err == nil {
+				t.Error("the replaced credential still writes")
+			}
+			if _, err := Connect(b.ctx(), Options{URL: b.server.URL(), Role: r, Seed: seed}); !errors.Is(err, ErrCredentials) {
+				t.Errorf("the replaced credential connects: %v", err)
+			}
+			activity(t, b.connect(r), 2)
+		})
 	}
 }
