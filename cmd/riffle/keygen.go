@@ -58,7 +58,7 @@ hosts and brokers.`,
 	cmd.Flags().StringArrayVar(&hosts, "host", []string{"main=10000"}, "randomizer host and how many devices it may enrol, NAME=DEVICES; may be repeated")
 	cmd.Flags().StringArrayVar(&brokers, "tls", []string{"nats=nats,localhost,127.0.0.1"}, "broker that gets a certificate, and where roles and other brokers find it, NAME=HOST[,HOST...]; may be repeated")
 	cmd.Flags().BoolVar(&clear, "no-tls", false, "make no certificates: for brokers on loopback, or with certificates from elsewhere")
-	cmd.AddCommand(rotateCommand(), addHostCommand(), addBrokerCommand(), renewCommand(), container.InstallCommand())
+	cmd.AddCommand(rotateCommand(), rotateUserCommand(), addHostCommand(), addBrokerCommand(), renewCommand(), container.InstallCommand())
 	return cmd
 }
 
@@ -88,12 +88,32 @@ opens what was sealed to the old ones. Delete an old key's file once nothing tha
 	}, &keys)
 }
 
+func rotateUserCommand() *cobra.Command {
+	var keys string
+	return keysFlag(&cobra.Command{
+		Use:   "rotate-user ROLE",
+		Short: "give the analyzer, the shuffler, the auditor or the admin a new credential at the broker",
+		Long: `Replaces the seed with which a role connects to the broker, for when somebody else may have it. Render the broker's configuration again and
+have the broker read it, which ends the connections of the old credential; bring the role's folder to its machine and restart the role. The
+keys that the role signs and opens with stay as they are.`,
+		Example: `  riffle keygen rotate-user analyzer --keys keys`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := deployment.RotateUser(keys, args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The %s has a new credential. Render the broker's configuration again (riffle broker config), have the broker read it, and restart the %s.\n", args[0], args[0])
+			return err
+		},
+	}, &keys)
+}
+
 func addHostCommand() *cobra.Command {
 	var keys string
 	return keysFlag(&cobra.Command{
 		Use:     "add-host NAME=DEVICES",
 		Short:   "admit one more randomizer host",
-		Long:    "Makes the keys and the credential of one more randomizer host. Needs registrar/. Render the broker's configuration again afterwards.",
+		Long:    "Makes the keys and the credential of one more randomizer host. Needs registrar/. Render the broker's configuration again afterwards, and have the broker read it twice: it gives a new host its account at the first reading and the subjects in it at the second.",
 		Example: `  riffle keygen add-host ward-3=500 --keys keys`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -104,7 +124,7 @@ func addHostCommand() *cobra.Command {
 			if err := deployment.AddHost(keys, host); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Host %s may enrol %d devices. Render the broker's configuration again (riffle broker config) and have the broker read it.\n", host.Name, host.Devices)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Host %s may enrol %d devices. Render the broker's configuration again (riffle broker config) and have the broker read it, twice (SIGHUP).\n", host.Name, host.Devices)
 			return err
 		},
 	}, &keys)

@@ -61,7 +61,10 @@ A host needs room for the reports of all its devices that may be in one cohort. 
 	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow, "how long the broker recognises a repeated report")
 	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait, "after how long an unacknowledged report or chunk is delivered again")
 	reportLimits(flags, &o)
-	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", 0, "mixed messages on disk at most; 0: no limit")
+	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", bus.DefaultMaxMixedBytes, "mixed messages on disk at most; negative: no limit")
+	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes, "audit log on disk at most; negative: no limit")
+	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes, "announcements on disk at most; negative: no limit")
+	flags.Int64Var(&o.MaxKeyBytes, "max-key-bytes", bus.DefaultMaxKeyBytes, "key sets on disk at most; negative: no limit")
 	flags.DurationVar(&within, "within", time.Minute, "how long it may take, the wait for the broker included")
 	return cmd
 }

@@ -93,6 +93,10 @@ where this page is not what it finds.
 An attempt at JetStream's API is made under both names that it could have: the broker's own (` + "`$JS.API`" + `), which stands below, and the one
 under which roles find the calls that they may make (` + "`riffle.v1.js`" + `). *yes* means that one of them worked.
 
+Each role has an account of its own at the broker, and so has each host of devices. The broker sends the answer to a request to whatever
+subject the request names, inside the asker's account and without looking at permissions: in a common account a host could have had
+answers, megabytes of public announcements among them, sent to another host's inbox. The tests of ` + "`internal/bus`" + ` try it.
+
 The admin's credentials belong to the broker's operator. They create the streams and are needed for nothing else; whoever has them can
 read every ciphertext that the broker holds, as whoever runs the broker can anyway. They open nothing.
 

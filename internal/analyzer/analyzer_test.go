@@ -73,6 +73,7 @@ func TestCountsAreExact(t *testing.T) {
 			if b := s.analyzer.c.Messages.Balance(); int(b.Released) != released || int(b.Received) != released {
 				t.Errorf("%d messages, account %+v", released, b)
 			}
+			testbed.Eventually(t, "final", func() bool { return s.analyzer.Progress().Final }) // the analyzer reads back what it announced
 			p := s.analyzer.Progress()
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)
@@ -375,6 +376,9 @@ func TestChangedConfiguration(t *testing.T) {
 		if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "restore the old configuration") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the refused configurations announced: %d announcements, %v", len(all), err)
 	}
 	s.config = honest
 	s.start()

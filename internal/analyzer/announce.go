@@ -21,30 +21,46 @@ type place struct {
 
 // past is what this analyzer announced and counted before.
 type past struct {
-	announced map[place][]byte // the HPKE key of each announcement
+	announced map[place]stored
 	counts    map[place]*rifflev1.Counts
 	replay    replay
 }
 
-// past reads the deployment's history from the broker. Only statements with this analyzer's own signature count.
+// stored is an announcement that stands.
+type stored struct {
+	digest [32]byte
+	key    []byte // HPKE
+}
+
+// past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and of two at one place
+// the first: so do all who read them.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
 	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	p := &past{announced: map[place][]byte{}, counts: map[place]*rifflev1.Counts{}}
+	p := &past{announced: map[place]stored{}, counts: map[place]*rifflev1.Counts{}}
 	all, err := z.c.Bus.Announcements(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, stored := range all {
-		a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, own)
+	for _, s := range all {
+		a, digest, err := z.own(s)
 		if err != nil {
-			return nil, fmt.Errorf("%w: round %d of epoch %d: %w", ErrConfigChanged, stored.Round, stored.Epoch, err)
+			return nil, err
 		}
-		p.announced[place{a.Epoch, a.Round}] = a.AnalyzerKey
+		if a == nil {
+			continue
+		}
+		at := place{a.Epoch, a.Round}
+		if first, ok := p.announced[at]; !ok {
+			p.announced[at] = stored{digest, a.AnalyzerKey}
+		} else if first.digest != digest {
+			z.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("round", a.Round).
+				Msg("a second announcement of this analyzer's lies behind the first and does not count: two analyzers ran with one key")
+		}
 	}
 	err = z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
 		c, _, err := wire.Open[rifflev1.Counts](s.Payload, own)
 		if err != nil {
-			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Msg("counts of somebody else skipped")
+			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).Msg("counts that this analyzer did not sign are skipped")
 			return nil
 		}
 		at := place{c.Epoch, c.Round}
@@ -54,6 +70,22 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 		return nil
 	})
 	return p, err
+}
+
+// misused is what it means that something lies where only the analyzer may write, and is not signed by it.
+const misused = "somebody else writes with the analyzer's broker credential: rotate it (or the analyzer's signing key was changed, which needs a new deployment)"
+
+// own opens what lies under a round; nil where it is not this analyzer's, which stops nothing.
+func (z *Analyzer) own(s bus.Announcement) (*rifflev1.Announcement, [32]byte, error) {
+	a, digest, err := wire.OpenAnnouncement(s.Payload, s.Epoch, s.Round, wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()})
+	if errors.Is(err, wire.ErrForeign) {
+		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Str("cause", misused).Msg("an announcement that this analyzer did not sign is skipped")
+		return nil, digest, nil
+	}
+	if err != nil {
+		return nil, digest, fmt.Errorf("%w: round %d of epoch %d: %w", ErrConfigChanged, s.Round, s.Epoch, err)
+	}
+	return a, digest, nil
 }
 
 // drawUp writes the announcement of a step. first is the epoch's first announcement, nil at an epoch's beginning.
@@ -98,29 +130,59 @@ func reference(step glm.Step) []float64 {
 	return make([]float64, step.Policy.Dimension)
 }
 
-// announce signs and stores an announcement. One that was stored before must be the same but for a rotated HPKE key.
+// announce signs and stores an announcement. One that was stored before must be the same but for a rotated HPKE key. The broker takes any
+// number for a place, and everybody goes by the first: so none is stored where one stands, and what was stored is read back.
 func (z *Analyzer) announce(ctx context.Context, a *rifflev1.Announcement, past *past) (digest [32]byte, err error) {
-	if key, ok := past.announced[place{a.Epoch, a.Round}]; ok && !a.Final {
-		if _, counted := past.counts[place{a.Epoch, a.Round}]; !counted { // nothing that was sealed to the key of a counted round is opened again
-			if _, err := z.key(key); err != nil {
+	at := place{a.Epoch, a.Round}
+	before, known := past.announced[at]
+	if known && !a.Final {
+		if _, counted := past.counts[at]; !counted { // nothing that was sealed to the key of a counted round is opened again
+			if _, err := z.key(before.key); err != nil {
 				return digest, err
 			}
 		}
-		a.AnalyzerKey = key
+		a.AnalyzerKey = before.key
 	}
 	signed, digest, err := wire.Sign(a, z.c.Identity)
 	if err != nil {
 		return digest, fmt.Errorf("analyzer: %w", err)
 	}
-	err = z.c.Bus.PutAnnouncement(ctx, a.Epoch, a.Round, signed)
-	if errors.Is(err, bus.ErrExists) {
-		return digest, fmt.Errorf("%w (round %d of epoch %d)", ErrConfigChanged, a.Round, a.Epoch)
+	if known {
+		if before.digest != digest {
+			return digest, fmt.Errorf("%w (round %d of epoch %d)", ErrConfigChanged, a.Round, a.Epoch)
+		}
+		return digest, nil
 	}
+	switch err := z.c.Bus.PutAnnouncement(ctx, a.Epoch, a.Round, signed); {
+	case errors.Is(err, bus.ErrFull):
+		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: %w; if junk fills the stream (see the log), %s, then raise its limit with riffle broker provision --max-announcement-bytes",
+			a.Round, a.Epoch, err, misused)
+	case errors.Is(err, bus.ErrExists):
+		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: junk lies under its name: %s: %w", a.Round, a.Epoch, misused, err)
+	case err != nil:
+		return digest, err
+	}
+	first, err := z.first(ctx, at)
 	if err != nil {
 		return digest, err
 	}
-	if _, ok := past.announced[place{a.Epoch, a.Round}]; !ok {
-		z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.GetSize()).Bool("final", a.Final).Msg("announced")
+	if first != digest {
+		return digest, fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first)", ErrConfigChanged, a.Round, a.Epoch)
+	}
+	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.GetSize()).Bool("final", a.Final).Msg("announced")
+	return digest, nil
+}
+
+// first is the digest of the announcement that counts at a place; zero where there is none.
+func (z *Analyzer) first(ctx context.Context, at place) (digest [32]byte, err error) {
+	all, err := z.c.Bus.AnnouncementsAt(ctx, at.epoch, at.round)
+	if err != nil {
+		return digest, err
+	}
+	for _, s := range all {
+		if a, digest, err := z.own(s); err != nil || a != nil {
+			return digest, err
+		}
 	}
 	return digest, nil
 }

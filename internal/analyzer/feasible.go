@@ -113,7 +113,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		key   string
 		value any
 		good  bool
-	}{{"max_messages", p.MaxMessages, p.MaxMessages >= 0}, {"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0}} {
+	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0}} {
 		if !limit.good {
 			faults = append(faults, service.Wrong(limit.key, limit.value, "must not be negative"))
 		}

@@ -114,7 +114,7 @@ func Attempts() []Attempt {
 	all = append(all, Attempt{What: "publish a report under another host's name", Subjects: []string{subjectReport("UFORGED")}, Body: "junk", Peers: true})
 	publish("publish a chunk", SubjectMixed+".0.0.0", Shuffler)
 	publish("publish a manifest", SubjectManifest+".0.0", Shuffler)
-	publish("announce", subjectAnnouncements+".0.0", Analyzer)
+	publish("announce", subjectAnnouncements+".0.0.0", Analyzer)
 	publish("publish keys of the shuffler", subjectKeys+"."+string(Shuffler), Shuffler)
 	publish("publish keys of the analyzer", subjectKeys+"."+string(Analyzer))
 	for _, r := range Roles() {

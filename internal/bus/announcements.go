@@ -2,29 +2,46 @@ package bus
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
 )
 
-// Announcement is one stored announcement.
+// Announcement is one stored announcement. Whose it is, and whether it is one at all, is for the reader to check.
 type Announcement struct {
 	Epoch   uint64
 	Round   uint32
 	Payload []byte
 }
 
-// PutAnnouncement stores an announcement for good. Doing it again with the same payload is fine.
+// PutAnnouncement stores an announcement for good. Doing it again with the same payload is fine. The payload's digest is part of its name:
+// were a round's place one, whoever has the analyzer's credential could fill it with junk, which nothing takes away.
+// Which of a place's announcements counts, the readers decide, alike: the broker shows all of them the same order.
 //
-// Errors: ErrExists (an ExistsError with what is stored) where the round has another one, which stays; ErrForbidden, ErrTooLarge, ErrFull:
-// not stored; ErrUnknown: maybe stored, repeat with the same payload.
+// Errors: ErrForbidden, ErrTooLarge, ErrFull, ErrRefused: not stored; ErrExists (an ExistsError with what is stored) where something else
+// has this digest's name; ErrUnknown: maybe stored, repeat with the same payload.
 func (c *Conn) PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
-	return c.create(ctx, streamAnnouncements, subjectRound(subjectAnnouncements, epoch, round), payload)
+	return c.create(ctx, streamAnnouncements, subjectAnnouncement(epoch, round, payload), payload)
 }
 
 // Announcements reads all announcements in the order in which they were stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
 func (c *Conn) Announcements(ctx context.Context) ([]Announcement, error) {
+	return c.announcements(ctx, subjectAnnouncements+".*.*.*")
+}
+
+// AnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is missed.
+//
+// Errors: those of Announcements.
+func (c *Conn) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
+	return c.announcements(ctx, subjectRound(subjectAnnouncements, epoch, round)+".*")
+}
+
+func (c *Conn) announcements(ctx context.Context, filter string) ([]Announcement, error) {
 	var all []Announcement
-	_, err := c.scan(ctx, streamAnnouncements, subjectAnnouncements+".*.*", 1, func(r record) error {
+	_, err := c.scan(ctx, streamAnnouncements, filter, 1, func(r record) error {
 		return c.announcement(r, func(a Announcement) error { all = append(all, a); return nil })
 	})
 	if err != nil {
@@ -35,19 +52,30 @@ func (c *Conn) Announcements(ctx context.Context) ([]Announcement, error) {
 
 // WatchAnnouncements hands every announcement to the handler in the order in which they were stored, the existing ones first, each once,
 // then new ones as they come, across reconnects, until the context ends or the handler returns an error. It always returns an error: the
-// handler's own, the context's cause, ErrForbidden or ErrClosed. The handler runs on the caller's goroutine and may take its time.
+// handler's own, the context's cause, ErrForbidden, ErrRefused or ErrClosed. The handler runs on the caller's goroutine and may take its
+// time.
 func (c *Conn) WatchAnnouncements(ctx context.Context, handler func(Announcement) error) error {
-	return c.watch(ctx, streamAnnouncements, subjectAnnouncements+".*.*", SubjectAnnounced+".>", func(r record) error {
+	return c.watch(ctx, streamAnnouncements, subjectAnnouncements+".*.*.*", SubjectAnnounced+".>", func(r record) error {
 		return c.announcement(r, handler)
 	})
 }
 
-// announcement skips what has no proper name: only a broker's operator can have put it there.
+// announcement skips what has no proper name: this package did not put it there.
 func (c *Conn) announcement(r record, fn func(Announcement) error) error {
-	epoch, round, _, err := parseRound(r.Subject, subjectAnnouncements, false)
-	if err != nil {
-		c.log.Warn().Str("subject", r.Subject).Msg("announcement under a malformed name skipped")
+	var epoch uint64
+	var round uint32
+	var err error
+	if cut := strings.LastIndexByte(r.Subject, '.'); cut > 0 {
+		epoch, round, _, err = parseRound(r.Subject[:cut], subjectAnnouncements, false)
+	}
+	if err != nil || r.Subject != subjectAnnouncement(epoch, round, r.Data) {
+		c.log.Warn().Str("subject", r.Subject).Msg("announcement under a false name skipped: somebody else writes with the analyzer's broker credential; rotate it")
 		return nil
 	}
 	return fn(Announcement{Epoch: epoch, Round: round, Payload: r.Data})
+}
+
+func subjectAnnouncement(epoch uint64, round uint32, payload []byte) string {
+	digest := sha256.Sum256(payload)
+	return fmt.Sprintf("%s.%s", subjectRound(subjectAnnouncements, epoch, round), hex.EncodeToString(digest[:16]))
 }

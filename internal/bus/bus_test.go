@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nkeys"
 )
 
 var errStop = errors.New("enough")
@@ -158,6 +160,38 @@ func TestMixedRoundTrip(t *testing.T) {
 	}
 }
 
+// A place takes any number of announcements, so that nobody can occupy it, and shows all readers the same order.
+func TestPlaceIsNotTaken(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	thief, ana, dev, aud := b.connect(Analyzer), b.connect(Analyzer), b.connect(Randomizer), b.connect(Auditor)
+	ctx := b.ctx()
+	var want []string
+	for i, p := range []string{"junk", "", "announcement", "more junk", "junk", "announcement"} {
+		if err := []*Conn{thief, ana}[i%2].PutAnnouncement(ctx, 7, 2, []byte(p)); err != nil {
+			t.Fatal(err)
+		}
+		if i < 4 {
+			want = append(want, p)
+		}
+	}
+	for _, c := range []*Conn{dev, aud, ana} {
+		all, err := c.AnnouncementsAt(ctx, 7, 2)
+		var got []string
+		for _, a := range all {
+			got = append(got, string(a.Payload))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s reads %q, %v", c.Role(), got, err)
+		}
+	}
+	for _, at := range [][2]uint64{{7, 0}, {7, 20}, {72, 0}} {
+		if all, err := dev.AnnouncementsAt(ctx, at[0], uint32(at[1])); err != nil || len(all) != 0 {
+			t.Errorf("at another place: %+v, %v", all, err)
+		}
+	}
+}
+
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -178,11 +212,6 @@ func TestAnnouncements(t *testing.T) {
 	if err := ana.PutAnnouncement(ctx, 5, 0, []byte("policy 5")); err != nil {
 		t.Errorf("the same announcement again: %v", err)
 	}
-	err := ana.PutAnnouncement(ctx, 5, 0, []byte("another"))
-	var exists *ExistsError
-	if !errors.As(err, &exists) || string(exists.Stored) != "policy 5" {
-		t.Errorf("another announcement: %v", err)
-	}
 	all, err := dev.Announcements(ctx)
 	if err != nil || len(all) != 12 {
 		t.Fatalf("%d announcements, %v", len(all), err)
@@ -191,6 +220,9 @@ func TestAnnouncements(t *testing.T) {
 		if a.Epoch != uint64(e) || string(a.Payload) != fmt.Sprintf("policy %d", e) {
 			t.Errorf("announcement %d is %d %q", e, a.Epoch, a.Payload)
 		}
+	}
+	if at, err := dev.AnnouncementsAt(ctx, 5, 0); err != nil || len(at) != 1 || string(at[0].Payload) != "policy 5" {
+		t.Errorf("announcements of epoch 5: %+v, %v", at, err)
 	}
 	seen := make(chan Announcement, 100)
 	done := make(chan error, 1)
@@ -380,16 +412,95 @@ func TestSeedFiles(t *testing.T) {
 	if p, err := PublicKey(got); err != nil || p != public {
 		t.Errorf("public key %q, %v", p, err)
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
+	refused := func(what, path string) {
+		t.Helper()
+		got, err := ReadSeed(path)
+		if !errors.Is(err, ErrCredentials) || got != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if bytes.Contains([]byte(err.Error()), seed[2:20]) {
+			t.Errorf("%s: the error shows the seed: %v", what, err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o640, 0o660, 0o604, 0o644, 0o620, 0o601} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		refused(fmt.Sprintf("mode %04o", mode), path)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSeed(path); !errors.Is(err, ErrCredentials) {
-		t.Errorf("readable by all: %v", err)
-	}
-	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
+	other, err := nkeys.CreateAccount()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSeed(filepath.Join(t.TempDir(), "none")); !errors.Is(err, ErrCredentials) {
-		t.Errorf("no file: %v", err)
+	account, err := other.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, content := range map[string][]byte{"nonsense": []byte("nonsense"), "empty": nil, "cut": seed[:len(seed)-1], "no user's": account} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(what, path)
+	}
+	refused("no file", filepath.Join(t.TempDir(), "none"))
+	refused("a folder", t.TempDir())
+}
+
+// The permissions that count are those of the file that is read: somebody who swaps the name in between gets nothing read that is open
+// to others.
+func TestSeedFileSwapped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "seed")
+	files := map[os.FileMode]string{0o600: filepath.Join(dir, "private"), 0o644: filepath.Join(dir, "open")}
+	seeds := map[os.FileMode][]byte{}
+	for mode, file := range files {
+		seed, _, err := NewSeed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds[mode] = seed
+		if err := os.WriteFile(file, seed, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point := func(mode os.FileMode) {
+		next := path + ".next"
+		if err := errors.Join(os.Symlink(files[mode], next), os.Rename(next, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	point(0o600)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				point([]os.FileMode{0o600, 0o644}[i%2])
+			}
+		}
+	}()
+	read, refused := 0, 0
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
+		switch got, err := ReadSeed(path); {
+		case errors.Is(err, ErrCredentials):
+			refused++
+		case err != nil:
+			t.Error(err)
+		case !bytes.Equal(got, seeds[0o600]):
+			t.Fatalf("after %d reads a file of mode 0644 was read", read)
+		default:
+			read++
+		}
+	}
+	close(stop)
+	<-stopped
+	if read == 0 || refused == 0 {
+		t.Errorf("%d reads and %d refusals: nothing was tried", read, refused)
 	}
 }

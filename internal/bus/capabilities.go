@@ -42,6 +42,7 @@ type (
 	// AnnouncementReader reads what was announced.
 	AnnouncementReader interface {
 		Announcements(ctx context.Context) ([]Announcement, error)
+		AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error)
 		WatchAnnouncements(ctx context.Context, handler func(Announcement) error) error
 	}
 	// KeyWriter publishes the role's public keys.

@@ -129,9 +129,15 @@ func render(o ServerOptions, port string) (string, error) {
 		w.close()
 	}
 	w.open("accounts")
-	w.streams(o.Users[Admin])
+	accounts := map[Role][]account{}
+	for _, r := range Roles() {
+		accounts[r] = r.accounts(o.Users[r])
+	}
+	w.streams(accounts)
 	for _, r := range Roles()[1:] {
-		w.role(r, o.Users[r])
+		for _, a := range accounts[r] {
+			w.role(r, a, accounts)
+		}
 	}
 	w.close()
 	return w.String(), nil
@@ -175,11 +181,11 @@ func (w *confWriter) tls(t *ServerTLS) {
 }
 
 // streams writes the account that holds every stream: the admin's users, and what it exports to whom.
-func (w *confWriter) streams(admins []string) {
+func (w *confWriter) streams(accounts map[Role][]account) {
 	w.open(streamsAccount)
 	w.pair("jetstream", "enabled")
 	w.line("users: [")
-	for _, k := range admins {
+	for _, k := range accounts[Admin][0].users {
 		w.user(k, Admin, adminPublish, nil)
 	}
 	w.line("]")
@@ -201,9 +207,12 @@ func (w *confWriter) streams(admins []string) {
 		if _, ok := to[e]; !ok {
 			order = append(order, e)
 		}
-		to[e] = append(to[e], g.Role.account())
+		to[e] = append(to[e], names(accounts[g.Role])...)
 	}
 	for _, e := range order {
+		if len(to[e]) == 0 { // a list of nobody would mean everybody
+			continue
+		}
 		replies := ""
 		if e.many {
 			replies = ", response_type: stream"
@@ -229,9 +238,17 @@ func (g Grant) local() string {
 	return g.Subject
 }
 
-// role writes one role's account: its users with their permissions, its imports, and what it serves to other roles.
-func (w *confWriter) role(r Role, keys []string) {
-	var publish, own, subscribe, imports, exports []string
+func names(accounts []account) []string {
+	all := make([]string, len(accounts))
+	for i, a := range accounts {
+		all[i] = a.name
+	}
+	return all
+}
+
+// role writes one account of a role: its users with their permissions, its imports, and what it serves to other roles.
+func (w *confWriter) role(r Role, own account, accounts map[Role][]account) {
+	var publish, named, subscribe, imports, exports []string
 	for _, g := range Grants() {
 		if g.Role != r {
 			continue
@@ -239,7 +256,7 @@ func (w *confWriter) role(r Role, keys []string) {
 		switch g.Access {
 		case Publish:
 			if g.Own {
-				own = append(own, strings.TrimSuffix(g.local(), "*"))
+				named = append(named, strings.TrimSuffix(g.local(), "*"))
 			} else {
 				publish = append(publish, g.local())
 			}
@@ -252,19 +269,23 @@ func (w *confWriter) role(r Role, keys []string) {
 			imports = append(imports, fmt.Sprintf("{stream: {account: %s, subject: %s}}", streamsAccount, quote(g.remote())))
 		case Ask:
 			publish = append(publish, g.local())
-			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", g.Peer.account(), quote(g.Subject)))
+			for _, peer := range accounts[g.Peer] {
+				imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", peer.name, quote(g.Subject)))
+			}
 		case Serve:
 			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the asker.
 			subscribe = append(subscribe, g.Subject+" "+queueEnrol)
 			publish = append(publish, "_R_.>")
-			exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject), g.Peer.account()))
+			if askers := names(accounts[g.Peer]); len(askers) > 0 { // a list of nobody would mean everybody
+				exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject), strings.Join(askers, ", ")))
+			}
 		}
 	}
-	w.open(r.account())
+	w.open(own.name)
 	w.line("users: [")
-	for _, k := range keys {
+	for _, k := range own.users {
 		allowed := slices.Clone(publish)
-		for _, prefix := range own {
+		for _, prefix := range named {
 			allowed = append(allowed, prefix+k)
 		}
 		w.user(k, r, allowed, subscribe)

@@ -53,7 +53,10 @@ type Conn struct {
 	js   jetstream.JetStream
 	log  zerolog.Logger
 
-	repeats atomic.Uint64 // requests made again
+	repeats   atomic.Uint64 // requests made again
+	connected atomic.Bool   // what nats.go says last; asking it would wait for as long as it dials
+	closed    atomic.Bool
+	waiting   waitingCalls
 
 	mu      sync.Mutex
 	denied  map[string]map[*context.CancelCauseFunc]struct{} // waiting for an answer on this subject
@@ -117,6 +120,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		nats.ErrorHandler(c.onError),
 		nats.DisconnectErrHandler(c.onDisconnect),
 		nats.ReconnectHandler(c.onReconnect),
+		nats.ClosedHandler(func(*nats.Conn) { c.closed.Store(true); c.connected.Store(false) }),
 	}
 	if secure != nil {
 		options = append(options, nats.Secure(secure))
@@ -137,6 +141,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 			return nil, fmt.Errorf("bus: broker not reached: %w (%v)", context.Cause(ctx), err)
 		}
 	}
+	c.connected.Store(c.nc.IsConnected())
 	if o.Role == Admin {
 		c.js, err = jetstream.New(c.nc)
 	} else {
@@ -177,8 +182,8 @@ func (t *TLS) config() (*tls.Config, error) {
 // Role is whose connection this is.
 func (c *Conn) Role() Role { return c.role }
 
-// Connected says whether the broker is reached right now: readiness, not a promise.
-func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+// Connected says whether there is a connection to the broker, at once and without asking it: it may be frozen.
+func (c *Conn) Connected() bool { return c.connected.Load() }
 
 // Traffic is what went over the connection so far.
 type Traffic struct {
@@ -186,7 +191,7 @@ type Traffic struct {
 	Repeats                                                uint64 // requests made again because no answer came, or none that settles it
 }
 
-// Traffic reports the connection's counters.
+// Traffic reports the connection's counters. It waits while the connection is being made again, for seconds.
 func (c *Conn) Traffic() Traffic {
 	s := c.nc.Stats()
 	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes, Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
@@ -194,6 +199,7 @@ func (c *Conn) Traffic() Traffic {
 
 // Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or ErrUnknown.
 func (c *Conn) Close() {
+	c.closed.Store(true)
 	_ = c.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
 	c.nc.Close()
 }
@@ -242,6 +248,7 @@ func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
 		c.log.Warn().Err(err).Msg("broker connection lost")
 	}
+	c.connected.Store(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost(errLost)
@@ -249,6 +256,7 @@ func (c *Conn) onDisconnect(_ *nats.Conn, err error) {
 }
 
 func (c *Conn) onReconnect(*nats.Conn) {
+	c.connected.Store(true)
 	c.log.Info().Msg("broker connection restored")
 	c.mu.Lock()
 	defer c.mu.Unlock()

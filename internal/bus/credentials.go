@@ -3,9 +3,10 @@ package bus
 import (
 	"bytes"
 	"fmt"
-	"os"
 
 	"github.com/nats-io/nkeys"
+
+	"github.com/riffle-dp/riffle/internal/keyfile"
 )
 
 // NewSeed makes a role's key: the seed, which is secret (SU..., one line), and the public key (U...) for ServerOptions.Users.
@@ -36,20 +37,12 @@ func PublicKey(seed []byte) (string, error) {
 	return pair.PublicKey()
 }
 
-// ReadSeed reads a seed file. A file that others may read or write is refused: chmod 600 it, or 640 for a service's group.
+// ReadSeed reads a seed file as keyfile reads every private key: one that group or others can read or write is an ErrCredentials.
 func ReadSeed(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	seed, err := keyfile.LoadSeed(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCredentials, err)
+		return nil, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("%w: %s has mode %04o, anybody may use it; chmod 600 it", ErrCredentials, path, info.Mode().Perm())
-	}
-	seed, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCredentials, err)
-	}
-	seed = bytes.TrimSpace(seed)
 	if _, err := PublicKey(seed); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -22,6 +22,14 @@ var (
 	// stored already is recognised. Wraps the context's error and the last failure.
 	ErrUnknown = errors.New("bus: no answer from the broker, outcome unknown")
 
+	// ErrRefused: the broker answers, again and again, what is not known here. Wraps that answer. What was asked for did not happen as far as
+	// can be known, and asking once more will not help: look the answer's code up in the server's documentation.
+	ErrRefused = errors.New("bus: refused by the broker")
+
+	// ErrDisk: the broker cannot write to its disk. It stays so until somebody makes room and restarts it; calls go on trying meanwhile,
+	// and end as ErrUnknown with this inside.
+	ErrDisk = errors.New("bus: the broker cannot write to its disk: free space there and restart it")
+
 	// ErrGone: no message is stored there: it was purged, or never was. Nothing changed.
 	ErrGone = errors.New("bus: not stored, or purged")
 

@@ -96,7 +96,7 @@ func levers(b *broker, r Role) []string {
 			out = append(out, inbox(other, b.options.Users[other][0])+".forged")
 		}
 	}
-	return append(out, subjectReport(b.options.Users[Randomizer][0]), subjectReport("UFORGED"), SubjectMixed+".7.7.7", SubjectManifest+".7.7", subjectAnnouncements+".7.7",
+	return append(out, subjectReport(b.options.Users[Randomizer][0]), subjectReport("UFORGED"), SubjectMixed+".7.7.7", SubjectManifest+".7.7", subjectAnnouncements+".7.7.7",
 		subjectKeys+".shuffler", SubjectAudit+".shuffler.junk.junk", SubjectAudit+".analyzer.junk.junk",
 		"$JS.ACK."+StreamReports+"."+consumerReports+".1.1.1.1.0", SubjectAnnounced+".7.7")
 }

@@ -86,8 +86,9 @@ func Grants() []Grant {
 		Grant{Role: Analyzer, Access: Call, Subject: "DIRECT.GET." + StreamMixed, Why: "read a release's chunks again"},
 		Grant{Role: Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + StreamMixed, Why: "make sure that no chunk is missed"},
 		Grant{Role: Analyzer, Access: Call, Subject: "STREAM.PURGE." + StreamMixed, Why: "drop chunks that are counted"},
-		// The bucket takes each key once: the analyzer cannot take back or alter what it announced.
-		Grant{Role: Analyzer, Access: Publish, Subject: subjectAnnouncements + ".*.*", Why: "announce"},
+		// The bucket takes each key once, with the digest in it: the analyzer cannot take back or alter what it announced, nor can anybody
+		// who has its credential occupy a place.
+		Grant{Role: Analyzer, Access: Publish, Subject: subjectAnnouncements + ".*.*.*", Why: "announce"},
 		Grant{Role: Analyzer, Access: Publish, Subject: SubjectAudit + "." + string(Analyzer) + ".*.*", Why: "append to the audit log"},
 		Grant{Role: Analyzer, Access: Call, Subject: "DIRECT.GET." + StreamAudit, Why: "read the audit log"},
 		Grant{Role: Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + StreamAudit, Why: "make sure that no statement is missed"},

@@ -1,20 +1,29 @@
 package bus
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
 
-// trafficMetrics shows a connection's counters on /metrics. They are sums: nothing in them says which message came when.
-type trafficMetrics struct {
-	c                                               *Conn
-	connected, messages, bytes, reconnects, repeats *prometheus.Desc
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// connMetrics shows a connection on /metrics, as its pulse knows it: never by asking. The counters are sums: nothing in them says which
+// message came when.
+type connMetrics struct {
+	u                                                                                        *pulse
+	connected, messages, bytes, reconnects, repeats, silence, stuckCalls, stuckTime, refuses *prometheus.Desc
 }
 
-func newTrafficMetrics(role string, c *Conn) *trafficMetrics {
+func newConnMetrics(role string, u *pulse) *connMetrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("riffle_broker_"+name, help, labels, prometheus.Labels{"role": role})
 	}
-	return &trafficMetrics{
-		c:          c,
-		connected:  desc("connected", "1 while the broker is reached."),
+	return &connMetrics{
+		u:          u,
+		connected:  desc("connected", "1 while the broker is reached and answers."),
+		silence:    desc("silence_seconds", "Time since the broker was last heard of; it is asked every second."),
+		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that are being repeated."),
+		stuckTime:  desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
+		refuses:    desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything but writes."),
 		messages:   desc("messages_total", "Messages from and to the broker, acknowledgements and heartbeats included.", "direction"),
 		bytes:      desc("bytes_total", "Bytes of those messages.", "direction"),
 		reconnects: desc("reconnects_total", "Times that the connection was lost and came back."),
@@ -23,19 +32,32 @@ func newTrafficMetrics(role string, c *Conn) *trafficMetrics {
 }
 
 // Describe is for prometheus.
-func (m *trafficMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.connected, m.messages, m.bytes, m.reconnects, m.repeats} {
+func (m *connMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.connected, m.silence, m.stuckCalls, m.stuckTime, m.refuses, m.messages, m.bytes, m.reconnects, m.repeats} {
 		ch <- d
 	}
 }
 
 // Collect is for prometheus.
-func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
-	t, connected := m.c.Traffic(), 0.0
-	if m.c.Connected() {
-		connected = 1
+func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	yes := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
 	}
-	ch <- prometheus.MustNewConstMetric(m.connected, prometheus.GaugeValue, connected)
+	gauge(m.connected, yes(m.u.link() == nil))
+	gauge(m.silence, m.u.silence().Seconds())
+	calls, longest := 0, time.Duration(0)
+	for _, s := range m.u.c.Stuck(m.u.pace.stuck) {
+		calls += s.Calls
+		longest = max(longest, time.Since(s.Since))
+	}
+	gauge(m.stuckCalls, float64(calls))
+	gauge(m.stuckTime, longest.Seconds())
+	gauge(m.refuses, yes(m.u.refusesWrites()))
+	t := m.u.traffic.Load()
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
@@ -44,5 +66,5 @@ func (m *trafficMetrics) Collect(ch chan<- prometheus.Metric) {
 	counter(m.bytes, t.BytesIn, "in")
 	counter(m.bytes, t.BytesOut, "out")
 	counter(m.reconnects, t.Reconnects)
-	counter(m.repeats, t.Repeats)
+	counter(m.repeats, m.u.c.repeats.Load())
 }

@@ -111,13 +111,10 @@ func (c *Conn) call(ctx context.Context, name string, request any) error {
 			Error *jetstream.APIError `json:"error"`
 		}
 		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("bus: unreadable answer: %w", err)
+			return fmt.Errorf("%w: %w", errOddAnswer, err)
 		}
 		if answer.Error == nil {
 			return nil
-		}
-		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound || answer.Error.ErrorCode == codeNoSuchSequence {
-			return ErrGone
 		}
 		return answer.Error
 	})

@@ -24,12 +24,27 @@ func Roles() []Role { return []Role{Admin, Randomizer, Shuffler, Analyzer, Audit
 
 func (r Role) valid() bool { return slices.Contains(Roles(), r) }
 
-// account is the role's account on the broker. The admin lives in the account that holds the streams.
-func (r Role) account() string {
-	if r == Admin {
-		return streamsAccount
+// accounts are the role's accounts on the broker, with the users in each. The admin lives in the account that holds the streams. Every host
+// has an account of its own: the answer to a request goes to whatever subject in the asker's account it names, so that in a common one a
+// host could have answers sent to another host's inbox.
+func (r Role) accounts(users []string) []account {
+	switch r {
+	case Admin:
+		return []account{{streamsAccount, users}}
+	case Randomizer:
+		all := make([]account, len(users))
+		for i, u := range users {
+			all[i] = account{strings.ToUpper(string(r)) + "_" + u, []string{u}}
+		}
+		return all
 	}
-	return strings.ToUpper(string(r))
+	return []account{{strings.ToUpper(string(r)), users}}
+}
+
+// account is one account with its users' public keys.
+type account struct {
+	name  string
+	users []string
 }
 
 // streamsAccount holds every stream. No role but the admin has a user in it.
@@ -40,7 +55,7 @@ const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
 	StreamAudit          = "AUDIT"            // signed statements, append-only
-	BucketAnnouncements  = "announcements"    // key <epoch>.<round>, written once each
+	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
 	streamAnnouncements  = "KV_announcements" // the stream under the bucket
 	streamKeys           = "KV_keys"
@@ -58,7 +73,7 @@ const (
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored
 	SubjectRekeyed       = subjectPrefix + "rekeyed"    // .<role>, a notice that a key set was stored
-	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>
+	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>.<digest of the payload>
 	subjectKeys          = "$KV." + BucketKeys          // .<role>
 	apiLocal             = subjectPrefix + "js"         // where a role finds the JetStream calls it may make
 	apiStreams           = "$JS.API"                    // the same in the account that holds the streams

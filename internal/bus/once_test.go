@@ -33,7 +33,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		{"Nats-Incr": {"1"}},
 	} {
 		for c, subject := range map[*Conn]string{
-			ana:  subjectAnnouncements + ".1.0",
+			ana:  subjectAnnouncement(1, 0, []byte("announcement")),
 			shuf: SubjectManifest + ".1.0",
 		} {
 			reply, err := c.nc.RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
@@ -108,8 +108,13 @@ func TestMalformedNames(t *testing.T) {
 			t.Fatalf("%q: %v, %v", name, reply, err)
 		}
 	}
-	if _, err := ana.nc.Request(subjectAnnouncements+".x.0", []byte("junk"), time.Second); err != nil {
-		t.Fatal(err)
+	for _, subject := range []string{
+		subjectAnnouncements + ".x.0.y", subjectAnnouncements + ".1.0.y",
+		subjectAnnouncement(1, 0, []byte("announcement")) + "0", subjectAnnouncement(1, 0, []byte("another")), // another payload's digest
+	} {
+		if _, err := ana.nc.Request(subject, []byte("junk"), time.Second); err != nil {
+			t.Fatal(err)
+		}
 	}
 	activity(t, dev, 1)
 	activity(t, ana, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,6 +34,13 @@ const (
 
 	// reportHeaders is room for what stands around a report in a stored message, besides the report.
 	reportHeaders = 512
+	// Bytes on disk of the streams that hold no reports. Each stops one role's credential, if it is stolen, from filling the disk under the
+	// others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit messages of 100 bytes each is 200 MB of MIXED, a
+	// policy of 20 dimensions some ten kB of announcements.
+	DefaultMaxMixedBytes        = 2 << 30
+	DefaultMaxAuditBytes        = 512 << 20
+	DefaultMaxAnnouncementBytes = 256 << 20
+	DefaultMaxKeyBytes          = 16 << 20
 
 	// maxAckPending bounds what a consumer has delivered but not had acknowledged. Above it the broker waits.
 	maxAckPending = 1 << 16
@@ -46,7 +54,12 @@ type ProvisionOptions struct {
 	HostReports    int64         // reports that one host may have waiting, then ErrFull; default DefaultHostReports
 	ReportSize     int64         // bytes of one report at most, else ErrTooLarge; default DefaultReportSize
 	MaxReportBytes int64         // reports on disk at most, then ErrFull; default DefaultMaxReportBytes; below 0: no limit
-	MaxMixedBytes  int64         // mixed messages on disk at most, then ErrFull; 0: no limit
+	// Bytes on disk at most, then ErrFull; the default where 0, no limit where negative. The broker reserves them: together they must fit
+	// into what it may store.
+	MaxMixedBytes        int64 // default DefaultMaxMixedBytes
+	MaxAuditBytes        int64 // default DefaultMaxAuditBytes
+	MaxAnnouncementBytes int64 // default DefaultMaxAnnouncementBytes
+	MaxKeyBytes          int64 // default DefaultMaxKeyBytes
 }
 
 func (o ProvisionOptions) withDefaults() ProvisionOptions {
@@ -65,9 +78,11 @@ func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	if o.ReportSize == 0 {
 		o.ReportSize = DefaultReportSize
 	}
-	if o.MaxReportBytes == 0 {
-		o.MaxReportBytes = DefaultMaxReportBytes
-	}
+	o.MaxReportBytes = byDefault(o.MaxReportBytes, DefaultMaxReportBytes)
+	o.MaxMixedBytes = byDefault(o.MaxMixedBytes, DefaultMaxMixedBytes)
+	o.MaxAuditBytes = byDefault(o.MaxAuditBytes, DefaultMaxAuditBytes)
+	o.MaxAnnouncementBytes = byDefault(o.MaxAnnouncementBytes, DefaultMaxAnnouncementBytes)
+	o.MaxKeyBytes = byDefault(o.MaxKeyBytes, DefaultMaxKeyBytes)
 	return o
 }
 
@@ -91,7 +106,7 @@ func (o ProvisionOptions) validate() error {
 // and it never drops a message. The connection must be the admin's.
 //
 // Errors: faults of the options, all at once, and nothing was done; ErrForbidden for another role; ErrUnknown where the context ended
-// first; ErrFull where the broker's disk does not have what MaxReportBytes and MaxMixedBytes reserve; what the broker said where an
+// first; ErrFull where the broker's disk does not have what the limits reserve; what the broker said where an
 // existing stream cannot be brought to the options. After an error some of the streams may exist: run it again.
 func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	o = o.withDefaults()
@@ -105,19 +120,25 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		return err
 	}
 	for _, s := range o.streams() {
-		err := admin.retry(ctx, func(ctx context.Context) error {
+		err := admin.do(ctx, apiStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
+			// The broker checks the limits of an update as those of a new stream, against a disk that the stream itself may have filled: one
+			// that is as it should be is left alone.
+			if is, err := admin.js.Stream(ctx, s.Name); err == nil && follows(is.CachedInfo().Config, s) {
+				return nil
+			}
 			_, err := admin.js.CreateOrUpdateStream(ctx, s)
 			return err
 		})
 		if errors.Is(err, ErrFull) && s.MaxBytes > 0 {
-			return fmt.Errorf("bus: stream %s reserves %d bytes: %w; give the broker more disk, or the stream a lower limit", s.Name, s.MaxBytes, err)
+			err = fmt.Errorf("%w; it reserves %d bytes, and with the other streams that is more than the broker may store: give smaller limits, or the broker more (max_file_store; without it, three quarters of what was free on its disk when it started)",
+				err, s.MaxBytes)
 		}
 		if err != nil {
 			return fmt.Errorf("bus: stream %s: %w", s.Name, err)
 		}
 	}
 	for stream, c := range o.consumers() {
-		err := admin.retry(ctx, func(ctx context.Context) error {
+		err := admin.do(ctx, apiStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
 			_, err := admin.js.CreateOrUpdateConsumer(ctx, stream, c)
 			return err
 		})
@@ -131,7 +152,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 // keepsWhatWaits refuses a share that is less than what a host has waiting already: the broker would drop the oldest of it.
 func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error {
 	var waiting map[string]uint64
-	err := admin.retry(ctx, func(ctx context.Context) error {
+	err := admin.do(ctx, apiStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
 		stream, err := admin.js.Stream(ctx, StreamReports)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
@@ -157,6 +178,12 @@ func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error
 	return nil
 }
 
+// follows tells whether a stream's configuration is the wanted one, in all that is wanted of it. What the broker adds does not count.
+func follows(is, want jetstream.StreamConfig) bool {
+	want.MaxConsumers, want.Metadata, want.ConsumerLimits = is.MaxConsumers, is.Metadata, is.ConsumerLimits
+	return reflect.DeepEqual(is, want)
+}
+
 // once makes a stream hold one message per subject for ever: the broker itself refuses a second one, a rollup, and the deletion of one.
 func once(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.MaxMsgsPerSubject = 1
@@ -179,36 +206,44 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 			Duplicates: 2 * time.Minute,
 		}
 	}
-	limit := func(n int64) int64 {
-		if n <= 0 {
-			return -1
-		}
-		return n
-	}
 	reports := base(StreamReports, "sealed reports", SubjectReport+".*")
 	reports.MaxMsgsPerSubject = o.HostReports // a host has one subject
 	reports.DiscardNewPerSubject = true
 	reports.MaxMsgSize = int32(o.ReportSize + reportHeaders)
 	reports.Duplicates = o.DedupWindow
-	reports.MaxBytes = limit(o.MaxReportBytes)
+	reports.MaxBytes = o.MaxReportBytes
 
 	mixed := once(base(StreamMixed, "mixed bit messages and manifests", SubjectMixed+".*.*.*", SubjectManifest+".*.*"))
-	mixed.MaxBytes = limit(o.MaxMixedBytes)
+	mixed.MaxBytes = o.MaxMixedBytes
 
 	audit := once(base(StreamAudit, "signed statements", SubjectAudit+".*.*.*"))
 	audit.DenyPurge = true
+	audit.MaxBytes = o.MaxAuditBytes
 
-	announcements := once(base(streamAnnouncements, "announcements", subjectAnnouncements+".*.*"))
+	announcements := once(base(streamAnnouncements, "announcements", subjectAnnouncements+".*.*.*"))
 	announcements.DenyPurge = true
-	announcements.RePublish = &jetstream.RePublish{Source: subjectAnnouncements + ".*.*", Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
+	announcements.MaxBytes = o.MaxAnnouncementBytes
+	announcements.RePublish = &jetstream.RePublish{Source: subjectAnnouncements + ".*.*.*", Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
 	keys := base(streamKeys, "public keys", subjectKeys+".*")
 	keys.MaxMsgsPerSubject = 16 // old key sets stay readable for a while, for people who look into a rotation
 	keys.Discard = jetstream.DiscardOld
 	keys.DenyDelete = true
+	keys.MaxBytes = o.MaxKeyBytes
 	keys.RePublish = &jetstream.RePublish{Source: subjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}", HeadersOnly: true}
 
 	return []jetstream.StreamConfig{reports, mixed, audit, announcements, keys}
+}
+
+// byDefault is a limit as the broker writes it, whatever the caller wrote: -1 is none.
+func byDefault(n, usual int64) int64 {
+	switch {
+	case n == 0:
+		return usual
+	case n < 0:
+		return -1
+	}
+	return n
 }
 
 func (o ProvisionOptions) consumers() map[string]jetstream.ConsumerConfig {

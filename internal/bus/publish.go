@@ -25,6 +25,7 @@ func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, 
 		ack, err = c.js.PublishMsg(ctx, m)
 		return err
 	})
+	c.wrote(subject, err)
 	if err != nil {
 		return nil, fmt.Errorf("bus: publish %s: %w", subject, err)
 	}

@@ -58,15 +58,13 @@ func (c *Conn) leader(ctx context.Context, stream string, q query) (record, erro
 			} `json:"message"`
 		}
 		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("bus: unreadable answer: %w", err)
+			return fmt.Errorf("%w: %w", errOddAnswer, err)
 		}
 		switch {
-		case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-			return ErrGone
 		case answer.Error != nil:
 			return answer.Error
 		case answer.Message == nil:
-			return errors.New("bus: answer without a message")
+			return fmt.Errorf("%w: no message in it", errOddAnswer)
 		}
 		m := answer.Message
 		got = record{Subject: m.Subject, Sequence: m.Sequence, Time: m.Time, Data: m.Data}
@@ -83,6 +81,9 @@ func (c *Conn) last(ctx context.Context, stream, subject string) (record, error)
 	return c.leader(ctx, stream, query{Last: subject})
 }
 
+// errNoReplica: no replica reads for others, or none is there.
+var errNoReplica = errors.New("bus: no replica answers")
+
 // at reads one message from any replica, and from the leader where that one does not have it.
 func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, error) {
 	if sequence == 0 {
@@ -96,20 +97,19 @@ func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, 
 	var got record
 	err = c.do(ctx, subject, func(ctx context.Context) error {
 		reply, err := c.nc.RequestWithContext(ctx, subject, body)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return errNoReplica
+		}
 		if err != nil {
 			return err
 		}
-		switch status := reply.Header.Get("Status"); status {
-		case "":
-			got, err = direct(reply)
+		if err := status(reply); err != nil {
 			return err
-		case "404":
-			return ErrGone
-		default:
-			return fmt.Errorf("bus: read %s: status %s %s", stream, status, reply.Header.Get("Description"))
 		}
+		got, err = direct(reply)
+		return err
 	})
-	if errors.Is(err, ErrGone) {
+	if errors.Is(err, ErrGone) || errors.Is(err, errNoReplica) {
 		return c.leader(ctx, stream, query{Sequence: sequence})
 	}
 	if err != nil {
@@ -123,10 +123,10 @@ func direct(m *nats.Msg) (record, error) {
 	r := record{Subject: m.Header.Get("Nats-Subject"), Data: m.Data}
 	var err error
 	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
-		return record{}, fmt.Errorf("bus: answer without a sequence: %w", err)
+		return record{}, fmt.Errorf("%w: no sequence: %w", errOddAnswer, err)
 	}
 	if r.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp")); err != nil {
-		return record{}, fmt.Errorf("bus: answer without a time: %w", err)
+		return record{}, fmt.Errorf("%w: no time: %w", errOddAnswer, err)
 	}
 	return r, nil
 }
@@ -137,25 +137,26 @@ func direct(m *nats.Msg) (record, error) {
 func (c *Conn) scan(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (uint64, error) {
 	from = max(from, 1)
 	for {
-		n, next, err := c.batch(ctx, stream, filter, from, fn)
-		from = next
+		records, err := c.batch(ctx, stream, filter, from)
 		if err != nil {
 			return from, err
 		}
-		if n > 0 {
-			continue
+		if len(records) == 0 {
+			r, err := c.leader(ctx, stream, query{Next: filter, Sequence: from})
+			if errors.Is(err, ErrGone) {
+				return from, nil
+			}
+			if err != nil {
+				return from, err
+			}
+			records = []record{r}
 		}
-		r, err := c.leader(ctx, stream, query{Next: filter, Sequence: from})
-		if errors.Is(err, ErrGone) {
-			return from, nil
+		for _, r := range records {
+			if err := fn(r); err != nil {
+				return from, err
+			}
+			from = r.Sequence + 1
 		}
-		if err != nil {
-			return from, err
-		}
-		if err := fn(r); err != nil {
-			return from, err
-		}
-		from = r.Sequence + 1
 	}
 }
 
@@ -171,22 +172,22 @@ func hear(ctx, try context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	return sub.NextMsgWithContext(wait)
 }
 
-// callerError carries an error of the caller's function through the retries.
-type callerError struct{ error }
-
-// batch reads one batch and says how many messages it had. What is handed on stays handed on when a try fails halfway.
-func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (n int, next uint64, err error) {
+// batch reads one batch, empty where a replica knows of nothing more. A try that fails halfway is gone on from.
+func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64) ([]record, error) {
 	subject := apiLocal + ".DIRECT.GET." + stream
-	next = from
-	var stop *callerError
-	// The try's own time limit is too short for a slow fn over a long batch: only the broker's silence counts.
-	err = c.do(ctx, subject, func(try context.Context) error {
+	var records []record
+	// The try's own time limit is too short for a long batch over a slow network: only the broker's silence counts.
+	err := c.do(ctx, subject, func(try context.Context) error {
 		inbox := c.nc.NewRespInbox()
 		sub, err := c.nc.SubscribeSync(inbox)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+		next := from
+		if n := len(records); n > 0 {
+			next = records[n-1].Sequence + 1
+		}
 		body, err := json.Marshal(query{Sequence: next, Next: filter, Batch: readBatch, MaxBytes: readBytes})
 		if err != nil {
 			return err
@@ -199,14 +200,13 @@ func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64, fn
 			if err != nil {
 				return err
 			}
-			switch status := m.Header.Get("Status"); status {
-			case "":
-			case "204", "404":
+			if m.Header.Get("Status") == "204" { // the end
 				return nil
-			case "503":
-				return nats.ErrNoResponders
-			default:
-				return fmt.Errorf("bus: read %s: status %s %s", stream, status, m.Header.Get("Description"))
+			}
+			if err := status(m); errors.Is(err, ErrGone) {
+				return nil
+			} else if err != nil {
+				return err
 			}
 			r, err := direct(m)
 			if err != nil {
@@ -214,22 +214,21 @@ func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64, fn
 			}
 			// Each message names the one before it in the batch: a lost one shows.
 			before, err := strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
-			if err != nil || !first && before != next-1 || r.Sequence < next {
-				return fmt.Errorf("bus: read %s: batch out of order", stream)
+			if err != nil {
+				return fmt.Errorf("%w: no predecessor: %w", errOddAnswer, err)
 			}
-			if err := fn(r); err != nil {
-				stop = &callerError{err}
-				return nil
+			if r.Sequence < next {
+				return fmt.Errorf("%w: sequence %d where %d or more was asked for", errOddAnswer, r.Sequence, next)
 			}
-			n++
+			if !first && before != next-1 {
+				return errMissed
+			}
+			records = append(records, r)
 			next = r.Sequence + 1
 		}
 	})
-	if stop != nil {
-		return n, next, stop.error
-	}
 	if err != nil {
-		return n, next, fmt.Errorf("bus: read %s: %w", stream, err)
+		return nil, fmt.Errorf("bus: read %s: %w", stream, err)
 	}
-	return n, next, nil
+	return records, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -269,6 +270,55 @@ func TestProvision(t *testing.T) {
 		t.Error("a host's share was lowered below what it has waiting")
 	}
 	collect(t, shuf, 3, true)
+}
+
+// The streams' limits must fit into what the broker may store. Where they do not, provisioning says so; where they did once, and the broker
+// may store less since, what is there is left alone.
+func TestProvisionOnASmallDisk(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, func(o *ServerOptions, _ *ProvisionOptions) { o.MaxStore = 20 << 30 })
+	for _, r := range []Role{Randomizer, Shuffler, Analyzer} {
+		activity(t, b.connect(r), 1)
+	}
+	b.server.Stop()
+	b.options.MaxStore = 1 << 30
+	b.start()
+	for _, r := range []Role{Randomizer, Shuffler, Analyzer} {
+		activity(t, b.connect(r), 2)
+	}
+	admin := b.connect(Admin)
+	if err := Provision(b.ctx(), admin, ProvisionOptions{}); err != nil {
+		t.Errorf("again, on a smaller disk: %v", err)
+	}
+	if err := Provision(b.ctx(), admin, ProvisionOptions{MaxAuditBytes: 3 << 30}); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "max_file_store") {
+		t.Errorf("more than there is: %v", err)
+	}
+}
+
+// A stream that is full refuses what is new and names the limit; a larger limit lets work go on.
+func TestJunkFillsAnnouncements(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.MaxAnnouncementBytes = 1 << 20 })
+	ana, dev, shuf := b.connect(Analyzer), b.connect(Randomizer), b.connect(Shuffler)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = ana.PutAnnouncement(b.ctx(), 1, 0, append(make([]byte, 100<<10), byte(i)))
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatalf("junk without end: %v", err)
+	}
+	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); !errors.Is(err, ErrFull) {
+		t.Errorf("an announcement in a full stream: %v", err)
+	}
+	activity(t, dev, 1) // the others' streams have room of their own
+	activity(t, shuf, 1)
+	admin := b.connect(Admin)
+	if err := Provision(b.ctx(), admin, ProvisionOptions{MaxAnnouncementBytes: 2 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); err != nil {
+		t.Errorf("with a larger limit: %v", err)
+	}
 }
 
 func TestUnprovisioned(t *testing.T) {

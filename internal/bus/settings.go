@@ -2,10 +2,8 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/service"
 )
@@ -45,39 +43,25 @@ func (s Settings) options(role Role, seed []byte, name string) Options {
 	return o
 }
 
-// watchEvery is how often the health of a connection is looked at.
-const watchEvery = time.Second
-
-// Attach connects a role's process to its broker and keeps the condition "broker" of its health up to date until the context ends.
-// The errors are Connect's.
+// Attach connects a role's process to its broker and keeps its health up to date until the context ends: the conditions "broker" (it is
+// there), "broker_calls" (it settles what it is asked) and "broker_room" (it has room for what is written). The errors are Connect's.
 func Attach(ctx context.Context, env *service.Env, role Role, s Settings, seed []byte) (*Conn, error) {
-	o := s.options(role, seed, env.Name)
+	return attach(ctx, env, s.options(role, seed, env.Name), usualPace)
+}
+
+func attach(ctx context.Context, env *service.Env, o Options, p pace) (*Conn, error) {
 	o.Logger = &env.Log
-	healthy := env.Health.Condition("broker")
+	env.Health.Condition("broker")
 	c, err := Connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	healthy.Set(nil)
-	if err := env.Metrics.Register(newTrafficMetrics(env.Name, c)); err != nil {
+	u := newPulse(c, p)
+	if err := env.Metrics.Register(newConnMetrics(env.Name, u)); err != nil {
 		c.Close()
 		return nil, err
 	}
-	go func() {
-		ticker := time.NewTicker(watchEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			if c.Connected() {
-				healthy.Set(nil)
-			} else {
-				healthy.Set(errors.New("not connected to the broker"))
-			}
-		}
-	}()
+	go u.ask(ctx)
+	go u.watchOver(ctx, env.Health, env.Log)
 	return c, nil
 }

@@ -52,7 +52,7 @@ type released struct {
 // announcements follows what is announced.
 func (w *watcher) announcements(ctx context.Context, f func(*rifflev1.Announcement) error) error {
 	return w.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
-		a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, w.bundle.AnalyzerParty())
+		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (w *watcher) releases(ctx context.Context) (*released, error) {
 		return nil, err
 	}
 	for _, stored := range all {
-		a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, w.bundle.AnalyzerParty())
+		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
 		if err != nil {
 			return nil, err
 		}

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nats-io/nkeys"
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/deployment"
 	"github.com/riffle-dp/riffle/internal/keyfile"
 	"github.com/riffle-dp/riffle/internal/wire"
@@ -260,6 +262,52 @@ func TestAddHost(t *testing.T) {
 	}
 	if !maps.Equal(before, snapshot(t, root)) {
 		t.Error("a refused AddHost changed the folder")
+	}
+}
+
+func TestRotateUser(t *testing.T) {
+	root := generate(t)
+	old, err := keyfile.LoadSeed(filepath.Join(root, "analyzer", "nats.seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, root)
+	users, err := deployment.LoadUsers(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deployment.RotateUser(root, "analyzer"); err != nil {
+		t.Fatal(err)
+	}
+	seed, err := keyfile.LoadSeed(filepath.Join(root, "analyzer", "nats.seed"))
+	if err != nil || bytes.Equal(seed, old) {
+		t.Fatalf("the seed is the old one, or %v", err)
+	}
+	public, err := bus.PublicKey(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := deployment.LoadUsers(root)
+	if err != nil || !slices.Equal(now["analyzer"], []string{public}) {
+		t.Errorf("users of the analyzer: %v, %v", now["analyzer"], err)
+	}
+	now["analyzer"] = users["analyzer"]
+	if !reflect.DeepEqual(now, users) {
+		t.Errorf("other users changed: %v", now)
+	}
+	for path, text := range snapshot(t, root) {
+		if base := filepath.Base(path); before[path] != text && base != deployment.UsersFile && path != filepath.Join(root, "analyzer", "nats.seed") {
+			t.Errorf("%s changed", path)
+		}
+	}
+	before = snapshot(t, root)
+	for _, role := range []string{"randomizer", "registrar", "nobody"} {
+		if err := deployment.RotateUser(root, role); !errors.Is(err, deployment.ErrOptions) {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+	if !maps.Equal(before, snapshot(t, root)) {
+		t.Error("a refused RotateUser changed the folder")
 	}
 }
 

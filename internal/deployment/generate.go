@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -232,21 +233,29 @@ func newUser(root, folder, role string, users map[string][]string) error {
 	if err := newFolder(path); err != nil {
 		return err
 	}
-	pair, err := nkeys.CreateUser()
+	seed, public, err := newSeed()
 	if err != nil {
-		return fmt.Errorf("NATS user: %w", err)
-	}
-	defer pair.Wipe()
-	seed, err := pair.Seed()
-	if err != nil {
-		return fmt.Errorf("NATS user: %w", err)
-	}
-	public, err := pair.PublicKey()
-	if err != nil {
-		return fmt.Errorf("NATS user: %w", err)
+		return err
 	}
 	users[role] = append(users[role], public)
 	return keyfile.WriteSeed(filepath.Join(path, seedFile), seed)
+}
+
+func newSeed() (seed []byte, public string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	defer pair.Wipe()
+	own, err := pair.Seed()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	seed = bytes.Clone(own) // the pair wipes its own
+	if public, err = pair.PublicKey(); err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	return seed, public, nil
 }
 
 func newHost(root, deployment string, h HostOptions, by *seal.Identity, users map[string][]string) error {

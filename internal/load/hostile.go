@@ -58,7 +58,10 @@ func (h *hostile) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return h.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
-			a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, h.keys.Bundle.AnalyzerParty())
+			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, h.keys.Bundle.AnalyzerParty())
+			if errors.Is(err, wire.ErrForeign) {
+				return nil
+			}
 			if err != nil || a.Final || a.Round != 0 {
 				return err
 			}

@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -64,11 +65,17 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 		return nil, err
 	}
 	for _, stored := range all {
-		a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, r.bundle.AnalyzerParty())
+		a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, r.bundle.AnalyzerParty())
+		if errors.Is(err, wire.ErrForeign) {
+			continue // junk, which nobody goes by
+		}
 		if err != nil {
 			return nil, err
 		}
 		at := place{a.Epoch, a.Round}
+		if _, ok := l.announced[at]; ok {
+			continue // the first counts
+		}
 		l.announced[at], l.digests[at], l.final = a, digest, l.final || a.Final
 		l.order = append(l.order, at)
 	}
@@ -77,20 +84,30 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 		case s.Role == bus.Shuffler && s.Kind == "manifest":
 			m, digest, err := wire.Open[rifflev1.Manifest](s.Payload, r.bundle.ShufflerParty())
 			if err != nil {
-				return err
+				return skipForeign(err)
 			}
 			at := place{m.Epoch, m.Round}
 			l.manifests[at], l.manifest[at] = m, digest
 		case s.Role == bus.Analyzer && s.Kind == "counts":
 			c, _, err := wire.Open[rifflev1.Counts](s.Payload, r.bundle.AnalyzerParty())
 			if err != nil {
-				return err
+				return skipForeign(err)
 			}
-			l.counts[place{c.Epoch, c.Round}] = c
+			if at := (place{c.Epoch, c.Round}); l.counts[at] == nil { // the first was acted on
+				l.counts[at] = c
+			}
 		}
 		return nil
 	})
 	return l, err
+}
+
+// skipForeign is nil for what the role did not sign: whoever has its broker credential can append that to the log.
+func skipForeign(err error) error {
+	if errors.Is(err, wire.ErrForeign) {
+		return nil
+	}
+	return err
 }
 
 // holds checks that the statements about a round fit together: numbers of reports and messages, and whom they refer to.

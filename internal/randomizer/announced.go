@@ -37,9 +37,9 @@ type announced struct {
 	sealer    *seal.BitSealer
 }
 
-// judge opens an announcement and checks it against the limits. Its error means that the announcement is no statement of the analyzer.
-func (h *Host) judge(payload []byte) (*announced, error) {
-	a, digest, err := wire.Open[rifflev1.Announcement](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Analyzer})
+// judge opens an announcement and checks it against the limits. An ErrForeign means that the announcement is no statement of the analyzer.
+func (h *Host) judge(stored bus.Announcement) (*announced, error) {
+	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, wire.Party{Deployment: h.c.Deployment, Key: h.c.Analyzer})
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +70,23 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 		h.c.Announcements.Refused(why, 1)
 		h.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
 		h.mu.Lock()
-		h.refusal = fmt.Errorf("the announcement of round %d of epoch %d is refused: %w", stored.Round, stored.Epoch, err)
+		h.refusal = refusal(stored, err)
 		h.mu.Unlock()
 		return false, nil
 	}
-	a, err := h.judge(stored.Payload)
+	a, err := h.judge(stored)
+	if errors.Is(err, wire.ErrForeign) { // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
+		why := announcementReason(err)
+		h.c.Announcements.Refused(why, 1)
+		h.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
+			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
+		h.mu.Lock()
+		if h.current == nil { // a host that knows the wrong analyzer sees nothing else, and should say so
+			h.refusal = refusal(stored, err)
+		}
+		h.mu.Unlock()
+		return false, nil
+	}
 	if err != nil {
 		return refused(err)
 	}
@@ -109,6 +121,10 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
 	return true, nil
+}
+
+func refusal(stored bus.Announcement, err error) error {
+	return fmt.Errorf("the announcement of round %d of epoch %d is refused: %w", stored.Round, stored.Epoch, err)
 }
 
 // succeeds holds an announcement against the one before it.

@@ -3,6 +3,7 @@ package randomizer
 import (
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -30,7 +31,7 @@ func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	h, err := New(s.config)
 	s.must(err)
 	defer h.Close()
-	a, err := h.judge(payload)
+	a, err := h.judge(bus.Announcement{Epoch: 1, Payload: payload})
 	s.must(err)
 	alone := &counting{Source: testbed.Source()}
 	for i, e := range a.round.Encodings {

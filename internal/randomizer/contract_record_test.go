@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/internal/wire"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -238,7 +239,7 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 	h, err := New(s.config)
 	s.must(err)
 	defer h.Close()
-	judged, err := h.judge(payload)
+	judged, err := h.judge(bus.Announcement{Epoch: 1, Payload: payload})
 	s.must(err)
 	s.must(judged.weak)
 	for name, r := range map[string]glm.Record{

@@ -219,7 +219,13 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
 		return nil
 	}
-	a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	if errors.Is(err, wire.ErrForeign) { // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
+		why := s.c.Announcements.Refused(refuse(wire.Reason(err), "%v", err), 1)
+		s.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
+			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
+		return nil
+	}
 	if err != nil {
 		return refused(refuse(wire.Reason(err), "%v", err))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -72,4 +73,19 @@ func (b *Bed) Seal(r wire.Report, host *seal.Identity) []byte {
 	envelope, err := wire.SealReport(report, b.ShufflerKey.Public(), seal.ReportContext{Deployment: Deployment, Epoch: r.Epoch, Round: r.Round})
 	b.must(err)
 	return envelope
+}
+
+// Junk stores under a round what whoever has the analyzer's broker credential can, without its signing key: nonsense, an announcement
+// that somebody else signed, and what else is given, such as a genuine one of another round.
+func (b *Bed) Junk(analyzer *bus.Conn, epoch uint64, round uint32, more ...[]byte) {
+	b.tb.Helper()
+	a := b.Announcement(glm.Practical, 12)
+	a.Epoch, a.Round = epoch, round
+	if epoch > 1 || round > 0 {
+		a.Previous = make([]byte, 32)
+	}
+	forged, _ := b.Sign(a, NewIdentity(b.tb))
+	for _, payload := range append([][]byte{{}, []byte("junk"), forged}, more...) {
+		b.must(analyzer.PutAnnouncement(b.Context(), epoch, round, payload))
+	}
 }

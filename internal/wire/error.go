@@ -17,6 +17,11 @@ var (
 	ErrSize = errors.New("wrong size")
 	// ErrSigner means a statement by somebody else than it must come from.
 	ErrSigner = errors.New("signed with another key than expected")
+	// ErrForeign marks every error of Open where the bytes are none that the expected party signed for this deployment: whoever may write
+	// there can have put them. Other errors are about what the party did sign.
+	ErrForeign = errors.New("not a statement of the expected party")
+	// ErrPlace means an announcement that lies under another round or epoch than it is about.
+	ErrPlace = errors.New("stored under another round than it is about")
 	// ErrSignature means that the signature does not verify.
 	ErrSignature = seal.ErrSignature
 	// ErrDeployment means a statement of another deployment.
@@ -24,6 +29,12 @@ var (
 	// ErrCredential means that a device may not do this: its credential is not the registrar's, or covers other hosts or devices.
 	ErrCredential = errors.New("no credential for this device")
 )
+
+// foreign marks an error as ErrForeign and leaves its words.
+type foreign struct{ error }
+
+func (f foreign) Is(target error) bool { return target == ErrForeign }
+func (f foreign) Unwrap() error        { return f.error }
 
 // FieldError says which field of a message is out of range, and why.
 type FieldError struct {

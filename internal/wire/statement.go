@@ -55,12 +55,26 @@ func Open[T any, M interface {
 	statement := M(new(T))
 	digest, err := open(signed, from.Key, statement)
 	if err == nil && statement.GetDeployment() != from.Deployment {
-		err = fmt.Errorf("%w: %q, expected %q", ErrDeployment, statement.GetDeployment(), from.Deployment)
+		err = foreign{fmt.Errorf("%w: %q, expected %q", ErrDeployment, statement.GetDeployment(), from.Deployment)}
 	}
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
 	return statement, digest, nil
+}
+
+// OpenAnnouncement is Open for an announcement that is stored under a round of an epoch. The broker lets many lie there, junk too, by
+// whoever has the analyzer's broker credential. What counts is the first that the analyzer signed for this place; anything else is an
+// ErrForeign, to be passed over.
+func OpenAnnouncement(signed []byte, epoch uint64, round uint32, analyzer Party) (*rifflev1.Announcement, [32]byte, error) {
+	a, digest, err := Open[rifflev1.Announcement](signed, analyzer)
+	if err == nil && (a.Epoch != epoch || a.Round != round) {
+		err = foreign{fmt.Errorf("%w: it is about round %d of epoch %d and lies under round %d of epoch %d", ErrPlace, a.Round, a.Epoch, round, epoch)}
+	}
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	return a, digest, nil
 }
 
 // Digest is the digest of a statement: what Sign and Open return with it.
@@ -85,13 +99,13 @@ func open(signed, key []byte, statement proto.Message) (digest [32]byte, err err
 	name := s.kind.String()
 	outer, err := openSigned(signed, s.limit)
 	if err != nil {
-		return digest, named(name, err)
+		return digest, foreign{named(name, err)}
 	}
 	if key != nil && !bytes.Equal(outer.Key, key) {
-		return digest, named(name, ErrSigner)
+		return digest, foreign{named(name, ErrSigner)}
 	}
 	if err := seal.Verify(s.kind, outer.Body, outer.Key, outer.Signature); err != nil {
-		return digest, named(name, err)
+		return digest, foreign{named(name, err)}
 	}
 	if err := unmarshal(outer.Body, statement); err != nil {
 		return digest, named(name, err)

@@ -1,0 +1,107 @@
+package analyzer
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+type logBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// Whoever has the analyzer's broker credential, and not its signing key, can store what they like at places to come and in its part of
+// the audit log, before the analyzer starts, while it runs and while it is away: nothing stops, everything is announced and counted as
+// without it, and the log names the cause.
+func TestJunkStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	log := new(logBuffer)
+	s.config.Log = zerolog.New(log)
+	thief := s.Connect(bus.Analyzer)
+	for _, epoch := range []uint64{1, 2, 900} {
+		s.Junk(thief, epoch, 0)
+	}
+	s.must(thief.AppendAudit(s.Context(), "counts", []byte("junk")))
+	s.start()
+	a, digest := s.announcement(1, 0)
+	genuine, _ := s.Sign(a, s.Analyzer)
+	for _, epoch := range []uint64{1, 2, 3} {
+		s.Junk(thief, epoch, 0, genuine) // for 2 and 3 a genuine one at a place that is not its
+	}
+	forged, _ := s.Sign(&rifflev1.Counts{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Manifest: make([]byte, 32), Destroyed: true}, testbed.NewIdentity(t))
+	s.must(thief.AppendAudit(s.Context(), "counts", forged))
+	r, ones := s.honest(a, digest, cohort)
+	s.publish(r)
+	if b, _ := s.announcement(2, 0); !bytes.Equal(b.Previous, digest[:]) {
+		t.Error("epoch 2 does not follow epoch 1")
+	}
+	s.must(s.stop())
+	if !strings.Contains(log.String(), "rotate") || !strings.Contains(log.String(), `"level":"warn"`) {
+		t.Errorf("the log does not name the cause: %s", log.String())
+	}
+	s.start()
+	a, digest = s.announcement(2, 0)
+	r, _ = s.honest(a, digest, cohort)
+	s.publish(r)
+	s.announcement(3, 0)
+	s.must(s.stop())
+	s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+		if c, _, err := wire.Open[rifflev1.Counts](st.Payload, s.AnalyzerParty()); err == nil && c.Epoch == 1 && c.Releases[0].Ones[0] != ones[0][0] {
+			t.Errorf("epoch 1 was counted as %v", c)
+		}
+		return nil
+	}))
+}
+
+// Two analyzers with one key: the announcement that the broker stored first counts for everybody, and the analyzer whose it is not
+// stops. Where the other one is there already it stores nothing.
+func TestSecondAnalyzer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	rival := proto.Clone(a).(*rifflev1.Announcement)
+	rival.Epoch, rival.Previous, rival.Timing.RewardWindowMs = 2, digest[:], rival.Timing.RewardWindowMs+1
+	s.Announce(s.Connect(bus.Analyzer), rival) // behind the analyzer's back: it has read its past
+	r, _ := s.honest(a, digest, cohort)
+	s.publish(r)
+	s.end()
+	if err := s.stop(); !errors.Is(err, ErrConfigChanged) || !strings.Contains(err.Error(), "another analyzer") {
+		t.Fatalf("behind another analyzer: %v", err)
+	}
+	before, err := s.auditor.AnnouncementsAt(s.Context(), 2, 0)
+	s.must(err)
+	s.start()
+	s.end()
+	if err := s.stop(); !errors.Is(err, ErrConfigChanged) {
+		t.Errorf("after a restart: %v", err)
+	}
+	if after, err := s.auditor.AnnouncementsAt(s.Context(), 2, 0); err != nil || len(after) != len(before) || len(before) != 2 {
+		t.Errorf("%d announcements of epoch 2, then %d, %v", len(before), len(after), err)
+	}
+}

@@ -1,0 +1,160 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/service"
+)
+
+// pace is how closely a connection is watched.
+type pace struct {
+	ask    time.Duration // between questions whether the broker is there
+	look   time.Duration // between looks at what is known
+	silent time.Duration // hearing nothing for so long means that it is not there
+	stuck  time.Duration // a call that waits for so long is told of
+	room   time.Duration // a refusal for want of room is told of for so long, or until a write succeeds: some write again only when ready
+}
+
+// usualPace notices a broker that is frozen within three seconds, and a call that is not answered after two tries.
+var usualPace = pace{ask: time.Second, look: 500 * time.Millisecond, silent: 2500 * time.Millisecond, stuck: 10 * time.Second, room: time.Minute}
+
+// pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while it dials: whoever
+// shows it (readiness, metrics) answers at once.
+type pulse struct {
+	c    *Conn
+	pace pace
+
+	traffic atomic.Pointer[Traffic] // as of the last question
+
+	mu    sync.Mutex
+	heard time.Time // when the broker was last known to be there
+	bytes uint64    // received until then
+}
+
+func newPulse(c *Conn, p pace) *pulse {
+	u := &pulse{c: c, pace: p, heard: time.Now()}
+	u.traffic.Store(&Traffic{})
+	return u
+}
+
+// ask asks the broker again and again whether it is there. It may hang in nats.go for as long as that dials.
+func (u *pulse) ask(ctx context.Context) {
+	ticker := time.NewTicker(u.pace.ask)
+	defer ticker.Stop()
+	for {
+		limited, cancel := context.WithTimeout(ctx, max(u.pace.ask, u.pace.silent))
+		err := u.c.nc.FlushWithContext(limited)
+		cancel()
+		if err == nil {
+			u.mu.Lock()
+			u.heard = time.Now()
+			u.mu.Unlock()
+		}
+		t := u.c.Traffic()
+		u.traffic.Store(&t)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// listen counts anything that came as a sign of life: the answer to a question may be behind megabytes of messages.
+func (u *pulse) listen() {
+	in := atomic.LoadUint64(&u.c.nc.InBytes)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if in != u.bytes {
+		u.bytes, u.heard = in, time.Now()
+	}
+}
+
+// silence is for how long nothing was heard of the broker.
+func (u *pulse) silence() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return time.Since(u.heard)
+}
+
+// link says why the broker is not reached, nil where it is.
+func (u *pulse) link() error {
+	if !u.c.Connected() {
+		return errors.New("not connected to the broker")
+	}
+	if s := u.silence(); s > u.pace.silent {
+		return fmt.Errorf("connected, but the broker has not answered since %s", clock(time.Now().Add(-s)))
+	}
+	return nil
+}
+
+// clock is a time as people compare it with a log.
+func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + "Z" }
+
+// watchOver keeps the conditions of a role's health up to date, and tells the log of calls that wait, until the context ends.
+func (u *pulse) watchOver(ctx context.Context, health *service.Health, log zerolog.Logger) {
+	link, calls, room := health.Condition("broker"), health.Condition("broker_calls"), health.Condition("broker_room")
+	told := map[string]time.Time{} // since when, by call
+	ticker := time.NewTicker(u.pace.look)
+	defer ticker.Stop()
+	for {
+		u.listen()
+		link.Set(u.link())
+		stuck := u.c.Stuck(u.pace.stuck)
+		calls.Set(notSettled(stuck))
+		now := map[string]bool{}
+		for _, s := range stuck {
+			now[s.What] = true
+			if _, known := told[s.What]; !known {
+				told[s.What] = s.Since
+				log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since", s.Since).Msg("the broker does not settle a call; it is repeated")
+			}
+		}
+		for what, since := range told {
+			if !now[what] {
+				delete(told, what)
+				log.Info().Str("call", what).Dur("after", time.Since(since)).Msg("no call of this kind waits for the broker any more")
+			}
+		}
+		if r, ok := u.c.NoRoom(u.pace.room); ok {
+			room.Set(fmt.Errorf("a write to %s was refused: %w", r.What, r.Err))
+		} else {
+			room.Set(nil)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// notSettled says what the oldest of the waiting calls waits for. Its words change only when that does, since each change is logged.
+func notSettled(stuck []Stuck) error {
+	if len(stuck) == 0 {
+		return nil
+	}
+	s := stuck[0]
+	return fmt.Errorf("%s is not settled since %s: %w", s.What, clock(s.Since), s.Last)
+}
+
+// refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers everything but
+// writes, as one does whose disk failed it.
+func (u *pulse) refusesWrites() bool {
+	if _, full := u.c.NoRoom(u.pace.room); full {
+		return true
+	}
+	for _, s := range u.c.Stuck(u.pace.stuck) {
+		if errors.Is(s.Last, ErrDisk) || s.Write && u.link() == nil {
+			return true
+		}
+	}
+	return false
+}

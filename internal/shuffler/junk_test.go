@@ -1,0 +1,52 @@
+package shuffler
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and whenever it came.
+// Of two that the analyzer signed for one place the first counts, whatever lies before and between them.
+func TestJunkAnnouncements(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	thief := s.Connect(bus.Analyzer)
+	a := s.announcement()
+	for _, epoch := range []uint64{1, 2, 900} {
+		s.Junk(thief, epoch, 0)
+	}
+	s.start()
+	refused := func(n int) {
+		t.Helper()
+		testbed.Eventually(t, "refused", func() bool {
+			b := s.shuffler.c.Announcements.Balance()
+			total := uint64(0)
+			for _, c := range b.Refused {
+				total += c.Items
+			}
+			return int(total) == n
+		})
+	}
+	refused(9)
+	s.open(a)
+	genuine, _ := s.Sign(a, s.Analyzer)
+	second := proto.Clone(a).(*rifflev1.Announcement)
+	second.Timing.RewardWindowMs++
+	s.Announce(thief, second)
+	s.Junk(thief, 1, 0)          // stored before
+	s.Junk(thief, 2, 0, genuine) // a genuine one at a place that is not its
+	refused(9 + 1 + 1 + 2)
+	s.enrol(12)
+	for i := range uint32(12) {
+		s.send(s.report(i))
+	}
+	if m := s.manifest(1, 0); m.Reports != 12 || [32]byte(m.Announcement) != s.digest {
+		t.Errorf("manifest %v", m)
+	}
+	s.finished()
+}
