@@ -72,8 +72,8 @@ var (
 // runs at epsilon 1 and below, and where it passes the test sees nothing.
 //
 // Regret: of neighbouring levels on the same 30 seeds, the one with more noise must not have less regret by more than three standard errors
-// of the paired difference (false alarms below 0.0014 each, were the two alike). With the width without those terms epsilon 4 has less regret than no privacy,
-// and epsilon 1 less than epsilon 4, by ten standard errors and more.
+// of the paired difference (false alarms below 0.0014 each, were the two alike). With the width without those terms epsilon 4 has less regret than no
+// privacy by twelve of them.
 func TestPaperCoverage(t *testing.T) {
 	const runs, least = 30, 22
 	regrets := make(map[float64][]float64)
