@@ -21,7 +21,7 @@ const (
 
 // Defaults of the paper profile.
 const (
-	// DefaultPaperWidth is c of TunedWidth: of 0.4, 0.45, 0.5, 0.55 and 0.6 the smallest with which, at every epsilon from 0.25 to no privacy, the
+	// DefaultPaperWidth is c of TunedWidth: of 0.5, 0.55 and 0.6 the smallest with which, at every epsilon from 0.25 to no privacy, the
 	// sets of all batches of a run hold theta* in nine runs of ten, on all six populations tried (TestMeasure/coverage). Coverage costs regret: where
 	// contexts explore by themselves, 0.05 has a tenth of it or less, with sets that hold nothing.
 	DefaultPaperWidth      = 0.6

@@ -15,7 +15,7 @@ import (
 
 var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
 
-// TestMeasure prints the table that the defaults were chosen from. It checks nothing and takes half an hour:
+// TestMeasure prints the table that the defaults were chosen from. It checks nothing and takes most of an hour:
 //
 //	RIFFLE_LONG=1 go test ./pkg/glm -run TestMeasure -v -timeout 2h
 //
