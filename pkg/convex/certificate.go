@@ -64,3 +64,42 @@ func OptimizerError(in ErrorInputs) (ErrorBound, error) {
 		Nu:    n * diameter * (math.Sqrt(2*square/T) + math.Sqrt(2*v*math.Log(1/in.Failure)/T)),
 	}, nil
 }
+
+// SmoothInputs are the public numbers of a run with the step of SmoothnessStep and AverageSecondHalf.
+type SmoothInputs struct {
+	Reports   int // n, of every release
+	Dimension int // d
+	Rounds    int // T
+	// Step is eta = 1/L on the mean loss, L bounding its curvature.
+	Step float64
+	// Start bounds the distance of the start from the minimum: D.
+	Start float64
+	// SumVariance is the variance of one coordinate of a released sum, V.
+	SumVariance float64
+}
+
+// SmoothError estimates how far the cumulative loss at the result lies above its minimum, in expectation:
+//
+//	n D^2 / (4 e eta (floor(T/2)+1))  +  (T / ceil(T/2)) eta d V/n.
+//
+// The first term is what the steps leave of the start, to second order: i steps on a quadratic leave (1-eta h)^i of the distance in a direction
+// of curvature h, hence a loss of at most n D^2/2 * max over h of h (1-eta h)^(2i) <= n D^2/(4 e eta i), and no iterate averaged has fewer
+// than floor(T/2)+1 steps. The second is the noise, for any convex losses of curvature at most 1/eta: with N_i the noise of the mean gradient
+// a step gives, for every theta in the ball,
+//
+//	f(theta_(i+1)) - f(theta) <= (|theta_i - theta|^2 - |theta_(i+1) - theta|^2)/(2 eta) + eta |N_i|^2 - <N_i, a> ,
+//
+// a depending on earlier noise only; in expectation the sum over all T steps, divided by the ceil(T/2) averaged, leaves (T/ceil(T/2)) eta d V/n^2.
+// Unlike OptimizerError it is no bound of high probability, and it is small enough to be of use.
+func SmoothError(in SmoothInputs) (float64, error) {
+	if in.Reports < 1 || in.Dimension < 1 || in.Rounds < 1 {
+		return 0, fmt.Errorf("%w: %d reports, dimension %d, %d rounds", ErrParameter, in.Reports, in.Dimension, in.Rounds)
+	}
+	if !(in.Step > 0) || !(in.Start >= 0) || !(in.SumVariance >= 0) || math.IsInf(in.Step+in.Start+in.SumVariance, 0) {
+		return 0, fmt.Errorf("%w: step %v, distance of the start %v, noise variance %v", ErrParameter, in.Step, in.Start, in.SumVariance)
+	}
+	n, half := float64(in.Reports), in.Rounds/2
+	start := n * in.Start * in.Start / (4 * math.E * in.Step * float64(half+1))
+	noise := float64(in.Rounds) / float64(in.Rounds-half) * in.Step * float64(in.Dimension) * in.SumVariance / n
+	return start + noise, nil
+}

@@ -69,10 +69,33 @@ func (in ProofInputs) validate() error {
 	return nil
 }
 
-// TunedGamma is the width of the paper profile with tuned constants: c R sqrt(d ln T). Measured, not proved; the non-private code of
-// the same authors uses R S sqrt(d ln(T/zeta)).
-func TunedGamma(c, maxReward float64, dimension, horizon int) float64 {
-	return c * maxReward * math.Sqrt(float64(dimension)*math.Log(math.Max(2, float64(horizon))))
+// TunedWidth are the public numbers behind the confidence width of one batch of the paper profile with tuned constants. It has the terms
+// of the proof's (ProofInputs.Gamma; equations (8), (9) and (26)), without their separate constants and with one for all of them:
+//
+//	c * sqrt( kappa (R^2 d ln T + 2 nu) + S^2 lambda )
+//
+// for sampling, for the optimiser, and for the ridge and the noise of the matrix. The errors are independent, hence the root of the sum of
+// squares in place of the paper's sum, which is at most sqrt(3) times as much. 2 nu is (2 + 2 M_sc S) nu of ProofInputs.Bracket near the
+// truth, where the loss is a quadratic. The last two terms grow with the noise of the releases: without them a set would shrink as
+// noise grows, for lambda is part of the matrix that its width is measured in.
+type TunedWidth struct {
+	Constant  float64 // c, PaperConfig.Width
+	MaxReward float64 // R
+	Dimension int     // d
+	Horizon   int     // T
+	Radius    float64 // S
+	Lambda    float64 // of the released matrix
+	Nu        float64 // the optimiser's error in cumulative loss: convex.SmoothError
+	// Kappa is 1 for a matrix of weighted outer products and the bound on 1/mu' for the warm-up's, which are unweighted. It multiplies
+	// what is bounded in the norm of the Hessian, sampling and optimiser; S^2 lambda bounds lambda |theta - theta*|^2, which is the
+	// same for either matrix. The paper multiplies all three (ProofConstants does so).
+	Kappa float64
+}
+
+// Gamma is the width in the norm of the released matrix: measured, not proved.
+func (w TunedWidth) Gamma() float64 {
+	sampling := w.MaxReward * w.MaxReward * float64(w.Dimension) * math.Log(math.Max(2, float64(w.Horizon)))
+	return w.Constant * math.Sqrt(w.Kappa*(sampling+2*w.Nu)+w.Radius*w.Radius*w.Lambda)
 }
 
 // TunedRidge is the tuned lambda of the design matrices: max(1, sqrt(2 v d) + sqrt(2 v ln(2 M/0.01))), the size of a Gaussian noise

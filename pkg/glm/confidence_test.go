@@ -30,6 +30,29 @@ func TestProofRadius(t *testing.T) {
 	}
 }
 
+// The tuned width by hand, term by term: each grows it, and kappa does not multiply the ridge's.
+func TestTunedWidth(t *testing.T) {
+	good := glm.TunedWidth{Constant: .5, MaxReward: 1, Dimension: 4, Horizon: 1000, Radius: 2, Lambda: 9, Nu: 10, Kappa: 4}
+	for _, c := range []struct {
+		name   string
+		change func(w *glm.TunedWidth)
+		want   float64
+	}{
+		{"all", func(*glm.TunedWidth) {}, 7.5253585},
+		{"later batch", func(w *glm.TunedWidth) { w.Kappa = 1 }, 4.5724999},
+		{"sampling alone", func(w *glm.TunedWidth) { w.Kappa, w.Lambda, w.Nu = 1, 0, 0 }, 2.6282609},
+		{"optimiser alone", func(w *glm.TunedWidth) { w.Kappa, w.Lambda, w.MaxReward = 1, 0, 0 }, 2.2360680},
+		{"ridge alone", func(w *glm.TunedWidth) { w.Nu, w.MaxReward = 0, 0 }, 3},
+		{"rewards to 3", func(w *glm.TunedWidth) { w.Kappa, w.Lambda, w.Nu, w.MaxReward = 1, 0, 0, 3 }, 7.8847826},
+	} {
+		w := good
+		c.change(&w)
+		if got := w.Gamma(); !about(got, c.want, 1e-6) {
+			t.Errorf("%s: %.7f, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // A20: the bound, and that simulated noise matrices of the real encoding never reach it (it is a bound of probability 1e-3 that is
 // loose by about a factor of 2.5: none of 2000 may; 10^4 with RIFFLE_LONG=1).
 func TestNoiseNorm(t *testing.T) {

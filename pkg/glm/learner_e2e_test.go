@@ -37,23 +37,25 @@ func TestPracticalProfileEndToEnd(t *testing.T) {
 }
 
 // A28: the paper profile at demo size (logistic, d = 2, K = 5, S = 2, batches of 600, 600 and 4800, six rounds, epsilon 3.94 at 1e-5)
-// with tuned constants: regret at most 0.20 of uniform play's in every run, and at most 0.02 a person in the last batch on average.
-// 20 seeds gave 0.14 to 0.18, and 0.017.
+// with tuned constants: at the default width, whose sets cover, and at a third of it. Bounds are on the regret of every run over uniform play's, and on the mean
+// regret a person in the last batch. 20 seeds gave 0.27 to 0.34 and 0.057; 0.11 to 0.13 and 0.006.
 func TestPaperProfileEndToEnd(t *testing.T) {
-	cfg := glm.Config{Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 6000, MinCohort: 500,
-		Paper: glm.PaperConfig{Warmup: 600, Second: 600, Alpha: 4800 / 24.494897, Rounds: 6, DesignTolerance: 0.05}}
-	seeds := long(6, 20)
-	last := 0.0
-	for seed := range seeds {
-		o := simulate(t, cfg, environment(t, "ball", "logistic", 1, 2, 5, 2, seed), budget{epsilon: 3.939, delta: 1e-5, ratio: 2}, seed)
-		t.Logf("seed %d: ratio %.3f, last %.4f, survival %.3f, messages %.0f", seed, o.ratio(), o.last, o.survival, o.messages)
-		if o.ratio() > 0.20 || o.epochs != 3 || o.survival < 0.95 {
-			t.Errorf("seed %d: %+v", seed, o)
+	for _, c := range []struct{ width, ratio, last float64 }{{0, .40, .07}, {.2, .16, .01}} {
+		cfg := glm.Config{Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 6000, MinCohort: 500,
+			Paper: glm.PaperConfig{Warmup: 600, Second: 600, Alpha: 4800 / 24.494897, Rounds: 6, DesignTolerance: 0.05, Width: c.width}}
+		seeds := long(3, 20)
+		last := 0.0
+		for seed := range seeds {
+			o := simulate(t, cfg, environment(t, "ball", "logistic", 1, 2, 5, 2, seed), budget{epsilon: 3.939, delta: 1e-5, ratio: 2}, seed)
+			t.Logf("width %g, seed %d: ratio %.3f, last %.4f, survival %.3f, messages %.0f", c.width, seed, o.ratio(), o.last, o.survival, o.messages)
+			if o.ratio() > c.ratio || o.epochs != 3 || o.survival < 0.95 {
+				t.Errorf("width %g, seed %d: ratio %v, %d epochs, survival %v", c.width, seed, o.ratio(), o.epochs, o.survival)
+			}
+			last += o.last / float64(seeds)
 		}
-		last += o.last / float64(seeds)
-	}
-	if last > 0.02 {
-		t.Errorf("regret per person in the last batch %.4f", last)
+		if last > c.last {
+			t.Errorf("width %g: regret per person in the last batch %.4f", c.width, last)
+		}
 	}
 }
 

@@ -174,16 +174,13 @@ func (r *paperRun) close(epoch int, batch paperBatch, reports int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
-	width := TunedGamma(r.cfg.Paper.Width, r.cfg.MaxReward, r.cfg.Dimension, r.cfg.Horizon)
-	if r.cfg.Paper.Constants == ProofConstants {
-		bound, err := r.error(batch.lambda, batch.proxy, reports)
-		if err != nil {
-			return err
-		}
-		width = r.proof().Gamma(batch.lambda, bound.Nu)
-	}
+	kappa := 1.0
 	if epoch == 0 {
-		width *= math.Sqrt(r.cfg.Paper.Kappa)
+		kappa = r.cfg.Paper.Kappa
+	}
+	width, err := r.width(batch, kappa, reports)
+	if err != nil {
+		return err
 	}
 	stage := Stage{Theta: theta, Covariance: batch.inverse, Width: width}
 	if epoch == 0 {
@@ -192,6 +189,39 @@ func (r *paperRun) close(epoch int, batch paperBatch, reports int) error {
 	r.stages = append(r.stages, stage)
 	r.theta, r.step, r.current = theta, batch.step, paperBatch{}
 	return nil
+}
+
+// width is that of the batch's confidence set. kappa bounds 1/mu' for the unweighted matrix of the warm-up, and is 1 for the others.
+func (r *paperRun) width(batch paperBatch, kappa float64, reports int) (float64, error) {
+	if r.cfg.Paper.Constants == ProofConstants {
+		bound, err := r.error(batch.lambda, batch.proxy, reports)
+		return math.Sqrt(kappa) * r.proof().Gamma(batch.lambda, bound.Nu), err
+	}
+	start, err := r.startError()
+	if err != nil {
+		return 0, err
+	}
+	nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds,
+		Step: batch.step, Start: start, SumVariance: batch.proxy})
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	return TunedWidth{Constant: r.cfg.Paper.Width, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension, Horizon: r.cfg.Horizon,
+		Radius: r.cfg.Radius, Lambda: batch.lambda, Nu: nu, Kappa: kappa}.Gamma(), nil
+}
+
+// startError bounds the distance of the batch's first iterate from theta*. The warm-up starts at zero; later batches at an estimate of
+// norm at most S, in whose confidence set theta* lies.
+func (r *paperRun) startError() (float64, error) {
+	if len(r.stages) == 0 {
+		return r.cfg.Radius, nil
+	}
+	last := r.stages[len(r.stages)-1]
+	values, _, err := convex.Spectrum(last.Covariance.Dense(r.cfg.Dimension))
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	return math.Min(2*r.cfg.Radius, last.Width*math.Sqrt(math.Max(0, values[len(values)-1]))), nil
 }
 
 // error is the optimiser's certificate for a batch.

@@ -9,37 +9,58 @@ import (
 )
 
 // The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the stage is
-// (400 + lambda)^-1 I with the width of the constants chosen, times sqrt(kappa); a second batch has no kappa.
+// (400 + lambda)^-1 I with the width of the constants chosen; the kappa of the warm-up is none of a second batch's, whose descent starts
+// inside the warm-up's set.
 func TestPaperStages(t *testing.T) {
-	const d, horizon, variance = 2, 6000, 4.0
+	const d, horizon, variance, rounds = 2, 6000, 4.0, 3
 	kappa := glm.KappaBound(glm.Logistic{}, 2)
 	proof := glm.ProofInputs{Dimension: d, MaxReward: 1, Radius: 2, SelfConcordance: 1, Failure: 1.0 / horizon / horizon, Eta: .5}
+	proved := func(j, reports int, _ glm.Stage) float64 {
+		bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: d, Rounds: rounds, Radius: 2, MaxGradient: 1,
+			Ridge: proof.Ridge(variance), SumProxy: variance, Failure: proof.Failure})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j == 0 {
+			return math.Sqrt(kappa) * proof.Gamma(proof.Ridge(variance), bound.Nu)
+		}
+		return proof.Gamma(proof.Ridge(variance), bound.Nu)
+	}
+	lambda := glm.TunedRidge(variance, d, 5)
+	const warmup = 500
+	step := 1 / (.25*400/warmup + 1.0/warmup) // 1/(w_max lmax + ridge/n), of the warm-up's covariance, for all batches
+	tuned := func(j, reports int, last glm.Stage) float64 {
+		w := glm.TunedWidth{Constant: glm.DefaultPaperWidth, MaxReward: 1, Dimension: d, Horizon: horizon, Radius: 2, Lambda: lambda, Kappa: kappa}
+		start := 2.0
+		if j > 0 {
+			w.Kappa, start = 1, math.Min(4, last.Width*math.Sqrt(last.Covariance[0]))
+		}
+		nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: d, Rounds: rounds, Step: step, Start: start, SumVariance: variance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Nu = nu
+		return w.Gamma()
+	}
 	for _, c := range []struct {
 		name   string
 		paper  glm.PaperConfig
 		lambda float64
-		width  func(reports int) float64
+		width  func(stage, reports int, last glm.Stage) float64
 	}{
-		{"tuned", glm.PaperConfig{}, glm.TunedRidge(variance, d, 5), func(int) float64 { return glm.TunedGamma(.5, 1, d, horizon) }},
-		{"proof", glm.PaperConfig{Constants: glm.ProofConstants}, proof.Ridge(variance), func(reports int) float64 {
-			bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: d, Rounds: 3, Radius: 2, MaxGradient: 1,
-				Ridge: proof.Ridge(variance), SumProxy: variance, Failure: proof.Failure})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return proof.Gamma(proof.Ridge(variance), bound.Nu)
-		}},
+		{"tuned", glm.PaperConfig{}, lambda, tuned},
+		{"proof", glm.PaperConfig{Constants: glm.ProofConstants}, proof.Ridge(variance), proved},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := glm.Config{Profile: glm.Paper, Dimension: d, Radius: 2, Horizon: horizon, Paper: c.paper}
-			cfg.Paper.Rounds, cfg.Paper.Second, cfg.Paper.Alpha = 3, 600, 50
+			cfg.Paper.Rounds, cfg.Paper.Second, cfg.Paper.Alpha = rounds, 600, 50
 			l := newLearner(t, cfg)
 			if n := len(l.Schedule()); n != 5 { // 500 600 1225 1750 1925
 				t.Fatalf("schedule %v", l.Schedule())
 			}
 			var reports []int
 			for range 2 {
-				for range 3 {
+				for range rounds {
 					step := l.Next()
 					if step.Round == 0 {
 						reports = append(reports, step.Cohort)
@@ -54,17 +75,16 @@ func TestPaperStages(t *testing.T) {
 				}
 			}
 			p := l.Next().Policy
-			for j, factor := range []float64{math.Sqrt(kappa), 1} {
-				s := p.Stages[j]
-				if want := factor * c.width(reports[j]); !about(s.Width, want, 1e-9*want) {
+			for j, s := range p.Stages {
+				if want := c.width(j, reports[j], p.Stages[0]); !about(s.Width, want, 1e-9*want) {
 					t.Errorf("stage %d: width %v, want %v", j, s.Width, want)
 				}
 				if want := 1 / (400 + c.lambda); !about(s.Covariance[0], want, 1e-12) || !about(s.Covariance[1], 0, 1e-15) || !about(s.Covariance[2], want, 1e-12) {
 					t.Errorf("stage %d: covariance %v, want %v I", j, s.Covariance, want)
 				}
 			}
-			if p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width || p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
-				t.Errorf("%+v", p.Scaling)
+			if len(p.Stages) != 2 || p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width || p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
+				t.Errorf("%d stages, scaling %+v", len(p.Stages), p.Scaling)
 			}
 		})
 	}

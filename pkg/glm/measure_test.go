@@ -15,13 +15,13 @@ import (
 
 var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
 
-// TestMeasure prints the table that the defaults were chosen from. It checks nothing and takes half an hour:
+// TestMeasure prints the table that the defaults were chosen from. It checks nothing and takes most of an hour:
 //
 //	RIFFLE_LONG=1 go test ./pkg/glm -run TestMeasure -v -timeout 2h
 //
 // Measured groups run alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes, budgets, families),
 // adult (the census, both maps), width
-// (the exploration that fixed arm sets need against what it costs elsewhere), messages.
+// (the exploration that fixed arm sets need against what it costs elsewhere), messages, coverage (of the paper profile's confidence sets).
 func TestMeasure(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1 to measure")
@@ -31,6 +31,7 @@ func TestMeasure(t *testing.T) {
 	t.Run("adult", measureAdult)
 	t.Run("width", measureWidth)
 	t.Run("messages", measureMessages)
+	t.Run("coverage", measureCoverage)
 }
 
 // overSeeds runs seeds in two goroutines.

@@ -50,7 +50,7 @@ type Policy struct {
 }
 
 // Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x), equations (12)-(13) of Riffle's seed paper
-// with Covariance = V^-1 or H_j^-1 and Width = gamma (times sqrt(kappa) for the warm-up stage); the practical profile's pooled
+// with Covariance = V^-1 or H_j^-1 and Width = gamma (with kappa in it for the warm-up stage); the practical profile's pooled
 // noise-aware covariance otherwise.
 type Stage struct {
 	Theta      []float64 `json:"theta"`

@@ -23,6 +23,7 @@ type outcome struct {
 	survival        float64 // share of decisions between several arms after the first epoch in which the best arm survived elimination
 	epsilon         float64 // largest over epochs
 	final           glm.Policy
+	policies        []glm.Policy // of every epoch
 }
 
 func (o outcome) ratio() float64 { return o.regret / o.uniform }
@@ -99,6 +100,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 		}
 		if step.Round == 0 {
 			records = records[:0]
+			out.policies = append(out.policies, step.Policy)
 			policy := throughJSON(t, step.Policy)
 			regret := 0.0
 			for range step.Cohort {

@@ -38,7 +38,7 @@ func TestHeadlineHasItsAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"riffle", "riffle-paper", "nonprivate-batched", "nonprivate-greedy", "local-dp", "uniform"}
+	want := []string{"riffle", "riffle-paper", "riffle-paper-narrow", "nonprivate-paper", "nonprivate-paper-narrow", "nonprivate-batched", "nonprivate-greedy", "local-dp", "uniform"}
 	for i, a := range e.Algorithms {
 		if a.Name != want[i] {
 			t.Errorf("algorithm %d is %q, want %q", i, a.Name, want[i])

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/simulate/baseline"
 	"github.com/riffle-dp/riffle/internal/simulate/environment"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // The kinds of algorithms.
@@ -78,10 +79,8 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 	switch j.Algorithm.Kind {
 	case KindRiffle:
 		trust := simulate.Shuffle(j.Algorithm.Terms.resolve(j.Epsilon, j.Delta))
-		if first := j.Algorithm.Anytime; first > 0 {
-			c := j.config(info)
-			c.Horizon = first
-			return simulate.NewAnytime(c, trust, devices, noise)
+		if j.Algorithm.Anytime > 0 {
+			return j.anytime(info, trust, devices, noise)
 		}
 		return simulate.NewBatched(j.config(info), trust, devices, noise)
 	case KindLocal:
@@ -89,6 +88,9 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 	case KindCentral:
 		return simulate.NewBatched(j.config(info), simulate.Central(j.Epsilon, j.Delta), devices, noise)
 	case KindBatched:
+		if j.Algorithm.Anytime > 0 {
+			return j.anytime(info, simulate.Exact, devices, nil)
+		}
 		return baseline.NewBGLinCBG(j.config(info), devices)
 	case KindGreedy:
 		return baseline.NewGreedy(setting)
@@ -113,6 +115,13 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 		return baseline.NewFresh(setting, e.Theta, j.Epsilon, j.Delta, freshDiameter, p.FirstCohort, p.Growth)
 	}
 	return nil, fmt.Errorf("%w: kind %q", ErrExperiment, j.Algorithm.Kind)
+}
+
+// anytime is the learner that is not told the horizon.
+func (j job) anytime(info population.Info, trust simulate.Trust, devices, noise protocol.Source) (simulate.Player, error) {
+	c := j.config(info)
+	c.Horizon = j.Algorithm.Anytime
+	return simulate.NewAnytime(c, trust, devices, noise)
 }
 
 func key(seed uint64, purpose byte) (k [32]byte) {

@@ -51,7 +51,8 @@ type Algorithm struct {
 	// Learner holds what to change of the learner's configuration; dimension, family, radius, horizon and budget come from the environment
 	// and the experiment unless given.
 	Learner glm.Config `json:"learner"`
-	// Anytime, if not 0, has kind riffle not know the horizon: it starts with a learner for so many people, by simulate.Anytime.
+	// Anytime, if not 0, has kinds riffle and nonprivate-batched not know the horizon: they start with a learner for so many people, by
+	// simulate.Anytime.
 	Anytime int   `json:"anytime,omitempty"`
 	Terms   Terms `json:"terms"`
 }
@@ -184,8 +185,8 @@ func (e *Experiment) Validate() error {
 		if !slices.Contains(kinds, a.Kind) {
 			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(kinds, ", "))
 		}
-		if a.Anytime < 0 || a.Anytime > 0 && a.Kind != KindRiffle {
-			return wrong("algorithm %q: anytime %d is for kind riffle, and not negative", a.Name, a.Anytime)
+		if a.Anytime < 0 || a.Anytime > 0 && a.Kind != KindRiffle && a.Kind != KindBatched {
+			return wrong("algorithm %q: anytime %d is for kinds %s and %s, and not negative", a.Name, a.Anytime, KindRiffle, KindBatched)
 		}
 		if a.Name == "" || seen[a.Name] {
 			return wrong("algorithms need different names; %q is there twice or empty", a.Name)
