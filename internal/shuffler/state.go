@@ -301,6 +301,16 @@ func (e *epoch) deadline(now time.Time) (at time.Time, fixed bool) {
 	return at.Add(grace), true
 }
 
+// due is when the open round is released with those who reported; fixed is false while that can still move, and once the round's
+// membership is committed.
+func (s *State) due(now time.Time) (at time.Time, fixed bool) {
+	e := s.epoch
+	if e == nil || e.final || len(e.rounds) == 0 || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return time.Time{}, false
+	}
+	return e.deadline(now)
+}
+
 // expected is how many devices may report in round n.
 func (e *epoch) expected(n int) int {
 	if n == 0 {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -102,8 +103,12 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	f, ok := s.state.Filling()
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
 	messages, plans := 0, slices.Collect(maps.Values(s.planned))
+	var deadline *time.Time
 	if ok && !f.Final {
 		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
+		if at, fixed := s.state.due(time.Now()); fixed {
+			deadline = &at
+		}
 	}
 	s.mu.Unlock()
 	if !ok {
@@ -120,7 +125,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if !f.Final {
-		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages}
+		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline}
 	}
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {

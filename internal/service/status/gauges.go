@@ -62,6 +62,14 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	add("cohort_minimum", "Fewest reports that the cohort is released with.", cohort(func(c *Cohort) *int { return number(c.Minimum) }))
 	add("cohort_enrolled", "Slots of the cohort that are taken.", cohort(func(c *Cohort) *int { return c.Enrolled }))
 	add("cohort_reports", "Reports admitted in the open round.", cohort(func(c *Cohort) *int { return c.Reports }))
+	add("reports_waiting", "Reports that the broker holds and the shuffler has not taken in, when it last asked.", cohort(func(c *Cohort) *int { return c.Waiting }))
+	add("cohort_deadline_seconds", "When the open round is released or destroyed, in seconds since 1970; absent while enrolment is open.", func(s Snapshot) (float64, bool) {
+		if s.Cohort == nil || s.Cohort.Deadline == nil {
+			return 0, false
+		}
+		return float64(s.Cohort.Deadline.UnixMilli()) / 1000, true
+	})
+	add("warnings", "Warnings on the status page: what an operator should look at although the role is ready.", always(func(s Snapshot) float64 { return float64(len(s.Warnings)) }))
 	add("report_messages", "Bit messages of one report in the open round.", cohort(func(c *Cohort) *int { return &c.Messages }))
 	add("plan_epsilon", "Largest epsilon that a plan so far promises its people, recomputed by this role; a randomizer shows the plan in force.", budget(func(b *Budget) *Epsilon { return &b.Epsilon }))
 	add("plan_delta", "Delta of that promise.", budget(func(b *Budget) *Epsilon { d := Epsilon(b.Delta); return &d }))

@@ -29,7 +29,10 @@ type Snapshot struct {
 	Budget     *Budget `json:"budget,omitempty"`
 	Releases   []Round `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Places `json:"devices,omitempty"`
-	Note       string  `json:"note,omitempty"` // what the role does besides, or why it does nothing
+	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do; the page shows them
+	// at its head.
+	Warnings []string `json:"warnings,omitempty"`
+	Note     string   `json:"note,omitempty"` // what the role does besides, or why it does nothing
 }
 
 // Cohort is how far the epoch's cohort is.
@@ -39,6 +42,12 @@ type Cohort struct {
 	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
 	Reports  *int   `json:"reports,omitempty"`  // of the open round
 	Messages int    `json:"messages"`           // bit messages of one report
+	// Deadline is when the open round is released with those who reported, if they are enough; nil: it is not fixed while enrolment is
+	// open, the round is over, or this role does not know.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil: this role does not
+	// know.
+	Waiting *int `json:"waiting,omitempty"`
 }
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
