@@ -79,8 +79,8 @@ func (s *Shuffler) behind(ctx context.Context, begin time.Time) bool {
 const (
 	stepMixed    = "mixed"    // the permuted messages are on disk
 	stepChunk    = "chunk"    // a chunk has left
+	stepAudited  = "audited"  // the manifest is in the audit log
 	stepManifest = "manifest" // the manifest has left
-	stepAudited  = "audited"  // it is in the audit log
 	stepPurged   = "purged"   // the reports are forgotten
 	stepRemoved  = "removed"  // the permuted messages are forgotten
 )
@@ -91,20 +91,17 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	defer s.c.Steps.Since(stepRelease, time.Now())
 	spool := spoolOf(s.c.StateDir, r)
 	// Once the manifest is out the analyzer may have counted the chunks and dropped them: they must not come back.
-	signed, err := s.c.Bus.ReadManifest(ctx, r.Epoch, r.Round)
+	_, err := s.c.Bus.ReadManifest(ctx, r.Epoch, r.Round)
 	if errors.Is(err, bus.ErrGone) {
-		signed, err = s.leave(ctx, r, spool)
+		var left bool
+		if left, err = s.leave(ctx, r, spool); err == nil && !left {
+			return nil
+		}
 	}
-	if err != nil || signed == nil {
+	if err != nil {
 		return err
 	}
 	if err := s.passed(stepManifest); err != nil {
-		return err
-	}
-	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
-		return err
-	}
-	if err := s.passed(stepAudited); err != nil {
 		return err
 	}
 	if err := s.c.Bus.PurgeReports(ctx, r.Epoch, r.Round); err != nil {
@@ -134,45 +131,54 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	return nil
 }
 
-// leave sends what the outcome says and the manifest behind it, which it returns; nil where the release turned out to be impossible
-// and is committed to destruction instead.
-func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (signed []byte, err error) {
+// leave sends what the outcome says and the manifest behind it; left is false where the release turned out to be impossible and is
+// committed to destruction instead. The manifest stands in the audit log before the analyzer can see it: nobody acts on what is not
+// logged. It depends on the release and its spool alone and is signed deterministically, so a retry appends and sends the same bytes,
+// and either is stored once.
+func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left bool, err error) {
 	manifest := &rifflev1.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
 	}
 	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
-			return nil, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
+			return false, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
 		mixed, err := spool.exists()
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if !mixed {
 			err := s.mix(ctx, r, spool)
 			if errors.Is(err, errMember) {
 				// Nothing has left: the spool is the only way out, and it was never whole.
 				s.c.Log.Error().Err(err).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
-				return nil, s.decide(func(*State) (*Event, error) {
+				return false, s.decide(func(*State) (*Event, error) {
 					return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
 				})
 			}
 			if err != nil {
-				return nil, err
+				return false, err
 			}
 		}
 		if err := s.passed(stepMixed); err != nil {
-			return nil, err
+			return false, err
 		}
 		if err := s.forward(ctx, r, spool, manifest); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
-	if signed, _, err = wire.Sign(manifest, s.c.Identity); err != nil {
-		return nil, fatal(err)
+	signed, _, err := wire.Sign(manifest, s.c.Identity)
+	if err != nil {
+		return false, fatal(err)
 	}
-	return signed, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
+	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
+		return false, err
+	}
+	if err := s.passed(stepAudited); err != nil {
+		return false, err
+	}
+	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
 }
 
 // passed is where tests crash the shuffler.
