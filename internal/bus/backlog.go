@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -32,4 +33,18 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 		return Backlog{}, fmt.Errorf("bus: backlog of reports: %w", err)
 	}
 	return b, nil
+}
+
+// LastReport is the sequence of the newest stored report, whatever round it is for; 0 where none is stored.
+//
+// Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
+	r, err := c.last(ctx, StreamReports, SubjectReport+".>")
+	if errors.Is(err, ErrGone) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last report: %w", err)
+	}
+	return r.Sequence, nil
 }

@@ -20,6 +20,7 @@ type (
 	ReportReader interface {
 		Reports(ctx context.Context, handler func(*Delivery)) error
 		Backlog(ctx context.Context) (Backlog, error)
+		LastReport(ctx context.Context) (uint64, error)
 		GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 		DeleteReport(ctx context.Context, sequence uint64) error
 		PurgeReports(ctx context.Context, epoch uint64, round uint32) error

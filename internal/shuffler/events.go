@@ -16,11 +16,12 @@ type Event struct {
 	Admitted  *Admitted  `json:"admitted,omitempty"`
 	Committed *Committed `json:"committed,omitempty"`
 	Finished  *Finished  `json:"finished,omitempty"`
+	Passed    *Passed    `json:"passed,omitempty"`
 }
 
 // Opened records the first announcement of a round.
 type Opened struct {
-	At      int64  `json:"at_ms"` // Unix time in milliseconds
+	At      int64  `json:"at_ms"` // by the shuffler's clock, in milliseconds of the Unix epoch
 	Epoch   uint64 `json:"epoch"`
 	Round   uint32 `json:"round"`
 	Digest  []byte `json:"digest"`
@@ -46,7 +47,7 @@ type Timing struct {
 type Enrolled struct {
 	Host     []byte `json:"host"`
 	Device   uint32 `json:"device"`
-	ReportAt int64  `json:"report_at_ms"`
+	ReportAt int64  `json:"report_at_ms"` // by the shuffler's clock
 }
 
 // Admitted takes a report into the open round.
@@ -67,6 +68,11 @@ type Committed struct {
 // Finished records that the round's manifest is out.
 type Finished struct {
 	Round uint32 `json:"round"`
+}
+
+// Passed records how far the shuffler's clock has come, so that the next process goes on from there.
+type Passed struct {
+	At int64 `json:"at_ms"`
 }
 
 func timingOf(t *rifflev1.Timing) Timing {
@@ -110,7 +116,9 @@ func (s *State) Apply(ev *Event) error {
 		}
 		e := s.epoch
 		e.slotOf[id] = uint32(len(e.slots))
-		e.slots = append(e.slots, slot{id, time.UnixMilli(ev.Enrolled.ReportAt)})
+		at := time.UnixMilli(ev.Enrolled.ReportAt)
+		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
+		e.slots = append(e.slots, slot{id, at})
 		s.devices[id] = e.number
 	case ev.Admitted != nil:
 		r, err := s.round(ev.Admitted.Round)
@@ -141,6 +149,8 @@ func (s *State) Apply(ev *Event) error {
 			return err
 		}
 		r.done = true
+	case ev.Passed != nil:
+		s.tells(time.UnixMilli(ev.Passed.At))
 	default:
 		return fmt.Errorf("shuffler event of unknown kind")
 	}
@@ -152,6 +162,7 @@ func (s *State) applyOpened(o *Opened) error {
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
 	}
+	s.tells(r.opened)
 	if e := s.epoch; e != nil && e.number == o.Epoch {
 		if int(o.Round) != len(e.rounds) {
 			return fmt.Errorf("opening event: round %d of epoch %d after %d rounds", o.Round, o.Epoch, len(e.rounds))

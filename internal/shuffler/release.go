@@ -20,14 +20,9 @@ var errMember = errors.New("shuffler: a committed report is gone from the stream
 func (s *Shuffler) release(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	begin, behind := time.Now(), true
 	for {
-		// A deadline that passed while no shuffler was here must not shut out those who reported in time: first what waits is taken in.
-		if behind = behind && s.behind(ctx, begin); !behind {
-			err := s.decide(func(state *State) (*Event, error) { return state.Commit(time.Now()), nil })
-			if err != nil {
-				return err
-			}
+		if err := s.commit(ctx); err != nil {
+			return err
 		}
 		s.mu.Lock()
 		r, ok := s.state.Unfinished()
@@ -56,23 +51,27 @@ func (s *Shuffler) release(ctx context.Context) error {
 	}
 }
 
-const (
-	// catchUpTime bounds how long a new process puts off a cohort's deadline for reports that came before it. It is longer than the
-	// broker waits before it delivers again what it had delivered to a predecessor.
-	catchUpTime = time.Minute
-	// askTime bounds one question to the broker.
-	askTime = 2 * time.Second
-)
-
-// behind tells whether reports may wait that came while no shuffler was here.
-func (s *Shuffler) behind(ctx context.Context, begin time.Time) bool {
-	if time.Since(begin) > catchUpTime {
-		return false
+// commit fixes the open round's membership if its time has come. Its error is fatal.
+func (s *Shuffler) commit(ctx context.Context) error {
+	var m Moment
+	m.Now, m.Resumed = s.clock.now()
+	s.mu.Lock()
+	r := s.state.Due(m)
+	at, fixed := s.state.deadline(m.Now, m.Resumed)
+	f, _ := s.state.Filling()
+	s.mu.Unlock()
+	if r == nil && fixed && !m.Now.Before(at) {
+		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
+			return nil
+		}
+		s.mu.Lock()
+		r = s.state.Due(m)
+		s.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	backlog, err := s.c.Bus.Backlog(ctx)
-	return err != nil || backlog.Waiting > 0
+	if r == nil {
+		return nil
+	}
+	return s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
 }
 
 // The steps of carrying out a release, each of which a crash may follow.

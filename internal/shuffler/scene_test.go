@@ -29,6 +29,7 @@ type scene struct {
 	credential        *rifflev1.Signed
 	config            Config
 	crash             func(after string) error
+	prepare           func(*Shuffler) // before it runs
 
 	shuffler *Shuffler
 	stop     func() error // ends the shuffler; its error unless the context ended it
@@ -87,6 +88,9 @@ func (s *scene) start() {
 	sh, err := New(s.config)
 	s.must(err)
 	sh.crash, sh.chunk = s.crash, 100
+	if s.prepare != nil {
+		s.prepare(sh)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- sh.Run(ctx) }()
@@ -115,16 +119,14 @@ func (s *scene) start() {
 func (s *scene) pass(reports int) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
-	s.shuffler.mu.Lock()
-	defer s.shuffler.mu.Unlock()
-	e := s.shuffler.state.epoch
-	e.opened = e.opened.Add(-time.Hour)
-	for i := range e.slots {
-		e.slots[i].reportAt = e.slots[i].reportAt.Add(-time.Hour)
-	}
-	for _, r := range e.rounds {
-		r.opened = r.opened.Add(-time.Hour)
-	}
+	s.shuffler.clock.skip(time.Hour)
+}
+
+// skip lets time pass in which everybody was awake.
+func (c *clock) skip(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
 }
 
 // open announces and waits until the shuffler takes enrolments or reports of the round.

@@ -39,6 +39,7 @@ type Config struct {
 	MinCohort  int             // releases no fewer, whatever is announced
 	StateDir   string          // journal and spools; belongs to one process
 	Source     protocol.Source // permutes; a CSPRNG
+	Clock      Clock           // nil: MachineClock
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of reports; made with Reasons
@@ -67,6 +68,8 @@ type Shuffler struct {
 	c       Config
 	opener  *seal.ReportOpener
 	journal *journal.Journal
+	clock   *clock
+	outages outages
 	wake    chan struct{}            // a report was admitted
 	chunk   int                      // bit messages of one chunk
 	crash   func(after string) error // of tests
@@ -92,6 +95,9 @@ func New(c Config) (*Shuffler, error) {
 		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
 		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{},
 	}
+	if s.c.Clock == nil {
+		s.c.Clock = MachineClock()
+	}
 	err = j.Replay(func(entry []byte) error {
 		ev, err := DecodeEvent(entry)
 		if err != nil {
@@ -103,7 +109,14 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), j.Close())
 	}
+	s.clock = newClock(s.c.Clock, s.state.Clock())
 	return s, nil
+}
+
+// wall is the time of day.
+func (s *Shuffler) wall() time.Time {
+	t, _ := s.c.Clock()
+	return t
 }
 
 // Close lets go of the journal.
@@ -163,6 +176,8 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		})
 	}
 	g.Go(func() error { return s.release(ctx) })
+	g.Go(func() error { return s.keepTime(ctx) })
+	g.Go(func() error { return s.watchBroker(ctx) })
 	return g.Wait()
 }
 
@@ -225,7 +240,8 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	opened := false
 	for {
 		err = s.decide(func(state *State) (*Event, error) {
-			ev, err := state.Open(a, digest, messages, time.Now())
+			now, _ := s.clock.now()
+			ev, err := state.Open(a, digest, messages, now)
 			opened = ev != nil
 			return ev, err
 		})
@@ -281,7 +297,7 @@ func (s *Shuffler) admitDevice(signed []byte) (slot uint32, after time.Duration,
 		return 0, 0, e.Digest, refuse(wire.Reason(err), "%v", err)
 	}
 	err = s.decide(func(state *State) (*Event, error) {
-		now := time.Now()
+		now, _ := s.clock.now()
 		at, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
 		slot, after = at, reportAt.Sub(now)
 		return ev, err

@@ -28,6 +28,7 @@ type State struct {
 	minimum uint32 // the shuffler's own minimum cohort, below which it opens nothing
 	epoch   *epoch // the latest one; earlier ones are over
 	devices map[DeviceID]uint64
+	clock   time.Time // that the latest event which tells a time was decided at
 }
 
 type epoch struct {
@@ -206,28 +207,43 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 	return &Event{Admitted: &Admitted{Round: roundNumber, Slot: slot, Digest: digest[:], Sequence: sequence}}, nil
 }
 
-// Commit decides whether the open round's time has come, and fixes its membership: everyone admitted by now. The outcome is a
-// release exactly if they are at least the minimum. It returns nil while the round must wait.
-func (s *State) Commit(now time.Time) *Event {
+// Moment is what Due needs to know of time.
+type Moment struct {
+	Now     time.Time // by the shuffler's clock
+	Resumed time.Time // since when, as far as the shuffler knows, nothing kept people's reports from coming in
+	TakenIn bool      // every report that the broker held when the open round's deadline had passed is decided on
+}
+
+// Due is the release that the open round makes now: everyone admitted so far; nil while the round must wait. A complete round does not
+// wait. An incomplete one waits for its deadline, and then until all that had come by then is taken in. Its outcome is a release
+// exactly if the reports are at least the minimum.
+func (s *State) Due(m Moment) *Release {
 	e := s.epoch
-	if e == nil || e.final || len(e.rounds) == 0 {
+	at, fixed := s.deadline(m.Now, m.Resumed)
+	if !fixed {
 		return nil
 	}
 	n := len(e.rounds) - 1
-	r := e.rounds[n]
-	if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+	if complete := len(e.rounds[n].reports) == e.expected(n); !complete && (m.Now.Before(at) || !m.TakenIn) {
 		return nil
 	}
-	deadline, fixed := e.deadline(now)
-	complete := fixed && len(r.reports) == e.expected(n)
-	if !fixed || !complete && now.Before(deadline) {
+	r := e.release(n, s.minimum)
+	r.Outcome = rifflev1.Outcome_OUTCOME_DESTROYED
+	if len(r.Members) >= int(r.Minimum) {
+		r.Outcome = rifflev1.Outcome_OUTCOME_RELEASED
+	}
+	return r
+}
+
+// Commit fixes the membership that Due gave. It returns nil where that is not what the open round would release any more, because a
+// report was admitted meanwhile.
+func (s *State) Commit(r *Release) *Event {
+	e := s.epoch
+	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED ||
+		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
 		return nil
 	}
-	outcome := rifflev1.Outcome_OUTCOME_DESTROYED
-	if len(r.reports) >= int(max(e.minimum, s.minimum)) {
-		outcome = rifflev1.Outcome_OUTCOME_RELEASED
-	}
-	return &Event{Committed: &Committed{Round: uint32(n), Outcome: outcome}}
+	return &Event{Committed: &Committed{Round: r.Round, Outcome: r.Outcome}}
 }
 
 // Unfinished returns the round that is committed and whose manifest is not out, if there is one.
@@ -237,21 +253,27 @@ func (s *State) Unfinished() (*Release, bool) {
 	}
 	for i, r := range s.epoch.rounds {
 		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && !r.done {
-			members := make([]Member, 0, len(r.reports))
-			for slot, a := range r.reports {
-				members = append(members, Member{slot, a.sequence, a.digest})
-			}
-			slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
-			return &Release{
-				Epoch: s.epoch.number, Round: uint32(i), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
-				Enrolled: uint32(len(s.epoch.slots)), Minimum: max(s.epoch.minimum, s.minimum), Members: members,
-			}, true
+			return s.epoch.release(i, s.minimum), true
 		}
 	}
 	return nil, false
 }
 
-// Release is one committed round: what leaves, or is destroyed, whatever happens from now on.
+// release describes round n with the reports that it has.
+func (e *epoch) release(n int, minimum uint32) *Release {
+	r := e.rounds[n]
+	members := make([]Member, 0, len(r.reports))
+	for slot, a := range r.reports {
+		members = append(members, Member{slot, a.sequence, a.digest})
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
+	return &Release{
+		Epoch: e.number, Round: uint32(n), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
+		Enrolled: uint32(len(e.slots)), Minimum: max(e.minimum, minimum), Members: members,
+	}
+}
+
+// Release is one round's members and outcome. Once committed it is what leaves, or is destroyed, whatever happens from then on.
 type Release struct {
 	Epoch        uint64
 	Round        uint32
@@ -282,33 +304,31 @@ func (e *epoch) closed(now time.Time) bool {
 	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
 }
 
-// deadline is when the open round is released with those who reported; fixed is false while it can still move, because more
-// devices may enrol.
-func (e *epoch) deadline(now time.Time) (at time.Time, fixed bool) {
-	grace := time.Duration(e.timing.GetGraceMs()) * time.Millisecond
-	if n := len(e.rounds) - 1; n > 0 {
-		return e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs())*time.Millisecond + grace), true
-	}
-	if !e.closed(now) {
+// deadline is when the open round is released with those who reported; fixed is false while that can still move because more devices
+// may enrol, and once the round's membership is committed. Something that kept reports from coming in may have kept back those who
+// could not report either: from then on they have the grace that was announced for slow networks. That depends on outages, never on a
+// record.
+func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
 		return time.Time{}, false
 	}
-	at = e.opened
-	for _, s := range e.slots {
-		if s.reportAt.After(at) {
-			at = s.reportAt
+	if n := len(e.rounds) - 1; n > 0 {
+		at = e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs()) * time.Millisecond)
+	} else if !e.closed(now) {
+		return time.Time{}, false
+	} else {
+		at = e.opened
+		for _, s := range e.slots {
+			if s.reportAt.After(at) {
+				at = s.reportAt
+			}
 		}
 	}
-	return at.Add(grace), true
-}
-
-// due is when the open round is released with those who reported; fixed is false while that can still move, and once the round's
-// membership is committed.
-func (s *State) due(now time.Time) (at time.Time, fixed bool) {
-	e := s.epoch
-	if e == nil || e.final || len(e.rounds) == 0 || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
-		return time.Time{}, false
+	if resumed.After(at) {
+		at = resumed
 	}
-	return e.deadline(now)
+	return at.Add(time.Duration(e.timing.GetGraceMs()) * time.Millisecond), true
 }
 
 // expected is how many devices may report in round n.
@@ -363,7 +383,24 @@ func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead 
 	case int(roundNumber) < len(e.rounds):
 		return e.rounds[roundNumber].messages, false
 	}
-	return 0, int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+	// While the last round is not committed no honest device can know of the next one; a stranger's report of it must not make others wait.
+	last := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
+	return 0, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+}
+
+// enrolling tells whether the latest epoch's cohort may still grow.
+func (s *State) enrolling() bool {
+	return s.epoch != nil && !s.epoch.closed(s.clock)
+}
+
+// Clock is the latest time that the shuffler's events tell; zero before the first.
+func (s *State) Clock() time.Time { return s.clock }
+
+// tells notes a time at which an event was decided.
+func (s *State) tells(at time.Time) {
+	if at.After(s.clock) {
+		s.clock = at
+	}
 }
 
 // Past tells whether an epoch is behind the latest one.

@@ -72,11 +72,16 @@ func (s *script) report(n int, epoch uint64, round, slot uint32, d Digest, body 
 }
 
 func (s *script) commit() *Committed {
-	ev := s.state.Commit(s.now)
-	s.apply(ev)
-	if ev == nil {
+	s.t.Helper()
+	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
+	if r == nil {
 		return nil
 	}
+	ev := s.state.Commit(r)
+	if ev == nil {
+		s.t.Fatal("what is due is not committed")
+	}
+	s.apply(ev)
 	return ev.Committed
 }
 
@@ -123,8 +128,9 @@ func normal(s *State) any {
 		Slots   []slot
 		Rounds  []round
 		Timing  Timing
+		Clock   time.Time
 	}
-	v := view{Devices: s.devices}
+	v := view{Devices: s.devices, Clock: s.clock}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {
 		v.Slots, v.Timing = s.epoch.slots, timingOf(s.epoch.timing)
@@ -268,6 +274,76 @@ func TestRounds(t *testing.T) {
 	s.refused(s.open(announcement(1, 2, 3, 2, 2), digest(3)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
 	s.must(s.open(announcement(2, 0, 3, 2, 2), digest(3)))
 	s.reopened()
+}
+
+// A round that is due is not committed with other members than it was due with.
+func TestCommitTakesWhatWasDue(t *testing.T) {
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 3, 1, 1), digest(1)))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+	}
+	s.must(s.report(0, 1, 0, 0, digest(1), 1))
+	s.now = s.now.Add(time.Hour)
+	before := s.state.Due(Moment{Now: s.now, TakenIn: true})
+	s.must(s.report(1, 1, 0, 1, digest(1), 2))
+	if ev := s.state.Commit(before); ev != nil {
+		t.Fatalf("committed %d members of two: %+v", len(before.Members), ev)
+	}
+	s.commit()
+	if ev := s.state.Commit(before); ev != nil {
+		t.Fatalf("committed twice: %+v", ev)
+	}
+}
+
+// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an outage ended. A
+// complete one waits for neither.
+func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
+	s := newScript(t, 2)
+	s.must(s.open(announcement(1, 0, 3, 2, 1), digest(1)))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+	}
+	for n := range 2 {
+		s.must(s.report(n, 1, 0, uint32(n), digest(1), byte(n)))
+	}
+	s.now = s.now.Add(time.Hour)
+	grace := 500 * time.Millisecond
+	for what, m := range map[string]Moment{
+		"reports wait at the broker":  {Now: s.now},
+		"an outage has just ended":    {Now: s.now, Resumed: s.now, TakenIn: true},
+		"within the grace of one":     {Now: s.now, Resumed: s.now.Add(time.Millisecond - grace), TakenIn: true},
+		"after the grace, not all in": {Now: s.now, Resumed: s.now.Add(-grace)},
+	} {
+		if s.state.Due(m) != nil {
+			t.Errorf("%s: due", what)
+		}
+	}
+	if r := s.state.Due(Moment{Now: s.now, Resumed: s.now.Add(-grace), TakenIn: true}); r == nil || len(r.Members) != 2 {
+		t.Errorf("after the grace, and all is taken in: %+v", r)
+	}
+	s.must(s.report(2, 1, 0, 2, digest(1), 3))
+	if r := s.state.Due(Moment{Now: s.now, Resumed: s.now}); r == nil || len(r.Members) != 3 {
+		t.Errorf("complete: %+v", r)
+	}
+}
+
+// Nobody can make a round that is open wait for its reports by sending one of the round after it.
+func TestNoReportIsAheadOfAnOpenRound(t *testing.T) {
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 1, 1, 2), digest(1)))
+	_, _, err := s.enrol(0, 1, digest(1))
+	s.must(err)
+	if _, ahead := s.state.Expects(1, 1); ahead {
+		t.Error("round 1 is ahead while round 0 is open")
+	}
+	s.must(s.report(0, 1, 0, 0, digest(1), 1))
+	s.commit()
+	if _, ahead := s.state.Expects(1, 1); !ahead {
+		t.Error("round 1 is not ahead although its announcement may be out")
+	}
 }
 
 // An enrolment limit closes a cohort that does not fill.

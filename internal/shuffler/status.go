@@ -106,8 +106,10 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	var deadline *time.Time
 	if ok && !f.Final {
 		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
-		if at, fixed := s.state.due(time.Now()); fixed {
-			deadline = &at
+		now, resumed := s.clock.now()
+		if at, fixed := s.state.deadline(now, resumed); fixed {
+			shown := s.wall().Add(at.Sub(now)) // by the clock on people's walls
+			deadline = &shown
 		}
 	}
 	s.mu.Unlock()
@@ -125,7 +127,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if !f.Final {
-		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline}
+		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting()}
 	}
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {
