@@ -155,7 +155,7 @@ func TestCrashWhileReportsArrive(t *testing.T) {
 	s.must(s.stop())
 	s.start()
 	for i := range uint32(12) {
-		if r := s.ask(i); !r.Enrolled || r.Slot != i {
+		if r := s.ask(i); !r.Enrolled || !r.Held || r.Slot != i {
 			t.Fatalf("device %d after the restart: %v", i, r)
 		}
 	}

@@ -163,7 +163,7 @@ func (s *scene) askRaw(signed []byte) *rifflev1.EnrolReply {
 func (s *scene) enrol(n int) {
 	s.t.Helper()
 	for i := range n {
-		if r := s.ask(uint32(i)); !r.Enrolled || r.Slot != uint32(i) {
+		if r := s.ask(uint32(i)); !r.Enrolled || r.Held || r.Slot != uint32(i) {
 			s.t.Fatalf("device %d: %v", i, r)
 		}
 	}

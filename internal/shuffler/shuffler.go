@@ -67,7 +67,7 @@ const (
 type Shuffler struct {
 	c       Config
 	opener  *seal.ReportOpener
-	journal *journal.Journal
+	journal store
 	clock   *clock
 	outages outages
 	wake    chan struct{}            // a report was admitted
@@ -76,9 +76,16 @@ type Shuffler struct {
 
 	mu      sync.Mutex
 	state   *State
+	latest  func() error                      // waits until the last decision is durable; nil before the first
 	rounds  []finished                        // that are over, oldest first
 	planned map[uint64]*rifflev1.Announcement // first announcement of each epoch
 	epsilon map[place]float64                 // by epoch and reports: it takes a while to compute
+}
+
+// store is the shuffler's journal.
+type store interface {
+	Append(entry []byte) (durable func() error)
+	Close() error
 }
 
 // New opens the shuffler's state and replays its journal. Close it with Run's return or, if Run is never called, with Close.
@@ -181,25 +188,27 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// decide makes one decision on the state and returns once it is durable.
+// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made upon: a refusal,
+// or the repetition of an answer, must not be heard of before what it rests on can no longer be forgotten.
 func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 	s.mu.Lock()
 	ev, err := f(s.state)
-	if err != nil || ev == nil {
-		s.mu.Unlock()
-		return err
+	if err == nil && ev != nil {
+		if err := s.state.Apply(ev); err != nil {
+			s.mu.Unlock()
+			return fatal(err)
+		}
+		s.note(ev)
+		s.latest = s.journal.Append(ev.Encode())
 	}
-	if err := s.state.Apply(ev); err != nil {
-		s.mu.Unlock()
-		return fatal(err)
-	}
-	s.note(ev)
-	durable := s.journal.Append(ev.Encode())
+	latest := s.latest
 	s.mu.Unlock()
-	if err := <-durable; err != nil {
-		return fatal(err)
+	if latest != nil {
+		if err := latest(); err != nil {
+			return fatal(err)
+		}
 	}
-	return nil
+	return err
 }
 
 // errFatal marks what the shuffler must stop at: its memory may be ahead of its journal.
@@ -274,7 +283,7 @@ func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, time.Now())
 	s.c.Enrolments.Received(1)
 	reply := &rifflev1.EnrolReply{}
-	slot, after, digest, err := s.admitDevice(signed)
+	place, digest, err := s.admitDevice(signed)
 	reply.Request = digest[:]
 	var refused *Refused
 	switch {
@@ -284,25 +293,32 @@ func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	default:
-		reply.Enrolled, reply.Slot, reply.ReportAfterMs = true, slot, uint32(max(0, after.Milliseconds()))
+		reply.Enrolled, reply.Slot, reply.ReportAfterMs, reply.Held = true, place.slot, uint32(max(0, place.after.Milliseconds())), place.held
 		s.c.Enrolments.Released(1)
 	}
 	b, _, err := wire.Sign(reply, s.c.Identity)
 	return b, err
 }
 
-func (s *Shuffler) admitDevice(signed []byte) (slot uint32, after time.Duration, digest [32]byte, err error) {
+// given is a device's slot, when its report is due from now on, and whether it held the slot before it asked.
+type given struct {
+	slot  uint32
+	after time.Duration
+	held  bool
+}
+
+func (s *Shuffler) admitDevice(signed []byte) (place given, digest [32]byte, err error) {
 	e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar})
 	if err != nil {
-		return 0, 0, e.Digest, refuse(wire.Reason(err), "%v", err)
+		return given{}, e.Digest, refuse(wire.Reason(err), "%v", err)
 	}
 	err = s.decide(func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
-		at, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
-		slot, after = at, reportAt.Sub(now)
+		slot, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
+		place = given{slot, reportAt.Sub(now), ev == nil}
 		return ev, err
 	})
-	return slot, after, e.Digest, err
+	return place, e.Digest, err
 }
 
 // take decides on one delivered report and acknowledges it once the decision is durable. Its error is fatal.

@@ -238,10 +238,10 @@ func TestEnrolment(t *testing.T) {
 	s.open(a)
 	first := s.ask(0)
 	low, high := a.Timing.RewardWindowMs-50, a.Timing.RewardWindowMs+a.Timing.JitterMs
-	if !first.Enrolled || first.Slot != 0 || first.ReportAfterMs < low || first.ReportAfterMs > high {
+	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfterMs < low || first.ReportAfterMs > high {
 		t.Errorf("first: %v, the window is %v", first, a.Timing)
 	}
-	if again := s.ask(0); !again.Enrolled || again.Slot != 0 || again.ReportAfterMs > first.ReportAfterMs {
+	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfterMs > first.ReportAfterMs {
 		t.Errorf("asked again: %v after %v", again, first)
 	}
 	stranger, _ := s.Host(capacity)

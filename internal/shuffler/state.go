@@ -140,8 +140,8 @@ func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.
 	return open, nil
 }
 
-// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that is enrolled in
-// the open cohort already is told its slot again, with no event.
+// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that holds a slot of the
+// open cohort already is told it again, with no event.
 func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (slot uint32, reportAt time.Time, ev *Event, err error) {
 	e := s.epoch
 	if e == nil || e.number != number {
