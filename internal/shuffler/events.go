@@ -14,6 +14,7 @@ type Event struct {
 	Opened    *Opened    `json:"opened,omitempty"`
 	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
 	Admitted  *Admitted  `json:"admitted,omitempty"`
+	Excluded  *Excluded  `json:"excluded,omitempty"`
 	Committed *Committed `json:"committed,omitempty"`
 	Finished  *Finished  `json:"finished,omitempty"`
 	Passed    *Passed    `json:"passed,omitempty"`
@@ -56,6 +57,13 @@ type Admitted struct {
 	Slot     uint32 `json:"slot"`
 	Digest   []byte `json:"digest"`
 	Sequence uint64 `json:"sequence"`
+}
+
+// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a bit message. Their
+// slots are given up.
+type Excluded struct {
+	Round uint32   `json:"round"`
+	Slots []uint32 `json:"slots"`
 }
 
 // Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
@@ -133,6 +141,21 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("admission event: slot %d cannot be admitted any more", ev.Admitted.Slot)
 		}
 		r.reports[ev.Admitted.Slot] = a
+	case ev.Excluded != nil:
+		r, err := s.round(ev.Excluded.Round)
+		if err != nil {
+			return err
+		}
+		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
+		}
+		for _, slot := range ev.Excluded.Slots {
+			if _, ok := r.reports[slot]; !ok {
+				return fmt.Errorf("exclusion event: slot %d has no report", slot)
+			}
+			delete(r.reports, slot)
+			r.excluded[slot] = struct{}{}
+		}
 	case ev.Committed != nil:
 		r, err := s.round(ev.Committed.Round)
 		if err != nil {
@@ -158,7 +181,7 @@ func (s *State) Apply(ev *Event) error {
 }
 
 func (s *State) applyOpened(o *Opened) error {
-	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}}
+	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}, excluded: map[uint32]struct{}{}}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
 	}

@@ -10,11 +10,14 @@ import (
 	"github.com/riffle-dp/riffle/internal/service/outcome"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// errMember says that a committed report can no longer be had, or is not what was admitted.
-var errMember = errors.New("shuffler: a committed report is gone from the stream")
+// errMember says that an admitted report can no longer be had, or is not what was admitted.
+var errMember = errors.New("shuffler: an admitted report is gone")
+
+// errOthers says that messages of the round left before, permuted otherwise or with other members, by a shuffler whose state is lost. One
+// release has one membership, so nothing of this one may follow.
+var errOthers = errors.New("shuffler: other messages of this round left before: the state folder is older than what this shuffler has sent; restored from a backup?")
 
 // release watches the open round and carries out what is committed, one round at a time.
 func (s *Shuffler) release(ctx context.Context) error {
@@ -70,6 +73,9 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	}
 	if r == nil {
 		return nil
+	}
+	if whole, err := s.sift(ctx, r); err != nil || !whole {
+		return err
 	}
 	return s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
 }
@@ -148,22 +154,18 @@ func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left boo
 			return false, err
 		}
 		if !mixed {
-			err := s.mix(ctx, r, spool)
-			if errors.Is(err, errMember) {
-				// Nothing has left: the spool is the only way out, and it was never whole.
-				s.c.Log.Error().Err(err).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
-				return false, s.decide(func(*State) (*Event, error) {
-					return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
-				})
-			}
-			if err != nil {
+			if err := s.mix(ctx, r, spool); errors.Is(err, errMember) {
+				return false, s.destroy(r, err) // nothing has left: the spool is the only way out, and it was never whole
+			} else if err != nil {
 				return false, err
 			}
 		}
 		if err := s.passed(stepMixed); err != nil {
 			return false, err
 		}
-		if err := s.forward(ctx, r, spool, manifest); err != nil {
+		if err := s.forward(ctx, r, spool, manifest); errors.Is(err, errOthers) {
+			return false, s.destroy(r, err)
+		} else if err != nil {
 			return false, err
 		}
 	}
@@ -180,6 +182,14 @@ func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left boo
 	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
 }
 
+// destroy commits a release of which nothing has left to destruction.
+func (s *Shuffler) destroy(r *Release, why error) error {
+	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
+	return s.decide(func(*State) (*Event, error) {
+		return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
+	})
+}
+
 // passed is where tests crash the shuffler.
 func (s *Shuffler) passed(step string) error {
 	if s.crash == nil {
@@ -188,26 +198,19 @@ func (s *Shuffler) passed(step string) error {
 	return s.crash(step)
 }
 
-// mix collects the bit messages of the committed reports and spools them in a uniformly random order.
-func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) error {
-	bits := make([][seal.BitSize]byte, 0, len(r.Members)*r.Messages)
-	for _, m := range r.Members {
-		envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
-		if errors.Is(err, bus.ErrGone) {
-			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
-		}
-		if err != nil {
+// mix spools the bit messages of the committed reports in a uniformly random order.
+func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) (err error) {
+	g := s.gathered
+	s.gathered = nil
+	if !g.of(r) { // this process did not commit it
+		if g, err = s.gather(ctx, r, nil); err != nil {
 			return err
 		}
-		report, digest, err := s.open(envelope, r.Epoch, r.Round, r.Messages)
-		if err != nil || digest != m.Digest {
-			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
-		}
-		for at := 0; at < len(report.Bits); at += seal.BitSize {
-			bits = append(bits, [seal.BitSize]byte(report.Bits[at:]))
+		if slots := g.repeated(); len(slots) > 0 {
+			return fmt.Errorf("%w: %d reports repeat a bit message, which was not so when they were committed", errMember, len(slots))
 		}
 	}
-	return spool.write(bits, s.c.Source)
+	return spool.write(g.bits, s.c.Source)
 }
 
 // forward sends the spooled messages and completes the manifest with what was sent.
@@ -219,7 +222,11 @@ func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifes
 			return fatal(err)
 		}
 		chunks = append(chunks, wire.ChunkDigest(chunk))
-		if err := s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk); err != nil {
+		err = s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
+		if index == 0 && errors.Is(err, bus.ErrExists) {
+			return errOthers
+		}
+		if err != nil {
 			return err
 		}
 		return s.passed(stepChunk)

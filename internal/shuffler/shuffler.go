@@ -65,14 +65,15 @@ const (
 
 // Shuffler is the running role.
 type Shuffler struct {
-	c       Config
-	opener  *seal.ReportOpener
-	journal store
-	clock   *clock
-	outages outages
-	wake    chan struct{}            // a report was admitted
-	chunk   int                      // bit messages of one chunk
-	crash   func(after string) error // of tests
+	c        Config
+	opener   *seal.ReportOpener
+	journal  store
+	clock    *clock
+	outages  outages
+	wake     chan struct{}            // a report was admitted
+	chunk    int                      // bit messages of one chunk
+	gathered *gathered                // of the release under way; the releasing goroutine's
+	crash    func(after string) error // of tests
 
 	mu      sync.Mutex
 	state   *State

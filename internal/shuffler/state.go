@@ -55,6 +55,7 @@ type round struct {
 	opened   time.Time
 	messages int                 // bit messages of one report
 	reports  map[uint32]admitted // by slot
+	excluded map[uint32]struct{} // slots whose reports repeated a bit message
 	outcome  rifflev1.Outcome
 	done     bool // the manifest is out
 }
@@ -192,6 +193,9 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 			return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d dropped out before round %d", slot, roundNumber)
 		}
 	}
+	if _, ok := r.excluded[slot]; ok {
+		return nil, refuse(rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE, "slot %d: its report repeated a bit message, and no other is taken", slot)
+	}
 	if known, ok := r.reports[slot]; ok {
 		if known.digest == digest && known.sequence == sequence {
 			return nil, nil // the stream delivers the admitted report again
@@ -224,7 +228,7 @@ func (s *State) Due(m Moment) *Release {
 		return nil
 	}
 	n := len(e.rounds) - 1
-	if complete := len(e.rounds[n].reports) == e.expected(n); !complete && (m.Now.Before(at) || !m.TakenIn) {
+	if complete := len(e.rounds[n].reports)+len(e.rounds[n].excluded) == e.expected(n); !complete && (m.Now.Before(at) || !m.TakenIn) {
 		return nil
 	}
 	r := e.release(n, s.minimum)
