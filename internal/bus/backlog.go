@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,4 +48,19 @@ func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("last report: %w", err)
 	}
 	return r.Sequence, nil
+}
+
+// StoredReports hands the stored reports of a round, acknowledged or not, from a sequence on to the handler, in order. Nothing that was
+// stored before the call is missed.
+//
+// Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+func (c *Conn) StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, handler func(sequence uint64, payload []byte) error) error {
+	of := subjectRound(SubjectReport, epoch, round)
+	_, err := c.scan(ctx, StreamReports, SubjectReport+".>", from, func(r record) error {
+		if r.Subject != of && !strings.HasPrefix(r.Subject, of+".") {
+			return nil
+		}
+		return handler(r.Sequence, r.Data)
+	})
+	return err
 }

@@ -21,6 +21,7 @@ type (
 		Reports(ctx context.Context, handler func(*Delivery)) error
 		Backlog(ctx context.Context) (Backlog, error)
 		LastReport(ctx context.Context) (uint64, error)
+		StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, handler func(sequence uint64, payload []byte) error) error
 		GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 		DeleteReport(ctx context.Context, sequence uint64) error
 		PurgeReports(ctx context.Context, epoch uint64, round uint32) error

@@ -17,6 +17,7 @@ type Event struct {
 	Excluded  *Excluded  `json:"excluded,omitempty"`
 	Committed *Committed `json:"committed,omitempty"`
 	Finished  *Finished  `json:"finished,omitempty"`
+	Adopted   *Adopted   `json:"adopted,omitempty"`
 	Passed    *Passed    `json:"passed,omitempty"`
 }
 
@@ -78,9 +79,28 @@ type Finished struct {
 	Round uint32 `json:"round"`
 }
 
+// Adopted ends a round as the shuffler's own manifest says that it ended, where the events that led there are lost.
+type Adopted struct {
+	Round    uint32           `json:"round"`
+	Outcome  rifflev1.Outcome `json:"outcome"`
+	Enrolled uint32           `json:"enrolled"`
+	Reports  uint32           `json:"reports"`
+	// Members says that the reports admitted so far are those of the manifest. Otherwise nobody is known to have reported, and nobody can
+	// report in a later round of the epoch.
+	Members bool `json:"members,omitempty"`
+}
+
 // Passed records how far the shuffler's clock has come, so that the next process goes on from there.
 type Passed struct {
 	At int64 `json:"at_ms"`
+}
+
+// openedBy is the event of an announcement that is opened now.
+func openedBy(a *rifflev1.Announcement, d Digest, messages int, now time.Time) *Event {
+	return &Event{Opened: &Opened{
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
+		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
+	}}
 }
 
 func timingOf(t *rifflev1.Timing) Timing {
@@ -172,6 +192,19 @@ func (s *State) Apply(ev *Event) error {
 			return err
 		}
 		r.done = true
+	case ev.Adopted != nil:
+		r, err := s.round(ev.Adopted.Round)
+		if err != nil {
+			return err
+		}
+		if r.done {
+			return fmt.Errorf("adoption event: round %d is over already", ev.Adopted.Round)
+		}
+		r.outcome, r.done, r.adopted = ev.Adopted.Outcome, true, ev.Adopted
+		if !ev.Adopted.Members {
+			r.reports = map[uint32]admitted{}
+		}
+		s.epoch.destroyed = r.outcome == rifflev1.Outcome_OUTCOME_DESTROYED
 	case ev.Passed != nil:
 		s.tells(time.UnixMilli(ev.Passed.At))
 	default:

@@ -23,7 +23,20 @@ var errOthers = errors.New("shuffler: other messages of this round left before: 
 func (s *Shuffler) release(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	if err := s.takeAgain(ctx); err != nil {
+		return err
+	}
+	var looked look
 	for {
+		switch clear, err := s.consistent(ctx, &looked); {
+		case err != nil:
+			return err
+		case !clear:
+			if !pause(ctx, tick) {
+				return ctx.Err()
+			}
+			continue
+		}
 		if err := s.commit(ctx); err != nil {
 			return err
 		}
@@ -96,15 +109,21 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	defer s.c.Steps.Since(stepRelease, time.Now())
 	spool := spoolOf(s.c.StateDir, r)
 	// Once the manifest is out the analyzer may have counted the chunks and dropped them: they must not come back.
-	_, err := s.c.Bus.ReadManifest(ctx, r.Epoch, r.Round)
-	if errors.Is(err, bus.ErrGone) {
-		var left bool
-		if left, err = s.leave(ctx, r, spool); err == nil && !left {
+	m, err := s.manifest(ctx, r.Epoch, r.Round)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		if left, err := s.leave(ctx, r, spool); err != nil || !left {
+			return err
+		}
+	default:
+		if line, err := s.adopt(ctx, m); err != nil {
+			return err
+		} else if line != "" {
+			s.stale([]string{line})
 			return nil
 		}
-	}
-	if err != nil {
-		return err
 	}
 	if err := s.passed(stepManifest); err != nil {
 		return err
@@ -124,16 +143,21 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	if err := s.decide(func(*State) (*Event, error) { return &Event{Finished: &Finished{Round: r.Round}}, nil }); err != nil {
 		return err
 	}
-	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
-		s.c.Reports.Released(len(r.Members))
-		s.c.Messages.Released(r.Messages * len(r.Members))
-	} else {
-		s.c.Reports.Refused(Destroyed, len(r.Members))
-		s.c.Messages.Refused(Destroyed, r.Messages*len(r.Members))
-	}
+	s.gone(r.Outcome, len(r.Members), r.Messages*len(r.Members))
 	s.c.Log.Info().Uint64("epoch", r.Epoch).Uint32("round", r.Round).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
 		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages*len(r.Members)).Msg("round finished")
 	return nil
+}
+
+// gone accounts for the reports of a round that is over.
+func (s *Shuffler) gone(o rifflev1.Outcome, reports, messages int) {
+	if o == rifflev1.Outcome_OUTCOME_RELEASED {
+		s.c.Reports.Released(reports)
+		s.c.Messages.Released(messages)
+	} else {
+		s.c.Reports.Refused(Destroyed, reports)
+		s.c.Messages.Refused(Destroyed, messages)
+	}
 }
 
 // leave sends what the outcome says and the manifest behind it; left is false where the release turned out to be impossible and is

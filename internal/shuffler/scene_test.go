@@ -41,13 +41,14 @@ type scene struct {
 	mixed   []*bus.Mixed // what has arrived at the analyzer
 	reports [][]byte
 	dead    bool // the shuffler was crashed
+	unmet   map[string]error
 }
 
 const capacity = 100
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t), t: t}
+	s := &scene{Bed: testbed.New(t), t: t, unmet: map[string]error{}}
 	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
@@ -85,6 +86,11 @@ func (s *scene) start() {
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
+	s.config.Notice = func(condition string, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unmet[condition] = err
+	}
 	sh, err := New(s.config)
 	s.must(err)
 	sh.crash, sh.chunk = s.crash, 100

@@ -84,6 +84,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	env.Health.Condition(historyCondition) // not met before the broker was held against the journal
 	return func(ctx context.Context) error {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
@@ -97,7 +98,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar, Identity: keys.Identity,
 			Keys: keys.HPKE, MinCohort: s.MinCohort, StateDir: s.State, Source: entropy.New(), Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts["bit_message"], Announcements: accounts["announcement"],
-			Steps: steps,
+			Steps: steps, Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		})
 		if err != nil {
 			return err

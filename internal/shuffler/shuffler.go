@@ -9,10 +9,13 @@
 package shuffler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +51,8 @@ type Config struct {
 	Messages      *outcome.Outcomes // bit messages of admitted reports
 	Announcements *outcome.Outcomes
 	Steps         *service.Steps
+	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
+	Notice func(condition string, err error)
 }
 
 const (
@@ -75,12 +80,17 @@ type Shuffler struct {
 	gathered *gathered                // of the release under way; the releasing goroutine's
 	crash    func(after string) error // of tests
 
-	mu      sync.Mutex
-	state   *State
-	latest  func() error                      // waits until the last decision is durable; nil before the first
-	rounds  []finished                        // that are over, oldest first
-	planned map[uint64]*rifflev1.Announcement // first announcement of each epoch
-	epsilon map[place]float64                 // by epoch and reports: it takes a while to compute
+	mu       sync.Mutex
+	state    *State
+	latest   func() error                      // waits until the last decision is durable; nil before the first
+	rounds   []finished                        // that are over, oldest first
+	planned  map[uint64]*rifflev1.Announcement // first announcement of each epoch
+	epsilon  map[place]float64                 // by epoch and reports: it takes a while to compute
+	unfit    map[place]*opening                // announcements that do not follow what is open, by epoch and round: they may later
+	doubt    bool                              // one came since the broker was last held against the journal
+	trouble  error                             // the broker shows less than the journal knows
+	lost     bool                              // the state folder is known to be older than what was signed
+	warnings []string                          // for people
 }
 
 // store is the shuffler's journal.
@@ -101,7 +111,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
-		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{},
+		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{},
 	}
 	if s.c.Clock == nil {
 		s.c.Clock = MachineClock()
@@ -150,6 +160,9 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
+	if _, err := s.recall(ctx); err != nil {
+		return err
+	}
 	if err := s.publishKeys(ctx); err != nil {
 		return err
 	}
@@ -237,24 +250,12 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
 		return nil
 	}
-	a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	o, err := s.verify(stored)
 	if err != nil {
-		return refused(refuse(wire.Reason(err), "%v", err))
+		return refused(err)
 	}
-	messages := 0
-	if !a.Final {
-		if messages, err = wire.ReportMessages(a); err != nil {
-			return refused(refuse(wire.Reason(err), "%v", err))
-		}
-	}
-	opened := false
 	for {
-		err = s.decide(func(state *State) (*Event, error) {
-			now, _ := s.clock.now()
-			ev, err := state.Open(a, digest, messages, now)
-			opened = ev != nil
-			return ev, err
-		})
+		err = s.follow(o)
 		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
 		if !errors.Is(err, ErrBusy) {
 			break
@@ -266,16 +267,73 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	var no *Refused
 	switch {
 	case errors.As(err, &no):
+		if no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
+			s.mu.Lock()
+			s.unfit[place{o.Epoch, int(o.Round)}], s.doubt = o, true
+			s.mu.Unlock()
+		}
 		return refused(err)
 	case err != nil:
 		return err
 	}
 	s.c.Announcements.Released(1)
-	s.promised(a)
-	if opened {
-		s.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("slots", a.Cohort.GetSize()).Uint32("minimum", a.Cohort.GetMinimum()).
-			Int("messages", messages).Bool("final", a.Final).Msg("round opened")
+	return nil
+}
+
+// follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
+func (s *Shuffler) follow(o *opening) error {
+	opened := false
+	err := s.decide(func(state *State) (*Event, error) {
+		now, _ := s.clock.now()
+		ev, err := state.Open(o.Announcement, o.digest, o.messages, now)
+		opened = ev != nil
+		return ev, err
+	})
+	if err != nil {
+		return err
 	}
+	s.promised(o.Announcement)
+	if opened {
+		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.GetSize()).Uint32("minimum", o.Cohort.GetMinimum()).
+			Int("messages", o.messages).Bool("final", o.Final).Msg("round opened")
+	}
+	return nil
+}
+
+// announcementsCondition is the readiness condition that reconsider keeps.
+const announcementsCondition = "announcements"
+
+// reconsider looks again at announcements that did not fit: the bus hands each over once. Its error is fatal.
+func (s *Shuffler) reconsider() error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.unfit))
+	s.mu.Unlock()
+	slices.SortFunc(all, inOrder)
+	var waits error
+	for _, o := range all {
+		err := s.follow(o)
+		var no *Refused
+		switch {
+		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
+			waits = cmp.Or(waits, err)
+			continue
+		case errors.Is(err, errFatal):
+			return err
+		}
+		s.c.Announcements.Received(1)
+		if err != nil {
+			s.c.Announcements.Refused(err, 1)
+		} else {
+			s.c.Announcements.Released(1)
+		}
+		s.mu.Lock()
+		delete(s.unfit, place{o.Epoch, int(o.Round)})
+		s.mu.Unlock()
+	}
+	if waits != nil {
+		waits = fmt.Errorf("an announcement waits for what must come before it: %w", waits)
+	}
+	s.notice(announcementsCondition, waits)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
@@ -58,6 +60,7 @@ type round struct {
 	excluded map[uint32]struct{} // slots whose reports repeated a bit message
 	outcome  rifflev1.Outcome
 	done     bool // the manifest is out
+	adopted  *Adopted
 }
 
 type admitted struct {
@@ -99,10 +102,7 @@ var ErrBusy = errors.New("shuffler: the release before this announcement is not 
 // repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
 func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
 	e := s.epoch
-	open := &Event{Opened: &Opened{
-		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
-		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
-	}}
+	open := openedBy(a, d, messages, now)
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
 		if known := e.rounds[a.Round].digest; known != d {
@@ -390,6 +390,68 @@ func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead 
 	// While the last round is not committed no honest device can know of the next one; a stranger's report of it must not make others wait.
 	last := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
 	return 0, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+}
+
+// seenRound is a round that was opened.
+type seenRound struct {
+	epoch    uint64
+	round    uint32
+	digest   Digest
+	messages int
+}
+
+// last is the latest round that was opened; ok is false before the first.
+func (s *State) last() (seenRound, bool) {
+	e := s.epoch
+	if e == nil {
+		return seenRound{}, false
+	}
+	n := len(e.rounds) - 1
+	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].messages}, true
+}
+
+// knows tells whether a round was opened here, or lies behind one that was.
+func (s *State) knows(epoch uint64, round uint32) bool {
+	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
+}
+
+// finished tells whether a round is over.
+func (s *State) finished(epoch uint64, round uint32) bool {
+	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
+}
+
+// admitted are the places in the stream of the open round's reports; nil where no round is open.
+func (s *State) admitted() map[uint64]bool {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil
+	}
+	all := map[uint64]bool{}
+	for _, a := range e.rounds[len(e.rounds)-1].reports {
+		all[a.sequence] = true
+	}
+	return all
+}
+
+// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what no event so far
+// does: that the round is over, or that another release than the committed one left. The events after a copy of the journal was taken
+// are lost then, and the manifest's word stands for them. The members are known where they are those that the manifest names.
+func (s *State) Adopt(m *rifflev1.Manifest) *Event {
+	e := s.epoch
+	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
+		return nil
+	}
+	r := e.rounds[m.Round]
+	var digests [][32]byte
+	for _, a := range r.reports {
+		digests = append(digests, a.digest)
+	}
+	all := wire.ReportsDigest(digests)
+	known := m.Outcome == rifflev1.Outcome_OUTCOME_RELEASED && bytes.Equal(m.ReportsDigest, all[:])
+	if r.outcome == m.Outcome && (known || m.Outcome == rifflev1.Outcome_OUTCOME_DESTROYED) && int(m.Reports) == len(r.reports) {
+		return nil // committed here: only its end is missing
+	}
+	return &Event{Adopted: &Adopted{Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known}}
 }
 
 // enrolling tells whether the latest epoch's cohort may still grow.

@@ -30,6 +30,9 @@ const Deployment = "testbed"
 // Patience bounds everything that a test waits for.
 const Patience = 30 * time.Second
 
+// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within Patience.
+const ackWait = 5 * time.Second
+
 // Bed is a running broker with the keys of one deployment.
 type Bed struct {
 	tb      testing.TB
@@ -59,7 +62,7 @@ func New(tb testing.TB) *Bed {
 	b.must(err)
 	tb.Cleanup(b.server.Stop)
 	admin := b.Connect(bus.Admin)
-	b.must(bus.Provision(b.Context(), admin, bus.ProvisionOptions{}))
+	b.must(bus.Provision(b.Context(), admin, bus.ProvisionOptions{AckWait: ackWait}))
 	admin.Close()
 	return b
 }
