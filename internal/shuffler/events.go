@@ -147,7 +147,9 @@ func (s *State) Apply(ev *Event) error {
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
 		e.slots = append(e.slots, slot{id, at})
-		s.devices[id] = e.number
+		e.held[id.Host]++
+		e.largest = max(e.largest, e.held[id.Host])
+		s.devices.add(id)
 	case ev.Admitted != nil:
 		r, err := s.round(ev.Admitted.Round)
 		if err != nil {
@@ -228,7 +230,7 @@ func (s *State) applyOpened(o *Opened) error {
 	}
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.proto(), opened: r.opened, planned: o.Rounds,
-		slotOf: map[DeviceID]uint32{}, rounds: []*round{r}, final: o.Final,
+		slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
 	}
 	return nil
 }

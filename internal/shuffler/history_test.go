@@ -284,7 +284,11 @@ func TestBrokerSetBack(t *testing.T) {
 				return strings.Contains(why, "the broker shows less than this shuffler has seen") && strings.Contains(why, missing)
 			})
 			if early {
-				s.eventually("asked what waits", func() bool { return s.shuffler.outages.waiting() != nil })
+				s.eventually("asked what waits", func() bool {
+					s.shuffler.outages.mu.Lock()
+					defer s.shuffler.outages.mu.Unlock()
+					return s.shuffler.outages.count == s.config.Bus.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
+				})
 				s.shuffler.clock.skip(time.Hour)
 				time.Sleep(quiet)
 				if f, _ := s.shuffler.Filling(); f.Epoch != 2 || f.Destroyed {

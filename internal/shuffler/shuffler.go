@@ -40,6 +40,7 @@ type Config struct {
 	Identity   *seal.Identity  // signs manifests and replies
 	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
 	MinCohort  int             // releases no fewer, whatever is announced
+	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
 	StateDir   string          // journal and spools; belongs to one process
 	Source     protocol.Source // permutes; a CSPRNG
 	Clock      Clock           // nil: MachineClock
@@ -90,6 +91,7 @@ type Shuffler struct {
 	doubt    bool                              // one came since the broker was last held against the journal
 	trouble  error                             // the broker shows less than the journal knows
 	lost     bool                              // the state folder is known to be older than what was signed
+	warned   uint64                            // epoch of the last warning that one host holds most of its cohort
 	warnings []string                          // for people
 }
 
@@ -110,7 +112,7 @@ func New(c Config) (*Shuffler, error) {
 		return nil, err
 	}
 	s := &Shuffler{
-		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
+		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
 		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{},
 	}
 	if s.c.Clock == nil {
@@ -377,7 +379,23 @@ func (s *Shuffler) admitDevice(signed []byte) (place given, digest [32]byte, err
 		place = given{slot, reportAt.Sub(now), ev == nil}
 		return ev, err
 	})
+	s.dominated()
 	return place, e.Digest, err
+}
+
+// dominated warns once in each epoch where one host holds most of the cohort. It names nobody: who enrolled is in the journal.
+func (s *Shuffler) dominated() {
+	s.mu.Lock()
+	f, ok := s.state.Filling()
+	warn := ok && f.Dominated() && s.warned != f.Epoch
+	if warn {
+		s.warned = f.Epoch
+	}
+	s.mu.Unlock()
+	if warn {
+		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Uint32("size", f.Size).
+			Msg("one host holds more than half of the cohort: the others are hidden among few that it does not know; admission.host_share limits that")
+	}
 }
 
 // take decides on one delivered report and acknowledges it once the decision is durable. Its error is fatal.

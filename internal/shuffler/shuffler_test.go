@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +269,32 @@ func TestEnrolment(t *testing.T) {
 	}
 }
 
+// A host with its share of a cohort is refused more, and people are told where one host holds most of it.
+func TestOneHostsShare(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.HostShare = 0.6
+	s.start()
+	s.open(s.announcement())
+	warned := func() bool {
+		return slices.ContainsFunc(s.shuffler.Snapshot().Warnings, func(w string) bool { return strings.Contains(w, "admission.host_share") })
+	}
+	s.enrol(6)
+	if warned() || *s.shuffler.Snapshot().Cohort.Largest != 6 {
+		t.Error("warned of a host with half of the slots")
+	}
+	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
+		t.Errorf("%v, warned %v", r, warned())
+	}
+	if r := s.ask(7); r.Enrolled || r.Refusal != rifflev1.Refusal_REFUSAL_HOST_SHARE {
+		t.Errorf("the eighth: %v", r)
+	}
+	s.host, s.credential = s.Host(capacity)
+	if r := s.ask(0); !r.Enrolled || r.Slot != 7 {
+		t.Errorf("another host's: %v", r)
+	}
+}
+
 // Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted (condition 10).
 func TestOneDigestPerRound(t *testing.T) {
 	t.Parallel()
@@ -394,7 +421,7 @@ func TestForeignJournal(t *testing.T) {
 		"a digest cut short":  {`{"opened":{"at_ms":1,"epoch":1,"digest":"AA==","size":1,"minimum":1,"rounds":1,"messages":1}}`},
 		"a round from beyond": {`{"opened":{"at_ms":1,"epoch":1,"digest":"` + strings.Repeat("A", 43) + `=","size":1,"minimum":1,"rounds":1,"messages":1}}`, `{"committed":{"round":3,"outcome":1}}`},
 	} {
-		state := NewState(1)
+		state := NewState(Admission{Minimum: 1})
 		var err error
 		for _, e := range entries {
 			var ev *Event

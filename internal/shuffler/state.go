@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -27,9 +28,10 @@ type DeviceID struct {
 // that decide (Open, Enrol, Admit, Commit) change nothing; they return the event that records the decision, which the caller
 // applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum uint32 // the shuffler's own minimum cohort, below which it opens nothing
-	epoch   *epoch // the latest one; earlier ones are over
-	devices map[DeviceID]uint64
+	minimum uint32    // the shuffler's own minimum cohort, below which it opens nothing
+	share   float64   // the largest share of a cohort's slots that one host may hold
+	epoch   *epoch    // the latest one; earlier ones are over
+	devices devices   // that were ever enrolled
 	clock   time.Time // that the latest event which tells a time was decided at
 }
 
@@ -42,6 +44,8 @@ type epoch struct {
 	planned   int // rounds
 	slots     []slot
 	slotOf    map[DeviceID]uint32
+	held      map[[32]byte]int // slots by host
+	largest   int              // that one host holds
 	rounds    []*round
 	destroyed bool
 	final     bool
@@ -75,9 +79,26 @@ type Member struct {
 	Digest   Digest
 }
 
-// NewState returns the state before any event. minimum is the shuffler's own least cohort.
-func NewState(minimum uint32) *State {
-	return &State{minimum: minimum, devices: map[DeviceID]uint64{}}
+// Admission is the shuffler's own policy on whom it lets into a cohort, whatever is announced.
+type Admission struct {
+	Minimum uint32 // fewest reports of a release
+	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
+	HostShare float64
+}
+
+// NewState returns the state before any event.
+func NewState(a Admission) *State {
+	if a.HostShare == 0 {
+		a.HostShare = 1
+	}
+	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
+}
+
+// slotsOfOne is how many of so many slots one host may hold at a share: the whole slots within it, 50 of 101 at one half, and always one. A
+// share that a decimal cannot say exactly counts as the decimal.
+func slotsOfOne(share float64, size uint32) int {
+	const rounding = 1e-9
+	return max(1, int(math.Floor(share*float64(size)+rounding)))
 }
 
 // Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
@@ -158,13 +179,15 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (s
 	if i, ok := e.slotOf[id]; ok {
 		return i, e.slots[i].reportAt, nil, nil
 	}
-	switch in, known := s.devices[id]; {
-	case known:
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of epoch %d", in)
+	switch {
+	case s.devices.has(id):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of an earlier epoch")
 	case len(e.slots) >= int(e.size):
 		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
 		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED, "enrolment of epoch %d is over", number)
+	case e.held[id.Host] >= slotsOfOne(s.share, e.size):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_HOST_SHARE, "the host holds %d of the %d slots of epoch %d, as many as one host may", e.held[id.Host], e.size, number)
 	}
 	slot = uint32(len(e.slots))
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
@@ -362,8 +385,13 @@ type Filling struct {
 	Size, Minimum    uint32
 	Enrolled         int
 	Reports          int
+	Largest          int // slots that one host holds
 	Final, Destroyed bool
 }
+
+// Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of those among whom the others are
+// hidden.
+func (f Filling) Dominated() bool { return 2*f.Largest > int(f.Size) }
 
 // Filling describes the latest epoch; ok is false before the first.
 func (s *State) Filling() (f Filling, ok bool) {
@@ -373,7 +401,7 @@ func (s *State) Filling() (f Filling, ok bool) {
 	}
 	return Filling{
 		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
-		Reports: len(e.rounds[len(e.rounds)-1].reports), Final: e.final, Destroyed: e.destroyed,
+		Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Final: e.final, Destroyed: e.destroyed,
 	}, true
 }
 

@@ -39,7 +39,7 @@ type script struct {
 }
 
 func newScript(t testing.TB, minimum uint32) *script {
-	return &script{t: t, state: NewState(minimum), now: start}
+	return &script{t: t, state: NewState(Admission{Minimum: minimum}), now: start}
 }
 
 func (s *script) apply(ev *Event) {
@@ -105,7 +105,7 @@ func (s *script) refused(err error, want rifflev1.Refusal) {
 // reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands.
 func (s *script) reopened() {
 	s.t.Helper()
-	again := NewState(s.state.minimum)
+	again := NewState(Admission{Minimum: s.state.minimum})
 	for _, b := range s.journal {
 		ev, err := DecodeEvent(b)
 		if err != nil {
@@ -123,7 +123,7 @@ func (s *script) reopened() {
 // normal strips what protobuf keeps for itself, so that states can be compared.
 func normal(s *State) any {
 	type view struct {
-		Devices map[DeviceID]uint64
+		Devices devices
 		Filling Filling
 		Slots   []slot
 		Rounds  []round
@@ -343,6 +343,37 @@ func TestNoReportIsAheadOfAnOpenRound(t *testing.T) {
 	s.commit()
 	if _, ahead := s.state.Expects(1, 1); !ahead {
 		t.Error("round 1 is not ahead although its announcement may be out")
+	}
+}
+
+// One host holds no more of a cohort's slots than its share, in whole slots, and what it holds of them is known.
+func TestHostShare(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		size  uint32
+		most  int
+	}{{0.5, 101, 50}, {0.5, 100, 50}, {1, 7, 7}, {0, 7, 7}, {0.29, 100, 29}, {0.1, 5, 1}, {0.7, 10, 7}, {1.0 / 3, 9, 3}} {
+		s := newScript(t, 1)
+		s.state = NewState(Admission{Minimum: 1, HostShare: c.share})
+		s.must(s.open(announcement(1, 0, c.size, 1, 1), digest(1)))
+		for n := range c.most {
+			_, _, err := s.enrol(n, 1, digest(1))
+			s.must(err)
+			if f, _ := s.state.Filling(); f.Largest != n+1 || f.Dominated() != (2*(n+1) > int(c.size)) {
+				t.Errorf("after %d of %d slots: %+v", n+1, c.size, f)
+			}
+		}
+		if c.most < int(c.size) {
+			_, _, err := s.enrol(c.most, 1, digest(1))
+			s.refused(err, rifflev1.Refusal_REFUSAL_HOST_SHARE)
+			if _, _, err := s.enrol(0, 1, digest(1)); err != nil {
+				t.Errorf("a device that holds a slot asks again: %v", err)
+			}
+			_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+			s.must(err)
+			s.apply(ev)
+		}
+		s.reopened()
 	}
 }
 

@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -149,7 +150,10 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if !f.Final {
-		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting()}
+		if f.Dominated() {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: the others are hidden among few that it does not know. admission.host_share limits what one host may hold.", f.Largest, f.Size, f.Epoch))
+		}
+		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest}
 	}
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {

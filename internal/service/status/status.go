@@ -48,6 +48,8 @@ type Cohort struct {
 	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil: this role does not
 	// know.
 	Waiting *int `json:"waiting,omitempty"`
+	// Largest counts the slots that one host holds, whichever holds most; nil: this role does not know.
+	Largest *int `json:"largest,omitempty"`
 }
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
