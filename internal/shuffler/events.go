@@ -19,6 +19,7 @@ type Event struct {
 	Finished  *Finished  `json:"finished,omitempty"`
 	Adopted   *Adopted   `json:"adopted,omitempty"`
 	Passed    *Passed    `json:"passed,omitempty"`
+	Keys      *Keys      `json:"keys,omitempty"`
 }
 
 // Opened records the first announcement of a round.
@@ -95,6 +96,12 @@ type Passed struct {
 	At int64 `json:"at_ms"`
 }
 
+// Keys records the number of a set of public keys before it is published.
+type Keys struct {
+	Number uint64 `json:"number"`
+	Digest []byte `json:"digest"` // SHA-256 over the keys
+}
+
 // openedBy is the event of an announcement that is opened now.
 func openedBy(a *rifflev1.Announcement, d Digest, messages int, now time.Time) *Event {
 	return &Event{Opened: &Opened{
@@ -135,6 +142,8 @@ func (s *State) Apply(ev *Event) error {
 	switch {
 	case ev.Opened != nil:
 		return s.applyOpened(ev.Opened)
+	case ev.Keys != nil:
+		s.keys = *ev.Keys
 	case s.epoch == nil:
 		return fmt.Errorf("shuffler event %s before any epoch was opened", ev.Encode())
 	case ev.Enrolled != nil:

@@ -218,9 +218,8 @@ func (s *Shuffler) adopt(ctx context.Context, m *rifflev1.Manifest) (line string
 
 // stale says that rounds were taken from this shuffler's own manifests, and what follows.
 func (s *Shuffler) stale(adopted []string) {
-	s.c.Log.Error().Err(errState).Strs("adopted", adopted).
-		Msg("the journal lacks rounds that this shuffler's own manifests state; their outcomes are taken from there. " +
-			"Who took part in them is not known here any more: only their hosts' ledgers keep these people from taking part again")
+	s.c.Log.Error().Err(errState).Strs("adopted", adopted).Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
+	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is not known here any more: only their hosts' ledgers keep these people from taking part again")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = true

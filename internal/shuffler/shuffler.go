@@ -232,18 +232,6 @@ var errFatal = errors.New("shuffler: cannot go on")
 
 func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 
-func (s *Shuffler) publishKeys(ctx context.Context) error {
-	set := &rifflev1.KeySet{Deployment: s.c.Deployment, Number: 1}
-	for _, k := range s.c.Keys {
-		set.Keys = append(set.Keys, k.Public())
-	}
-	signed, _, err := wire.Sign(set, s.c.Identity)
-	if err != nil {
-		return fmt.Errorf("shuffler: %w", err)
-	}
-	return s.c.Bus.PutKeys(ctx, signed)
-}
-
 // announced takes an announcement from the bucket, old ones first.
 func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
 	s.c.Announcements.Received(1)

@@ -32,6 +32,7 @@ type State struct {
 	share   float64   // the largest share of a cohort's slots that one host may hold
 	epoch   *epoch    // the latest one; earlier ones are over
 	devices devices   // that were ever enrolled
+	keys    Keys      // the last set that was published
 	clock   time.Time // that the latest event which tells a time was decided at
 }
 
