@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
-// Backlog is what the broker holds for the shuffler's consumer of reports, at one moment of the broker's clock.
+// Backlog is what the broker holds for the shuffler's consumer of reports.
 type Backlog struct {
-	Waiting int       // reports that no shuffler has acknowledged: not delivered yet, or delivered to one that may be gone
-	Floor   uint64    // every report of the stream up to this sequence is acknowledged, or gone
-	Sent    uint64    // the largest sequence that was delivered, acknowledged or not
-	At      time.Time // the broker's clock
+	Waiting int    // reports that no shuffler has acknowledged: not delivered yet, or delivered to one that may be gone
+	Floor   uint64 // every report of the stream up to this sequence is acknowledged, or gone
+	Sent    uint64 // the largest sequence that was delivered, acknowledged or not
 }
 
 // Backlog tells what waits for the shuffler.
@@ -27,7 +25,7 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 			return err
 		}
 		state := consumer.CachedInfo()
-		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream, Sent: state.Delivered.Stream, At: state.TimeStamp}
+		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream, Sent: state.Delivered.Stream}
 		return nil
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
 		t.Errorf("the last report is %d, %v", last, err)
 	}
 	before, err := shuf.Backlog(ctx)
-	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 || time.Since(before.At).Abs() > time.Minute {
+	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 {
 		t.Errorf("nothing was delivered: %+v, %v", before, err)
 	}
 	taken := make(chan *Delivery, 4)

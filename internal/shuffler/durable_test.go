@@ -3,13 +3,16 @@ package shuffler
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
 // slow is a journal whose disk a test can hold up: what is appended meanwhile is not durable.
@@ -134,4 +137,38 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	}
 	release()
 	s.released(10)
+}
+
+// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports wait than there are
+// workers.
+func TestStuckWorkersAreNotReady(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	s, disk := newScene(t), &slow{}
+	read := MachineClock()
+	s.config.Clock = func() (time.Time, time.Duration) {
+		wall, run := read()
+		return wall, run + time.Duration(ahead.Load())
+	}
+	s.prepare = func(sh *Shuffler) {
+		disk.store, sh.journal = sh.journal, disk
+		disk.hold()()
+	}
+	s.start()
+	s.open(s.Announcement(glm.Practical, workers+2))
+	s.enrol(workers + 2)
+	release := disk.hold()
+	t.Cleanup(release)
+	for i := range uint32(workers + 2) {
+		s.send(s.report(i))
+	}
+	s.eventually("all busy", func() bool { return s.shuffler.Held() == workers })
+	time.Sleep(quiet) // one more is handed to nobody
+	if why := s.why(workersCondition); why != "" {
+		t.Errorf("stuck within the first moments: %s", why)
+	}
+	ahead.Store(int64(2 * stuckAfter))
+	s.eventually("not ready", func() bool { return strings.Contains(s.why(workersCondition), "workers are busy") })
+	release()
+	s.eventually("ready", func() bool { return s.why(workersCondition) == "" })
 }

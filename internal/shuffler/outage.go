@@ -129,10 +129,41 @@ func (s *Shuffler) watchBroker(ctx context.Context) error {
 		if _, err := s.backlog(ctx); err != nil && ctx.Err() == nil {
 			s.c.Log.Debug().Err(err).Msg("broker's outage noted")
 		}
+		s.notice(workersCondition, s.waits.tooLong(s.ran()))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
 		}
 	}
+}
+
+const (
+	// stuckAfter is how long a report may wait for a worker. A worker decides in milliseconds, or as long as one write to the disk takes.
+	stuckAfter = 30 * time.Second
+	// workersCondition is the readiness condition that a report finds a worker.
+	workersCondition = "workers"
+)
+
+// wait is for how long something has been waiting, by the time that the process has run.
+type wait struct {
+	mu      sync.Mutex
+	waiting bool
+	since   time.Duration
+}
+
+func (w *wait) set(waiting bool, run time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting, w.since = waiting, run
+}
+
+// tooLong is an error where a report has waited for more than stuckAfter.
+func (w *wait) tooLong(run time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.waiting || run-w.since < stuckAfter {
+		return nil
+	}
+	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; restart the shuffler if the broker and the disk are well", workers, stuckAfter)
 }

@@ -76,6 +76,7 @@ type Shuffler struct {
 	journal  store
 	clock    *clock
 	outages  outages
+	waits    wait                     // a report for a worker
 	wake     chan struct{}            // a report was admitted
 	chunk    int                      // bit messages of one chunk
 	gathered *gathered                // of the release under way; the releasing goroutine's
@@ -139,6 +140,12 @@ func (s *Shuffler) wall() time.Time {
 	return t
 }
 
+// ran is for how long the process has run.
+func (s *Shuffler) ran() time.Duration {
+	_, run := s.c.Clock()
+	return run
+}
+
 // Close lets go of the journal.
 func (s *Shuffler) Close() error { return s.journal.Close() }
 
@@ -186,7 +193,11 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer close(deliveries)
-		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) { deliveries <- d })
+		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) {
+			s.waits.set(true, s.ran())
+			deliveries <- d
+			s.waits.set(false, 0)
+		})
 	})
 	for range workers {
 		g.Go(func() (err error) {
