@@ -1,7 +1,6 @@
 package shuffler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,33 +27,6 @@ var errState = errors.New("the state folder is older than what this shuffler has
 
 // historyCondition is the readiness condition that recall keeps.
 const historyCondition = "history"
-
-// An opening is an announcement that was verified.
-type opening struct {
-	*rifflev1.Announcement
-	digest   Digest
-	messages int // bit messages of one report
-}
-
-// inOrder compares announcements by their rounds.
-func inOrder(a, b *opening) int {
-	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Round, b.Round))
-}
-
-// verify opens a stored announcement. Its error is a refusal.
-func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
-	a, digest, err := wire.Open[rifflev1.Announcement](stored.Payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
-	if err != nil {
-		return nil, refuse(wire.Reason(err), "%v", err)
-	}
-	o := &opening{Announcement: a, digest: digest}
-	if !a.Final {
-		if o.messages, err = wire.ReportMessages(a); err != nil {
-			return nil, refuse(wire.Reason(err), "%v", err)
-		}
-	}
-	return o, nil
-}
 
 // manifest reads a round's manifest; nil where there is none. One that is not this shuffler's own is an error.
 func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*rifflev1.Manifest, error) {

@@ -9,13 +9,10 @@
 package shuffler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -242,101 +239,6 @@ func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 var errFatal = errors.New("shuffler: cannot go on")
 
 func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
-
-// announced takes an announcement from the bucket, old ones first.
-func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
-	s.c.Announcements.Received(1)
-	refused := func(err error) error {
-		why := s.c.Announcements.Refused(err, 1)
-		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
-		return nil
-	}
-	o, err := s.verify(stored)
-	if err != nil {
-		return refused(err)
-	}
-	for {
-		err = s.follow(o)
-		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
-		if !errors.Is(err, ErrBusy) {
-			break
-		}
-		if !pause(ctx, tick) {
-			return context.Cause(ctx)
-		}
-	}
-	var no *Refused
-	switch {
-	case errors.As(err, &no):
-		if no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
-			s.mu.Lock()
-			s.unfit[place{o.Epoch, int(o.Round)}], s.doubt = o, true
-			s.mu.Unlock()
-		}
-		return refused(err)
-	case err != nil:
-		return err
-	}
-	s.c.Announcements.Released(1)
-	return nil
-}
-
-// follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
-func (s *Shuffler) follow(o *opening) error {
-	opened := false
-	err := s.decide(func(state *State) (*Event, error) {
-		now, _ := s.clock.now()
-		ev, err := state.Open(o.Announcement, o.digest, o.messages, now)
-		opened = ev != nil
-		return ev, err
-	})
-	if err != nil {
-		return err
-	}
-	s.promised(o.Announcement)
-	if opened {
-		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.GetSize()).Uint32("minimum", o.Cohort.GetMinimum()).
-			Int("messages", o.messages).Bool("final", o.Final).Msg("round opened")
-	}
-	return nil
-}
-
-// announcementsCondition is the readiness condition that reconsider keeps.
-const announcementsCondition = "announcements"
-
-// reconsider looks again at announcements that did not fit: the bus hands each over once. Its error is fatal.
-func (s *Shuffler) reconsider() error {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.unfit))
-	s.mu.Unlock()
-	slices.SortFunc(all, inOrder)
-	var waits error
-	for _, o := range all {
-		err := s.follow(o)
-		var no *Refused
-		switch {
-		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
-			waits = cmp.Or(waits, err)
-			continue
-		case errors.Is(err, errFatal):
-			return err
-		}
-		s.c.Announcements.Received(1)
-		if err != nil {
-			s.c.Announcements.Refused(err, 1)
-		} else {
-			s.c.Announcements.Released(1)
-		}
-		s.mu.Lock()
-		delete(s.unfit, place{o.Epoch, int(o.Round)})
-		s.mu.Unlock()
-	}
-	if waits != nil {
-		waits = fmt.Errorf("an announcement waits for what must come before it: %w", waits)
-	}
-	s.notice(announcementsCondition, waits)
-	return nil
-}
 
 // enrol answers one request. Its error is fatal.
 func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
