@@ -198,34 +198,56 @@ func (s *Shuffler) stale(adopted []string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%v Taken from its own manifests: %d rounds. Who took part in them is not known here any more; only their hosts' ledgers keep these people from taking part again. Keep the copy away, and do not restore it over a newer folder.", errState, len(adopted)))
 }
 
-// A look is when the broker was last held against the journal.
+// A look is what the releasing goroutine has looked at.
 type look struct {
-	at         time.Time
-	reconnects uint64
+	at         time.Time // when the broker was last held against the journal
+	reconnects uint64    // of the connection by then
+	begun      bool
+	round      seenRound // whose stored reports were looked through
 }
 
-// consistent holds the broker against the journal whenever something gives reason to, and looks again at announcements that did not fit.
-// It tells whether decisions may be made. Its error is fatal, or the context's.
+// consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that did not fit, and
+// takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an error, fatal or not, they may not.
 func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
 	s.mu.Lock()
 	doubt, trouble, unfit := s.doubt, s.trouble, len(s.unfit) > 0
-	s.doubt = false
 	s.mu.Unlock()
 	if reconnects != last.reconnects || doubt || (trouble != nil || unfit) && now.Sub(last.at) >= recallEvery {
-		*last = look{now, reconnects}
+		s.doubts(false)
 		if trouble, err = s.recall(ctx); err != nil {
+			s.doubts(true)
 			return false, err
 		}
+		last.at, last.reconnects = now, reconnects
 	}
 	if trouble != nil {
 		return false, nil
 	}
-	if !unfit {
-		return true, nil
+	if unfit {
+		if err := s.reconsider(); err != nil {
+			return false, err
+		}
 	}
-	return true, s.reconsider()
+	s.mu.Lock()
+	round, open := s.state.last()
+	lost := s.lost
+	s.mu.Unlock()
+	if open && round != last.round && (lost || !last.begun) {
+		if err := s.takeAgain(ctx); err != nil {
+			return false, err
+		}
+	}
+	last.round, last.begun = round, true
+	return true, nil
+}
+
+// doubts notes whether something gives reason to hold the broker against the journal.
+func (s *Shuffler) doubts(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubt = yes
 }
 
 // settle keeps the condition of readiness.
@@ -260,20 +282,14 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 	if !ok || admitted == nil {
 		return nil
 	}
-	var b bus.Backlog
-	for {
-		var err error
-		if b, err = s.c.Bus.Backlog(ctx); err == nil {
-			break
-		}
-		if ctx.Err() != nil || errors.Is(err, bus.ErrForbidden) || errors.Is(err, bus.ErrClosed) {
-			return err
-		}
+	b, err := s.c.Bus.Backlog(ctx)
+	if err != nil {
+		return err
 	}
 	upTo := max(b.Floor, b.Sent)
 	// Where the journal has every report from the round's first on, as after every ordinary restart without strangers, none is read again.
 	gap := uint64(0)
-	err := s.stored(ctx, last, 1, upTo, func(sequence uint64, _ []byte) error {
+	err = s.stored(ctx, last, 1, upTo, func(sequence uint64, _ []byte) error {
 		for gap = sequence; admitted[gap]; gap++ {
 		}
 		return errEnough

@@ -244,14 +244,20 @@ func TestRestoredBetweenRounds(t *testing.T) {
 			firstDigest := s.digest
 			next := s.Announcement(glm.Paper, 12)
 			next.Round, next.Previous, next.Encodings, next.Timing = 1, firstDigest[:], next.Encodings[1:], a.Timing
-			s.must(s.stop())
-			s.opened, s.digest = next, s.Announce(s.analyzer, next)
+			s.open(next)
+			for i := range uint32(6) { // acknowledged by the process whose journal is lost
+				s.send(s.report(i))
+			}
+			s.eventually("acknowledged", func() bool {
+				b, err := s.config.Bus.Backlog(s.Context())
+				return err == nil && b.Waiting == 0 && s.shuffler.Held() == 6
+			})
 			s.restore(folder)
 			want := rifflev1.Outcome_OUTCOME_DESTROYED
 			if known {
 				want = rifflev1.Outcome_OUTCOME_RELEASED
-				for i := range uint32(10) {
-					s.send(s.report(i))
+				for i := range uint32(4) {
+					s.send(s.report(6 + i))
 				}
 			}
 			if m := s.manifest(1, 1); m.Outcome != want {

@@ -23,14 +23,19 @@ var errOthers = errors.New("shuffler: other messages of this round left before: 
 func (s *Shuffler) release(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	if err := s.takeAgain(ctx); err != nil {
-		return err
-	}
 	var looked look
 	for {
 		switch clear, err := s.consistent(ctx, &looked); {
-		case err != nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errFatal):
 			return err
+		case err != nil:
+			s.c.Log.Error().Err(err).Msg("the broker is not held against the journal; tried again")
+			if !pause(ctx, retryPause) {
+				return ctx.Err()
+			}
+			continue
 		case !clear:
 			if !pause(ctx, tick) {
 				return ctx.Err()

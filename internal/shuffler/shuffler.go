@@ -166,8 +166,14 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
-	if _, err := s.recall(ctx); err != nil {
+	switch _, err := s.recall(ctx); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errFatal):
 		return err
+	case err != nil: // the releasing goroutine tries again, and nothing is committed before
+		s.doubt = true
+		s.c.Log.Error().Err(err).Msg("the broker is not held against the journal; tried again")
 	}
 	if err := s.publishKeys(ctx); err != nil {
 		return err
