@@ -162,8 +162,12 @@ func TestStuckWorkersAreNotReady(t *testing.T) {
 	for i := range uint32(workers + 2) {
 		s.send(s.report(i))
 	}
-	s.eventually("all busy", func() bool { return s.shuffler.Held() == workers })
-	time.Sleep(quiet) // one more is handed to nobody
+	s.eventually("all busy", func() bool {
+		w := &s.shuffler.waits
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.waiting && s.shuffler.ran()-w.since > quiet
+	})
 	if why := s.why(workersCondition); why != "" {
 		t.Errorf("stuck within the first moments: %s", why)
 	}
