@@ -12,13 +12,19 @@ func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
 	b := newBroker(t)
 	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
 	ctx := b.ctx()
+	if last, err := shuf.LastReport(ctx); err != nil || last != 0 {
+		t.Errorf("the last report of none is %d, %v", last, err)
+	}
 	for i := range 4 {
 		if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if last, err := shuf.LastReport(ctx); err != nil || last != 4 {
+		t.Errorf("the last report is %d, %v", last, err)
+	}
 	before, err := shuf.Backlog(ctx)
-	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 || time.Since(before.At).Abs() > time.Minute {
+	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 {
 		t.Errorf("nothing was delivered: %+v, %v", before, err)
 	}
 	taken := make(chan *Delivery, 4)

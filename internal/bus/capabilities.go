@@ -20,6 +20,8 @@ type (
 	ReportReader interface {
 		Reports(ctx context.Context, handler func(*Delivery)) error
 		Backlog(ctx context.Context) (Backlog, error)
+		LastReport(ctx context.Context) (uint64, error)
+		StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, handler func(sequence uint64, payload []byte) error) error
 		GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 		PurgeReports(ctx context.Context, upTo uint64) error
 	}

@@ -23,6 +23,7 @@ type record struct {
 	Subject  string
 	Sequence uint64
 	Time     time.Time
+	Header   nats.Header
 	Data     []byte
 }
 
@@ -53,6 +54,7 @@ func (c *Conn) leader(ctx context.Context, stream string, q query) (record, erro
 			Message *struct {
 				Subject  string    `json:"subject"`
 				Sequence uint64    `json:"seq"`
+				Header   []byte    `json:"hdrs"`
 				Data     []byte    `json:"data"`
 				Time     time.Time `json:"time"`
 			} `json:"message"`
@@ -68,6 +70,11 @@ func (c *Conn) leader(ctx context.Context, stream string, q query) (record, erro
 		}
 		m := answer.Message
 		got = record{Subject: m.Subject, Sequence: m.Sequence, Time: m.Time, Data: m.Data}
+		if len(m.Header) > 0 {
+			if got.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+				return fmt.Errorf("%w: %w", errOddAnswer, err)
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -120,7 +127,7 @@ func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, 
 
 // direct decodes a message that a replica sent as it stored it.
 func direct(m *nats.Msg) (record, error) {
-	r := record{Subject: m.Header.Get("Nats-Subject"), Data: m.Data}
+	r := record{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data}
 	var err error
 	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
 		return record{}, fmt.Errorf("%w: no sequence: %w", errOddAnswer, err)

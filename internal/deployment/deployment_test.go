@@ -64,12 +64,12 @@ func TestGenerateAndLoad(t *testing.T) {
 		keys *deployment.ServerKeys
 		from wire.Party
 	}{{analyzer, bundle.AnalyzerParty()}, {shuffler, bundle.ShufflerParty()}} {
-		signed, _, err := wire.Sign(c.keys.KeySet(), c.keys.Identity)
+		signed, _, err := wire.Sign(&rifflev1.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1, Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
 		set, _, err := wire.Open[rifflev1.KeySet](signed, c.from)
-		if err != nil || len(set.Keys) != 1 || !bytes.Equal(set.Keys[0], c.keys.HPKE[0].Public()) {
+		if err != nil || len(c.keys.HPKE) != 1 || !bytes.Equal(set.Keys[0], c.keys.HPKE[0].Public()) {
 			t.Error(set, err)
 		}
 	}

@@ -25,15 +25,6 @@ type ServerKeys struct {
 	Seed     []byte          // NATS
 }
 
-// KeySet is the statement of the role's public HPKE keys, to be signed with its identity.
-func (k *ServerKeys) KeySet() *rifflev1.KeySet {
-	set := &rifflev1.KeySet{Deployment: k.Bundle.Deployment, Number: 1}
-	for _, key := range k.HPKE {
-		set.Keys = append(set.Keys, key.Public())
-	}
-	return set
-}
-
 // HostKeys is what a randomizer host needs.
 type HostKeys struct {
 	Bundle     Bundle

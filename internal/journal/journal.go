@@ -33,16 +33,23 @@ var bucket = []byte("entries")
 // Journal is an open journal. Its methods may be called from many goroutines.
 type Journal struct {
 	db      *bbolt.DB
-	pending chan appending
+	pending chan *entry
 	done    chan struct{}
 
 	mu     sync.RWMutex
 	closed bool
 }
 
-type appending struct {
-	entry  []byte
-	result chan error
+// entry is an appended entry on its way to the disk.
+type entry struct {
+	bytes []byte
+	done  chan struct{}
+	err   error
+}
+
+func (e *entry) settle(err error) {
+	e.err = err
+	close(e.done)
 }
 
 // Open opens or creates the journal in the file path. It fails if another process has it open.
@@ -61,7 +68,7 @@ func Open(path string) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", path, err), db.Close())
 	}
-	j := &Journal{db: db, pending: make(chan appending, maxBatch), done: make(chan struct{})}
+	j := &Journal{db: db, pending: make(chan *entry, maxBatch), done: make(chan struct{})}
 	go j.write()
 	return j, nil
 }
@@ -79,18 +86,22 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 	})
 }
 
-// Append adds an entry behind all entries whose Append began before. The channel yields nil once the entry is durable; after an
-// error the entry may or may not be there, and the caller must stop: what it holds in memory may be ahead of the disk.
-func (j *Journal) Append(entry []byte) <-chan error {
-	result := make(chan error, 1)
+// Append adds an entry behind all entries whose Append began before. durable waits until the entry, and every one before it, is durable,
+// and may be called by many, or by nobody. After an error of it the entry may or may not be there, none is added any more, and the caller
+// must stop: what it holds in memory may be ahead of the disk. ErrClosed after Close.
+func (j *Journal) Append(b []byte) (durable func() error) {
+	e := &entry{bytes: b, done: make(chan struct{})}
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if j.closed {
-		result <- ErrClosed
-		return result
+		e.settle(ErrClosed)
+	} else {
+		j.pending <- e
 	}
-	j.pending <- appending{entry, result}
-	return result
+	return func() error {
+		<-e.done
+		return e.err
+	}
 }
 
 // Close writes what is pending and lets go of the file.
@@ -109,8 +120,9 @@ func (j *Journal) Close() error {
 
 func (j *Journal) write() {
 	defer close(j.done)
+	var err error
 	for first := range j.pending {
-		batch := []appending{first}
+		batch := []*entry{first}
 	collect:
 		for len(batch) < maxBatch {
 			select {
@@ -123,25 +135,32 @@ func (j *Journal) write() {
 				break collect
 			}
 		}
-		err := j.db.Update(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(bucket)
-			b.FillPercent = 1 // keys only grow
-			for _, a := range batch {
-				n, err := b.NextSequence()
-				if err != nil {
-					return err
-				}
-				if err := b.Put(binary.BigEndian.AppendUint64(nil, n), a.entry); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			err = fmt.Errorf("journal %s: %w", j.db.Path(), err)
+		if err == nil { // what comes after a failed write could be there without it
+			err = j.put(batch)
 		}
-		for _, a := range batch {
-			a.result <- err
+		for _, e := range batch {
+			e.settle(err)
 		}
 	}
+}
+
+func (j *Journal) put(batch []*entry) error {
+	err := j.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucket)
+		b.FillPercent = 1 // keys only grow
+		for _, e := range batch {
+			n, err := b.NextSequence()
+			if err != nil {
+				return err
+			}
+			if err := b.Put(binary.BigEndian.AppendUint64(nil, n), e.bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", j.db.Path(), err)
+	}
+	return nil
 }

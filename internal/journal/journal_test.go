@@ -33,14 +33,14 @@ func TestEntriesSurviveReopeningInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
 	var want []string
-	var results []<-chan error
+	var results []func() error
 	for i := range 1000 {
 		e := fmt.Sprint("entry ", i)
 		want = append(want, e)
 		results = append(results, j.Append([]byte(e)))
 	}
 	for _, r := range results {
-		if err := <-r; err != nil {
+		if err := r(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestEntriesSurviveReopeningInOrder(t *testing.T) {
 	if got := replay(t, j); !slices.Equal(got, want) {
 		t.Fatalf("replayed %d entries, want %d in order", len(got), len(want))
 	}
-	if err := <-j.Append([]byte("later")); err != nil {
+	if err := j.Append([]byte("later"))(); err != nil {
 		t.Fatal(err)
 	}
 	if got := replay(t, j); got[len(got)-1] != "later" {
@@ -67,7 +67,7 @@ func TestConcurrentAppends(t *testing.T) {
 	for g := range 16 {
 		wg.Go(func() {
 			for i := range 50 {
-				if err := <-j.Append(fmt.Appendf(nil, "%d/%d", g, i)); err != nil {
+				if err := j.Append(fmt.Appendf(nil, "%d/%d", g, i))(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -101,7 +101,7 @@ func TestAppendAfterClose(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-j.Append(nil); !errors.Is(err, ErrClosed) {
+	if err := j.Append(nil)(); !errors.Is(err, ErrClosed) {
 		t.Fatalf("append after close: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAppendAfterClose(t *testing.T) {
 func TestReplayNamesTheEntryThatFails(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal"))
 	for _, e := range []string{"a", "b"} {
-		if err := <-j.Append([]byte(e)); err != nil {
+		if err := j.Append([]byte(e))(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,5 +121,22 @@ func TestReplayNamesTheEntryThatFails(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "entry 2") {
 		t.Fatalf("error %v does not name the entry", err)
+	}
+}
+
+// After a write that failed nothing is added: an entry that lacks one before it would replay to another past.
+func TestNothingFollowsAFailedWrite(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	if err := j.Append([]byte("a"))(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Append(make([]byte, 1<<31))(); err == nil { // more than bbolt takes
+		t.Fatal("an entry beyond all bounds was written")
+	}
+	if err := j.Append([]byte("b"))(); err == nil {
+		t.Error("written after a failed write")
+	}
+	if got := replay(t, j); len(got) != 1 {
+		t.Errorf("replayed %d entries", len(got))
 	}
 }

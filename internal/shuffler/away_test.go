@@ -1,30 +1,190 @@
 package shuffler
 
 import (
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
-// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since before.
-func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
-	t.Parallel()
+func (s *scene) eventually(what string, condition func() bool) {
+	s.t.Helper()
+	testbed.Eventually(s.t, what, condition)
+}
+
+// clockOf is the time that the shuffler's events tell.
+func (s *scene) clockOf() time.Time {
+	s.shuffler.mu.Lock()
+	defer s.shuffler.mu.Unlock()
+	return s.shuffler.state.Clock()
+}
+
+// filled is a scene with a full cohort of twelve whose reports fall due at once.
+func filled(t *testing.T, grace uint32) *scene {
 	s := newScene(t)
 	s.start()
 	a := s.announcement()
-	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, 1000
+	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, grace
 	s.open(a)
 	s.enrol(12)
+	return s
+}
+
+// released expects a release with so many reports, and nothing else to have happened to any.
+func (s *scene) released(reports int) {
+	s.t.Helper()
+	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || int(m.Reports) != reports {
+		s.t.Errorf("manifest %v", m)
+	}
+	s.finished()
+	s.account(reports, 0, nil)
+}
+
+// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since before. No grace
+// helps them here: all that had come by the deadline is taken in first.
+func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
+	t.Parallel()
+	s := filled(t, 1)
 	s.must(s.stop())
 	for i := range uint32(10) {
 		s.send(s.report(i))
 	}
-	time.Sleep(1500 * time.Millisecond) // past the deadline
+	s.prepare = func(sh *Shuffler) { sh.clock.skip(time.Hour) }
 	s.start()
-	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != 10 {
-		t.Errorf("manifest %v", m)
+	s.released(10)
+}
+
+// stepped is a machine whose time of day was set.
+func stepped(by time.Duration) Clock {
+	read := MachineClock()
+	return func() (time.Time, time.Duration) {
+		wall, run := read()
+		return wall.Add(by), run
 	}
-	s.finished()
-	s.account(10, 0, nil)
+}
+
+// A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it would have.
+func TestStepOfTheClockOverARestart(t *testing.T) {
+	t.Parallel()
+	for what, step := range map[string]time.Duration{"ahead": 20 * time.Minute, "back": -20 * time.Minute} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.start()
+			a := s.announcement()
+			a.Timing.RewardWindowMs, a.Timing.GraceMs = 600_000, 1 // ten minutes: the step is longer
+			s.open(a)
+			s.enrol(12)
+			s.must(s.stop())
+			s.config.Clock = stepped(step)
+			s.start()
+			time.Sleep(300 * time.Millisecond) // the mistake would take a tick
+			if f, _ := s.shuffler.Filling(); f.Destroyed {
+				t.Fatal("destroyed")
+			}
+			for i := range uint32(12) {
+				if left := s.ask(i).ReportAfterMs; left < 590_000 || left > 601_000 {
+					t.Errorf("device %d is asked to report in %d ms", i, left)
+				}
+				s.send(s.report(i))
+			}
+			s.released(12)
+		})
+	}
+}
+
+// cutOff is a shuffler with a full cohort that the broker cannot reach.
+func cutOff(t *testing.T, grace uint32) (*scene, *testbed.Link) {
+	s := newScene(t)
+	var link *testbed.Link
+	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
+	s.start()
+	a := s.announcement()
+	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, grace
+	s.open(a)
+	s.enrol(12)
+	link.Freeze()
+	return s, link
+}
+
+// A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is stored by the
+// time it is back is taken in, and those who were cut off as well have the grace.
+func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
+	t.Parallel()
+	s, link := cutOff(t, 600_000)
+	for i := range uint32(8) {
+		s.send(s.report(i))
+	}
+	s.shuffler.clock.skip(time.Hour)
+	time.Sleep(maxGap + 500*time.Millisecond) // a question to the broker fails
+	if f, _ := s.shuffler.Filling(); f.Destroyed {
+		t.Fatal("destroyed while the broker was away")
+	}
+	link.Thaw()
+	s.eventually("taken in", func() bool { return s.shuffler.Held() == 8 })
+	for i := range uint32(4) {
+		s.send(s.report(8 + i))
+	}
+	s.released(12)
+}
+
+// A connection that was lost and is back before anybody asked is an outage too.
+func TestALostConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var link *testbed.Link
+	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
+	sh, err := New(s.config)
+	s.must(err)
+	defer sh.Close()
+	_, err = sh.backlog(s.Context())
+	s.must(err)
+	_, before := sh.clock.now()
+	link.Cut()
+	s.eventually("connected again", func() bool { return s.config.Bus.Connected() && s.config.Bus.Traffic().Reconnects == 1 })
+	if _, err := sh.backlog(s.Context()); err == nil {
+		t.Error("what waits is taken for known although the connection was lost since it was asked last")
+	}
+	if _, resumed := sh.clock.now(); !resumed.After(before) {
+		t.Error("no grace after a lost connection")
+	}
+	_, err = sh.backlog(s.Context())
+	s.must(err)
+}
+
+// A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is late, and those
+// of whom nothing has come have the grace.
+func TestDeadlineWhileFrozen(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var frozen time.Duration
+	s := newScene(t)
+	read := MachineClock()
+	s.config.Clock = func() (time.Time, time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		wall, run := read()
+		return wall.Add(frozen), run + frozen
+	}
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	clock := s.shuffler.clock
+	clock.mu.Lock() // all reports are long due by the time that it wakes up
+	clock.at = clock.at.Add(time.Hour)
+	mu.Lock()
+	frozen = time.Hour
+	mu.Unlock()
+	clock.mu.Unlock()
+	time.Sleep(quiet)
+	if f, _ := s.shuffler.Filling(); f.Destroyed {
+		t.Fatal("destroyed when it woke up")
+	}
+	for i := range uint32(12) {
+		s.send(s.report(i))
+	}
+	s.released(12)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -20,7 +21,7 @@ var errCrash = errors.New("crash")
 // (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{stepMixed, stepChunk, stepManifest, stepAudited, stepPurged, stepRemoved} {
+	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepManifest, stepPurged, stepRemoved} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -40,7 +41,11 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if err != nil && step != stepRemoved {
 				t.Fatal(err)
 			}
-			if step == stepManifest || step == stepAudited { // the analyzer counts and drops as soon as there is a manifest
+			_, err = s.analyzer.ReadManifest(s.Context(), 1, 0)
+			if logged, out := len(s.logged()), err == nil; logged > 1 || out && logged == 0 || logged == 1 && (step == stepMixed || step == stepChunk) {
+				t.Errorf("%d manifests in the audit log while the manifest is out: %v", logged, out)
+			}
+			if step == stepManifest { // the analyzer counts and drops as soon as there is a manifest
 				s.must(s.analyzer.PurgeMixed(s.Context(), 1, 0))
 			}
 			s.crash = nil
@@ -50,7 +55,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			s.finished()
 			after := s.left(1, 0)
 			switch {
-			case step == stepManifest || step == stepAudited:
+			case step == stepManifest:
 				if len(after) != 0 {
 					t.Errorf("%d chunks came back after they were counted", len(after))
 				}
@@ -62,12 +67,45 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
 				t.Errorf("manifest %v", m)
 			}
+			if out, err := s.analyzer.ReadManifest(s.Context(), 1, 0); err != nil || !slices.EqualFunc(s.logged(), [][]byte{out}, bytes.Equal) {
+				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
+			}
 			s.account(12, 0, nil)
 			if b := s.shuffler.c.Reports.Balance(); b.Resumed != 12 || b.Received != 0 {
 				t.Errorf("account %+v", b)
 			}
 			s.forgotten()
 		})
+	}
+}
+
+// logged are the manifests in the audit log.
+func (s *scene) logged() (all [][]byte) {
+	s.t.Helper()
+	s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+		all = append(all, st.Payload)
+		return nil
+	}))
+	return all
+}
+
+// A manifest that the audit log does not take does not leave: nobody can act on what is not logged.
+func TestNoManifestLeavesBeforeItIsLogged(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.crashAt(stepAudited)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for i := range uint32(12) {
+		s.send(s.report(i))
+	}
+	testbed.Eventually(t, "crashed", func() bool { return s.crashed() })
+	if err := s.stop(); !errors.Is(err, errCrash) {
+		t.Fatalf("stopped by %v", err)
+	}
+	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) || len(s.logged()) != 1 {
+		t.Errorf("%d manifests are logged; the one that leaves: %v", len(s.logged()), err)
 	}
 }
 
@@ -117,7 +155,7 @@ func TestCrashWhileReportsArrive(t *testing.T) {
 	s.must(s.stop())
 	s.start()
 	for i := range uint32(12) {
-		if r := s.ask(i); !r.Enrolled || r.Slot != i {
+		if r := s.ask(i); !r.Enrolled || !r.Held || r.Slot != i {
 			t.Fatalf("device %d after the restart: %v", i, r)
 		}
 	}

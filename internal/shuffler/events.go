@@ -14,13 +14,17 @@ type Event struct {
 	Opened    *Opened    `json:"opened,omitempty"`
 	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
 	Admitted  *Admitted  `json:"admitted,omitempty"`
+	Excluded  *Excluded  `json:"excluded,omitempty"`
 	Committed *Committed `json:"committed,omitempty"`
 	Finished  *Finished  `json:"finished,omitempty"`
+	Adopted   *Adopted   `json:"adopted,omitempty"`
+	Passed    *Passed    `json:"passed,omitempty"`
+	Keys      *Keys      `json:"keys,omitempty"`
 }
 
 // Opened records the first announcement of a round.
 type Opened struct {
-	At      int64  `json:"at_ms"` // Unix time in milliseconds
+	At      int64  `json:"at_ms"` // by the shuffler's clock, in milliseconds of the Unix epoch
 	Epoch   uint64 `json:"epoch"`
 	Round   uint32 `json:"round"`
 	Digest  []byte `json:"digest"`
@@ -46,7 +50,7 @@ type Timing struct {
 type Enrolled struct {
 	Host     []byte `json:"host"`
 	Device   uint32 `json:"device"`
-	ReportAt int64  `json:"report_at_ms"`
+	ReportAt int64  `json:"report_at_ms"` // by the shuffler's clock
 }
 
 // Admitted takes a report into the open round.
@@ -55,6 +59,13 @@ type Admitted struct {
 	Slot     uint32 `json:"slot"`
 	Digest   []byte `json:"digest"`
 	Sequence uint64 `json:"sequence"`
+}
+
+// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a bit message. Their
+// slots are given up.
+type Excluded struct {
+	Round uint32   `json:"round"`
+	Slots []uint32 `json:"slots"`
 }
 
 // Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
@@ -67,6 +78,36 @@ type Committed struct {
 // Finished records that the round's manifest is out.
 type Finished struct {
 	Round uint32 `json:"round"`
+}
+
+// Adopted ends a round as the shuffler's own manifest says that it ended, where the events that led there are lost.
+type Adopted struct {
+	Round    uint32           `json:"round"`
+	Outcome  rifflev1.Outcome `json:"outcome"`
+	Enrolled uint32           `json:"enrolled"`
+	Reports  uint32           `json:"reports"`
+	// Members says that the reports admitted so far are those of the manifest. Otherwise nobody is known to have reported, and nobody can
+	// report in a later round of the epoch.
+	Members bool `json:"members,omitempty"`
+}
+
+// Passed records how far the shuffler's clock has come, so that the next process goes on from there.
+type Passed struct {
+	At int64 `json:"at_ms"`
+}
+
+// Keys records the number of a set of public keys before it is published.
+type Keys struct {
+	Number uint64 `json:"number"`
+	Digest []byte `json:"digest"` // SHA-256 over the keys
+}
+
+// openedBy is the event of an announcement that is opened now.
+func openedBy(a *rifflev1.Announcement, d Digest, messages int, now time.Time) *Event {
+	return &Event{Opened: &Opened{
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
+		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
+	}}
 }
 
 func timingOf(t *rifflev1.Timing) Timing {
@@ -101,6 +142,8 @@ func (s *State) Apply(ev *Event) error {
 	switch {
 	case ev.Opened != nil:
 		return s.applyOpened(ev.Opened)
+	case ev.Keys != nil:
+		s.keys = *ev.Keys
 	case s.epoch == nil:
 		return fmt.Errorf("shuffler event %s before any epoch was opened", ev.Encode())
 	case ev.Enrolled != nil:
@@ -110,8 +153,12 @@ func (s *State) Apply(ev *Event) error {
 		}
 		e := s.epoch
 		e.slotOf[id] = uint32(len(e.slots))
-		e.slots = append(e.slots, slot{id, time.UnixMilli(ev.Enrolled.ReportAt)})
-		s.devices[id] = e.number
+		at := time.UnixMilli(ev.Enrolled.ReportAt)
+		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
+		e.slots = append(e.slots, slot{id, at})
+		e.held[id.Host]++
+		e.largest = max(e.largest, e.held[id.Host])
+		s.devices.add(id)
 	case ev.Admitted != nil:
 		r, err := s.round(ev.Admitted.Round)
 		if err != nil {
@@ -125,6 +172,21 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("admission event: slot %d cannot be admitted any more", ev.Admitted.Slot)
 		}
 		r.reports[ev.Admitted.Slot] = a
+	case ev.Excluded != nil:
+		r, err := s.round(ev.Excluded.Round)
+		if err != nil {
+			return err
+		}
+		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
+		}
+		for _, slot := range ev.Excluded.Slots {
+			if _, ok := r.reports[slot]; !ok {
+				return fmt.Errorf("exclusion event: slot %d has no report", slot)
+			}
+			delete(r.reports, slot)
+			r.excluded[slot] = struct{}{}
+		}
 	case ev.Committed != nil:
 		r, err := s.round(ev.Committed.Round)
 		if err != nil {
@@ -141,6 +203,21 @@ func (s *State) Apply(ev *Event) error {
 			return err
 		}
 		r.done = true
+	case ev.Adopted != nil:
+		r, err := s.round(ev.Adopted.Round)
+		if err != nil {
+			return err
+		}
+		if r.done {
+			return fmt.Errorf("adoption event: round %d is over already", ev.Adopted.Round)
+		}
+		r.outcome, r.done, r.adopted = ev.Adopted.Outcome, true, ev.Adopted
+		if !ev.Adopted.Members {
+			r.reports = map[uint32]admitted{}
+		}
+		s.epoch.destroyed = r.outcome == rifflev1.Outcome_OUTCOME_DESTROYED
+	case ev.Passed != nil:
+		s.tells(time.UnixMilli(ev.Passed.At))
 	default:
 		return fmt.Errorf("shuffler event of unknown kind")
 	}
@@ -148,10 +225,11 @@ func (s *State) Apply(ev *Event) error {
 }
 
 func (s *State) applyOpened(o *Opened) error {
-	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}}
+	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}, excluded: map[uint32]struct{}{}}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
 	}
+	s.tells(r.opened)
 	if e := s.epoch; e != nil && e.number == o.Epoch {
 		if int(o.Round) != len(e.rounds) {
 			return fmt.Errorf("opening event: round %d of epoch %d after %d rounds", o.Round, o.Epoch, len(e.rounds))
@@ -161,7 +239,7 @@ func (s *State) applyOpened(o *Opened) error {
 	}
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.proto(), opened: r.opened, planned: o.Rounds,
-		slotOf: map[DeviceID]uint32{}, rounds: []*round{r}, final: o.Final,
+		slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func (s *State) First(over *Release) (first uint64, ok bool) {
 }
 
 // forget has the broker forget every report before the first one that is not decided on, or that a round needs. over is a round whose
-// manifest is out, or nil. What a lost acknowledgement keeps is forgotten the next time after its redelivery.
+// manifest is out, or nil. What a lost acknowledgement keeps is forgotten the next time after its redelivery. Nothing is forgotten before
+// the journal was held against the broker and its stream of reports.
 func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	// In this order: whatever is acknowledged by now was decided on before, so that the state knows whether a round needs it.
 	backlog, err := s.c.Bus.Backlog(ctx)
@@ -51,8 +52,12 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 		}
 	}
 	first, needed := s.state.First(over)
+	complete := s.complete()
 	forgotten := s.forgotten
 	s.mu.Unlock()
+	if !complete { // a restored journal lacks reports that were acknowledged: they are taken in again first
+		return nil
+	}
 	if needed {
 		upTo = min(upTo, first-1)
 	}

@@ -196,7 +196,7 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	sh, err := New(s.config)
 	s.must(err)
 	defer sh.Close()
-	sh.forgetEvery, s.shuffler = never, sh
+	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
 	s.must(sh.forget(s.Context(), &Release{Epoch: 1, Members: []Member{{Sequence: 3}}}))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()

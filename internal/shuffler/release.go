@@ -10,24 +10,40 @@ import (
 	"github.com/riffle-dp/riffle/internal/service/outcome"
 	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// errMember says that a committed report can no longer be had, or is not what was admitted.
-var errMember = errors.New("shuffler: a committed report is gone from the stream")
+// errMember says that an admitted report can no longer be had, or is not what was admitted.
+var errMember = errors.New("shuffler: an admitted report is gone")
+
+// errOthers says that messages of the round left before, permuted otherwise or with other members, by a shuffler whose state is lost. One
+// release has one membership, so nothing of this one may follow.
+var errOthers = errors.New("shuffler: other messages of this round left before: the state folder is older than what this shuffler has sent; restored from a backup?")
 
 // release watches the open round and carries out what is committed, one round at a time.
 func (s *Shuffler) release(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	begin, behind := time.Now(), true
+	var looked look
 	for {
-		// A deadline that passed while no shuffler was here must not shut out those who reported in time: first what waits is taken in.
-		if behind = behind && s.behind(ctx, begin); !behind {
-			err := s.decide(func(state *State) (*Event, error) { return state.Commit(time.Now()), nil })
-			if err != nil {
-				return err
+		switch clear, err := s.consistent(ctx, &looked); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errFatal):
+			return err
+		case err != nil:
+			s.c.Log.Error().Err(err).Msg("the broker is not held against the journal; tried again")
+			if !pause(ctx, retryPause) {
+				return ctx.Err()
 			}
+			continue
+		case !clear:
+			if !pause(ctx, tick) {
+				return ctx.Err()
+			}
+			continue
+		}
+		if err := s.commit(ctx); err != nil {
+			return err
 		}
 		s.mu.Lock()
 		r, ok := s.state.Unfinished()
@@ -56,31 +72,38 @@ func (s *Shuffler) release(ctx context.Context) error {
 	}
 }
 
-const (
-	// catchUpTime bounds how long a new process puts off a cohort's deadline for reports that came before it. It is longer than the
-	// broker waits before it delivers again what it had delivered to a predecessor.
-	catchUpTime = time.Minute
-	// askTime bounds one question to the broker.
-	askTime = 2 * time.Second
-)
-
-// behind tells whether reports may wait that came while no shuffler was here.
-func (s *Shuffler) behind(ctx context.Context, begin time.Time) bool {
-	if time.Since(begin) > catchUpTime {
-		return false
+// commit fixes the open round's membership if its time has come. Its error is fatal.
+func (s *Shuffler) commit(ctx context.Context) error {
+	var m Moment
+	m.Now, m.Resumed = s.clock.now()
+	s.mu.Lock()
+	r := s.state.Due(m)
+	at, fixed := s.state.deadline(m.Now, m.Resumed)
+	f, _ := s.state.Filling()
+	s.mu.Unlock()
+	if r == nil && fixed && !m.Now.Before(at) {
+		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
+			return nil
+		}
+		s.mu.Lock()
+		r = s.state.Due(m)
+		s.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	backlog, err := s.c.Bus.Backlog(ctx)
-	return err != nil || backlog.Waiting > 0
+	if r == nil {
+		return nil
+	}
+	if whole, err := s.sift(ctx, r); err != nil || !whole {
+		return err
+	}
+	return s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
 }
 
 // The steps of carrying out a release, each of which a crash may follow.
 const (
 	stepMixed    = "mixed"    // the permuted messages are on disk
 	stepChunk    = "chunk"    // a chunk has left
+	stepAudited  = "audited"  // the manifest is in the audit log
 	stepManifest = "manifest" // the manifest has left
-	stepAudited  = "audited"  // it is in the audit log
 	stepPurged   = "purged"   // the reports are forgotten
 	stepRemoved  = "removed"  // the permuted messages are forgotten
 )
@@ -91,20 +114,23 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	defer s.c.Steps.Since(stepRelease, time.Now())
 	spool := spoolOf(s.c.StateDir, r)
 	// Once the manifest is out the analyzer may have counted the chunks and dropped them: they must not come back.
-	signed, err := s.c.Bus.ReadManifest(ctx, r.Epoch, r.Round)
-	if errors.Is(err, bus.ErrGone) {
-		signed, err = s.leave(ctx, r, spool)
-	}
-	if err != nil || signed == nil {
+	m, err := s.manifest(ctx, r.Epoch, r.Round)
+	switch {
+	case err != nil:
 		return err
+	case m == nil:
+		if left, err := s.leave(ctx, r, spool); err != nil || !left {
+			return err
+		}
+	default:
+		if line, err := s.adopt(m); err != nil {
+			return err
+		} else if line != "" {
+			s.stale([]string{line})
+			return nil
+		}
 	}
 	if err := s.passed(stepManifest); err != nil {
-		return err
-	}
-	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
-		return err
-	}
-	if err := s.passed(stepAudited); err != nil {
 		return err
 	}
 	if err := s.forget(ctx, r); err != nil {
@@ -122,57 +148,75 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	if err := s.decide(func(*State) (*Event, error) { return &Event{Finished: &Finished{Round: r.Round}}, nil }); err != nil {
 		return err
 	}
-	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
-		s.c.Reports.Released(len(r.Members))
-		s.c.Messages.Released(r.Messages * len(r.Members))
-	} else {
-		s.c.Reports.Refused(Destroyed, len(r.Members))
-		s.c.Messages.Refused(Destroyed, r.Messages*len(r.Members))
-	}
+	s.gone(r.Outcome, len(r.Members), r.Messages*len(r.Members))
 	s.c.Log.Info().Uint64("epoch", r.Epoch).Uint32("round", r.Round).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
 		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages*len(r.Members)).Msg("round finished")
 	return nil
 }
 
-// leave sends what the outcome says and the manifest behind it, which it returns; nil where the release turned out to be impossible
-// and is committed to destruction instead.
-func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (signed []byte, err error) {
+// gone accounts for the reports of a round that is over.
+func (s *Shuffler) gone(o rifflev1.Outcome, reports, messages int) {
+	if o == rifflev1.Outcome_OUTCOME_RELEASED {
+		s.c.Reports.Released(reports)
+		s.c.Messages.Released(messages)
+	} else {
+		s.c.Reports.Refused(Destroyed, reports)
+		s.c.Messages.Refused(Destroyed, messages)
+	}
+}
+
+// leave sends what the outcome says and the manifest behind it; left is false where the release turned out to be impossible and is
+// committed to destruction instead. The manifest stands in the audit log before the analyzer can see it: nobody acts on what is not
+// logged. It depends on the release and its spool alone and is signed deterministically, so a retry appends and sends the same bytes,
+// and either is stored once.
+func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left bool, err error) {
 	manifest := &rifflev1.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
 	}
 	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
-			return nil, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
+			return false, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
 		mixed, err := spool.exists()
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if !mixed {
-			err := s.mix(ctx, r, spool)
-			if errors.Is(err, errMember) {
-				// Nothing has left: the spool is the only way out, and it was never whole.
-				s.c.Log.Error().Err(err).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
-				return nil, s.decide(func(*State) (*Event, error) {
-					return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
-				})
-			}
-			if err != nil {
-				return nil, err
+			if err := s.mix(ctx, r, spool); errors.Is(err, errMember) {
+				return false, s.destroy(r, err) // nothing has left: the spool is the only way out, and it was never whole
+			} else if err != nil {
+				return false, err
 			}
 		}
 		if err := s.passed(stepMixed); err != nil {
-			return nil, err
+			return false, err
 		}
-		if err := s.forward(ctx, r, spool, manifest); err != nil {
-			return nil, err
+		if err := s.forward(ctx, r, spool, manifest); errors.Is(err, errOthers) {
+			return false, s.destroy(r, err)
+		} else if err != nil {
+			return false, err
 		}
 	}
-	if signed, _, err = wire.Sign(manifest, s.c.Identity); err != nil {
-		return nil, fatal(err)
+	signed, _, err := wire.Sign(manifest, s.c.Identity)
+	if err != nil {
+		return false, fatal(err)
 	}
-	return signed, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
+	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
+		return false, err
+	}
+	if err := s.passed(stepAudited); err != nil {
+		return false, err
+	}
+	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
+}
+
+// destroy commits a release of which nothing has left to destruction.
+func (s *Shuffler) destroy(r *Release, why error) error {
+	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
+	return s.decide(func(*State) (*Event, error) {
+		return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
+	})
 }
 
 // passed is where tests crash the shuffler.
@@ -183,26 +227,19 @@ func (s *Shuffler) passed(step string) error {
 	return s.crash(step)
 }
 
-// mix collects the bit messages of the committed reports and spools them in a uniformly random order.
-func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) error {
-	bits := make([][seal.BitSize]byte, 0, len(r.Members)*r.Messages)
-	for _, m := range r.Members {
-		envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
-		if errors.Is(err, bus.ErrGone) {
-			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
-		}
-		if err != nil {
+// mix spools the bit messages of the committed reports in a uniformly random order.
+func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) (err error) {
+	g := s.gathered
+	s.gathered = nil
+	if !g.of(r) { // this process did not commit it
+		if g, err = s.gather(ctx, r, nil); err != nil {
 			return err
 		}
-		report, digest, err := s.open(envelope, r.Epoch, r.Round, r.Messages)
-		if err != nil || digest != m.Digest {
-			return fmt.Errorf("%w: slot %d", errMember, m.Slot)
-		}
-		for at := 0; at < len(report.Bits); at += seal.BitSize {
-			bits = append(bits, [seal.BitSize]byte(report.Bits[at:]))
+		if slots := g.repeated(); len(slots) > 0 {
+			return fmt.Errorf("%w: %d reports repeat a bit message, which was not so when they were committed", errMember, len(slots))
 		}
 	}
-	return spool.write(bits, s.c.Source)
+	return spool.write(g.bits, s.c.Source)
 }
 
 // forward sends the spooled messages and completes the manifest with what was sent.
@@ -214,7 +251,11 @@ func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifes
 			return fatal(err)
 		}
 		chunks = append(chunks, wire.ChunkDigest(chunk))
-		if err := s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk); err != nil {
+		err = s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
+		if index == 0 && errors.Is(err, bus.ErrExists) {
+			return errOthers
+		}
+		if err != nil {
 			return err
 		}
 		return s.passed(stepChunk)

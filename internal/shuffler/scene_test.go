@@ -30,6 +30,7 @@ type scene struct {
 	config            Config
 	crash             func(after string) error
 	forgetEvery       time.Duration
+	prepare           func(*Shuffler) // before it runs
 
 	shuffler *Shuffler
 	stop     func() error // ends the shuffler; its error unless the context ended it
@@ -41,13 +42,14 @@ type scene struct {
 	mixed   []*bus.Mixed // what has arrived at the analyzer
 	reports [][]byte
 	dead    bool // the shuffler was crashed
+	unmet   map[string]error
 }
 
 const capacity = 120
 
 func newScene(t testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond}
+	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond, unmet: map[string]error{}}
 	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
@@ -85,9 +87,17 @@ func (s *scene) start() {
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
+	s.config.Notice = func(condition string, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unmet[condition] = err
+	}
 	sh, err := New(s.config)
 	s.must(err)
 	sh.crash, sh.chunk, sh.forgetEvery = s.crash, 100, s.forgetEvery
+	if s.prepare != nil {
+		s.prepare(sh)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- sh.Run(ctx) }()
@@ -116,16 +126,14 @@ func (s *scene) start() {
 func (s *scene) pass(reports int) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
-	s.shuffler.mu.Lock()
-	defer s.shuffler.mu.Unlock()
-	e := s.shuffler.state.epoch
-	e.opened = e.opened.Add(-time.Hour)
-	for i := range e.slots {
-		e.slots[i].reportAt = e.slots[i].reportAt.Add(-time.Hour)
-	}
-	for _, r := range e.rounds {
-		r.opened = r.opened.Add(-time.Hour)
-	}
+	s.shuffler.clock.skip(time.Hour)
+}
+
+// skip lets time pass in which everybody was awake.
+func (c *clock) skip(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
 }
 
 // open announces and waits until the shuffler takes enrolments or reports of the round.
@@ -162,7 +170,7 @@ func (s *scene) askRaw(signed []byte) *rifflev1.EnrolReply {
 func (s *scene) enrol(n int) {
 	s.t.Helper()
 	for i := range n {
-		if r := s.ask(uint32(i)); !r.Enrolled || r.Slot != uint32(i) {
+		if r := s.ask(uint32(i)); !r.Enrolled || r.Held || r.Slot != uint32(i) {
 			s.t.Fatalf("device %d: %v", i, r)
 		}
 	}

@@ -19,10 +19,24 @@ const DefaultMinCohort = 50
 
 // Settings are the configuration of the shuffler's process.
 type Settings struct {
-	Keys      string       `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
-	State     string       `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
-	MinCohort int          `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
-	Broker    bus.Settings `key:"broker"`
+	Keys      string            `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
+	State     string            `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
+	MinCohort int               `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
+	Admission AdmissionSettings `key:"admission"`
+	Broker    bus.Settings      `key:"broker"`
+}
+
+// AdmissionSettings say whom the shuffler lets into a cohort.
+type AdmissionSettings struct {
+	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. 1: no limit."`
+}
+
+// Validate lists what is wrong.
+func (s AdmissionSettings) Validate() (faults []error) {
+	if !(s.HostShare > 0 && s.HostShare <= 1) {
+		faults = append(faults, service.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+	}
+	return faults
 }
 
 // Validate lists what is wrong.
@@ -41,7 +55,7 @@ func Role() service.Role[Settings] {
 		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
 bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit message, and it never releases fewer reports
 than the minimum cohort.`,
-		Defaults:  Settings{MinCohort: DefaultMinCohort, Broker: bus.Settings{URL: bus.DefaultURL}},
+		Defaults:  Settings{MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1}, Broker: bus.Settings{URL: bus.DefaultURL}},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
@@ -96,6 +110,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	env.Health.Condition(historyCondition) // not met before the broker was held against the journal
 	return func(ctx context.Context) error {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
@@ -107,9 +122,9 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		defer conn.Close()
 		sh, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar, Identity: keys.Identity,
-			Keys: keys.HPKE, MinCohort: s.MinCohort, StateDir: s.State, Source: entropy.New(), Bus: conn, Log: env.Log,
+			Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare, StateDir: s.State, Source: entropy.New(), Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts["bit_message"], Announcements: accounts["announcement"],
-			Steps: steps,
+			Steps: steps, Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		})
 		if err != nil {
 			return err

@@ -37,8 +37,10 @@ type Config struct {
 	Identity   *seal.Identity  // signs manifests and replies
 	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
 	MinCohort  int             // releases no fewer, whatever is announced
+	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
 	StateDir   string          // journal and spools; belongs to one process
 	Source     protocol.Source // permutes; a CSPRNG
+	Clock      Clock           // nil: MachineClock
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of reports; made with Reasons
@@ -47,6 +49,8 @@ type Config struct {
 	Messages      *outcome.Outcomes // bit messages of admitted reports
 	Announcements *outcome.Outcomes
 	Steps         *service.Steps
+	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
+	Notice func(condition string, err error)
 }
 
 const (
@@ -66,22 +70,42 @@ const (
 
 // Shuffler is the running role.
 type Shuffler struct {
-	c       Config
-	opener  *seal.ReportOpener
-	journal *journal.Journal
-	wake    chan struct{}            // a report was admitted
-	chunk   int                      // bit messages of one chunk
-	crash   func(after string) error // of tests
+	c        Config
+	opener   *seal.ReportOpener
+	journal  store
+	clock    *clock
+	outages  outages
+	waits    wait                     // a report for a worker
+	wake     chan struct{}            // a report was admitted
+	chunk    int                      // bit messages of one chunk
+	gathered *gathered                // of the release under way; the releasing goroutine's
+	crash    func(after string) error // of tests
 
-	mu      sync.Mutex
-	state   *State
-	rounds  []finished                        // that are over, oldest first
-	planned map[uint64]*rifflev1.Announcement // first announcement of each epoch
-	epsilon map[place]float64                 // by epoch and reports: it takes a while to compute
+	mu       sync.Mutex
+	state    *State
+	latest   func() error                      // waits until the last decision is durable; nil before the first
+	rounds   []finished                        // that are over, oldest first
+	planned  map[uint64]*rifflev1.Announcement // first announcement of each epoch
+	epsilon  map[place]float64                 // by epoch and reports: it takes a while to compute
+	unfit    map[place]*opening                // announcements that do not follow what is open, by epoch and round: they may later
+	doubt    bool                              // one came since the broker was last held against the journal
+	trouble  error                             // the broker shows less than the journal knows
+	lost     bool                              // the state folder is known to be older than what was signed
+	recalled bool                              // the journal was held against the broker
+	newest   *opening                          // the latest announcement by then
+	looked   seenRound                         // the last round whose stored reports were looked through, where they had to be
+	warned   uint64                            // epoch of the last warning that one host holds most of its cohort
+	warnings []string                          // for people
 
 	forgetEvery time.Duration
 	forgotten   uint64 // up to this sequence the broker forgot the reports last; guarded by mu
 	owed        uint64 // up to this one it must, for the rounds that are finished; guarded by mu
+}
+
+// store is the shuffler's journal.
+type store interface {
+	Append(entry []byte) (durable func() error)
+	Close() error
 }
 
 // New opens the shuffler's state and replays its journal. Close it with Run's return or, if Run is never called, with Close.
@@ -95,8 +119,11 @@ func New(c Config) (*Shuffler, error) {
 		return nil, err
 	}
 	s := &Shuffler{
-		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(uint32(max(1, c.MinCohort))),
-		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, forgetEvery: forgetEvery,
+		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
+		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{}, forgetEvery: forgetEvery,
+	}
+	if s.c.Clock == nil {
+		s.c.Clock = MachineClock()
 	}
 	err = j.Replay(func(entry []byte) error {
 		ev, err := DecodeEvent(entry)
@@ -109,7 +136,20 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), j.Close())
 	}
+	s.clock = newClock(s.c.Clock, s.state.Clock())
 	return s, nil
+}
+
+// wall is the time of day.
+func (s *Shuffler) wall() time.Time {
+	t, _ := s.c.Clock()
+	return t
+}
+
+// ran is for how long the process has run.
+func (s *Shuffler) ran() time.Duration {
+	_, run := s.c.Clock()
+	return run
 }
 
 // Close lets go of the journal.
@@ -135,6 +175,15 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
+	switch _, err := s.recall(ctx); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errFatal):
+		return err
+	case err != nil: // the releasing goroutine tries again, and nothing is committed before
+		s.doubt = true
+		s.c.Log.Error().Err(err).Msg("the broker is not held against the journal; tried again")
+	}
 	if err := s.publishKeys(ctx); err != nil {
 		return err
 	}
@@ -156,7 +205,11 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer close(deliveries)
-		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) { deliveries <- d })
+		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) {
+			s.waits.set(true, s.ran())
+			deliveries <- d
+			s.waits.set(false, 0)
+		})
 	})
 	for range workers {
 		g.Go(func() (err error) {
@@ -170,28 +223,32 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return s.release(ctx) })
 	g.Go(func() error { return s.keepForgetting(ctx) })
+	g.Go(func() error { return s.keepTime(ctx) })
+	g.Go(func() error { return s.watchBroker(ctx) })
 	return g.Wait()
 }
 
-// decide makes one decision on the state and returns once it is durable.
+// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made upon: a refusal,
+// or the repetition of an answer, must not be heard of before what it rests on can no longer be forgotten.
 func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 	s.mu.Lock()
 	ev, err := f(s.state)
-	if err != nil || ev == nil {
-		s.mu.Unlock()
-		return err
+	if err == nil && ev != nil {
+		if err := s.state.Apply(ev); err != nil {
+			s.mu.Unlock()
+			return fatal(err)
+		}
+		s.note(ev)
+		s.latest = s.journal.Append(ev.Encode())
 	}
-	if err := s.state.Apply(ev); err != nil {
-		s.mu.Unlock()
-		return fatal(err)
-	}
-	s.note(ev)
-	durable := s.journal.Append(ev.Encode())
+	latest := s.latest
 	s.mu.Unlock()
-	if err := <-durable; err != nil {
-		return fatal(err)
+	if latest != nil {
+		if err := latest(); err != nil {
+			return fatal(err)
+		}
 	}
-	return nil
+	return err
 }
 
 // errFatal marks what the shuffler must stop at: its memory may be ahead of its journal.
@@ -199,79 +256,12 @@ var errFatal = errors.New("shuffler: cannot go on")
 
 func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 
-func (s *Shuffler) publishKeys(ctx context.Context) error {
-	set := &rifflev1.KeySet{Deployment: s.c.Deployment, Number: 1}
-	for _, k := range s.c.Keys {
-		set.Keys = append(set.Keys, k.Public())
-	}
-	signed, _, err := wire.Sign(set, s.c.Identity)
-	if err != nil {
-		return fmt.Errorf("shuffler: %w", err)
-	}
-	return s.c.Bus.PutKeys(ctx, signed)
-}
-
-// announced takes an announcement from the bucket, old ones first.
-func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
-	s.c.Announcements.Received(1)
-	refused := func(err error) error {
-		why := s.c.Announcements.Refused(err, 1)
-		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
-		return nil
-	}
-	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
-	if errors.Is(err, wire.ErrForeign) { // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
-		why := s.c.Announcements.Refused(refuse(wire.Reason(err), "%v", err), 1)
-		s.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
-			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
-		return nil
-	}
-	if err != nil {
-		return refused(refuse(wire.Reason(err), "%v", err))
-	}
-	messages := 0
-	if !a.Final {
-		if messages, err = wire.ReportMessages(a); err != nil {
-			return refused(refuse(wire.Reason(err), "%v", err))
-		}
-	}
-	opened := false
-	for {
-		err = s.decide(func(state *State) (*Event, error) {
-			ev, err := state.Open(a, digest, messages, time.Now())
-			opened = ev != nil
-			return ev, err
-		})
-		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
-		if !errors.Is(err, ErrBusy) {
-			break
-		}
-		if !pause(ctx, tick) {
-			return context.Cause(ctx)
-		}
-	}
-	var no *Refused
-	switch {
-	case errors.As(err, &no):
-		return refused(err)
-	case err != nil:
-		return err
-	}
-	s.c.Announcements.Released(1)
-	s.promised(a)
-	if opened {
-		s.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("slots", a.Cohort.GetSize()).Uint32("minimum", a.Cohort.GetMinimum()).
-			Int("messages", messages).Bool("final", a.Final).Msg("round opened")
-	}
-	return nil
-}
-
 // enrol answers one request. Its error is fatal.
 func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, time.Now())
 	s.c.Enrolments.Received(1)
 	reply := &rifflev1.EnrolReply{}
-	slot, after, digest, err := s.admitDevice(signed)
+	place, digest, err := s.admitDevice(signed)
 	reply.Request = digest[:]
 	var refused *Refused
 	switch {
@@ -281,25 +271,48 @@ func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	default:
-		reply.Enrolled, reply.Slot, reply.ReportAfterMs = true, slot, uint32(max(0, after.Milliseconds()))
+		reply.Enrolled, reply.Slot, reply.ReportAfterMs, reply.Held = true, place.slot, uint32(max(0, place.after.Milliseconds())), place.held
 		s.c.Enrolments.Released(1)
 	}
 	b, _, err := wire.Sign(reply, s.c.Identity)
 	return b, err
 }
 
-func (s *Shuffler) admitDevice(signed []byte) (slot uint32, after time.Duration, digest [32]byte, err error) {
+// given is a device's slot, when its report is due from now on, and whether it held the slot before it asked.
+type given struct {
+	slot  uint32
+	after time.Duration
+	held  bool
+}
+
+func (s *Shuffler) admitDevice(signed []byte) (place given, digest [32]byte, err error) {
 	e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar})
 	if err != nil {
-		return 0, 0, e.Digest, refuse(wire.Reason(err), "%v", err)
+		return given{}, e.Digest, refuse(wire.Reason(err), "%v", err)
 	}
 	err = s.decide(func(state *State) (*Event, error) {
-		now := time.Now()
-		at, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
-		slot, after = at, reportAt.Sub(now)
+		now, _ := s.clock.now()
+		slot, reportAt, ev, err := state.Enrol(DeviceID{e.HostKey, e.Request.Device}, e.Request.Epoch, Digest(e.Request.Announcement), now)
+		place = given{slot, reportAt.Sub(now), ev == nil}
 		return ev, err
 	})
-	return slot, after, e.Digest, err
+	s.dominated()
+	return place, e.Digest, err
+}
+
+// dominated warns once in each epoch where one host holds most of the cohort. It names nobody: who enrolled is in the journal.
+func (s *Shuffler) dominated() {
+	s.mu.Lock()
+	f, ok := s.state.Filling()
+	warn := ok && f.Dominated() && s.warned != f.Epoch
+	if warn {
+		s.warned = f.Epoch
+	}
+	s.mu.Unlock()
+	if warn {
+		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Uint32("size", f.Size).
+			Msg("one host holds more than half of the cohort: the others are hidden among few that it does not know; admission.host_share limits that")
+	}
 }
 
 // take decides on one delivered report and acknowledges it once the decision is durable. A refusal leaves nothing to be made durable, and

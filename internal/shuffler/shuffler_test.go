@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,10 +246,10 @@ func TestEnrolment(t *testing.T) {
 	s.open(a)
 	first := s.ask(0)
 	low, high := a.Timing.RewardWindowMs-50, a.Timing.RewardWindowMs+a.Timing.JitterMs
-	if !first.Enrolled || first.Slot != 0 || first.ReportAfterMs < low || first.ReportAfterMs > high {
+	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfterMs < low || first.ReportAfterMs > high {
 		t.Errorf("first: %v, the window is %v", first, a.Timing)
 	}
-	if again := s.ask(0); !again.Enrolled || again.Slot != 0 || again.ReportAfterMs > first.ReportAfterMs {
+	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfterMs > first.ReportAfterMs {
 		t.Errorf("asked again: %v after %v", again, first)
 	}
 	stranger, _ := s.Host(capacity)
@@ -272,6 +273,32 @@ func TestEnrolment(t *testing.T) {
 	refuse("junk", rifflev1.Refusal_REFUSAL_MALFORMED, s.askRaw([]byte("junk")))
 	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
 		t.Errorf("%d are enrolled", f.Enrolled)
+	}
+}
+
+// A host with its share of a cohort is refused more, and people are told where one host holds most of it.
+func TestOneHostsShare(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.HostShare = 0.6
+	s.start()
+	s.open(s.announcement())
+	warned := func() bool {
+		return slices.ContainsFunc(s.shuffler.Snapshot().Warnings, func(w string) bool { return strings.Contains(w, "admission.host_share") })
+	}
+	s.enrol(6)
+	if warned() || *s.shuffler.Snapshot().Cohort.Largest != 6 {
+		t.Error("warned of a host with half of the slots")
+	}
+	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
+		t.Errorf("%v, warned %v", r, warned())
+	}
+	if r := s.ask(7); r.Enrolled || r.Refusal != rifflev1.Refusal_REFUSAL_HOST_SHARE {
+		t.Errorf("the eighth: %v", r)
+	}
+	s.host, s.credential = s.Host(capacity)
+	if r := s.ask(0); !r.Enrolled || r.Slot != 7 {
+		t.Errorf("another host's: %v", r)
 	}
 }
 
@@ -401,7 +428,7 @@ func TestForeignJournal(t *testing.T) {
 		"a digest cut short":  {`{"opened":{"at_ms":1,"epoch":1,"digest":"AA==","size":1,"minimum":1,"rounds":1,"messages":1}}`},
 		"a round from beyond": {`{"opened":{"at_ms":1,"epoch":1,"digest":"` + strings.Repeat("A", 43) + `=","size":1,"minimum":1,"rounds":1,"messages":1}}`, `{"committed":{"round":3,"outcome":1}}`},
 	} {
-		state := NewState(1)
+		state := NewState(Admission{Minimum: 1})
 		var err error
 		for _, e := range entries {
 			var ev *Event

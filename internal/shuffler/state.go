@@ -1,14 +1,16 @@
 package shuffler
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
@@ -25,9 +27,12 @@ type DeviceID struct {
 // that decide (Open, Enrol, Admit, Commit) change nothing; they return the event that records the decision, which the caller
 // applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum uint32 // the shuffler's own minimum cohort, below which it opens nothing
-	epoch   *epoch // the latest one; earlier ones are over
-	devices map[DeviceID]uint64
+	minimum uint32    // the shuffler's own minimum cohort, below which it opens nothing
+	share   float64   // the largest share of a cohort's slots that one host may hold
+	epoch   *epoch    // the latest one; earlier ones are over
+	devices devices   // that were ever enrolled
+	keys    Keys      // the last set that was published
+	clock   time.Time // that the latest event which tells a time was decided at
 }
 
 type epoch struct {
@@ -39,6 +44,8 @@ type epoch struct {
 	planned   int // rounds
 	slots     []slot
 	slotOf    map[DeviceID]uint32
+	held      map[[32]byte]int // slots by host
+	largest   int              // that one host holds
 	rounds    []*round
 	destroyed bool
 	final     bool
@@ -54,8 +61,10 @@ type round struct {
 	opened   time.Time
 	messages int                 // bit messages of one report
 	reports  map[uint32]admitted // by slot
+	excluded map[uint32]struct{} // slots whose reports repeated a bit message
 	outcome  rifflev1.Outcome
 	done     bool // the manifest is out
+	adopted  *Adopted
 }
 
 type admitted struct {
@@ -70,9 +79,26 @@ type Member struct {
 	Digest   Digest
 }
 
-// NewState returns the state before any event. minimum is the shuffler's own least cohort.
-func NewState(minimum uint32) *State {
-	return &State{minimum: minimum, devices: map[DeviceID]uint64{}}
+// Admission is the shuffler's own policy on whom it lets into a cohort, whatever is announced.
+type Admission struct {
+	Minimum uint32 // fewest reports of a release
+	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
+	HostShare float64
+}
+
+// NewState returns the state before any event.
+func NewState(a Admission) *State {
+	if a.HostShare == 0 {
+		a.HostShare = 1
+	}
+	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
+}
+
+// slotsOfOne is how many of so many slots one host may hold at a share: the whole slots within it, 50 of 101 at one half, and always one. A
+// share that a decimal cannot say exactly counts as the decimal.
+func slotsOfOne(share float64, size uint32) int {
+	const rounding = 1e-9
+	return max(1, int(math.Floor(share*float64(size)+rounding)))
 }
 
 // Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
@@ -97,10 +123,7 @@ var ErrBusy = errors.New("shuffler: the release before this announcement is not 
 // repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
 func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
 	e := s.epoch
-	open := &Event{Opened: &Opened{
-		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
-		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
-	}}
+	open := openedBy(a, d, messages, now)
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
 		if known := e.rounds[a.Round].digest; known != d {
@@ -139,8 +162,8 @@ func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.
 	return open, nil
 }
 
-// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that is enrolled in
-// the open cohort already is told its slot again, with no event.
+// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that holds a slot of the
+// open cohort already is told it again, with no event.
 func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (slot uint32, reportAt time.Time, ev *Event, err error) {
 	e := s.epoch
 	if e == nil || e.number != number {
@@ -156,13 +179,15 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (s
 	if i, ok := e.slotOf[id]; ok {
 		return i, e.slots[i].reportAt, nil, nil
 	}
-	switch in, known := s.devices[id]; {
-	case known:
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of epoch %d", in)
+	switch {
+	case s.devices.has(id):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of an earlier epoch")
 	case len(e.slots) >= int(e.size):
 		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
 		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED, "enrolment of epoch %d is over", number)
+	case e.held[id.Host] >= slotsOfOne(s.share, e.size):
+		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_HOST_SHARE, "the host holds %d of the %d slots of epoch %d, as many as one host may", e.held[id.Host], e.size, number)
 	}
 	slot = uint32(len(e.slots))
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
@@ -191,6 +216,9 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 			return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d dropped out before round %d", slot, roundNumber)
 		}
 	}
+	if _, ok := r.excluded[slot]; ok {
+		return nil, refuse(rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE, "slot %d: its report repeated a bit message, and no other is taken", slot)
+	}
 	if known, ok := r.reports[slot]; ok {
 		if known.digest == digest && known.sequence == sequence {
 			return nil, nil // the stream delivers the admitted report again
@@ -204,63 +232,6 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 		return nil, refuse(rifflev1.Refusal_REFUSAL_LATE, "slot %d: membership of round %d is committed", slot, roundNumber)
 	}
 	return &Event{Admitted: &Admitted{Round: roundNumber, Slot: slot, Digest: digest[:], Sequence: sequence}}, nil
-}
-
-// Commit decides whether the open round's time has come, and fixes its membership: everyone admitted by now. The outcome is a
-// release exactly if they are at least the minimum. It returns nil while the round must wait.
-func (s *State) Commit(now time.Time) *Event {
-	e := s.epoch
-	if e == nil || e.final || len(e.rounds) == 0 {
-		return nil
-	}
-	n := len(e.rounds) - 1
-	r := e.rounds[n]
-	if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
-		return nil
-	}
-	deadline, fixed := e.deadline(now)
-	complete := fixed && len(r.reports) == e.expected(n)
-	if !fixed || !complete && now.Before(deadline) {
-		return nil
-	}
-	outcome := rifflev1.Outcome_OUTCOME_DESTROYED
-	if len(r.reports) >= int(max(e.minimum, s.minimum)) {
-		outcome = rifflev1.Outcome_OUTCOME_RELEASED
-	}
-	return &Event{Committed: &Committed{Round: uint32(n), Outcome: outcome}}
-}
-
-// Unfinished returns the round that is committed and whose manifest is not out, if there is one.
-func (s *State) Unfinished() (*Release, bool) {
-	if s.epoch == nil {
-		return nil, false
-	}
-	for i, r := range s.epoch.rounds {
-		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && !r.done {
-			members := make([]Member, 0, len(r.reports))
-			for slot, a := range r.reports {
-				members = append(members, Member{slot, a.sequence, a.digest})
-			}
-			slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
-			return &Release{
-				Epoch: s.epoch.number, Round: uint32(i), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
-				Enrolled: uint32(len(s.epoch.slots)), Minimum: max(s.epoch.minimum, s.minimum), Members: members,
-			}, true
-		}
-	}
-	return nil, false
-}
-
-// Release is one committed round: what leaves, or is destroyed, whatever happens from now on.
-type Release struct {
-	Epoch        uint64
-	Round        uint32
-	Announcement Digest
-	Outcome      rifflev1.Outcome
-	Messages     int // bit messages of one report
-	Enrolled     uint32
-	Minimum      uint32
-	Members      []Member // by slot
 }
 
 // over tells whether nothing more can happen in the epoch.
@@ -280,35 +251,6 @@ func (e *epoch) closed(now time.Time) bool {
 	limit := time.Duration(e.timing.GetEnrolmentMs()) * time.Millisecond
 	committed := e.rounds[0].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED // whatever the clock says now
 	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
-}
-
-// deadline is when the open round is released with those who reported; fixed is false while it can still move, because more
-// devices may enrol.
-func (e *epoch) deadline(now time.Time) (at time.Time, fixed bool) {
-	grace := time.Duration(e.timing.GetGraceMs()) * time.Millisecond
-	if n := len(e.rounds) - 1; n > 0 {
-		return e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs())*time.Millisecond + grace), true
-	}
-	if !e.closed(now) {
-		return time.Time{}, false
-	}
-	at = e.opened
-	for _, s := range e.slots {
-		if s.reportAt.After(at) {
-			at = s.reportAt
-		}
-	}
-	return at.Add(grace), true
-}
-
-// due is when the open round is released with those who reported; fixed is false while that can still move, and once the round's
-// membership is committed.
-func (s *State) due(now time.Time) (at time.Time, fixed bool) {
-	e := s.epoch
-	if e == nil || e.final || len(e.rounds) == 0 || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
-		return time.Time{}, false
-	}
-	return e.deadline(now)
 }
 
 // expected is how many devices may report in round n.
@@ -338,8 +280,13 @@ type Filling struct {
 	Size, Minimum    uint32
 	Enrolled         int
 	Reports          int
+	Largest          int // slots that one host holds
 	Final, Destroyed bool
 }
+
+// Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of those among whom the others are
+// hidden.
+func (f Filling) Dominated() bool { return 2*f.Largest > int(f.Size) }
 
 // Filling describes the latest epoch; ok is false before the first.
 func (s *State) Filling() (f Filling, ok bool) {
@@ -349,7 +296,7 @@ func (s *State) Filling() (f Filling, ok bool) {
 	}
 	return Filling{
 		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
-		Reports: len(e.rounds[len(e.rounds)-1].reports), Final: e.final, Destroyed: e.destroyed,
+		Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Final: e.final, Destroyed: e.destroyed,
 	}, true
 }
 
@@ -363,10 +310,86 @@ func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead 
 	case int(roundNumber) < len(e.rounds):
 		return e.rounds[roundNumber].messages, false
 	}
-	// Before the round before it is committed to a release, nobody can know it. So nobody can keep a report undecided, and those of the
-	// round's members behind it from being forgotten, until then.
-	committed := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
-	return 0, committed && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned
+	// While the last round is not committed no honest device can know of the next one; a stranger's report of it must not make others wait.
+	last := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
+	return 0, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
+}
+
+// seenRound is a round that was opened.
+type seenRound struct {
+	epoch    uint64
+	round    uint32
+	digest   Digest
+	messages int
+}
+
+// last is the latest round that was opened; ok is false before the first.
+func (s *State) last() (seenRound, bool) {
+	e := s.epoch
+	if e == nil {
+		return seenRound{}, false
+	}
+	n := len(e.rounds) - 1
+	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].messages}, true
+}
+
+// knows tells whether a round was opened here, or lies behind one that was.
+func (s *State) knows(epoch uint64, round uint32) bool {
+	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
+}
+
+// finished tells whether a round is over.
+func (s *State) finished(epoch uint64, round uint32) bool {
+	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
+}
+
+// admitted are the places in the stream of the open round's reports; nil where no round is open.
+func (s *State) admitted() map[uint64]bool {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil
+	}
+	all := map[uint64]bool{}
+	for _, a := range e.rounds[len(e.rounds)-1].reports {
+		all[a.sequence] = true
+	}
+	return all
+}
+
+// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what no event so far
+// does: that the round is over, or that another release than the committed one left. The events after a copy of the journal was taken
+// are lost then, and the manifest's word stands for them. The members are known where they are those that the manifest names.
+func (s *State) Adopt(m *rifflev1.Manifest) *Event {
+	e := s.epoch
+	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
+		return nil
+	}
+	r := e.rounds[m.Round]
+	var digests [][32]byte
+	for _, a := range r.reports {
+		digests = append(digests, a.digest)
+	}
+	all := wire.ReportsDigest(digests)
+	known := m.Outcome == rifflev1.Outcome_OUTCOME_RELEASED && bytes.Equal(m.ReportsDigest, all[:])
+	if r.outcome == m.Outcome && (known || m.Outcome == rifflev1.Outcome_OUTCOME_DESTROYED) && int(m.Reports) == len(r.reports) {
+		return nil // committed here: only its end is missing
+	}
+	return &Event{Adopted: &Adopted{Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known}}
+}
+
+// enrolling tells whether the latest epoch's cohort may still grow.
+func (s *State) enrolling() bool {
+	return s.epoch != nil && !s.epoch.closed(s.clock)
+}
+
+// Clock is the latest time that the shuffler's events tell; zero before the first.
+func (s *State) Clock() time.Time { return s.clock }
+
+// tells notes a time at which an event was decided.
+func (s *State) tells(at time.Time) {
+	if at.After(s.clock) {
+		s.clock = at
+	}
 }
 
 // Past tells whether an epoch is behind the latest one.

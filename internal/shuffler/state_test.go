@@ -39,7 +39,7 @@ type script struct {
 }
 
 func newScript(t testing.TB, minimum uint32) *script {
-	return &script{t: t, state: NewState(minimum), now: start}
+	return &script{t: t, state: NewState(Admission{Minimum: minimum}), now: start}
 }
 
 func (s *script) apply(ev *Event) {
@@ -72,11 +72,16 @@ func (s *script) report(n int, epoch uint64, round, slot uint32, d Digest, body 
 }
 
 func (s *script) commit() *Committed {
-	ev := s.state.Commit(s.now)
-	s.apply(ev)
-	if ev == nil {
+	s.t.Helper()
+	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
+	if r == nil {
 		return nil
 	}
+	ev := s.state.Commit(r)
+	if ev == nil {
+		s.t.Fatal("what is due is not committed")
+	}
+	s.apply(ev)
 	return ev.Committed
 }
 
@@ -100,7 +105,7 @@ func (s *script) refused(err error, want rifflev1.Refusal) {
 // reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands.
 func (s *script) reopened() {
 	s.t.Helper()
-	again := NewState(s.state.minimum)
+	again := NewState(Admission{Minimum: s.state.minimum})
 	for _, b := range s.journal {
 		ev, err := DecodeEvent(b)
 		if err != nil {
@@ -118,13 +123,14 @@ func (s *script) reopened() {
 // normal strips what protobuf keeps for itself, so that states can be compared.
 func normal(s *State) any {
 	type view struct {
-		Devices map[DeviceID]uint64
+		Devices devices
 		Filling Filling
 		Slots   []slot
 		Rounds  []round
 		Timing  Timing
+		Clock   time.Time
 	}
-	v := view{Devices: s.devices}
+	v := view{Devices: s.devices, Clock: s.clock}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {
 		v.Slots, v.Timing = s.epoch.slots, timingOf(s.epoch.timing)
@@ -268,6 +274,107 @@ func TestRounds(t *testing.T) {
 	s.refused(s.open(announcement(1, 2, 3, 2, 2), digest(3)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
 	s.must(s.open(announcement(2, 0, 3, 2, 2), digest(3)))
 	s.reopened()
+}
+
+// A round that is due is not committed with other members than it was due with.
+func TestCommitTakesWhatWasDue(t *testing.T) {
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 3, 1, 1), digest(1)))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+	}
+	s.must(s.report(0, 1, 0, 0, digest(1), 1))
+	s.now = s.now.Add(time.Hour)
+	before := s.state.Due(Moment{Now: s.now, TakenIn: true})
+	s.must(s.report(1, 1, 0, 1, digest(1), 2))
+	if ev := s.state.Commit(before); ev != nil {
+		t.Fatalf("committed %d members of two: %+v", len(before.Members), ev)
+	}
+	s.commit()
+	if ev := s.state.Commit(before); ev != nil {
+		t.Fatalf("committed twice: %+v", ev)
+	}
+}
+
+// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an outage ended. A
+// complete one waits for neither.
+func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
+	s := newScript(t, 2)
+	s.must(s.open(announcement(1, 0, 3, 2, 1), digest(1)))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+	}
+	for n := range 2 {
+		s.must(s.report(n, 1, 0, uint32(n), digest(1), byte(n)))
+	}
+	s.now = s.now.Add(time.Hour)
+	grace := 500 * time.Millisecond
+	for what, m := range map[string]Moment{
+		"reports wait at the broker":  {Now: s.now},
+		"an outage has just ended":    {Now: s.now, Resumed: s.now, TakenIn: true},
+		"within the grace of one":     {Now: s.now, Resumed: s.now.Add(time.Millisecond - grace), TakenIn: true},
+		"after the grace, not all in": {Now: s.now, Resumed: s.now.Add(-grace)},
+	} {
+		if s.state.Due(m) != nil {
+			t.Errorf("%s: due", what)
+		}
+	}
+	if r := s.state.Due(Moment{Now: s.now, Resumed: s.now.Add(-grace), TakenIn: true}); r == nil || len(r.Members) != 2 {
+		t.Errorf("after the grace, and all is taken in: %+v", r)
+	}
+	s.must(s.report(2, 1, 0, 2, digest(1), 3))
+	if r := s.state.Due(Moment{Now: s.now, Resumed: s.now}); r == nil || len(r.Members) != 3 {
+		t.Errorf("complete: %+v", r)
+	}
+}
+
+// Nobody can make a round that is open wait for its reports by sending one of the round after it.
+func TestNoReportIsAheadOfAnOpenRound(t *testing.T) {
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 1, 1, 2), digest(1)))
+	_, _, err := s.enrol(0, 1, digest(1))
+	s.must(err)
+	if _, ahead := s.state.Expects(1, 1); ahead {
+		t.Error("round 1 is ahead while round 0 is open")
+	}
+	s.must(s.report(0, 1, 0, 0, digest(1), 1))
+	s.commit()
+	if _, ahead := s.state.Expects(1, 1); !ahead {
+		t.Error("round 1 is not ahead although its announcement may be out")
+	}
+}
+
+// One host holds no more of a cohort's slots than its share, in whole slots, and what it holds of them is known.
+func TestHostShare(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		size  uint32
+		most  int
+	}{{0.5, 101, 50}, {0.5, 100, 50}, {1, 7, 7}, {0, 7, 7}, {0.29, 100, 29}, {0.1, 5, 1}, {0.7, 10, 7}, {1.0 / 3, 9, 3}} {
+		s := newScript(t, 1)
+		s.state = NewState(Admission{Minimum: 1, HostShare: c.share})
+		s.must(s.open(announcement(1, 0, c.size, 1, 1), digest(1)))
+		for n := range c.most {
+			_, _, err := s.enrol(n, 1, digest(1))
+			s.must(err)
+			if f, _ := s.state.Filling(); f.Largest != n+1 || f.Dominated() != (2*(n+1) > int(c.size)) {
+				t.Errorf("after %d of %d slots: %+v", n+1, c.size, f)
+			}
+		}
+		if c.most < int(c.size) {
+			_, _, err := s.enrol(c.most, 1, digest(1))
+			s.refused(err, rifflev1.Refusal_REFUSAL_HOST_SHARE)
+			if _, _, err := s.enrol(0, 1, digest(1)); err != nil {
+				t.Errorf("a device that holds a slot asks again: %v", err)
+			}
+			_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+			s.must(err)
+			s.apply(ev)
+		}
+		s.reopened()
+	}
 }
 
 // An enrolment limit closes a cohort that does not fill.

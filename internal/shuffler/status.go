@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -29,6 +30,14 @@ type place struct {
 	reports int
 }
 
+// shown is an outcome as people read it.
+func shown(o rifflev1.Outcome) string {
+	if o == rifflev1.Outcome_OUTCOME_RELEASED {
+		return status.Released
+	}
+	return status.Destroyed
+}
+
 // finished is a round that is over.
 type finished struct {
 	epoch    uint64
@@ -42,11 +51,24 @@ type finished struct {
 // note keeps what people may want to see of an event that became part of the state. The lock is held, or nobody else is there yet.
 func (s *Shuffler) note(ev *Event) {
 	e := s.state.epoch
-	if ev.Finished == nil || e == nil || int(ev.Finished.Round) >= len(e.rounds) {
+	var n uint32
+	switch {
+	case ev.Finished != nil:
+		n = ev.Finished.Round
+	case ev.Adopted != nil:
+		n = ev.Adopted.Round
+	default:
 		return
 	}
-	r := e.rounds[ev.Finished.Round]
-	s.rounds = append(s.rounds, finished{e.number, ev.Finished.Round, r.outcome, len(e.slots), len(r.reports), r.messages})
+	if e == nil || int(n) >= len(e.rounds) {
+		return
+	}
+	r := e.rounds[n]
+	over := finished{e.number, n, r.outcome, len(e.slots), len(r.reports), r.messages}
+	if a := r.adopted; a != nil {
+		over.enrolled, over.reports = int(a.Enrolled), int(a.Reports)
+	}
+	s.rounds = append(s.rounds, over)
 }
 
 // promised keeps an announcement's plan, whose guarantee the shuffler computes for itself.
@@ -101,13 +123,16 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	out := status.Snapshot{Deployment: s.c.Deployment, Releases: []status.Round{}}
 	s.mu.Lock()
 	f, ok := s.state.Filling()
+	out.Warnings = slices.Clone(s.warnings)
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
 	messages, plans := 0, slices.Collect(maps.Values(s.planned))
 	var deadline *time.Time
 	if ok && !f.Final {
 		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
-		if at, fixed := s.state.due(time.Now()); fixed {
-			deadline = &at
+		now, resumed := s.clock.now()
+		if at, fixed := s.state.deadline(now, resumed); fixed {
+			until := s.wall().Add(at.Sub(now)) // by the clock on people's walls
+			deadline = &until
 		}
 	}
 	s.mu.Unlock()
@@ -125,7 +150,10 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		out.Releases = append(out.Releases, row)
 	}
 	if !f.Final {
-		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline}
+		if f.Dominated() {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: the others are hidden among few that it does not know. admission.host_share limits what one host may hold.", f.Largest, f.Size, f.Epoch))
+		}
+		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest}
 	}
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {

@@ -33,6 +33,9 @@ const Patience = 30 * time.Second
 // maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the streams' limits.
 const maxStore = 1 << 40
 
+// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within Patience.
+const ackWait = 5 * time.Second
+
 // Bed is a running broker with the keys of one deployment.
 type Bed struct {
 	tb      testing.TB
@@ -61,7 +64,7 @@ func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions
 		*id = NewIdentity(tb)
 	}
 	b.AnalyzerKey, b.ShufflerKey = NewKey(tb), NewKey(tb)
-	var provisioned bus.ProvisionOptions
+	provisioned := bus.ProvisionOptions{AckWait: ackWait}
 	for _, f := range change {
 		f(&b.options, &provisioned)
 	}

@@ -49,6 +49,8 @@ type Cohort struct {
 	Waiting *int `json:"waiting,omitempty"`
 	// Opened counts the bit messages of the open round that the analyzer has opened; nil: this role does not know.
 	Opened *int `json:"opened,omitempty"`
+	// Largest counts the slots that one host holds, whichever holds most; nil: this role does not know.
+	Largest *int `json:"largest,omitempty"`
 }
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.

@@ -1,0 +1,143 @@
+package shuffler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// An opening is an announcement that was verified.
+type opening struct {
+	*rifflev1.Announcement
+	digest   Digest
+	messages int // bit messages of one report
+}
+
+// inOrder compares announcements by their rounds.
+func inOrder(a, b *opening) int {
+	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Round, b.Round))
+}
+
+// verify opens a stored announcement.
+func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
+	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	if err != nil {
+		return nil, err
+	}
+	o := &opening{Announcement: a, digest: digest}
+	if !a.Final {
+		if o.messages, err = wire.ReportMessages(a); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// announced takes an announcement from the bucket, old ones first.
+func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error {
+	s.c.Announcements.Received(1)
+	refused := func(err error) error {
+		why := s.c.Announcements.Refused(err, 1)
+		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
+		return nil
+	}
+	o, err := s.verify(stored)
+	switch no := refuse(wire.Reason(err), "%v", err); {
+	case errors.Is(err, wire.ErrForeign): // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
+		why := s.c.Announcements.Refused(no, 1)
+		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
+			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
+		return nil
+	case err != nil:
+		return refused(no)
+	}
+	for {
+		err = s.follow(o)
+		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
+		if !errors.Is(err, ErrBusy) {
+			break
+		}
+		if !pause(ctx, tick) {
+			return context.Cause(ctx)
+		}
+	}
+	var no *Refused
+	switch {
+	case errors.As(err, &no):
+		if no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
+			s.mu.Lock()
+			s.unfit[place{o.Epoch, int(o.Round)}], s.doubt = o, true
+			s.mu.Unlock()
+		}
+		return refused(err)
+	case err != nil:
+		return err
+	}
+	s.c.Announcements.Released(1)
+	return nil
+}
+
+// follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
+func (s *Shuffler) follow(o *opening) error {
+	opened := false
+	err := s.decide(func(state *State) (*Event, error) {
+		now, _ := s.clock.now()
+		ev, err := state.Open(o.Announcement, o.digest, o.messages, now)
+		opened = ev != nil
+		return ev, err
+	})
+	if err != nil {
+		return err
+	}
+	s.promised(o.Announcement)
+	if opened {
+		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.GetSize()).Uint32("minimum", o.Cohort.GetMinimum()).
+			Int("messages", o.messages).Bool("final", o.Final).Msg("round opened")
+	}
+	return nil
+}
+
+// announcementsCondition is the readiness condition that reconsider keeps.
+const announcementsCondition = "announcements"
+
+// reconsider looks again at announcements that did not fit: the bus hands each over once. Its error is fatal.
+func (s *Shuffler) reconsider() error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.unfit))
+	s.mu.Unlock()
+	slices.SortFunc(all, inOrder)
+	var waits error
+	for _, o := range all {
+		err := s.follow(o)
+		var no *Refused
+		switch {
+		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
+			waits = cmp.Or(waits, err)
+			continue
+		case errors.Is(err, errFatal):
+			return err
+		}
+		s.c.Announcements.Received(1)
+		if err != nil {
+			s.c.Announcements.Refused(err, 1)
+		} else {
+			s.c.Announcements.Released(1)
+		}
+		s.mu.Lock()
+		delete(s.unfit, place{o.Epoch, int(o.Round)})
+		s.mu.Unlock()
+	}
+	if waits != nil {
+		waits = fmt.Errorf("an announcement waits for what must come before it: %w", waits)
+	}
+	s.notice(announcementsCondition, waits)
+	return nil
+}

@@ -1,0 +1,79 @@
+package shuffler
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock reads a machine's two clocks: the time of day, which people and time servers set, and for how long the process has run, which
+// nobody sets and which may stand still while the machine sleeps.
+type Clock func() (wall time.Time, run time.Duration)
+
+// MachineClock reads the clocks of this machine.
+func MachineClock() Clock {
+	begin := time.Now()
+	return func() (time.Time, time.Duration) {
+		t := time.Now()
+		return t.Round(0), t.Sub(begin) // by the monotonic clock
+	}
+}
+
+// maxGap is the longest time between two looks at the clock, and the longest wait for an answer of the broker, that counts as nothing
+// out of the ordinary. It is far above tick and far below the grace of any real deployment.
+const maxGap = 2 * time.Second
+
+// clock is the time by which the shuffler sets its deadlines: milliseconds of the Unix epoch when its journal began, and from then on
+// the time for which a shuffler was awake. It takes no account of anybody's time of day, so setting this machine's or the broker's
+// clock, over a restart or not, moves no deadline; time for which the shuffler was stopped, frozen or asleep does not pass, and a
+// deadline moves with it. How long a shuffler is away does not depend on any record.
+type clock struct {
+	read Clock
+
+	mu      sync.Mutex
+	at      time.Time
+	wall    time.Time // at the last look
+	run     time.Duration
+	resumed time.Time
+	gaps    int
+}
+
+// newClock returns a clock that shows at, or the time of day where at is zero.
+func newClock(read Clock, at time.Time) *clock {
+	wall, run := read()
+	if at.IsZero() {
+		at = wall
+	}
+	return &clock{read: read, at: at, wall: wall, run: run, resumed: at}
+}
+
+// now is the time, and since when people's reports could come as far as this shuffler knows. Somebody must ask more often than maxGap.
+func (c *clock) now() (at, resumed time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wall, run := c.read()
+	ran, passed := run-c.run, wall.Sub(c.wall)
+	c.wall, c.run = wall, run
+	c.at = c.at.Add(min(max(0, ran), maxGap))
+	// A process that stood still sees itself run for too long. A machine that slept sees the time of day ahead of that; so does one
+	// whose clock was set, which cannot be told apart and costs no more than a grace.
+	if ran > maxGap || (passed-ran).Abs() > maxGap {
+		c.resumed = c.at
+		c.gaps++
+	}
+	return c.at, c.resumed
+}
+
+// interrupted notes that until now something kept reports from coming in, like a broker that was away.
+func (c *clock) interrupted() {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resumed = c.at
+}
+
+// stops counts the times for which this process or its machine seems to have stood still.
+func (c *clock) stops() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gaps
+}

@@ -1,0 +1,178 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// slow is a journal whose disk a test can hold up: what is appended meanwhile is not durable.
+type slow struct {
+	store
+	mu   sync.Mutex
+	gate chan struct{} // closed: writes reach the disk
+}
+
+func (s *slow) Append(entry []byte) func() error {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	durable := s.store.Append(entry)
+	return func() error {
+		<-gate
+		return durable()
+	}
+}
+
+// hold holds the disk up until what it returns is called.
+func (s *slow) hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gate := make(chan struct{})
+	s.gate = gate
+	return sync.OnceFunc(func() { close(gate) })
+}
+
+// quiet is for how long the tests below watch that nothing happens: the mistake, which is not to wait, would take a few milliseconds.
+const quiet = 300 * time.Millisecond
+
+// onSlowDisk is a running shuffler with an open cohort, and its disk.
+func onSlowDisk(t *testing.T) (*scene, *slow) {
+	s, disk := newScene(t), &slow{}
+	s.prepare = func(sh *Shuffler) {
+		disk.store, sh.journal = sh.journal, disk
+		disk.hold()()
+	}
+	s.start()
+	s.open(s.announcement())
+	return s, disk
+}
+
+// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what it holds.
+func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
+	t.Parallel()
+	s, disk := onSlowDisk(t)
+	release := disk.hold()
+	t.Cleanup(release)
+	request, _ := s.Sign(&rifflev1.EnrolRequest{Deployment: s.config.Deployment, Epoch: 1, Announcement: s.digest[:], Credential: s.credential}, s.host)
+	ask := func(ctx context.Context) (*rifflev1.EnrolReply, error) {
+		b, err := s.devices.Enrol(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(request))
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(s.Context(), quiet)
+		if reply, err := ask(ctx); !errors.Is(err, bus.ErrUnknown) {
+			t.Fatalf("answered before it was durable: %v, %v", reply, err)
+		}
+		cancel()
+	}
+	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
+		t.Fatalf("%d are enrolled", f.Enrolled)
+	}
+	release()
+	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held {
+		t.Errorf("once it is durable: %v, %v", reply, err)
+	}
+}
+
+// A report is acknowledged once its admission is durable.
+func TestNoReportIsAcknowledgedBeforeItsAdmissionIsDurable(t *testing.T) {
+	t.Parallel()
+	s, disk := onSlowDisk(t)
+	s.enrol(1)
+	release := disk.hold()
+	t.Cleanup(release)
+	s.send(s.report(0))
+	s.eventually("decided on", func() bool { return s.shuffler.Held() == 1 })
+	time.Sleep(quiet)
+	if b, err := s.config.Bus.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
+	}
+	release()
+	s.eventually("acknowledged", func() bool {
+		b, err := s.config.Bus.Backlog(s.Context())
+		return err == nil && b.Waiting == 0
+	})
+}
+
+// Nothing leaves before the membership is durable: no chunk, no statement.
+func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
+	t.Parallel()
+	s, disk := onSlowDisk(t)
+	s.enrol(12)
+	for i := range uint32(10) {
+		s.send(s.report(i))
+	}
+	s.eventually("admitted", func() bool {
+		b, err := s.config.Bus.Backlog(s.Context())
+		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 10
+	})
+	release := disk.hold()
+	t.Cleanup(release)
+	s.pass(10)
+	s.eventually("committed in memory", func() bool {
+		s.shuffler.mu.Lock()
+		defer s.shuffler.mu.Unlock()
+		_, ok := s.shuffler.state.Unfinished()
+		return ok
+	})
+	time.Sleep(quiet)
+	if chunks, logged := len(s.left(1, 0)), len(s.logged()); chunks+logged > 0 {
+		t.Errorf("%d chunks and %d manifests left", chunks, logged)
+	}
+	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("manifest: %v", err)
+	}
+	release()
+	s.released(10)
+}
+
+// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports wait than there are
+// workers.
+func TestStuckWorkersAreNotReady(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	s, disk := newScene(t), &slow{}
+	read := MachineClock()
+	s.config.Clock = func() (time.Time, time.Duration) {
+		wall, run := read()
+		return wall, run + time.Duration(ahead.Load())
+	}
+	s.prepare = func(sh *Shuffler) {
+		disk.store, sh.journal = sh.journal, disk
+		disk.hold()()
+	}
+	s.start()
+	s.open(s.Announcement(glm.Practical, workers+2))
+	s.enrol(workers + 2)
+	release := disk.hold()
+	t.Cleanup(release)
+	for i := range uint32(workers + 2) {
+		s.send(s.report(i))
+	}
+	s.eventually("all busy", func() bool {
+		w := &s.shuffler.waits
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.waiting && s.shuffler.ran()-w.since > quiet
+	})
+	if why := s.why(workersCondition); why != "" {
+		t.Errorf("stuck within the first moments: %s", why)
+	}
+	ahead.Store(int64(2 * stuckAfter))
+	s.eventually("not ready", func() bool { return strings.Contains(s.why(workersCondition), "workers are busy") })
+	release()
+	s.eventually("ready", func() bool { return s.why(workersCondition) == "" })
+}

@@ -1,0 +1,163 @@
+package shuffler
+
+import (
+	"crypto/rand"
+	"fmt"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another of the second.
+func (s *scene) copies(from, to uint32, whole bool) [][]byte {
+	s.t.Helper()
+	first := s.report(from)
+	bits := s.Open(first, s.opened).Bits
+	size := seal.EncapsulatedSize // the message's public key alone: the rest is the second's own
+	if whole {
+		size = seal.BitSize
+	}
+	repeat := func(r *wire.Report) { copy(r.Bits[3*seal.BitSize:][:size], bits[7*seal.BitSize:]) }
+	if from == to {
+		return [][]byte{s.report(from, func(r *wire.Report) {
+			copy(r.Bits[3*seal.BitSize:][:size], r.Bits[7*seal.BitSize:])
+		})}
+	}
+	return [][]byte{first, s.report(to, repeat)}
+}
+
+// A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all that take part in
+// the repetition; the others are released as if it had not been. So nobody can have the analyzer refuse a release for a copy.
+func TestRepeatedMessagesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from, to uint32
+		whole    bool
+		restart  bool
+		refused  int
+	}{
+		"within a report":              {3, 3, true, false, 1},
+		"of another report":            {3, 9, true, false, 2},
+		"a public key within a report": {3, 3, false, false, 1},
+		"a public key of another":      {0, 11, false, false, 2},
+		"by way of a restart":          {3, 9, true, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.start()
+			s.open(s.announcement())
+			s.enrol(12)
+			for _, r := range s.copies(c.from, c.to, c.whole) {
+				s.send(r)
+			}
+			if c.restart {
+				s.eventually("admitted", func() bool { return s.shuffler.Held() == 2 })
+				s.must(s.stop())
+				s.start()
+			}
+			for i := range uint32(12) {
+				if i != c.from && i != c.to {
+					s.send(s.report(i))
+				}
+			}
+			m := s.manifest(1, 0)
+			s.finished()
+			if want := 12 - c.refused; m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || int(m.Reports) != want || m.Messages != uint64(want*s.Messages(s.opened)) {
+				t.Errorf("manifest %v", m)
+			}
+			seen := map[string]bool{}
+			for _, message := range split(bits(t, s.left(1, 0))) {
+				if key := string(message[:seal.EncapsulatedSize]); seen[key] {
+					t.Fatal("a repeated message left")
+				} else {
+					seen[key] = true
+				}
+			}
+			s.account(12-c.refused, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE: c.refused})
+			s.forgotten()
+		})
+	}
+}
+
+func split(bits []byte) (all [][]byte) {
+	for ; len(bits) > 0; bits = bits[seal.BitSize:] {
+		all = append(all, bits[:seal.BitSize])
+	}
+	return all
+}
+
+// What repeats a message is not released even where the rest is too few, and the slot takes no other report.
+func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for _, r := range s.copies(1, 2, true) {
+		s.send(r)
+	}
+	for i := range uint32(9) { // with both eleven, without them nine of a minimum of ten
+		s.send(s.report(3 + i))
+	}
+	s.pass(11)
+	m := s.manifest(1, 0)
+	s.finished()
+	if m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || m.Reports != 9 || len(s.left(1, 0)) != 0 {
+		t.Errorf("manifest %v", m)
+	}
+	s.account(0, 9, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE: 2})
+}
+
+// An exclusion is part of the journal: the same members are due after a restart, and the slot is given up.
+func TestExcludedSlots(t *testing.T) {
+	s := newScript(t, 1)
+	d := digest(1)
+	s.must(s.open(announcement(1, 0, 3, 1, 2), d))
+	for n := range 3 {
+		_, _, err := s.enrol(n, 1, d)
+		s.must(err)
+		s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
+	}
+	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{0, 2}}})
+	s.refused(s.report(0, 1, 0, 0, d, 7), rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE)
+	s.reopened()
+	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED { // complete: nobody else can report
+		t.Fatalf("committed %+v", c)
+	}
+	if r, _ := s.state.Unfinished(); len(r.Members) != 1 || r.Members[0].Slot != 1 {
+		t.Errorf("members %+v", r.Members)
+	}
+	s.finish(0)
+	s.must(s.open(announcement(1, 1, 3, 1, 2), digest(2)))
+	s.refused(s.report(0, 1, 1, 0, digest(2), 9), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
+	s.reopened()
+	for _, slots := range [][]uint32{{0}, {2}} {
+		if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 1, Slots: slots}}); err == nil {
+			t.Errorf("slots %v of a round in which they have no report were excluded", slots)
+		}
+	}
+	if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 0, Slots: []uint32{1}}}); err == nil {
+		t.Error("a member of a committed round was excluded")
+	}
+}
+
+// Looking for repetitions among a cohort's messages, against which the time for opening its reports is large.
+func BenchmarkRepeated(b *testing.B) {
+	for _, reports := range []int{2_000, 20_000} {
+		b.Run(fmt.Sprint(reports), func(b *testing.B) {
+			const messages = 150
+			g := &gathered{release: &Release{Messages: messages, Members: make([]Member, reports)}, bits: make([][seal.BitSize]byte, reports*messages)}
+			for i := range g.bits {
+				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails
+			}
+			for b.Loop() {
+				if len(g.repeated()) > 0 {
+					b.Fatal("two random keys are equal")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package shuffler
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: whoever saw a later set
+// refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it, is not published again. The number is
+// in the journal before it leaves; where one of state folder and broker was set back, the other still knows it. Where both were, a
+// number comes again: hosts that saw a later set refuse this one, and say so.
+func (s *Shuffler) publishKeys(ctx context.Context) error {
+	set := &rifflev1.KeySet{Deployment: s.c.Deployment}
+	for _, k := range s.c.Keys {
+		set.Keys = append(set.Keys, k.Public())
+	}
+	digest := keysDigest(set.Keys)
+	shown, err := s.shownKeys(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	own := s.state.keys
+	s.mu.Unlock()
+	set.Number = max(shown.GetNumber(), own.Number)
+	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) || shown.GetNumber() == set.Number && keysDigest(shown.GetKeys()) != digest
+	if set.Number == 0 || changed {
+		if set.Number == math.MaxUint64 {
+			return fmt.Errorf("shuffler: there is no number for another set of keys")
+		}
+		set.Number++
+	}
+	err = s.decide(func(state *State) (*Event, error) {
+		if state.keys.Number == set.Number {
+			return nil, nil
+		}
+		return &Event{Keys: &Keys{Number: set.Number, Digest: digest[:]}}, nil
+	})
+	if err != nil || shown.GetNumber() == set.Number {
+		return err
+	}
+	signed, _, err := wire.Sign(set, s.c.Identity)
+	if err != nil {
+		return fmt.Errorf("shuffler: %w", err)
+	}
+	s.c.Log.Info().Uint64("number", set.Number).Int("keys", len(set.Keys)).Msg("key set published")
+	return s.c.Bus.PutKeys(ctx, signed)
+}
+
+// shownKeys is this shuffler's own latest set at the broker; nil where there is none. One that it did not sign counts for nothing.
+func (s *Shuffler) shownKeys(ctx context.Context) (*rifflev1.KeySet, error) {
+	payload, err := s.c.Bus.Keys(ctx, bus.Shuffler)
+	if errors.Is(err, bus.ErrGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
+	if err != nil {
+		s.c.Log.Error().Err(err).Msg("the key set at the broker is not this shuffler's; hosts refuse it, and another is published")
+		return nil, nil
+	}
+	return set, nil
+}
+
+// keysDigest names a list of keys.
+func keysDigest(keys [][]byte) Digest {
+	return sha256.Sum256(bytes.Join(keys, nil)) // all have one length
+}

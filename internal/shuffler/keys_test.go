@@ -1,0 +1,85 @@
+package shuffler
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// published runs the shuffler's publication of its keys with these, and returns what the broker shows then.
+func (s *scene) published(keys ...*seal.HPKEKey) *rifflev1.KeySet {
+	s.t.Helper()
+	s.config.Keys = keys
+	sh, err := New(s.config)
+	s.must(err)
+	s.must(sh.publishKeys(s.Context()))
+	s.must(sh.Close())
+	payload, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	s.must(err)
+	set, _, err := wire.Open[rifflev1.KeySet](payload, s.ShufflerParty())
+	s.must(err)
+	if want := keys[0].Public(); !bytes.Equal(set.Keys[0], want) || len(set.Keys) != len(keys) {
+		s.t.Fatalf("the set shown has %d keys, and not the configured ones", len(set.Keys))
+	}
+	return set
+}
+
+// A set of keys has a number above that of every other set before it, and an unchanged one keeps its own, whichever of state folder and
+// broker was set back in between.
+func TestKeySetsAreNumbered(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b, c := s.ShufflerKey, testbed.NewKey(t), testbed.NewKey(t)
+	var numbers []uint64
+	step := func(keys ...*seal.HPKEKey) { numbers = append(numbers, s.published(keys...).Number) }
+	step(a)
+	step(a) // as it was
+	step(b, a)
+	folder := t.TempDir()
+	s.must(os.CopyFS(folder, os.DirFS(s.config.StateDir)))
+	broker := s.Backup()
+	step(c, b)
+	step(b, a) // a set that was shown before is another set now
+	if want := []uint64{1, 1, 2, 3, 4}; !slices.Equal(numbers, want) {
+		t.Fatalf("numbers %v, expected %v", numbers, want)
+	}
+	newest := s.config.StateDir
+	s.config.StateDir = folder // the state folder alone is restored: the broker still shows 4
+	step(b, a)
+	step(c)
+	if want := []uint64{4, 5}; !slices.Equal(numbers[5:], want) {
+		t.Fatalf("with a restored state folder: numbers %v, expected %v", numbers[5:], want)
+	}
+	s.config.StateDir = newest // and the broker alone: the journal still knows 4
+	s.Restore(broker)
+	step(b, a)
+	step(a)
+	if want := []uint64{4, 5}; !slices.Equal(numbers[7:], want) {
+		t.Fatalf("with a restored broker: numbers %v, expected %v", numbers[7:], want)
+	}
+}
+
+// An unchanged set is not published again, and one that somebody else signed counts for nothing.
+func TestKeySetsAreTheShufflersOwn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.published(s.ShufflerKey)
+	before, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	s.must(err)
+	s.published(s.ShufflerKey)
+	if after, err := s.devices.Keys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("an unchanged set changed: %v", err)
+	}
+	forged, _ := s.Sign(&rifflev1.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}, s.Analyzer)
+	s.must(s.config.Bus.PutKeys(s.Context(), forged))
+	if n := s.published(s.ShufflerKey).Number; n != 1 {
+		t.Errorf("after somebody else's set: number %d", n)
+	}
+}

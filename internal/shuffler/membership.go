@@ -1,0 +1,114 @@
+package shuffler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// Moment is what Due needs to know of time.
+type Moment struct {
+	Now     time.Time // by the shuffler's clock
+	Resumed time.Time // since when, as far as the shuffler knows, nothing kept people's reports from coming in
+	TakenIn bool      // every report that the broker held when the open round's deadline had passed is decided on
+}
+
+// Due is the release that the open round makes now: everyone admitted so far; nil while the round must wait. A complete round does not
+// wait. An incomplete one waits for its deadline, and then until all that had come by then is taken in. Its outcome is a release
+// exactly if the reports are at least the minimum.
+func (s *State) Due(m Moment) *Release {
+	e := s.epoch
+	at, fixed := s.deadline(m.Now, m.Resumed)
+	if !fixed {
+		return nil
+	}
+	n := len(e.rounds) - 1
+	if complete := len(e.rounds[n].reports)+len(e.rounds[n].excluded) == e.expected(n); !complete && (m.Now.Before(at) || !m.TakenIn) {
+		return nil
+	}
+	r := e.release(n, s.minimum)
+	r.Outcome = rifflev1.Outcome_OUTCOME_DESTROYED
+	if len(r.Members) >= int(r.Minimum) {
+		r.Outcome = rifflev1.Outcome_OUTCOME_RELEASED
+	}
+	return r
+}
+
+// Commit fixes the membership that Due gave. It returns nil where that is not what the open round would release any more, because a
+// report was admitted meanwhile.
+func (s *State) Commit(r *Release) *Event {
+	e := s.epoch
+	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED ||
+		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
+		return nil
+	}
+	return &Event{Committed: &Committed{Round: r.Round, Outcome: r.Outcome}}
+}
+
+// Unfinished returns the round that is committed and whose manifest is not out, if there is one.
+func (s *State) Unfinished() (*Release, bool) {
+	if s.epoch == nil {
+		return nil, false
+	}
+	for i, r := range s.epoch.rounds {
+		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && !r.done {
+			return s.epoch.release(i, s.minimum), true
+		}
+	}
+	return nil, false
+}
+
+// release describes round n with the reports that it has.
+func (e *epoch) release(n int, minimum uint32) *Release {
+	r := e.rounds[n]
+	members := make([]Member, 0, len(r.reports))
+	for slot, a := range r.reports {
+		members = append(members, Member{slot, a.sequence, a.digest})
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
+	return &Release{
+		Epoch: e.number, Round: uint32(n), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
+		Enrolled: uint32(len(e.slots)), Minimum: max(e.minimum, minimum), Members: members,
+	}
+}
+
+// Release is one round's members and outcome. Once committed it is what leaves, or is destroyed, whatever happens from then on.
+type Release struct {
+	Epoch        uint64
+	Round        uint32
+	Announcement Digest
+	Outcome      rifflev1.Outcome
+	Messages     int // bit messages of one report
+	Enrolled     uint32
+	Minimum      uint32
+	Members      []Member // by slot
+}
+
+// deadline is when the open round is released with those who reported; fixed is false while that can still move because more devices
+// may enrol, and once the round's membership is committed. Something that kept reports from coming in may have kept back those who
+// could not report either: from then on they have the grace that was announced for slow networks. That depends on outages, never on a
+// record.
+func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		return time.Time{}, false
+	}
+	if n := len(e.rounds) - 1; n > 0 {
+		at = e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs()) * time.Millisecond)
+	} else if !e.closed(now) {
+		return time.Time{}, false
+	} else {
+		at = e.opened
+		for _, s := range e.slots {
+			if s.reportAt.After(at) {
+				at = s.reportAt
+			}
+		}
+	}
+	if resumed.After(at) {
+		at = resumed
+	}
+	return at.Add(time.Duration(e.timing.GetGraceMs()) * time.Millisecond), true
+}
