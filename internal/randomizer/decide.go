@@ -51,15 +51,19 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device. arms is called after the device was enrolled, so that nothing about the arms, not even
-// whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the beginning. One
-// that takes until the report is due comes too late for it: the report is made of the null record, in time.
-func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64, error)) (Decision, error) {
+// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so that nothing about
+// the arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the
+// beginning. One that takes until the report is due comes too late for it: the report is made of the null record, in time.
+func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision, error) {
 	seat, err := h.seat(name)
 	if err != nil {
 		return Decision{}, err
 	}
+	if !h.bodies.enrolling.TryAcquire(1) {
+		return Decision{}, ErrBusy
+	}
 	a, s, why, err := h.enrol(ctx, seat)
+	h.bodies.enrolling.Release(1)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -69,7 +73,7 @@ func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
-	set, err := arms()
+	set, err := arms(a.policy.Dimension)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
@@ -84,32 +88,51 @@ func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64
 	return d, nil
 }
 
-// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
-func (h *Host) Reward(token string, reward float64) error {
-	if math.IsNaN(reward) || math.IsInf(reward, 0) {
-		return fmt.Errorf("%w: not a finite number", ErrReward)
+// Acceptance is the answer to a reward that came in time.
+type Acceptance struct {
+	Accepted bool `json:"accepted"`
+	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest that it allows, goes
+	// into the record in its place.
+	Clipped bool        `json:"clipped,omitempty"`
+	Used    *float64    `json:"used,omitempty"`
+	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
+}
+
+// accept is the answer to a reward where rewards may be at most so large.
+func accept(reward, most float64) Acceptance {
+	used := max(0, min(reward, most))
+	if used == reward {
+		return Acceptance{Accepted: true}
 	}
-	if len(token) > 0 && token[:1] == unsampledToken {
-		return nil
+	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}
+}
+
+// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
+func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
+	if math.IsNaN(reward) || math.IsInf(reward, 0) {
+		return Acceptance{}, fmt.Errorf("%w: not a finite number", ErrReward)
 	}
 	h.mu.Lock()
-	s := h.sessions[token]
+	s, a := h.sessions[token], h.current
 	h.mu.Unlock()
+	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
+		return accept(reward, a.policy.MaxReward), nil
+	}
 	if s == nil {
-		return ErrToken
+		return Acceptance{}, ErrToken
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
 	switch {
 	case s.reported > 0 || !time.Now().Before(s.expires):
-		return ErrToken
+		return Acceptance{}, ErrToken
 	case s.rewarded && s.record.Reward != reward:
-		return fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
-	case s.record.Arm == nil:
-		return nil // no arm was played: the record stays null
+		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
+	case s.record.Arm == nil: // no arm was played: the record stays null
+	default:
+		s.record.Reward, s.record.Null, s.rewarded = reward, false, true
 	}
-	s.record.Reward, s.record.Null, s.rewarded = reward, false, true
-	return nil
+	return accept(reward, s.maxReward), nil
 }
 
 // seat finds or creates a device's place on this host.

@@ -39,6 +39,7 @@ type Config struct {
 	Credential *rifflev1.Signed // the registrar's word that this host may enrol Devices devices
 	Devices    int              // as in the credential
 	Limits     Limits
+	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
 	Bus        *bus.Conn
@@ -66,6 +67,7 @@ type Host struct {
 	c     Config
 	store *store
 
+	bodies    *bodies
 	timetable *timetable
 	outbox    chan outgoing // sealed reports
 
@@ -107,7 +109,7 @@ func New(c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		c: c, store: st, timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
+		c: c, store: st, bodies: newBodies(), timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
 	}
 	err = st.load(func(d device) error {

@@ -26,6 +26,8 @@ type session struct {
 	number uint32
 	rounds int // planned
 
+	maxReward float64 // that the policy's family allows
+
 	// Guarded by the seat's lock.
 	record   glm.Record
 	rewarded bool
@@ -70,7 +72,7 @@ func (h *Host) begin(seat *seat, a *announced) *session {
 	e := seat.device.Enrolment
 	s := &session{
 		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.device.Number, rounds: len(a.Plan.Rounds),
-		record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
+		maxReward: a.policy.MaxReward, record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
 	}
 	h.mu.Lock()
 	h.sessions[s.token], h.open[s.number] = s, s

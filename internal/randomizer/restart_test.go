@@ -108,7 +108,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		go func() {
 			defer func() { asked <- struct{}{} }()
-			_, _ = s.host.Decide(t.Context(), name, func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			_, _ = s.host.Decide(t.Context(), name, func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 		}()
 		testbed.Eventually(t, "asked", func() bool {
 			s.mu.Lock()

@@ -58,7 +58,7 @@ type scene struct {
 	arrived   []arrival
 }
 
-const capacity = 64 // devices of the scene's host
+const capacity = 128 // devices of the scene's host
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
