@@ -75,7 +75,7 @@ func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by ti
 	}
 	ctx, cancel := context.WithDeadline(r.Context(), by)
 	defer cancel()
-	if b.bytes.Acquire(ctx, size) != nil {
+	if !b.bytes.TryAcquire(size) && b.bytes.Acquire(ctx, size) != nil {
 		b.requests.Release(1)
 		return nil, nil, ErrBusy
 	}

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
 // Errors of decisions and rewards.
@@ -149,114 +147,6 @@ func (h *Host) seat(name string) (*seat, error) {
 	h.numbers++
 	h.devices[name] = s
 	return s, nil
-}
-
-// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what reason; err means
-// that there is no policy to decide with.
-func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session, why error, err error) {
-	seat.enrolling.Lock()
-	defer seat.enrolling.Unlock()
-	// An epoch may end between looking and asking, and the shuffler may hear of a new one later than this host: it is asked again for
-	// as long as a decision may wait.
-	for late := time.Now().Add(enrolTime); ; {
-		h.mu.Lock()
-		a = h.current
-		full, changed, refusal := h.full, h.changed, h.refusal
-		h.mu.Unlock()
-		switch {
-		case a == nil && refusal != nil:
-			return nil, nil, nil, fmt.Errorf("%w that this host accepts: %w", ErrNoPolicy, refusal)
-		case a == nil:
-			return nil, nil, nil, ErrNoPolicy
-		case h.rewound(a) != nil:
-			return nil, nil, nil, h.rewound(a)
-		case a.Final:
-			return a, nil, because(FinalPolicy, "learning is over; this is the last policy"), nil
-		case a.weak != nil:
-			return a, nil, because(PlanRefused, "%v", a.weak), nil
-		case a.Round > 0:
-			return a, nil, because(RoundsUnderWay, "the cohort of epoch %d is closed and answers further rounds", a.Epoch), nil
-		case full:
-			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
-		}
-		// Only an enrolment adds to the ledger, so what is reserved now is still to be had after the answer.
-		seat.mu.Lock()
-		_, err := seat.device.Ledger.Reserve(a.Epoch, a.releases, a.guarantee)
-		seat.mu.Unlock()
-		if err != nil {
-			return a, nil, because(RecordUsed, "%v", err), nil
-		}
-		if err := h.keep(seat); err != nil {
-			return nil, nil, nil, err
-		}
-		reply, err := h.ask(ctx, a, seat.device.Number)
-		if err != nil {
-			return a, nil, because(Unreachable, "%v", err), nil
-		}
-		if reply.Enrolled {
-			s, err := h.promise(a, seat, reply)
-			return a, s, nil, err
-		}
-		switch reply.Refusal {
-		case rifflev1.Refusal_REFUSAL_COHORT_FULL, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED:
-			h.mu.Lock()
-			if h.current == a {
-				h.full = true
-			}
-			h.mu.Unlock()
-			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
-		case rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
-			// The shuffler is in another epoch: ahead of what was seen here, or not there yet.
-			h.c.Decisions.Retried(NotAdmitted)
-			if time.Now().After(late) {
-				return a, nil, because(NotAdmitted, "the shuffler is not in epoch %d", a.Epoch), nil
-			}
-			wait := time.NewTimer(askAgain)
-			select {
-			case <-ctx.Done():
-			case <-changed:
-			case <-wait.C:
-			}
-			wait.Stop()
-		default:
-			return a, nil, because(NotAdmitted, "the shuffler refused: %s", reply.Refusal), nil
-		}
-	}
-}
-
-// keep makes a device's number durable before the shuffler hears of it: after a crash the same device must come back to the slot that
-// the number has, not somebody else, or nobody.
-func (h *Host) keep(seat *seat) error {
-	if seat.kept {
-		return nil
-	}
-	seat.mu.Lock()
-	d := seat.device
-	seat.mu.Unlock()
-	if err := h.store.put(d); err != nil {
-		return fmt.Errorf("randomizer: the device's number cannot be kept: %w", err)
-	}
-	seat.kept = true
-	return nil
-}
-
-// ask puts the enrolment request to the shuffler.
-func (h *Host) ask(ctx context.Context, a *announced, number uint32) (*rifflev1.EnrolReply, error) {
-	request, _, err := wire.Sign(&rifflev1.EnrolRequest{
-		Deployment: h.c.Deployment, Epoch: a.Epoch, Announcement: a.digest[:], Device: number, Credential: h.c.Credential,
-	}, h.c.Identity)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, enrolTime)
-	defer cancel()
-	begin := time.Now()
-	signed, err := h.c.Bus.Enrol(ctx, request)
-	h.c.Steps.Since(stepEnrolment, begin)
-	if err != nil {
-		return nil, err
-	}
-	return wire.OpenEnrolReply(signed, h.c.Shuffler, wire.RequestDigest(request))
 }
 
 // because is a reason with its explanation.

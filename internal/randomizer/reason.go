@@ -20,6 +20,8 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+	// The host's state is older than what the host has done: nobody of it takes part any more. Also of promised reports.
+	StateRolledBack outcome.Reason = "state_rolled_back"
 )
 
 // What can become of a promised report besides being sent.
@@ -53,12 +55,14 @@ const (
 )
 
 // Reasons lists why a promised report may not be sent.
-func Reasons() []outcome.Reason { return []outcome.Reason{EpochOver, BadPlan, Unsendable} }
+func Reasons() []outcome.Reason {
+	return []outcome.Reason{EpochOver, BadPlan, Unsendable, StateRolledBack}
+}
 
 // DecisionReasons lists why somebody who asks for a decision is not sampled.
 func DecisionReasons() []outcome.Reason {
 	return []outcome.Reason{
-		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, NoPolicy, Rewound, HostFull, BadDevice, Busy,
+		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, StateRolledBack, NoPolicy, Rewound, HostFull, BadDevice, Busy,
 		ForeignHost, ForeignOrigin, BadContentType, Internal,
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/testbed"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -90,16 +89,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	silent := true
-	s.answer = func(e wire.Enrolment) *rifflev1.EnrolReply {
-		if silent {
-			if _, known := s.slots[e.Request.Device]; !known {
-				s.slots[e.Request.Device] = uint32(len(s.slots))
-			}
-			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH} // the host asks again and again until it dies
-		}
-		return nil
-	}
+	found := s.losing()
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindowMs = 500
@@ -120,16 +110,15 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	for range 3 {
 		<-asked
 	}
-	s.mu.Lock()
-	silent = false
-	s.mu.Unlock()
+	found()
 	s.start()
 	s.judged(a)
 	for _, name := range []string{"d", "c", "b", "a"} {
 		s.decide(name, twoArms)
 	}
 	for name, number := range map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3} {
-		if d := s.device(name); d.Number != number || d.Enrolment == nil || d.Enrolment.Slot != number {
+		testbed.Eventually(t, "promised", func() bool { return s.device(name).Enrolment != nil })
+		if d := s.device(name); d.Number != number || d.Enrolment.Slot != number {
 			t.Errorf("device %s: %+v, its number was %d", name, d, number)
 		}
 	}
