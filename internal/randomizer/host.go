@@ -25,7 +25,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/service"
 	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -51,6 +50,7 @@ type Config struct {
 	// Further accounts, and times. All may be nil.
 	Decisions     *outcome.Outcomes // requests for decisions; released: sampled. Made with DecisionReasons
 	Announcements *outcome.Outcomes // made with AnnouncementReasons
+	KeySets       *outcome.Outcomes // the shuffler's, as the broker shows them; made with KeySetReasons
 	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
 	Steps         *service.Steps    // made with Steps
 }
@@ -81,9 +81,10 @@ type Host struct {
 	refusal    error // why the latest announcement is not in force; nil where it is
 	rolledBack error // proof that the store is older than what the host has done
 	current    *announced
-	changed    chan struct{} // closed when current changes, or nothing is asked any more
-	full       bool          // the current cohort takes no more devices
-	shuffler   []byte        // HPKE key that reports are sealed to
+	changed    chan struct{}    // closed when current changes, or nothing is asked any more
+	full       bool             // the current cohort takes no more devices
+	keys       *rifflev1.KeySet // the shuffler's latest
+	shuffler   []byte           // its key that reports are sealed to
 	devices    map[string]*seat
 	numbers    uint32              // devices numbered so far
 	sessions   map[string]*session // by token
@@ -131,11 +132,18 @@ func New(c Config) (*Host, error) {
 	if err == nil {
 		h.rolledBack, err = st.marked()
 	}
+	var signedKeys []byte
+	if err == nil {
+		signedKeys, err = st.keys()
+	}
 	if err == nil {
 		err = st.unsent(func(o outgoing) { h.unsent = append(h.unsent, o) })
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.close())
+	}
+	if kept, err := h.openKeys(signedKeys); err == nil { // one that another shuffler signed says nothing of this one's
+		h.takeKeys(kept)
 	}
 	h.sayOld()
 	h.pending = len(h.unsent)
@@ -162,7 +170,9 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return h.c.Bus.WatchKeys(ctx, h.rekeyed) })
+	g.Go(func() error {
+		return h.c.Bus.WatchKeys(ctx, func(role bus.Role, payload []byte) error { return h.rekeyed(ctx, role, payload) })
+	})
 	g.Go(func() error {
 		return h.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error {
 			fresh, err := h.follow(a)
@@ -202,22 +212,6 @@ func (h *Host) catchUp(ctx context.Context) error {
 	h.recall()
 	h.resume()
 	return h.askOn()
-}
-
-// rekeyed takes the shuffler's newest HPKE key.
-func (h *Host) rekeyed(role bus.Role, payload []byte) error {
-	if role != bus.Shuffler {
-		return nil
-	}
-	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Shuffler})
-	if err != nil {
-		h.c.Log.Error().Err(err).Str(outcome.Field, string(wireReason(wire.Reason(err)))).Msg("key set refused")
-		return nil
-	}
-	h.mu.Lock()
-	h.shuffler = set.Keys[0]
-	h.mu.Unlock()
-	return nil
 }
 
 // Pending counts the promised reports that have not left.

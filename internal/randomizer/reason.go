@@ -34,7 +34,7 @@ const (
 // Why a request of an app is refused.
 const (
 	NoPolicy     outcome.Reason = "no_policy"
-	Rewound      outcome.Reason = "rewound" // also of an announcement: it does not follow the ones seen before
+	Rewound      outcome.Reason = "rewound" // also of an announcement or a key set: it does not follow the ones seen before
 	HostFull     outcome.Reason = "host_full"
 	BadDevice    outcome.Reason = "bad_device"
 	BadArms      outcome.Reason = "bad_arms"
@@ -75,8 +75,11 @@ func RewardReasons() []outcome.Reason {
 }
 
 // AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and nobody is enrolled.
-func AnnouncementReasons() []outcome.Reason {
-	all := []outcome.Reason{Rewound, PlanRefused}
+func AnnouncementReasons() []outcome.Reason { return append(KeySetReasons(), PlanRefused) }
+
+// KeySetReasons lists why a set of the shuffler's keys may not be taken.
+func KeySetReasons() []outcome.Reason {
+	all := []outcome.Reason{Rewound}
 	for _, r := range []rifflev1.Refusal{rifflev1.Refusal_REFUSAL_MALFORMED, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE} {
 		all = append(all, wireReason(r))
 	}

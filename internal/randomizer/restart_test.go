@@ -206,6 +206,46 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.reports(2) // the round is answered once
 }
 
+// A later round that breaks the plan gets no report: the people of the cohort drop out, of a running host and of one that finds the round
+// when it starts.
+func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{true, false} {
+		t.Run(map[bool]string{true: "running", false: "restarted"}[running], func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.start()
+			a := s.Announcement(glm.Paper, 12)
+			a.Timing.RoundWindowMs, a.Timing.JitterMs = 50, 10
+			digest := s.open(a)
+			s.decide("x", twoArms)
+			s.decide("y", twoArms)
+			s.reports(2)
+			weak := nextRound(s, a, digest)
+			weak.Encodings[0].Scale *= 1.01
+			payload, _ := forge(t, weak, s.Analyzer)
+			if !running {
+				s.must(s.stop())
+			}
+			s.must(s.analyzer.PutAnnouncement(s.Context(), 1, 1, payload))
+			if !running {
+				s.start()
+			}
+			s.judged(weak)
+			testbed.Eventually(t, "without promises", func() bool {
+				s.host.mu.Lock()
+				defer s.host.mu.Unlock()
+				return len(s.host.open) == 0
+			})
+			time.Sleep(200 * time.Millisecond) // past the time at which they would report
+			s.reports(2)
+			if b := s.host.c.Reports.Balance(); b.Received+b.Resumed != b.Released {
+				t.Errorf("a report of the weak round is promised: %+v", b)
+			}
+		})
+	}
+}
+
 // A host whose limits became stricter while it was away breaks a promise rather than its limits.
 func TestStricterLimitsAfterRestart(t *testing.T) {
 	t.Parallel()

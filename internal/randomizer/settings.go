@@ -137,7 +137,11 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []*outcome.Outcomes{decisions, reports, announcements} {
+	keySets, err := outcome.New(env.Metrics, env.Name, "key_set", nil, KeySetReasons()...)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range []*outcome.Outcomes{decisions, reports, announcements, keySets} {
 		env.Account(o)
 	}
 	var rewards *outcome.Outcomes // not among the accounts that are logged
@@ -173,7 +177,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
 			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
-			Decisions: decisions, Announcements: announcements, Rewards: rewards, Steps: steps,
+			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
 		})
 		if err != nil {
 			return err

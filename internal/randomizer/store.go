@@ -43,6 +43,9 @@ var (
 	bucketMarks   = []byte("marks")   // what holds for the whole store
 )
 
+// markKeys is the latest set of the shuffler's keys that was seen, signed.
+var markKeys = []byte("shuffler's keys")
+
 // markRolledBack is the mark of a store that was proved older than what its host has done; its value says how.
 var markRolledBack = []byte("rolled back")
 
@@ -165,6 +168,20 @@ func (s *store) marked() (proof, err error) {
 		return nil
 	})
 	return proof, err
+}
+
+// putKeys makes the latest set of the shuffler's keys durable, signed.
+func (s *store) putKeys(signed []byte) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(markKeys, signed) })
+}
+
+// keys is the latest set of the shuffler's keys, signed; empty before the first.
+func (s *store) keys() (signed []byte, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		signed = bytes.Clone(tx.Bucket(bucketMarks).Get(markKeys))
+		return nil
+	})
+	return signed, err
 }
 
 func putDevice(tx *bbolt.Tx, d device) error {
