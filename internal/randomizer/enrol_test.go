@@ -64,11 +64,14 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 			t.Errorf("while no answer has come the ledger says %s", l.Explain())
 		}
 	}
+	if d := s.decide("p6", twoArms); d["reason"] != "shuffler_unreachable" { // after as long as any decision waits
+		t.Errorf("%v", d)
+	}
 	if n := s.host.Pending(); n != 0 {
 		t.Errorf("%d reports are pending", n)
 	}
 	found()
-	for i := range 6 {
+	for i := range 7 {
 		testbed.Eventually(t, "promised", func() bool { return s.device(fmt.Sprint("p", i)).Enrolment != nil })
 	}
 	s.host.mu.Lock()
@@ -84,11 +87,11 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
 		t.Errorf("a later decision: %v", d)
 	}
-	s.reports(6)
+	s.reports(7)
 	if l := s.host.Ledger("p0"); l.State(1) != privacy.Spent {
 		t.Errorf("ledger %+v", l)
 	}
-	if len(s.enrolments()) != 6 {
+	if len(s.enrolments()) != 7 {
 		t.Errorf("%d places are taken", len(s.enrolments()))
 	}
 }
