@@ -71,7 +71,7 @@ var (
 
 // unanswered are the ways in which no answer comes, besides those of the network.
 var unanswered = []error{
-	context.DeadlineExceeded, context.Canceled, errLost, errBusy, errMissed, errNoShuffler,
+	context.DeadlineExceeded, context.Canceled, errLost, errBusy, errMissed, ErrNoShuffler,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded, nats.ErrStaleConnection,
 	nats.ErrNoServers, nats.ErrSlowConsumer, nats.ErrBadSubscription,
 }

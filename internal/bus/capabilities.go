@@ -11,6 +11,7 @@ type (
 	// Enroller asks for a slot.
 	Enroller interface {
 		Enrol(ctx context.Context, payload []byte) ([]byte, error)
+		EnrolOnce(ctx context.Context, payload []byte) ([]byte, error)
 	}
 	// EnrolServer gives slots.
 	EnrolServer interface {

@@ -28,15 +28,9 @@ func (c *Conn) Enrol(ctx context.Context, payload []byte) ([]byte, error) {
 	err := c.do(ctx, SubjectEnrol, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, enrolTime)
 		defer cancel()
-		m, err := c.nc.RequestWithContext(ctx, SubjectEnrol, payload)
-		if errors.Is(err, nats.ErrNoResponders) {
-			return errNoShuffler
-		}
-		if err != nil {
-			return err
-		}
-		reply = m.Data
-		return nil
+		var err error
+		reply, err = c.requestEnrolment(ctx, payload)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bus: enrol: %w", err)
@@ -44,7 +38,42 @@ func (c *Conn) Enrol(ctx context.Context, payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-var errNoShuffler = errors.New("bus: no shuffler serves enrolment now")
+// EnrolOnce is Enrol with a single try, for askers that must know how often a shuffler may have heard them.
+//
+// Errors: ErrForbidden, ErrTooLarge, ErrNoShuffler: no shuffler was asked. ErrUnknown: one may have been, once.
+func (c *Conn) EnrolOnce(ctx context.Context, payload []byte) (reply []byte, err error) {
+	if len(payload) > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
+	}
+	asked := false
+	err = c.try(ctx, SubjectEnrol, func(ctx context.Context) (err error) {
+		asked = true
+		reply, err = c.requestEnrolment(ctx, payload)
+		return err
+	})
+	switch {
+	case err == nil:
+		return reply, nil
+	case !asked && errors.Is(err, nats.ErrDisconnected):
+		return nil, fmt.Errorf("bus: enrol: %w (%w)", ErrNoShuffler, err)
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrNoShuffler):
+		return nil, fmt.Errorf("bus: enrol: %w", err)
+	}
+	return nil, fmt.Errorf("bus: enrol: %w (%w)", ErrUnknown, err)
+}
+
+// requestEnrolment sends a request and waits for its reply. The client sends it once: what was written to a connection is never written
+// again, and nothing is kept for a connection to come.
+func (c *Conn) requestEnrolment(ctx context.Context, payload []byte) ([]byte, error) {
+	m, err := c.nc.RequestWithContext(ctx, SubjectEnrol, payload)
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded) {
+		return nil, fmt.Errorf("%w (%v)", ErrNoShuffler, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
 
 // ServeEnrol answers enrolment requests until the context ends; several shufflers share them. The handler runs on that many workers at
 // once and returns the reply; an error of the handler sends none, and the asker repeats its request.

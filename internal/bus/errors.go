@@ -33,6 +33,9 @@ var (
 	// ErrGone: no message is stored there: it was purged, or never was. Nothing changed.
 	ErrGone = errors.New("bus: not stored, or purged")
 
+	// ErrNoShuffler: no shuffler serves enrolment now, or the broker is away. Nobody was asked.
+	ErrNoShuffler = errors.New("bus: no shuffler serves enrolment now")
+
 	// ErrClosed: the connection was closed by Close. Nothing was sent.
 	ErrClosed = errors.New("bus: connection closed")
 

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/internal/service/outcome"
@@ -16,16 +20,15 @@ import (
 // The host's API for apps on the same machine: HTTP and JSON.
 //
 //	POST /v1/devices/{device}/decisions   {"arms": [[...], ...]}          -> Decision
-//	POST /v1/rewards                      {"token": "...", "reward": 1}   -> {"accepted": true}
+//	POST /v1/rewards                      {"token": "...", "reward": 1}   -> Acceptance
 //	GET  /v1/devices/{device}/ledger                                      -> the device's ledger, and in words
 //	GET  /v1/status                                                       -> Status
 //
 // The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the device
-// just as a good one does, and the device reports the null record. Errors are {"error": reason, "detail": sentence}.
-const (
-	maxBody       = 4 << 20 // bytes of one request
-	maxDeviceName = 128     // bytes of a device's name
-)
+// just as a good one does, and the device reports the null record. Everything that is refused on a request's header is refused before
+// enrolment, and everything about its body after it. Errors are {"error": reason, "detail": sentence}.
+
+const maxDeviceName = 128 // bytes of a device's name
 
 // failure is the body of an error.
 type failure struct {
@@ -36,46 +39,77 @@ type failure struct {
 // API is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that has.
 func (h *Host) API() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.serveDecision)
-	mux.HandleFunc("POST /v1/rewards", h.serveReward)
-	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.serveLedger)
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, h.Status()) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusNotFound, failure{NotFound, fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}/decisions, POST /v1/rewards", r.Method, r.URL.Path)})
-	})
+	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.c.Decisions, h.serveDecision))
+	mux.HandleFunc("POST /v1/rewards", h.guarded(h.c.Rewards, h.serveReward))
+	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(nil, h.serveLedger))
+	mux.HandleFunc("GET /v1/status", h.guarded(nil, func(w http.ResponseWriter, _ *http.Request, _ time.Time) { answer(w, http.StatusOK, h.Status()) }))
+	mux.HandleFunc("OPTIONS /v1/", h.guarded(nil, preflight))
+	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time) {
+		refuse(w, NotFound, fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}/decisions, POST /v1/rewards", r.Method, r.URL.Path))
+	}))
 	return mux
 }
 
-func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request) {
-	h.c.Decisions.Received(1)
+const (
+	// readHeaderTime bounds how long a client may take to send a request's header.
+	readHeaderTime = 5 * time.Second
+	// writeTime is from a request's header to the last byte of its answer.
+	writeTime = 3 * bodyTime
+	// idleTime is how long a connection may wait for its next request.
+	idleTime = time.Minute
+	// maxHeader bounds the bytes of a header.
+	maxHeader = 16 << 10
+	// maxConnections leaves room for new ones when as many as may wait for bodies and for enrolment do.
+	maxConnections = 2 * (maxBodies + maxEnrolling)
+)
+
+// server serves the API with bounds on what connections may take.
+func (h *Host) server() *http.Server {
+	var open atomic.Int64
+	return &http.Server{
+		Handler: h.API(), ReadHeaderTimeout: readHeaderTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0),
+		ConnState: func(c net.Conn, s http.ConnState) {
+			switch s {
+			case http.StateNew:
+				if open.Add(1) > maxConnections {
+					_ = c.Close() // the client sees it
+				}
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		},
+	}
+}
+
+func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		h.c.Decisions.Refused(BadDevice, 1)
 		refuse(w, BadDevice, err.Error())
 		return
 	}
-	// The body is read before anyone is enrolled, so that a slow or broken body cannot delay enrolment by what it holds; it is only
-	// looked at afterwards.
-	body, readErr := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	// A client that goes away while its body is read, or before it has the answer, ends neither enrolment nor promise: who takes part
-	// must not depend on what was in the body.
-	d, err := h.Decide(context.WithoutCancel(r.Context()), name, func() ([][]float64, error) {
-		if readErr != nil {
-			return nil, readErr
+	var forget func()
+	defer func() {
+		if forget != nil {
+			forget()
 		}
-		var request struct {
-			Arms [][]float64 `json:"arms"`
-		}
-		if err := decodeStrict(body, &request); err != nil {
+	}()
+	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part must not depend on
+	// what is in the body.
+	d, err := h.Decide(context.WithoutCancel(r.Context()), name, func(dimension int) ([][]float64, error) {
+		body, done, err := h.bodies.open(w, r, decisionBytes(dimension), by)
+		if err != nil {
 			return nil, err
 		}
-		return request.Arms, nil
+		forget = done
+		return readArms(body, dimension)
 	})
 	why := apiReason(err)
 	switch { // whether the arms were any good is no part of this account, which anybody may see
 	case d.Sampled:
 		h.c.Decisions.Released(1)
-	case err == nil || why == BadArms:
+	case err == nil || errors.Is(err, ErrArms):
 		h.c.Decisions.Refused(d.Reason, 1)
 	default:
 		h.c.Decisions.Refused(why, 1)
@@ -87,8 +121,7 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, d)
 }
 
-func (h *Host) serveReward(w http.ResponseWriter, r *http.Request) {
-	h.c.Rewards.Received(1)
+func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
 	no := func(why outcome.Reason, detail string) {
 		h.c.Rewards.Refused(why, 1)
 		refuse(w, why, detail)
@@ -97,18 +130,20 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request) {
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, forget, err := h.bodies.open(w, r, maxReward, by)
 	if err == nil {
-		err = decodeStrict(body, &request)
+		err = readStruct(body, &request)
+		forget()
 	}
 	if err == nil && (request.Token == "" || request.Reward == nil) {
-		err = errors.New(`want {"token": "...", "reward": a number}`)
+		err = badBody(`want {"token": "...", "reward": a number}`)
 	}
 	if err != nil {
-		no(BadRequest, err.Error())
+		no(apiReason(err), err.Error())
 		return
 	}
-	switch err := h.Reward(request.Token, *request.Reward); {
+	accepted, err := h.Reward(request.Token, *request.Reward)
+	switch {
 	case errors.Is(err, ErrToken):
 		no(ExpiredToken, err.Error()+"; the device reports without this reward")
 		return
@@ -120,10 +155,10 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.c.Rewards.Released(1)
 	}
-	answer(w, http.StatusOK, map[string]bool{"accepted": true})
+	answer(w, http.StatusOK, accepted)
 }
 
-func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request) {
+func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
@@ -136,30 +171,6 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request) {
 func checkName(name string) error {
 	if len(name) > maxDeviceName || !utf8.ValidString(name) {
 		return fmt.Errorf("a device's name is at most %d bytes of UTF-8, this one has %d", maxDeviceName, len(name))
-	}
-	return nil
-}
-
-// decodeStrict reads one JSON value without unknown fields. Its errors name positions and fields, never values.
-func decodeStrict(body []byte, into any) error {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		var syntax *json.SyntaxError
-		var kind *json.UnmarshalTypeError
-		switch {
-		case errors.As(err, &syntax):
-			return fmt.Errorf("not JSON at byte %d", syntax.Offset)
-		case errors.As(err, &kind):
-			return fmt.Errorf("field %q must be a %s", kind.Field, kind.Type)
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return errors.New("the JSON ends too early")
-		default:
-			return errors.New("not the JSON that is expected: an unknown field?")
-		}
-	}
-	if d.More() {
-		return errors.New("more than one JSON value")
 	}
 	return nil
 }

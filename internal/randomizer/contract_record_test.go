@@ -1,11 +1,9 @@
 package randomizer
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -25,26 +23,29 @@ var records = map[string]struct {
 	reward string        // "" : none comes
 	after  time.Duration // how long after the decision
 	cut    bool          // the app's connection breaks in the middle of the arms
+	stall  bool          // the rest of the arms never comes
 }{
-	"usual":                {arms: twoArms, reward: "1"},
-	"other arms":           {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`, reward: "0"},
-	"reward missing":       {arms: twoArms},
-	"reward late":          {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
-	"reward just in time":  {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
-	"reward out of range":  {arms: twoArms, reward: "1e300"},
-	"reward not a number":  {arms: twoArms, reward: "NaN"},
-	"reward malformed":     {arms: twoArms, reward: `"yes`},
-	"arms empty":           {arms: `{"arms": []}`, reward: "1"},
-	"no arms":              {arms: `{}`, reward: "1"},
-	"NaN":                  {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
-	"infinite":             {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
-	"huge":                 {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
-	"malformed":            {arms: `{"arms": [[0.1, `, reward: "1"},
-	"empty body":           {arms: ``, reward: "1"},
-	"wrong dimension":      {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
-	"uneven":               {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
-	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxBody) + `": 1}`, reward: "1"},
-	"connection cut":       {arms: twoArms, reward: "1", cut: true},
+	"usual":                       {arms: twoArms, reward: "1"},
+	"other arms":                  {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`, reward: "0"},
+	"reward missing":              {arms: twoArms},
+	"reward late":                 {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
+	"reward just in time":         {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
+	"reward out of range":         {arms: twoArms, reward: "1e300"},
+	"reward not a number":         {arms: twoArms, reward: "NaN"},
+	"reward malformed":            {arms: twoArms, reward: `"yes`},
+	"arms empty":                  {arms: `{"arms": []}`, reward: "1"},
+	"no arms":                     {arms: `{}`, reward: "1"},
+	"NaN":                         {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
+	"infinite":                    {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
+	"huge":                        {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
+	"malformed":                   {arms: `{"arms": [[0.1, `, reward: "1"},
+	"empty body":                  {arms: ``, reward: "1"},
+	"wrong dimension":             {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
+	"uneven":                      {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
+	"larger than accepted":        {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`, reward: "1"},
+	"connection cut":              {arms: twoArms, reward: "1", cut: true},
+	"connection stalls":           {arms: twoArms, reward: "1", stall: true},
+	"more arms than one may have": {arms: `{"arms": [` + strings.Repeat(`[1, 0],`, maxArms) + `[1, 0]]}`, reward: "1"},
 }
 
 const (
@@ -80,7 +81,7 @@ func TestARecordChangesNothingOutside(t *testing.T) {
 	views := map[string]view{}
 	names := slices.Sorted(maps.Keys(records))
 	if testing.Short() {
-		names = []string{"usual", "reward missing", "malformed", "connection cut"}
+		names = []string{"usual", "reward missing", "malformed", "connection cut", "connection stalls"}
 	}
 	type result struct {
 		name string
@@ -120,9 +121,12 @@ func outside(t *testing.T, name string) view {
 			record = records[name]
 		}
 		var token any
-		if record.cut {
+		switch {
+		case record.cut:
 			s.cut(device, record.arms)
-		} else {
+		case record.stall:
+			s.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(record.arms)), record.arms[:len(record.arms)/2])
+		default:
 			_, answer := s.post("/v1/devices/"+device+"/decisions", record.arms)
 			token = answer["token"]
 			if i != changed {
@@ -189,11 +193,7 @@ func outside(t *testing.T, name string) view {
 // cut sends half of a request's body and breaks the connection.
 func (s *scene) cut(device, body string) {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.api.Listener.Addr().String())
-	s.must(err)
-	w := bufio.NewWriter(c)
-	fmt.Fprintf(w, "POST /v1/devices/%s/decisions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", device, len(body), body[:len(body)/2])
-	s.must(w.Flush())
+	c := s.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(body)), body[:len(body)/2])
 	time.Sleep(20 * time.Millisecond)
 	s.must(c.Close())
 }
@@ -209,7 +209,7 @@ func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	release := make(chan struct{})
 	answered := make(chan error, 1)
 	go func() {
-		_, err := s.host.Decide(t.Context(), "slow", func() ([][]float64, error) {
+		_, err := s.host.Decide(t.Context(), "slow", func(int) ([][]float64, error) {
 			<-release
 			return [][]float64{{1, 0}}, nil
 		})

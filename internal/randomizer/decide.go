@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
 // Errors of decisions and rewards.
@@ -51,15 +49,19 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device. arms is called after the device was enrolled, so that nothing about the arms, not even
-// whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the beginning. One
-// that takes until the report is due comes too late for it: the report is made of the null record, in time.
-func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64, error)) (Decision, error) {
+// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so that nothing about
+// the arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the
+// beginning. One that takes until the report is due comes too late for it: the report is made of the null record, in time.
+func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision, error) {
 	seat, err := h.seat(name)
 	if err != nil {
 		return Decision{}, err
 	}
+	if !h.bodies.enrolling.TryAcquire(1) {
+		return Decision{}, ErrBusy
+	}
 	a, s, why, err := h.enrol(ctx, seat)
+	h.bodies.enrolling.Release(1)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -69,7 +71,7 @@ func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
-	set, err := arms()
+	set, err := arms(a.policy.Dimension)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
@@ -84,32 +86,51 @@ func (h *Host) Decide(ctx context.Context, name string, arms func() ([][]float64
 	return d, nil
 }
 
-// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
-func (h *Host) Reward(token string, reward float64) error {
-	if math.IsNaN(reward) || math.IsInf(reward, 0) {
-		return fmt.Errorf("%w: not a finite number", ErrReward)
+// Acceptance is the answer to a reward that came in time.
+type Acceptance struct {
+	Accepted bool `json:"accepted"`
+	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest that it allows, goes
+	// into the record in its place.
+	Clipped bool        `json:"clipped,omitempty"`
+	Used    *float64    `json:"used,omitempty"`
+	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
+}
+
+// accept is the answer to a reward where rewards may be at most so large.
+func accept(reward, most float64) Acceptance {
+	used := max(0, min(reward, most))
+	if used == reward {
+		return Acceptance{Accepted: true}
 	}
-	if len(token) > 0 && token[:1] == unsampledToken {
-		return nil
+	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}
+}
+
+// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
+func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
+	if math.IsNaN(reward) || math.IsInf(reward, 0) {
+		return Acceptance{}, fmt.Errorf("%w: not a finite number", ErrReward)
 	}
 	h.mu.Lock()
-	s := h.sessions[token]
+	s, a := h.sessions[token], h.current
 	h.mu.Unlock()
+	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
+		return accept(reward, a.policy.MaxReward), nil
+	}
 	if s == nil {
-		return ErrToken
+		return Acceptance{}, ErrToken
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
 	switch {
 	case s.reported > 0 || !time.Now().Before(s.expires):
-		return ErrToken
+		return Acceptance{}, ErrToken
 	case s.rewarded && s.record.Reward != reward:
-		return fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
-	case s.record.Arm == nil:
-		return nil // no arm was played: the record stays null
+		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
+	case s.record.Arm == nil: // no arm was played: the record stays null
+	default:
+		s.record.Reward, s.record.Null, s.rewarded = reward, false, true
 	}
-	s.record.Reward, s.record.Null, s.rewarded = reward, false, true
-	return nil
+	return accept(reward, s.maxReward), nil
 }
 
 // seat finds or creates a device's place on this host.
@@ -126,114 +147,6 @@ func (h *Host) seat(name string) (*seat, error) {
 	h.numbers++
 	h.devices[name] = s
 	return s, nil
-}
-
-// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what reason; err means
-// that there is no policy to decide with.
-func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session, why error, err error) {
-	seat.enrolling.Lock()
-	defer seat.enrolling.Unlock()
-	// An epoch may end between looking and asking, and the shuffler may hear of a new one later than this host: it is asked again for
-	// as long as a decision may wait.
-	for late := time.Now().Add(enrolTime); ; {
-		h.mu.Lock()
-		a = h.current
-		full, changed, refusal := h.full, h.changed, h.refusal
-		h.mu.Unlock()
-		switch {
-		case a == nil && refusal != nil:
-			return nil, nil, nil, fmt.Errorf("%w that this host accepts: %w", ErrNoPolicy, refusal)
-		case a == nil:
-			return nil, nil, nil, ErrNoPolicy
-		case h.rewound(a) != nil:
-			return nil, nil, nil, h.rewound(a)
-		case a.Final:
-			return a, nil, because(FinalPolicy, "learning is over; this is the last policy"), nil
-		case a.weak != nil:
-			return a, nil, because(PlanRefused, "%v", a.weak), nil
-		case a.Round > 0:
-			return a, nil, because(RoundsUnderWay, "the cohort of epoch %d is closed and answers further rounds", a.Epoch), nil
-		case full:
-			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
-		}
-		// Only an enrolment adds to the ledger, so what is reserved now is still to be had after the answer.
-		seat.mu.Lock()
-		_, err := seat.device.Ledger.Reserve(a.Epoch, a.releases, a.guarantee)
-		seat.mu.Unlock()
-		if err != nil {
-			return a, nil, because(RecordUsed, "%v", err), nil
-		}
-		if err := h.keep(seat); err != nil {
-			return nil, nil, nil, err
-		}
-		reply, err := h.ask(ctx, a, seat.device.Number)
-		if err != nil {
-			return a, nil, because(Unreachable, "%v", err), nil
-		}
-		if reply.Enrolled {
-			s, err := h.promise(a, seat, reply)
-			return a, s, nil, err
-		}
-		switch reply.Refusal {
-		case rifflev1.Refusal_REFUSAL_COHORT_FULL, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED:
-			h.mu.Lock()
-			if h.current == a {
-				h.full = true
-			}
-			h.mu.Unlock()
-			return a, nil, because(CohortFull, "the cohort of epoch %d is full", a.Epoch), nil
-		case rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
-			// The shuffler is in another epoch: ahead of what was seen here, or not there yet.
-			h.c.Decisions.Retried(NotAdmitted)
-			if time.Now().After(late) {
-				return a, nil, because(NotAdmitted, "the shuffler is not in epoch %d", a.Epoch), nil
-			}
-			wait := time.NewTimer(askAgain)
-			select {
-			case <-ctx.Done():
-			case <-changed:
-			case <-wait.C:
-			}
-			wait.Stop()
-		default:
-			return a, nil, because(NotAdmitted, "the shuffler refused: %s", reply.Refusal), nil
-		}
-	}
-}
-
-// keep makes a device's number durable before the shuffler hears of it: after a crash the same device must come back to the slot that
-// the number has, not somebody else, or nobody.
-func (h *Host) keep(seat *seat) error {
-	if seat.kept {
-		return nil
-	}
-	seat.mu.Lock()
-	d := seat.device
-	seat.mu.Unlock()
-	if err := h.store.put(d); err != nil {
-		return fmt.Errorf("randomizer: the device's number cannot be kept: %w", err)
-	}
-	seat.kept = true
-	return nil
-}
-
-// ask puts the enrolment request to the shuffler.
-func (h *Host) ask(ctx context.Context, a *announced, number uint32) (*rifflev1.EnrolReply, error) {
-	request, _, err := wire.Sign(&rifflev1.EnrolRequest{
-		Deployment: h.c.Deployment, Epoch: a.Epoch, Announcement: a.digest[:], Device: number, Credential: h.c.Credential,
-	}, h.c.Identity)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, enrolTime)
-	defer cancel()
-	begin := time.Now()
-	signed, err := h.c.Bus.Enrol(ctx, request)
-	h.c.Steps.Since(stepEnrolment, begin)
-	if err != nil {
-		return nil, err
-	}
-	return wire.OpenEnrolReply(signed, h.c.Shuffler, wire.RequestDigest(request))
 }
 
 // because is a reason with its explanation.

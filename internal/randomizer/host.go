@@ -12,18 +12,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/service"
 	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -39,62 +40,71 @@ type Config struct {
 	Credential *rifflev1.Signed // the registrar's word that this host may enrol Devices devices
 	Devices    int              // as in the credential
 	Limits     Limits
+	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
+	State      *service.Condition     // met while the state is as new as what the host has done. May be nil
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
 	// Further accounts, and times. All may be nil.
 	Decisions     *outcome.Outcomes // requests for decisions; released: sampled. Made with DecisionReasons
 	Announcements *outcome.Outcomes // made with AnnouncementReasons
+	KeySets       *outcome.Outcomes // the shuffler's, as the broker shows them; made with KeySetReasons
 	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
 	Steps         *service.Steps    // made with Steps
 }
 
-const (
-	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says nothing about the
-	// record: nothing of it was looked at yet.
-	enrolTime = 5 * time.Second
-	// askAgain is the wait before a shuffler that is in another epoch is asked again.
-	askAgain = 100 * time.Millisecond
-	// senders hand reports to the broker at the same time; they wait for its disk more than they work.
-	senders = 64
-)
+// senders hand reports to the broker at the same time; they wait for its disk more than they work.
+const senders = 64
 
 // Host runs the devices of one process.
 type Host struct {
 	c     Config
 	store *store
 
+	// life ends when the process stops; questions to the shuffler live as long.
+	life    context.Context
+	stop    context.CancelFunc
+	asking  sync.WaitGroup
+	patient *semaphore.Weighted
+
+	bodies    *bodies
 	timetable *timetable
 	outbox    chan outgoing // sealed reports
 
 	seen   round      // the latest announcement that an earlier process saw
 	unsent []outgoing // what it sealed and may not have sent
 
-	mu       sync.Mutex
-	caughtUp bool  // what was announced before the start is read
-	refusal  error // why the latest announcement is not in force; nil where it is
-	current  *announced
-	changed  chan struct{} // closed when current changes
-	full     bool          // the current cohort takes no more devices
-	shuffler []byte        // HPKE key that reports are sealed to
-	devices  map[string]*seat
-	numbers  uint32              // devices numbered so far
-	sessions map[string]*session // by token
-	open     map[uint32]*session // by device number
-	pending  int                 // promised reports that have not left
+	mu         sync.Mutex
+	caughtUp   bool  // what was announced before the start is read
+	refusal    error // why the latest announcement is not in force; nil where it is
+	rolledBack error // proof that the store is older than what the host has done
+	current    *announced
+	changed    chan struct{}    // closed when current changes, or nothing is asked any more
+	full       bool             // the current cohort takes no more devices
+	keys       *rifflev1.KeySet // the shuffler's latest
+	shuffler   []byte           // its key that reports are sealed to
+	devices    map[string]*seat
+	numbers    uint32              // devices numbered so far
+	sessions   map[string]*session // by token
+	open       map[uint32]*session // by device number
+	pending    int                 // promised reports that have not left
 }
 
 // seat is a device's state with its lock.
 type seat struct {
-	enrolling sync.Mutex // held while the shuffler is asked: one question at a time. Taken before mu
-	kept      bool       // the device's number is durable; guarded by enrolling
-
 	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not wait for
-	// what a person's app does meanwhile.
-	mu     sync.Mutex
-	device device
+	// what a person's app does meanwhile. It is taken before the host's.
+	mu       sync.Mutex
+	device   device
+	question *question // the one that is open
+}
+
+func (s *seat) ledger() privacy.Ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.device.Ledger
 }
 
 // New opens the host's state. Records that an earlier process held are gone; what it promised is kept.
@@ -107,11 +117,12 @@ func New(c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		c: c, store: st, timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
+		c: c, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(), timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
 	}
+	h.life, h.stop = context.WithCancel(context.Background())
 	err = st.load(func(d device) error {
-		h.devices[d.Name] = &seat{device: d, kept: true}
+		h.devices[d.Name] = &seat{device: d}
 		h.numbers = max(h.numbers, d.Number+1)
 		return nil
 	})
@@ -119,32 +130,55 @@ func New(c Config) (*Host, error) {
 		h.seen, err = st.latest()
 	}
 	if err == nil {
+		h.rolledBack, err = st.marked()
+	}
+	var signedKeys []byte
+	if err == nil {
+		signedKeys, err = st.keys()
+	}
+	if err == nil {
 		err = st.unsent(func(o outgoing) { h.unsent = append(h.unsent, o) })
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.close())
 	}
+	if kept, err := h.openKeys(signedKeys); err == nil { // one that another shuffler signed says nothing of this one's
+		h.takeKeys(kept)
+	}
+	h.sayOld()
 	h.pending = len(h.unsent)
 	c.Reports.Resumed(len(h.unsent))
 	return h, nil
 }
 
 // Close lets go of the state. Only for a host that was never run.
-func (h *Host) Close() error { return h.store.close() }
+func (h *Host) Close() error {
+	h.stop()
+	return h.store.close()
+}
 
 // Run works until the context ends. Reports that are due are not waited for: a restart sends what was promised.
 func (h *Host) Run(ctx context.Context) error {
-	defer h.store.close()
+	defer func() {
+		h.mu.Lock()
+		h.stop() // from here on no question is opened
+		h.mu.Unlock()
+		h.asking.Wait()
+		h.store.close()
+	}()
 	if err := h.catchUp(ctx); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return h.c.Bus.WatchKeys(ctx, h.rekeyed) })
+	g.Go(func() error {
+		return h.c.Bus.WatchKeys(ctx, func(role bus.Role, payload []byte) error { return h.rekeyed(ctx, role, payload) })
+	})
 	g.Go(func() error {
 		return h.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error {
 			fresh, err := h.follow(a)
 			if fresh {
 				h.resume()
+				err = h.askOn()
 			}
 			return err
 		})
@@ -177,23 +211,7 @@ func (h *Host) catchUp(ctx context.Context) error {
 	h.mu.Unlock()
 	h.recall()
 	h.resume()
-	return nil
-}
-
-// rekeyed takes the shuffler's newest HPKE key.
-func (h *Host) rekeyed(role bus.Role, payload []byte) error {
-	if role != bus.Shuffler {
-		return nil
-	}
-	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Shuffler})
-	if err != nil {
-		h.c.Log.Error().Err(err).Str(outcome.Field, string(wireReason(wire.Reason(err)))).Msg("key set refused")
-		return nil
-	}
-	h.mu.Lock()
-	h.shuffler = set.Keys[0]
-	h.mu.Unlock()
-	return nil
+	return h.askOn()
 }
 
 // Pending counts the promised reports that have not left.
@@ -228,18 +246,24 @@ func (h *Host) Status() Status {
 	if h.refusal != nil {
 		s.Refused = h.refusal.Error()
 	}
+	if h.rolledBack != nil {
+		s.Refused = h.rolledBack.Error()
+	}
 	a := h.current
 	if a == nil {
 		return s
 	}
 	s.Epoch, s.Round, s.Final, s.Cohort = a.Epoch, a.Round, a.Final, a.Cohort.GetSize()
 	if err := h.rewound(a); err != nil {
-		if h.caughtUp {
+		if h.caughtUp && h.rolledBack == nil {
 			s.Refused = err.Error()
 		}
 		return s
 	}
 	if a.Final {
+		return s
+	}
+	if h.rolledBack != nil {
 		return s
 	}
 	if a.weak != nil {
@@ -259,9 +283,14 @@ func (h *Host) Ledger(name string) privacy.Ledger {
 	if s == nil {
 		return h.newLedger()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.device.Ledger
+	return s.ledger()
+}
+
+// seats are the devices known so far.
+func (h *Host) seats() []*seat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.devices))
 }
 
 func (h *Host) newLedger() privacy.Ledger {

@@ -158,7 +158,7 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 	s.reports(1)
 }
 
-// A shuffler that is away leaves the person unsampled, whatever the arms, and costs nothing.
+// A shuffler that gives no answer that holds leaves the person unsampled, whatever the arms; and nobody claims that nothing was promised.
 func TestShufflerAway(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -174,8 +174,8 @@ func TestShufflerAway(t *testing.T) {
 	if d := s.decide("x", twoArms); d["reason"] != "shuffler_unreachable" {
 		t.Fatalf("%v", d)
 	}
-	if l := s.host.Ledger("x"); len(l.Entries) != 0 {
-		t.Errorf("it is in the ledger: %+v", l)
+	if l := s.host.Ledger("x"); l.State(1) != privacy.Asked {
+		t.Errorf("the ledger says %+v", l)
 	}
 }
 
@@ -208,6 +208,8 @@ func TestRewards(t *testing.T) {
 		{`{"token": "` + token + `", "reward": 1e999}`, 400, "bad_request"},
 		{`{"token": "` + token + `", "reward": 1, "extra": 1}`, 400, "bad_request"},
 		{`{"token": "` + token + `", "reward": 1} {}`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": 1}]`, 400, "bad_request"},
+		{`{"token": "` + token + `", "reward": 1}` + strings.Repeat(" ", maxReward), 413, "body_too_large"},
 		{`{"token`, 400, "bad_request"},
 		{``, 400, "bad_request"},
 	} {
@@ -216,7 +218,7 @@ func TestRewards(t *testing.T) {
 		}
 	}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if err := s.host.Reward(token, v); !errors.Is(err, ErrReward) {
+		if _, err := s.host.Reward(token, v); !errors.Is(err, ErrReward) {
 			t.Errorf("reward %v: %v", v, err)
 		}
 	}
@@ -227,12 +229,41 @@ func TestRewards(t *testing.T) {
 	held.seat.mu.Lock()
 	held.record.Null, held.rewarded, held.expires = true, false, time.Now()
 	held.seat.mu.Unlock()
-	if err := s.host.Reward(token, 1); !errors.Is(err, ErrToken) {
+	if _, err := s.host.Reward(token, 1); !errors.Is(err, ErrToken) {
 		t.Errorf("at the deadline: %v", err)
 	}
 	if !held.record.Null {
 		t.Error("a reward that came at the deadline is in the record")
 	}
+}
+
+// A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place; whether or not
+// the person is sampled.
+func TestClippedRewardsAreCalledClipped(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 2000
+	s.open(a)
+	for i, c := range []struct {
+		reward  string
+		clipped any
+		used    any
+	}{{"-1", true, 0.}, {"1e308", true, 1.}, {"1.0000001", true, 1.}, {"1", nil, nil}, {"0", nil, nil}, {"0.5", nil, nil}} {
+		sampled := s.decide(fmt.Sprint("p", i), twoArms)
+		unsampled := s.decide(fmt.Sprint("p", i), twoArms)
+		if sampled["sampled"] != true || unsampled["sampled"] != false {
+			t.Fatal(sampled, unsampled)
+		}
+		for _, d := range []map[string]any{sampled, unsampled, sampled} {
+			status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, d["token"], c.reward))
+			if status != 200 || answer["accepted"] != true || answer["clipped"] != c.clipped || answer["used"] != c.used || (answer["range"] != nil) != (c.clipped == true) {
+				t.Errorf("reward %s: %d %v", c.reward, status, answer)
+			}
+		}
+	}
+	s.reports(6)
 }
 
 // No sampled person's token looks like one whose reward is accepted and forgotten. Tokens that begin with a given one of 64 letters
@@ -256,7 +287,7 @@ func TestAPIErrors(t *testing.T) {
 		detail string
 	}{
 		"not JSON":       {`{"arms": [[0.123456,`, "ends too early"},
-		"wrong type":     {`{"arms": [["0.123456"]]}`, `field "arms" must be a float64`},
+		"wrong type":     {`{"arms": [["0.123456"]]}`, `field "arms" must be a list of lists`},
 		"NaN":            {`{"arms": [[NaN, 0.123456]]}`, "not JSON at byte"},
 		"overflow":       {`{"arms": [[1e999, 0.123456]]}`, `field "arms"`},
 		"unknown field":  {`{"arms": [[0.123456, 0]], "reward": 0.123456}`, "unknown field"},
@@ -265,6 +296,8 @@ func TestAPIErrors(t *testing.T) {
 		"wrong size":     {`{"arms": [[0.123456]]}`, "dimension"},
 		"uneven":         {`{"arms": [[0.123456, 0.5], [0.123456]]}`, "dimension"},
 		"two values":     {`{"arms": [[0.123456, 0]]} {"arms": 1}`, "more than one"},
+		"bracket behind": {`{"arms": [[0.123456, 0]]}]`, "more than one"},
+		"arms twice":     {`{"arms": [[0.123456, 0]], "arms": [[1, 0]]}`, "twice"},
 		"null":           {`null`, "arm set is empty"},
 		"arm that is no": {`{"arms": [null]}`, "dimension"},
 	} {
@@ -288,7 +321,7 @@ func TestAPIErrors(t *testing.T) {
 	if status, l := s.get("/v1/devices/nobody/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
 		t.Errorf("ledger of nobody: %v", l)
 	}
-	s.reports(12) // every one of them reports all the same
+	s.reports(14) // every one of them reports all the same
 }
 
 // A host's credential covers so many devices and no more; those that are known stay known.
@@ -392,7 +425,7 @@ func TestConcurrentDecisions(t *testing.T) {
 	got := make(chan bool, 16)
 	for range cap(got) {
 		go func() {
-			d, err := s.host.Decide(context.Background(), "x", func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			d, err := s.host.Decide(context.Background(), "x", func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 			if err != nil {
 				t.Error(err)
 			}

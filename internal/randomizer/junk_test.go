@@ -58,9 +58,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	s.must(s.stop())
 	s.start()
 	s.judged(next)
-	if got := s.host.Status(); !strings.Contains(got.Refused, "had digest") {
-		t.Errorf("after a restart: %+v", got)
-	}
+	testbed.Eventually(t, "another history, after a restart", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
 	if d := s.decide("w", twoArms); d["sampled"] != true { // under the first
 		t.Errorf("decision %v", d)
 	}

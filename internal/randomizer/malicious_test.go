@@ -229,7 +229,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Errorf("%s: in force", name)
 		}
 		if !k.honest { // else the app is served under the honest announcement
-			d, err := h.Decide(context.Background(), "x", func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			d, err := h.Decide(context.Background(), "x", func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 			switch {
 			case d.Sampled:
 				t.Errorf("%s: a person is sampled", name)

@@ -41,7 +41,7 @@ func TestRewardsAreCountedOnlyWhereAsked(t *testing.T) {
 			}
 		}
 		slices.Sort(items)
-		want := []string{"announcement", "decision", "report"}
+		want := []string{"announcement", "decision", "key_set", "report"}
 		if asked {
 			want = append(want, "reward")
 		}

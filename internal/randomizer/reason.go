@@ -20,6 +20,8 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+	// The host's state is older than what the host has done: nobody of it takes part any more. Also of promised reports.
+	StateRolledBack outcome.Reason = "state_rolled_back"
 )
 
 // What can become of a promised report besides being sent.
@@ -33,11 +35,19 @@ const (
 // Why a request of an app is refused.
 const (
 	NoPolicy     outcome.Reason = "no_policy"
-	Rewound      outcome.Reason = "rewound" // also of an announcement: it does not follow the ones seen before
+	Rewound      outcome.Reason = "rewound" // also of an announcement or a key set: it does not follow the ones seen before
 	HostFull     outcome.Reason = "host_full"
 	BadDevice    outcome.Reason = "bad_device"
 	BadArms      outcome.Reason = "bad_arms"
 	BadRequest   outcome.Reason = "bad_request"
+	BodyTooLarge outcome.Reason = "body_too_large"
+	BodyTooSlow  outcome.Reason = "body_too_slow"
+	Busy         outcome.Reason = "busy" // too many other requests are being served
+	// What a browser would send for a page that has no business here, refused on the header.
+	ForeignHost    outcome.Reason = "foreign_host"
+	ForeignOrigin  outcome.Reason = "foreign_origin"
+	BadContentType outcome.Reason = "bad_content_type"
+
 	ExpiredToken outcome.Reason = "expired_token"
 	BadReward    outcome.Reason = "bad_reward"
 	NotSampled   outcome.Reason = "not_sampled" // a reward that nobody will report: accepted and forgotten
@@ -46,21 +56,31 @@ const (
 )
 
 // Reasons lists why a promised report may not be sent, or not at once.
-func Reasons() []outcome.Reason { return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom} }
+func Reasons() []outcome.Reason {
+	return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom, StateRolledBack}
+}
 
 // DecisionReasons lists why somebody who asks for a decision is not sampled.
 func DecisionReasons() []outcome.Reason {
-	return []outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, NoPolicy, Rewound, HostFull, BadDevice, Internal}
+	return []outcome.Reason{
+		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, StateRolledBack, NoPolicy, Rewound, HostFull, BadDevice, Busy,
+		ForeignHost, ForeignOrigin, BadContentType, Internal,
+	}
 }
 
 // RewardReasons lists why a reward may not be kept.
 func RewardReasons() []outcome.Reason {
-	return []outcome.Reason{NotSampled, ExpiredToken, BadReward, BadRequest, Internal}
+	return []outcome.Reason{
+		NotSampled, ExpiredToken, BadReward, BadRequest, BodyTooLarge, BodyTooSlow, Busy, ForeignHost, ForeignOrigin, BadContentType, Internal,
+	}
 }
 
 // AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and nobody is enrolled.
-func AnnouncementReasons() []outcome.Reason {
-	all := []outcome.Reason{Rewound, PlanRefused}
+func AnnouncementReasons() []outcome.Reason { return append(KeySetReasons(), PlanRefused) }
+
+// KeySetReasons lists why a set of the shuffler's keys may not be taken.
+func KeySetReasons() []outcome.Reason {
+	all := []outcome.Reason{Rewound}
 	for _, r := range []rifflev1.Refusal{rifflev1.Refusal_REFUSAL_MALFORMED, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE} {
 		all = append(all, wireReason(r))
 	}
@@ -81,9 +101,18 @@ func announcementReason(err error) outcome.Reason {
 
 // apiReason is what the API calls an error of Decide or Reward.
 func apiReason(err error) outcome.Reason {
+	var bad badBody
 	switch {
+	case errors.Is(err, ErrBodyTooLarge):
+		return BodyTooLarge
+	case errors.Is(err, ErrBodyTooSlow):
+		return BodyTooSlow
+	case errors.Is(err, ErrBusy):
+		return Busy
 	case errors.Is(err, ErrArms):
 		return BadArms
+	case errors.As(err, &bad):
+		return BadRequest
 	case errors.Is(err, ErrNoPolicy):
 		return NoPolicy
 	case errors.Is(err, ErrRewound):
@@ -102,14 +131,17 @@ func apiReason(err error) outcome.Reason {
 var apiStatus = map[outcome.Reason]int{
 	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable, Rewound: http.StatusServiceUnavailable,
 	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest, ExpiredToken: http.StatusGone,
-	BadReward: http.StatusConflict, Internal: http.StatusInternalServerError,
+	BadReward: http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge, BodyTooSlow: http.StatusRequestTimeout,
+	Busy: http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
+	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound, Internal: http.StatusInternalServerError,
 }
 
-// refuse answers with a reason.
+// refuse answers with a reason. The connection ends with it, so that what may be left of the body is not waited for.
 func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
 	status := apiStatus[why]
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	w.Header().Set("Connection", "close")
 	answer(w, status, failure{why, detail})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,8 @@ type session struct {
 	number uint32
 	rounds int // planned
 
+	maxReward float64 // that the policy's family allows
+
 	// Guarded by the seat's lock.
 	record   glm.Record
 	rewarded bool
@@ -43,7 +46,7 @@ func (h *Host) promise(a *announced, seat *seat, reply *rifflev1.EnrolReply) (*s
 	defer seat.mu.Unlock()
 	d := seat.device
 	var err error
-	if d.Ledger, err = d.Ledger.Reserve(a.Epoch, a.releases, a.guarantee); err != nil {
+	if d.Ledger, err = d.Ledger.Promise(a.Epoch); err != nil {
 		return nil, fmt.Errorf("randomizer: the ledger changed while the shuffler was asked: %w", err)
 	}
 	d.Enrolment = &enrolment{Epoch: a.Epoch, Slot: reply.Slot, ReportAt: time.Now().Add(time.Duration(reply.ReportAfterMs) * time.Millisecond)}
@@ -54,6 +57,12 @@ func (h *Host) promise(a *announced, seat *seat, reply *rifflev1.EnrolReply) (*s
 	s := h.begin(seat, a)
 	h.c.Reports.Received(1)
 	h.owe(job{s.expires, s, a})
+	h.mu.Lock()
+	rolledBack := h.rolledBack != nil
+	h.mu.Unlock()
+	if rolledBack { // proved while this was made durable
+		h.drop(s, StateRolledBack)
+	}
 	return s, nil
 }
 
@@ -72,7 +81,7 @@ func (h *Host) begin(seat *seat, a *announced) *session {
 	e := seat.device.Enrolment
 	s := &session{
 		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.device.Number, rounds: len(a.Plan.Rounds),
-		record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
+		maxReward: a.policy.MaxReward, record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
 	}
 	h.mu.Lock()
 	h.sessions[s.token], h.open[s.number] = s, s
@@ -105,15 +114,12 @@ func (h *Host) end(s *session) {
 // recall opens sessions for what an earlier process promised in the epoch in force: their records are gone, so they are null.
 func (h *Host) recall() {
 	h.mu.Lock()
-	a, seats := h.current, make([]*seat, 0, len(h.devices))
-	for _, s := range h.devices {
-		seats = append(seats, s)
-	}
+	a, rolledBack := h.current, h.rolledBack != nil
 	h.mu.Unlock()
-	if a == nil || a.Final {
+	if a == nil || a.Final || rolledBack {
 		return
 	}
-	for _, seat := range seats {
+	for _, seat := range h.seats() {
 		e := seat.device.Enrolment
 		if e == nil || e.Epoch != a.Epoch || e.Reported >= len(a.Plan.Rounds) || e.Reported < int(a.Round) {
 			continue
@@ -134,10 +140,7 @@ func (h *Host) recall() {
 // report again, each at a public time of its own.
 func (h *Host) resume() {
 	h.mu.Lock()
-	a, sessions := h.current, make([]*session, 0, len(h.open))
-	for _, s := range h.open {
-		sessions = append(sessions, s)
-	}
+	a, sessions := h.current, slices.Collect(maps.Values(h.open))
 	h.mu.Unlock()
 	if a == nil {
 		return
@@ -316,6 +319,15 @@ func (h *Host) send(ctx context.Context) error {
 			return ctx.Err()
 		case o = <-h.outbox:
 		}
+		h.mu.Lock()
+		rolledBack := h.rolledBack != nil
+		h.mu.Unlock()
+		if rolledBack {
+			if err := h.withhold(o); err != nil {
+				return err
+			}
+			continue
+		}
 		err := h.handIn(ctx, o)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -372,4 +384,16 @@ func (h *Host) past(o outgoing) bool {
 	defer h.mu.Unlock()
 	a := h.current
 	return a != nil && (a.Epoch > o.epoch || a.Epoch == o.epoch && a.Round > o.round)
+}
+
+// withhold forgets a sealed report of a host whose state is old: its person may have reported before.
+func (h *Host) withhold(o outgoing) error {
+	if err := h.store.sent(o); err != nil {
+		return fmt.Errorf("randomizer: outbox: %w", err)
+	}
+	h.mu.Lock()
+	h.pending--
+	h.mu.Unlock()
+	h.c.Reports.Refused(StateRolledBack, 1)
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/testbed"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -90,16 +89,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	silent := true
-	s.answer = func(e wire.Enrolment) *rifflev1.EnrolReply {
-		if silent {
-			if _, known := s.slots[e.Request.Device]; !known {
-				s.slots[e.Request.Device] = uint32(len(s.slots))
-			}
-			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH} // the host asks again and again until it dies
-		}
-		return nil
-	}
+	found := s.losing()
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindowMs = 500
@@ -108,7 +98,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		go func() {
 			defer func() { asked <- struct{}{} }()
-			_, _ = s.host.Decide(t.Context(), name, func() ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			_, _ = s.host.Decide(t.Context(), name, func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 		}()
 		testbed.Eventually(t, "asked", func() bool {
 			s.mu.Lock()
@@ -120,16 +110,15 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	for range 3 {
 		<-asked
 	}
-	s.mu.Lock()
-	silent = false
-	s.mu.Unlock()
+	found()
 	s.start()
 	s.judged(a)
 	for _, name := range []string{"d", "c", "b", "a"} {
 		s.decide(name, twoArms)
 	}
 	for name, number := range map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3} {
-		if d := s.device(name); d.Number != number || d.Enrolment == nil || d.Enrolment.Slot != number {
+		testbed.Eventually(t, "promised", func() bool { return s.device(name).Enrolment != nil })
+		if d := s.device(name); d.Number != number || d.Enrolment.Slot != number {
 			t.Errorf("device %s: %+v, its number was %d", name, d, number)
 		}
 	}
@@ -215,6 +204,46 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.judged(next)
 	time.Sleep(200 * time.Millisecond)
 	s.reports(2) // the round is answered once
+}
+
+// A later round that breaks the plan gets no report: the people of the cohort drop out, of a running host and of one that finds the round
+// when it starts.
+func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{true, false} {
+		t.Run(map[bool]string{true: "running", false: "restarted"}[running], func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.start()
+			a := s.Announcement(glm.Paper, 12)
+			a.Timing.RoundWindowMs, a.Timing.JitterMs = 50, 10
+			digest := s.open(a)
+			s.decide("x", twoArms)
+			s.decide("y", twoArms)
+			s.reports(2)
+			weak := nextRound(s, a, digest)
+			weak.Encodings[0].Scale *= 1.01
+			payload, _ := forge(t, weak, s.Analyzer)
+			if !running {
+				s.must(s.stop())
+			}
+			s.must(s.analyzer.PutAnnouncement(s.Context(), 1, 1, payload))
+			if !running {
+				s.start()
+			}
+			s.judged(weak)
+			testbed.Eventually(t, "without promises", func() bool {
+				s.host.mu.Lock()
+				defer s.host.mu.Unlock()
+				return len(s.host.open) == 0
+			})
+			time.Sleep(200 * time.Millisecond) // past the time at which they would report
+			s.reports(2)
+			if b := s.host.c.Reports.Balance(); b.Received+b.Resumed != b.Released {
+				t.Errorf("a report of the weak round is promised: %+v", b)
+			}
+		})
+	}
 }
 
 // A host whose limits became stricter while it was away breaks a promise rather than its limits.

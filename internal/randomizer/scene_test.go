@@ -33,6 +33,7 @@ type enrolled struct {
 // arrival is one report as the scripted shuffler saw it.
 type arrival struct {
 	at       time.Time
+	epoch    uint64
 	sequence uint64
 	envelope []byte
 }
@@ -50,7 +51,11 @@ type scene struct {
 	api  *httptest.Server
 	stop func() error
 
+	unserve context.CancelFunc // ends the shuffler's service of enrolment
+
 	mu        sync.Mutex
+	lost      func(*rifflev1.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
+	asked     int                                         // requests so far
 	answer    func(e wire.Enrolment) *rifflev1.EnrolReply // nil: the next slot, at the announced time
 	announced *rifflev1.Announcement
 	slots     map[uint32]uint32 // by device
@@ -58,7 +63,7 @@ type scene struct {
 	arrived   []arrival
 }
 
-const capacity = 64 // devices of the scene's host
+const capacity = 128 // devices of the scene's host
 
 func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
 	t.Helper()
@@ -75,7 +80,9 @@ func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOpt
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.shuffler.ServeEnrol(ctx, 4, s.enrol) })
+	serving, unserve := context.WithCancel(ctx)
+	s.unserve = unserve
+	wg.Go(func() { _ = s.shuffler.ServeEnrol(serving, 4, s.enrol) })
 	wg.Go(func() { _ = s.shuffler.Reports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
@@ -154,6 +161,7 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	var reply *rifflev1.EnrolReply
 	if s.answer != nil {
 		reply = s.answer(e)
@@ -165,7 +173,10 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 			s.slots[e.Request.Device] = slot
 			s.enrolled = append(s.enrolled, enrolled{e.Request.Device, slot, now, len(request)})
 		}
-		reply = &rifflev1.EnrolReply{Enrolled: true, Slot: slot, ReportAfterMs: s.announced.GetTiming().GetRewardWindowMs()}
+		reply = &rifflev1.EnrolReply{Enrolled: true, Slot: slot, Held: known, ReportAfterMs: s.announced.GetTiming().GetRewardWindowMs()}
+	}
+	if s.lost != nil && s.lost(reply) {
+		return []byte("as good as no answer, and quicker"), nil
 	}
 	reply.Request = e.Digest[:]
 	signed, _, err := wire.Sign(reply, s.Shuffler)
@@ -175,7 +186,7 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 func (s *scene) take(d *bus.Delivery) {
 	now := time.Now()
 	s.mu.Lock()
-	s.arrived = append(s.arrived, arrival{now, d.Sequence, d.Payload})
+	s.arrived = append(s.arrived, arrival{now, d.Epoch, d.Sequence, d.Payload})
 	s.mu.Unlock()
 	if err := d.Ack(); err != nil {
 		s.t.Log(err)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +36,11 @@ type Settings struct {
 
 // APISettings say where apps find this host.
 type APISettings struct {
-	Listen       string `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who he is: loopback only, unless allow_remote is set. Port 0 takes a free one."`
-	CountRewards bool   `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where nobody but these people can read /metrics, as in a load test. Never logged."`
+	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who he is: loopback only, unless allow_remote is set. Port 0 takes a free one."`
+	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Others are refused: a web page whose name was made to lead here would read ledgers."`
+	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
+
+	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where nobody but these people can read /metrics, as in a load test. Never logged."`
 
 	Remote bool `key:"allow_remote" doc:"Let listen be an address that other machines reach: only where something in front of it authenticates and encrypts."`
 }
@@ -65,15 +68,33 @@ func (l LimitSettings) limits() Limits { return Limits(l) }
 func (l LimitSettings) Validate() []error { return l.limits().faults() }
 
 // Validate lists what is wrong.
-func (a APISettings) Validate() []error {
+func (a APISettings) Validate() (faults []error) {
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
-		return []error{service.Wrong("listen", a.Listen, "must be host:port")}
+		faults = append(faults, service.Wrong("listen", a.Listen, "must be host:port"))
+	} else if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
+		faults = append(faults, service.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear"))
 	}
-	if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
-		return []error{service.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear")}
+	for _, h := range a.Hosts {
+		if h == "" || strings.ContainsAny(h, "/*") {
+			faults = append(faults, service.Wrong("hosts", a.Hosts, "must be names or addresses, without scheme or wildcards"))
+		}
 	}
-	return nil
+	for _, o := range a.Origins {
+		if !checkOrigin(o) {
+			faults = append(faults, service.Wrong("origins", a.Origins, "must be of the form scheme://host[:port]"))
+		}
+	}
+	return faults
+}
+
+// callers are who may call the API. An address that stands for every address names nobody.
+func (a APISettings) callers() Callers {
+	c := Callers{Hosts: a.Hosts, Origins: a.Origins}
+	if host, _, err := net.SplitHostPort(a.Listen); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
+		c.Hosts = append(slices.Clone(c.Hosts), host)
+	}
+	return c
 }
 
 // Role describes the randomizer to the start-up shell.
@@ -128,7 +149,11 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []*outcome.Outcomes{decisions, reports, announcements} {
+	keySets, err := outcome.New(env.Metrics, env.Name, "key_set", nil, KeySetReasons()...)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range []*outcome.Outcomes{decisions, reports, announcements, keySets} {
 		env.Account(o)
 	}
 	var rewards *outcome.Outcomes // not among the accounts that are logged
@@ -150,6 +175,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	state := env.Health.Condition("state")
 	return func(ctx context.Context) error {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
@@ -161,9 +187,9 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		defer conn.Close()
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), StateDir: s.State,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
-			Decisions: decisions, Announcements: announcements, Rewards: rewards, Steps: steps,
+			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
 		})
 		if err != nil {
 			return err
@@ -176,7 +202,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		env.Log.Info().Str("listener", "api.listen").Str("address", listener.Addr().String()).Msg("listening")
 		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print one.
 		debug.SetTraceback("none")
-		server := &http.Server{Handler: h.API(), ReadHeaderTimeout: readHeaderTime, ErrorLog: log.New(io.Discard, "", 0)}
+		server := h.server()
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return h.Run(ctx) })
 		g.Go(func() error {
@@ -195,9 +221,5 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	}, nil
 }
 
-const (
-	// readHeaderTime bounds how long a client may take to send a request's header.
-	readHeaderTime = 5 * time.Second
-	// closeTime bounds how long requests under way may take when the process stops.
-	closeTime = 2 * time.Second
-)
+// closeTime bounds how long requests under way may take when the process stops.
+const closeTime = 2 * time.Second

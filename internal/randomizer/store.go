@@ -40,7 +40,14 @@ var (
 	bucketDevices = []byte("devices") // name -> device
 	bucketOutbox  = []byte("outbox")  // epoch, round, number -> sealed report
 	bucketChain   = []byte("chain")   // epoch, round -> digest of the announcement seen
+	bucketMarks   = []byte("marks")   // what holds for the whole store
 )
+
+// markKeys is the latest set of the shuffler's keys that was seen, signed.
+var markKeys = []byte("shuffler's keys")
+
+// markRolledBack is the mark of a store that was proved older than what its host has done; its value says how.
+var markRolledBack = []byte("rolled back")
 
 // storeLock is how long opening waits for another process to let go of the file.
 const storeLock = 3 * time.Second
@@ -56,7 +63,7 @@ func openStore(path string) (*store, error) {
 	// Concurrent updates share a write to the disk; they need not wait long for company.
 	db.MaxBatchDelay = 2 * time.Millisecond
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, b := range [][]byte{bucketDevices, bucketOutbox, bucketChain} {
+		for _, b := range [][]byte{bucketDevices, bucketOutbox, bucketChain, bucketMarks} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
 				return err
 			}
@@ -145,6 +152,36 @@ func (s *store) latest() (r round, err error) {
 		return nil
 	})
 	return r, err
+}
+
+// mark makes the proof durable that this store is older than what its host has done.
+func (s *store) mark(proof string) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(markRolledBack, []byte(proof)) })
+}
+
+// marked is the proof that this store is older than what its host has done; nil where there is none.
+func (s *store) marked() (proof, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if text := tx.Bucket(bucketMarks).Get(markRolledBack); text != nil {
+			proof = fmt.Errorf("%w: %s", ErrRolledBack, text)
+		}
+		return nil
+	})
+	return proof, err
+}
+
+// putKeys makes the latest set of the shuffler's keys durable, signed.
+func (s *store) putKeys(signed []byte) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(markKeys, signed) })
+}
+
+// keys is the latest set of the shuffler's keys, signed; empty before the first.
+func (s *store) keys() (signed []byte, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		signed = bytes.Clone(tx.Bucket(bucketMarks).Get(markKeys))
+		return nil
+	})
+	return signed, err
 }
 
 func putDevice(tx *bbolt.Tx, d device) error {

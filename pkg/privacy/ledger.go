@@ -10,9 +10,9 @@ import (
 
 // Errors of the ledger. Each is wrapped in a sentence with the numbers.
 var (
-	// ErrBudget says that a reservation would pass the budget. Nothing was reserved.
+	// ErrBudget says that a record would pass the budget. Nothing was set aside.
 	ErrBudget = errors.New("privacy: past the budget")
-	// ErrRecordUsed says that the person's one record was used already. Nothing was reserved.
+	// ErrRecordUsed says that the person's one record was used already. Nothing was set aside.
 	ErrRecordUsed = errors.New("privacy: the record is used already")
 	// ErrEntry says that the named entry does not exist or is not in the state that the call needs.
 	ErrEntry = errors.New("privacy: no such ledger entry")
@@ -22,6 +22,9 @@ var (
 type EntryState string
 
 const (
+	// Asked: a place in the epoch's cohort was asked for, and whether it was given is not known: the device may have promised to report
+	// without having heard so. Nothing has left it. The guarantee counts as spent all the same, for ever where no answer comes.
+	Asked EntryState = "asked"
 	// Reserved: the device has promised to report, and nothing has left it. The guarantee counts as spent all the same.
 	Reserved EntryState = "reserved"
 	// Spent: a report has left the device, or may have. There is no way back.
@@ -37,8 +40,9 @@ type Entry struct {
 }
 
 // Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it returns what to
-// store, and the caller makes it durable before it acts on it. A crash after Reserve and before Spend costs nothing but the
-// reservation, which a restart keeps: the device answers with the same epoch's report or releases the reservation, never both.
+// store, and the caller makes it durable before it acts on it. An entry begins with Ask, before anybody hears of the device's wish to
+// take part. If the answer is no, Release takes it out; if it is yes, Promise and then Spend follow. Without an answer it stays: after a
+// crash nobody may claim that nothing was promised.
 //
 // Composition is by adding up: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
 type Ledger struct {
@@ -52,7 +56,7 @@ type Ledger struct {
 // records is how many entries the person agrees to.
 func (l Ledger) records() int { return max(1, l.Records) }
 
-// Total is the guarantee of everything reserved and spent.
+// Total is the guarantee of everything asked for, promised and spent.
 func (l Ledger) Total() Guarantee {
 	gs := make([]Guarantee, len(l.Entries))
 	for i, e := range l.Entries {
@@ -61,9 +65,9 @@ func (l Ledger) Total() Guarantee {
 	return Compose(gs...)
 }
 
-// Reserve sets the guarantee of an epoch's releases aside, before anything is encoded. It refuses (ErrRecordUsed, ErrBudget) what
-// would pass the person's limits, and a guarantee that promises nothing.
-func (l Ledger) Reserve(epoch uint64, releases int, g Guarantee) (Ledger, error) {
+// Ask sets the guarantee of an epoch's releases aside, before a place in its cohort is asked for. It refuses (ErrRecordUsed, ErrBudget)
+// what would pass the person's limits, and a guarantee that promises nothing.
+func (l Ledger) Ask(epoch uint64, releases int, g Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
 	}
@@ -74,36 +78,55 @@ func (l Ledger) Reserve(epoch uint64, releases int, g Guarantee) (Ledger, error)
 	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
 		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
 	}
-	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Reserved})
+	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Asked})
 	return l, nil
 }
 
-// Spend marks an epoch's reservation as spent: call it before the first report of the epoch leaves. Spending again is no error.
+// Promise marks what was asked for as given: the device will report. Promising again is no error.
+func (l Ledger) Promise(epoch uint64) (Ledger, error) {
+	i := l.find(epoch)
+	if i < 0 || l.Entries[i].State == Spent {
+		return l, fmt.Errorf("%w: epoch %d was not asked for", ErrEntry, epoch)
+	}
+	l.Entries = slices.Clone(l.Entries)
+	l.Entries[i].State = Reserved
+	return l, nil
+}
+
+// Spend marks an epoch's promise as spent: call it before the first report of the epoch leaves. Spending again is no error.
 func (l Ledger) Spend(epoch uint64) (Ledger, error) {
 	i := l.find(epoch)
-	if i < 0 {
-		return l, fmt.Errorf("%w: epoch %d was never reserved", ErrEntry, epoch)
+	if i < 0 || l.Entries[i].State == Asked {
+		return l, fmt.Errorf("%w: epoch %d was never promised", ErrEntry, epoch)
 	}
 	l.Entries = slices.Clone(l.Entries)
 	l.Entries[i].State = Spent
 	return l, nil
 }
 
-// Release gives a reservation back, because nothing has left and nothing will. What is spent stays spent.
+// Release takes back what was asked for and will certainly not be given. What was promised stays promised, kept or not.
 func (l Ledger) Release(epoch uint64) (Ledger, error) {
 	i := l.find(epoch)
-	if i < 0 || l.Entries[i].State != Reserved {
-		return l, fmt.Errorf("%w: epoch %d has no reservation", ErrEntry, epoch)
+	if i < 0 || l.Entries[i].State != Asked {
+		return l, fmt.Errorf("%w: epoch %d has no open question", ErrEntry, epoch)
 	}
 	l.Entries = slices.Delete(slices.Clone(l.Entries), i, i+1)
 	return l, nil
+}
+
+// State tells how far the entry of an epoch has come; "" where there is none.
+func (l Ledger) State(epoch uint64) EntryState {
+	if i := l.find(epoch); i >= 0 {
+		return l.Entries[i].State
+	}
+	return ""
 }
 
 func (l Ledger) find(epoch uint64) int {
 	return slices.IndexFunc(l.Entries, func(e Entry) bool { return e.Epoch == epoch })
 }
 
-// Explain says in words what was spent, what is reserved and what is left.
+// Explain says in words what was spent, what is promised or may be, and what is left.
 func (l Ledger) Explain() string {
 	var b strings.Builder
 	total := l.Total().Epsilon(l.Delta)
@@ -114,8 +137,11 @@ func (l Ledger) Explain() string {
 	}
 	for _, e := range l.Entries {
 		what := "a report has left the device"
-		if e.State == Reserved {
+		switch e.State {
+		case Reserved:
 			what = "promised; no report has left the device yet"
+		case Asked:
+			what = "a place was asked for and no answer has come, so this counts as a promise, which may not be kept; no report has left the device"
 		}
 		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n", e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
 	}

@@ -21,34 +21,52 @@ func budgeted(t *testing.T, epsilon float64) (Ledger, Guarantee) {
 
 func TestLedgerOneRecordPerPerson(t *testing.T) {
 	l, g := budgeted(t, 1)
-	l, err := l.Reserve(3, 2, g)
+	l, err := l.Ask(3, 2, g)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Reserve(4, 2, g); !errors.Is(err, ErrRecordUsed) {
+	if _, err := l.Ask(4, 2, g); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("second record: %v", err)
 	}
-	if _, err := l.Reserve(3, 2, g); !errors.Is(err, ErrRecordUsed) {
+	if _, err := l.Ask(3, 2, g); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("same epoch again: %v", err)
 	}
-	spent, err := l.Spend(3)
+	if _, err := l.Spend(3); !errors.Is(err, ErrEntry) {
+		t.Fatalf("spending what was not promised: %v", err)
+	}
+	promised, err := l.Promise(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Entries[0].State != Reserved {
+	if l.State(3) != Asked || promised.State(3) != Reserved || l.State(4) != "" {
+		t.Fatal("Promise changed the ledger it was called on")
+	}
+	spent, err := promised.Spend(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if promised.State(3) != Reserved {
 		t.Fatal("Spend changed the ledger it was called on")
 	}
-	if _, err := spent.Release(3); !errors.Is(err, ErrEntry) {
-		t.Fatalf("giving back what is spent: %v", err)
+	for name, kept := range map[string]Ledger{"promised": promised, "spent": spent} {
+		if _, err := kept.Release(3); !errors.Is(err, ErrEntry) {
+			t.Fatalf("giving back what is %s: %v", name, err)
+		}
+		if _, err := kept.Ask(4, 2, g); !errors.Is(err, ErrRecordUsed) {
+			t.Fatalf("second record after one that is %s: %v", name, err)
+		}
 	}
 	if _, err := spent.Spend(3); err != nil {
 		t.Fatalf("spending again: %v", err)
+	}
+	if _, err := spent.Promise(3); !errors.Is(err, ErrEntry) {
+		t.Fatalf("promising what is spent: %v", err)
 	}
 	back, err := l.Release(3)
 	if err != nil || len(back.Entries) != 0 {
 		t.Fatalf("release: %+v, %v", back, err)
 	}
-	if _, err := back.Reserve(4, 2, g); err != nil {
+	if _, err := back.Ask(4, 2, g); err != nil {
 		t.Fatalf("after the release: %v", err)
 	}
 }
@@ -63,15 +81,15 @@ func TestLedgerRefusesPastTheBudget(t *testing.T) {
 		"nothing promised": NoGuarantee(),
 		"negative":         {-1, 0},
 	} {
-		if after, err := l.Reserve(1, 1, worse); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
+		if after, err := l.Ask(1, 1, worse); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := l.Reserve(1, 1, g); err != nil {
+	if _, err := l.Ask(1, 1, g); err != nil {
 		t.Errorf("exactly the budget: %v", err)
 	}
 	nan := Ledger{Epsilon: math.NaN(), Delta: 1e-6}
-	if _, err := nan.Reserve(1, 1, g); !errors.Is(err, ErrBudget) {
+	if _, err := nan.Ask(1, 1, g); !errors.Is(err, ErrBudget) {
 		t.Errorf("a limit that is no number: %v", err)
 	}
 }
@@ -83,17 +101,17 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	g.Mu /= 2
 	var err error
 	// An epoch is one record, however many the person allows and however little this one reveals.
-	if once, err := l.Reserve(1, 2, Guarantee{Mu: g.Mu / 10}); err != nil {
+	if once, err := l.Ask(1, 2, Guarantee{Mu: g.Mu / 10}); err != nil {
 		t.Fatal(err)
-	} else if _, err := once.Reserve(1, 2, Guarantee{Mu: g.Mu / 10}); !errors.Is(err, ErrRecordUsed) {
+	} else if _, err := once.Ask(1, 2, Guarantee{Mu: g.Mu / 10}); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("a second record of one epoch: %v", err)
 	}
 	for epoch := range uint64(4) { // mu*sqrt(4)/2 is the whole budget
-		if l, err = l.Reserve(epoch+1, 2, Guarantee{g.Mu, g.TailDelta / 4}); err != nil {
+		if l, err = l.Ask(epoch+1, 2, Guarantee{g.Mu, g.TailDelta / 4}); err != nil {
 			t.Fatalf("record %d: %v", epoch+1, err)
 		}
 	}
-	if _, err := l.Reserve(5, 2, g); !errors.Is(err, ErrBudget) {
+	if _, err := l.Ask(5, 2, g); !errors.Is(err, ErrBudget) {
 		t.Fatalf("fifth record: %v", err)
 	}
 	if eps := l.Total().Epsilon(l.Delta); eps > 1 || eps < 0.999 {
@@ -101,20 +119,24 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	}
 }
 
-// Whatever is reserved, spent and given back, in any order: the total never passes the limit, and the spent entries stay.
+// Whatever is asked for, promised, spent and given back, in any order: the total never passes the limit, and what was promised stays.
 func TestLedgerNeverPassesItsLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 5).Draw(rt, "records")}
-		spent := map[uint64]bool{}
+		kept := map[uint64]EntryState{}
 		for range rapid.IntRange(1, 30).Draw(rt, "operations") {
 			epoch := rapid.Uint64Range(1, 6).Draw(rt, "epoch")
 			var err error
-			switch rapid.IntRange(0, 2).Draw(rt, "operation") {
+			switch rapid.IntRange(0, 3).Draw(rt, "operation") {
 			case 0:
-				l, _ = l.Reserve(epoch, 1, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-6).Draw(rt, "tail")})
+				l, _ = l.Ask(epoch, 1, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-6).Draw(rt, "tail")})
 			case 1:
 				if l, err = l.Spend(epoch); err == nil {
-					spent[epoch] = true
+					kept[epoch] = Spent
+				}
+			case 3:
+				if l, err = l.Promise(epoch); err == nil {
+					kept[epoch] = Reserved
 				}
 			case 2:
 				l, _ = l.Release(epoch)
@@ -125,9 +147,9 @@ func TestLedgerNeverPassesItsLimit(t *testing.T) {
 			if len(l.Entries) > l.records() {
 				rt.Fatalf("%d entries of %d allowed", len(l.Entries), l.records())
 			}
-			for e := range spent {
-				if i := l.find(e); i < 0 || l.Entries[i].State != Spent {
-					rt.Fatalf("spent epoch %d is gone", e)
+			for e, state := range kept {
+				if l.State(e) != state {
+					rt.Fatalf("epoch %d was %s and is %q", e, state, l.State(e))
 				}
 			}
 		}
@@ -141,8 +163,14 @@ func TestLedgerExplains(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, l.Explain())
 		}
 	}
-	l, err := l.Reserve(7, 2, g)
+	l, err := l.Ask(7, 2, g)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.0000 over 2 releases; a place was asked for and no answer has come") || strings.Contains(s, "Nothing was spent") {
+		t.Error(s)
+	}
+	if l, err = l.Promise(7); err != nil {
 		t.Fatal(err)
 	}
 	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.0000 over 2 releases; promised") {
@@ -163,7 +191,7 @@ func TestLedgerLeft(t *testing.T) {
 	if left := l.Left(); !(left <= 1 && left > 0.9999) {
 		t.Errorf("of an empty ledger: %v", left)
 	}
-	one, err := l.Reserve(1, 2, g)
+	one, err := l.Ask(1, 2, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +199,7 @@ func TestLedgerLeft(t *testing.T) {
 		t.Errorf("after the only record: %v", left)
 	}
 	l.Records = 3
-	if l, err = l.Reserve(1, 2, Guarantee{g.Mu / math.Sqrt2, g.TailDelta}); err != nil {
+	if l, err = l.Ask(1, 2, Guarantee{g.Mu / math.Sqrt2, g.TailDelta}); err != nil {
 		t.Fatal(err)
 	}
 	left := l.Left()
@@ -179,10 +207,10 @@ func TestLedgerLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Reserve(2, 2, Guarantee{Mu: mu}); err != nil {
+	if _, err := l.Ask(2, 2, Guarantee{Mu: mu}); err != nil {
 		t.Errorf("what is left, epsilon %v, is refused: %v", left, err)
 	}
-	if _, err := l.Reserve(2, 2, Guarantee{Mu: mu * 1.001}); !errors.Is(err, ErrBudget) {
+	if _, err := l.Ask(2, 2, Guarantee{Mu: mu * 1.001}); !errors.Is(err, ErrBudget) {
 		t.Errorf("more than what is left, epsilon %v, is accepted", left)
 	}
 	if !(left > 0.6 && left < 0.75) {
@@ -203,7 +231,10 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 3).Draw(rt, "records")}
 		for epoch := range rapid.Uint64Range(0, 4).Draw(rt, "entries") {
-			l, _ = l.Reserve(epoch+1, 2, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-7).Draw(rt, "tail")})
+			l, _ = l.Ask(epoch+1, 2, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-7).Draw(rt, "tail")})
+			if rapid.Bool().Draw(rt, "promised") {
+				l, _ = l.Promise(epoch + 1)
+			}
 			if rapid.Bool().Draw(rt, "spent") {
 				l, _ = l.Spend(epoch + 1)
 			}
@@ -220,8 +251,8 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 			rt.Fatalf("%s\ncame back as\n%s", l.Explain(), back.Explain())
 		}
 		g := Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "next")}
-		_, before := l.Reserve(9, 1, g)
-		_, after := back.Reserve(9, 1, g)
+		_, before := l.Ask(9, 1, g)
+		_, after := back.Ask(9, 1, g)
 		if (before == nil) != (after == nil) {
 			rt.Fatalf("before: %v, after: %v", before, after)
 		}
@@ -233,13 +264,13 @@ func TestLedgerIsAValue(t *testing.T) {
 	l, g := budgeted(t, 1)
 	l.Records = 4
 	g.Mu /= 4
-	l, _ = l.Reserve(1, 2, g)
-	l, _ = l.Reserve(2, 2, g)
+	l, _ = l.Ask(1, 2, g)
+	l, _ = l.Ask(2, 2, g)
 	before := l.Explain()
-	if _, err := l.Reserve(3, 2, g); err != nil {
+	if _, err := l.Ask(3, 2, g); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Spend(1); err != nil {
+	if _, err := l.Promise(1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Release(1); err != nil {
@@ -249,18 +280,18 @@ func TestLedgerIsAValue(t *testing.T) {
 		t.Errorf("%s\nbecame\n%s", before, l.Explain())
 	}
 	if _, err := l.Spend(7); !errors.Is(err, ErrEntry) {
-		t.Errorf("spending what was never reserved: %v", err)
+		t.Errorf("spending what was never promised: %v", err)
 	}
 	if _, err := l.Release(7); !errors.Is(err, ErrEntry) {
-		t.Errorf("giving back what was never reserved: %v", err)
+		t.Errorf("giving back what was never asked for: %v", err)
 	}
 	// The tails add up as well: a reservation that is fine by itself can pass the delta together with the others.
 	wide := Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
-	wide, err := wide.Reserve(1, 1, Guarantee{0.01, 0.6e-6})
+	wide, err := wide.Ask(1, 1, Guarantee{0.01, 0.6e-6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wide.Reserve(2, 1, Guarantee{0.01, 0.6e-6}); !errors.Is(err, ErrBudget) {
+	if _, err := wide.Ask(2, 1, Guarantee{0.01, 0.6e-6}); !errors.Is(err, ErrBudget) {
 		t.Errorf("tails of 1.2e-6 within a delta of 1e-6: %v", err)
 	}
 }

@@ -1,0 +1,61 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A single question is heard at most once, and the asker knows where nobody can have heard it.
+func TestEnrolOnce(t *testing.T) {
+	b := newBroker(t)
+	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) || errors.Is(err, ErrUnknown) {
+		t.Errorf("nobody serves: %v", err)
+	}
+	if _, err := dev.EnrolOnce(b.ctx(), make([]byte, MaxMessage+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+	var heard atomic.Int32
+	ctx, stop := context.WithCancel(b.ctx())
+	defer stop()
+	go func() {
+		_ = shuf.ServeEnrol(ctx, 2, func(_ context.Context, request []byte) ([]byte, error) {
+			if string(request) == "answer" {
+				return []byte("answered"), nil
+			}
+			heard.Add(1)
+			return nil, errors.New("no answer")
+		})
+	}()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		reply, err := dev.EnrolOnce(b.ctx(), []byte("answer"))
+		if err == nil && string(reply) == "answered" {
+			break
+		}
+		if !errors.Is(err, ErrNoShuffler) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	short, cancel := context.WithTimeout(b.ctx(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoShuffler) {
+		t.Errorf("no answer: %v", err)
+	}
+	if n := heard.Load(); n != 1 {
+		t.Errorf("one question was heard %d times", n)
+	}
+	b.server.Stop()
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) && !errors.Is(err, ErrUnknown) {
+		t.Errorf("no broker: %v", err)
+	}
+	for dev.Connected() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) {
+		t.Errorf("known to be without a broker: %v", err)
+	}
+}

@@ -1,0 +1,226 @@
+package randomizer
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// begin opens a connection to the API and sends a decision's header, and what of its body is given.
+func (s *scene) begin(device, header, body string) net.Conn {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.api.Listener.Addr().String())
+	s.must(err)
+	s.t.Cleanup(func() { _ = c.Close() })
+	_, err = fmt.Fprintf(c, "POST /v1/devices/%s/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n%s", device, header, body)
+	s.must(err)
+	return c
+}
+
+// Whoever comes first has the earlier slot, however long their body takes: a device enrols on the header of its request, before the
+// first byte of the arms. A body that stalls ends in bounded time, and the device reports the null record when it promised to.
+func TestAStalledBodyKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.host.bodies.time = 3 * time.Second
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 6000
+	s.open(a)
+	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n", "Transfer-Encoding: chunked\r\n"}
+	var stalled []net.Conn
+	for i, header := range headers {
+		stalled = append(stalled, s.begin(fmt.Sprint("a", i), header, ""))
+		testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 2*i+1 })
+		s.decide(fmt.Sprint("b", i), twoArms)
+		if e := s.enrolments(); len(e) != 2*i+2 || e[2*i].slot != uint32(2*i) || e[2*i].device != s.device(fmt.Sprint("a", i)).Number {
+			t.Fatalf("%q: a body that stalls moves its person: %+v", header, e)
+		}
+	}
+	for i, header := range headers {
+		s.must(stalled[i].SetReadDeadline(time.Now().Add(patience / 2)))
+		answers := bufio.NewReader(stalled[i])
+		r, err := http.ReadResponse(answers, nil)
+		if err == nil && r.StatusCode == http.StatusContinue {
+			r, err = http.ReadResponse(answers, nil)
+		}
+		s.must(err)
+		if r.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("%q: the stalled request ends with %d", header, r.StatusCode)
+		}
+		s.host.mu.Lock()
+		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].device.Number]
+		s.host.mu.Unlock()
+		if held == nil {
+			t.Fatalf("%q: no promise is held", header)
+		}
+		held.seat.mu.Lock()
+		if !held.record.Null || held.record.Arm != nil {
+			t.Errorf("%q: the record of a person whose arms never came is not null", header)
+		}
+		held.seat.mu.Unlock()
+	}
+	s.reports(6)
+}
+
+// A client that waits to be asked for its body (Expect: 100-continue) is asked after its device is enrolled, and then served.
+func TestABodyIsAskedForAfterEnrolment(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.Announcement(glm.Practical, 12))
+	c := s.begin("x", fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n", len(twoArms)), "")
+	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
+	answers := bufio.NewReader(c)
+	if r, err := http.ReadResponse(answers, nil); err != nil || r.StatusCode != http.StatusContinue {
+		t.Fatal(r, err)
+	}
+	_, err := io.WriteString(c, twoArms)
+	s.must(err)
+	if r, err := http.ReadResponse(answers, nil); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	s.reports(1)
+}
+
+// hostileBodies are decisions' bodies of 4 MB, each built to take much memory.
+func hostileBodies() [][]byte {
+	fill := func(head, unit, tail string) []byte {
+		const size = 4<<20 - 16
+		return append(append([]byte(head), bytes.Repeat([]byte(unit), (size-len(head)-len(tail))/len(unit))...), tail...)
+	}
+	return [][]byte{
+		fill(`{"arms": [`, `[],`, `[]]}`), fill(`{"arms": [[`, `1,`, `1]]}`), fill(`{"arms": [[1`, `1`, `]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
+		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `, twoArms),
+	}
+}
+
+// Eight concurrent bodies of 4 MB, and then 64, take less than 64 MB together, whatever they hold; each is refused after its
+// device was enrolled, as too large or once something else is wrong with it, and each device reports.
+func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 100)
+	a.Timing.RewardWindowMs = 1000
+	s.open(a)
+	bodies := hostileBodies()
+	runtime.GC()
+	for _, concurrent := range []int{8, 64} {
+		grown := peak(func() {
+			var wg sync.WaitGroup
+			for i := range concurrent {
+				wg.Go(func() {
+					var body io.Reader = bytes.NewReader(bodies[i%len(bodies)])
+					if i/len(bodies)%2 == 1 {
+						body = io.MultiReader(body) // of a length that nobody knows beforehand
+					}
+					r, err := http.Post(fmt.Sprintf("%s/v1/devices/b%d-%d/decisions", s.api.URL, concurrent, i), "application/json", body)
+					if err != nil {
+						return // cut off while it was still sending
+					}
+					defer r.Body.Close()
+					if r.StatusCode != http.StatusRequestEntityTooLarge && (r.StatusCode != http.StatusUnprocessableEntity || i/len(bodies)%2 == 0) {
+						t.Errorf("body %d: %s", i%len(bodies), r.Status)
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if t.Logf("%d bodies of 4 MB: %d MB more; the process had at most %s", concurrent, grown>>20, highWater()); grown > 64<<20 {
+			t.Errorf("%d bodies of 4 MB take %d MB", concurrent, grown>>20)
+		}
+	}
+	if n := len(s.enrolments()); n != 72 {
+		t.Errorf("%d of 72 devices were enrolled", n)
+	}
+	s.reports(72)
+}
+
+// In the largest dimension a body may have 4 MB. As many such bodies as may be in flight take less than 128 MB together.
+func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
+	bodies := hostileBodies()
+	if n := decisionBytes(glm.MaxDimension); n != maxDecision {
+		t.Fatalf("a decision may have %d bytes", n)
+	}
+	row := "[" + strings.Repeat("1,", glm.MaxDimension-1) + "1],"
+	bodies = append(bodies, []byte(`{"arms": [`+strings.TrimSuffix(strings.Repeat(row, maxArms), ",")+`]}`))
+	runtime.GC()
+	for i, body := range bodies {
+		grown := peak(func() {
+			var wg sync.WaitGroup
+			for range bytesInFlight / maxDecision {
+				wg.Go(func() {
+					if arms, err := readArms(bytes.NewReader(body), glm.MaxDimension); len(arms) > maxArms || (err == nil) != (i == len(bodies)-1 || i == 7) {
+						t.Errorf("body %d: %d arms, %v", i, len(arms), err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if grown > 128<<20 {
+			t.Errorf("body %d: %d MB", i, grown>>20)
+		}
+	}
+}
+
+// Bodies that stall take the room of bodies, never that of enrolment: those who come while it is all taken are enrolled in time, and
+// their bodies are refused.
+func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.host.bodies = &bodies{time: 3 * time.Second, bytes: semaphore.NewWeighted(decisionBytes(2)), requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
+	s.open(s.Announcement(glm.Practical, 12))
+	s.begin("a", "Transfer-Encoding: chunked\r\n", "")
+	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
+	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable || answer["error"] != "busy" {
+		t.Errorf("%d %v", status, answer)
+	}
+	if n := len(s.enrolments()); n != 2 {
+		t.Errorf("%d are enrolled", n)
+	}
+	s.reports(2)
+}
+
+// peak is by how much the heap grew at most while f ran, garbage included.
+func peak(f func()) int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before, most := int64(m.HeapInuse), int64(0)
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	for {
+		runtime.ReadMemStats(&m)
+		most = max(most, int64(m.HeapInuse)-before)
+		select {
+		case <-done:
+			return most
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// highWater is the most memory that the process has had, as the kernel tells it.
+func highWater() string {
+	b, _ := os.ReadFile("/proc/self/status") // elsewhere than on Linux there is none
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,225 @@
+package randomizer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// What an app sends is read after its device is enrolled, in bounded time and memory. A body that breaks a bound is refused, and its
+// device reports the null record: who takes part never depends on a body, and nobody waits for enrolment because of another's.
+const (
+	// bodyTime is from a request's arrival to the last byte of its body: the longest wait for the shuffler, and as long again for a
+	// client that sends its body only when it is asked for it.
+	bodyTime = 2 * enrolTime
+	// maxArms bounds the arms of one decision.
+	maxArms = 1024
+	// numberBytes is what one number of an arm may take in JSON: the 24 characters of a float64, a comma, and indentation.
+	numberBytes = 40
+	// spareBytes is what a decision may hold besides its numbers.
+	spareBytes = 1 << 10
+	// maxDecision bounds the bytes of a decision in any dimension.
+	maxDecision = 4 << 20
+	// maxReward bounds the bytes of a reward.
+	maxReward = 4 << 10
+	// bytesInFlight bounds the bytes of all bodies that are being read or decided about. A byte takes at most some ten of memory.
+	bytesInFlight = 4 * maxDecision
+	// maxBodies bounds how many bodies may be read or waited for.
+	maxBodies = 1024
+	// maxEnrolling bounds how many requests may wait for enrolment.
+	maxEnrolling = 1024
+)
+
+// Errors of bodies. Each leaves the decision without arms, or the reward untold.
+var (
+	// ErrBodyTooLarge says that a body has more bytes, or more arms, than a decision needs.
+	ErrBodyTooLarge = errors.New("the body is too large")
+	// ErrBodyTooSlow says that a body did not arrive in time.
+	ErrBodyTooSlow = errors.New("the body did not arrive in time")
+	// ErrBusy says that too many other requests are being served.
+	ErrBusy = errors.New("too many other requests are being served")
+)
+
+// bodies admits what apps send.
+type bodies struct {
+	time      time.Duration // bodyTime, but for tests
+	bytes     *semaphore.Weighted
+	requests  *semaphore.Weighted
+	enrolling *semaphore.Weighted
+}
+
+func newBodies() *bodies {
+	return &bodies{bodyTime, semaphore.NewWeighted(bytesInFlight), semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxEnrolling)}
+}
+
+// open admits a request's body of at most limit bytes, until the given time; done gives its room back, once what was made of it is
+// forgotten. Reading it fails as bodyError says.
+func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by time.Time) (body io.Reader, done func(), err error) {
+	size := limit
+	if r.ContentLength > limit {
+		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBodyTooLarge, r.ContentLength, limit)
+	}
+	if r.ContentLength >= 0 {
+		size = r.ContentLength
+	}
+	if !b.requests.TryAcquire(1) {
+		return nil, nil, ErrBusy
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), by)
+	defer cancel()
+	if !b.bytes.TryAcquire(size) && b.bytes.Acquire(ctx, size) != nil {
+		b.requests.Release(1)
+		return nil, nil, ErrBusy
+	}
+	return http.MaxBytesReader(w, r.Body, limit), func() { b.bytes.Release(size); b.requests.Release(1) }, nil
+}
+
+// decisionBytes bounds the body of a decision between arms of that dimension.
+func decisionBytes(dimension int) int64 {
+	return min(maxDecision, spareBytes+maxArms*numberBytes*int64(dimension+1))
+}
+
+// readArms reads {"arms": [[number, ...], ...]} and nothing else. It holds no more of it than one token and the numbers, and ends at
+// the first arm that is too long and the first that is too many.
+func readArms(body io.Reader, dimension int) (arms [][]float64, err error) {
+	d := json.NewDecoder(body)
+	defer func() { err = bodyError(err) }()
+	first, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	if first != nil && first != json.Delim('{') {
+		return nil, errArms
+	}
+	for seen := false; first != nil && d.More(); seen = true {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key != "arms" || seen {
+			return nil, badBody(`an unknown field, or one that comes twice; want "arms"`)
+		}
+		if arms, err = readVectors(d, dimension); err != nil {
+			return nil, err
+		}
+	}
+	if first != nil {
+		if _, err := d.Token(); err != nil { // the closing brace
+			return nil, err
+		}
+	}
+	return arms, readEnd(d)
+}
+
+// badBody is what is wrong with a body: a sentence that holds nothing of it.
+type badBody string
+
+func (b badBody) Error() string { return string(b) }
+
+const errArms badBody = `field "arms" must be a list of lists of numbers, each in the range of a float64`
+
+func readVectors(d *json.Decoder, dimension int) (arms [][]float64, err error) {
+	switch open, err := d.Token(); {
+	case err != nil:
+		return nil, err
+	case open == nil:
+		return nil, nil
+	case open != json.Delim('['):
+		return nil, errArms
+	}
+	for d.More() {
+		if len(arms) == maxArms {
+			return nil, fmt.Errorf("%w: more than %d arms", ErrBodyTooLarge, maxArms)
+		}
+		arm := make([]float64, 0, dimension)
+		switch open, err := d.Token(); {
+		case err != nil:
+			return nil, err
+		case open == nil: // an arm of no numbers
+		case open != json.Delim('['):
+			return nil, errArms
+		default:
+			for d.More() {
+				number, err := d.Token()
+				if err != nil {
+					return nil, err
+				}
+				x, ok := number.(float64)
+				if !ok {
+					return nil, errArms
+				}
+				if len(arm) == dimension {
+					return nil, badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d", len(arms), dimension))
+				}
+				arm = append(arm, x)
+			}
+			if _, err := d.Token(); err != nil {
+				return nil, err
+			}
+		}
+		arms = append(arms, arm)
+	}
+	_, err = d.Token()
+	return arms, err
+}
+
+// readStruct reads one JSON object without unknown fields and nothing else.
+func readStruct(body io.Reader, into any) error {
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return bodyError(err)
+	}
+	return bodyError(readEnd(d))
+}
+
+// readEnd makes sure that nothing comes any more.
+func readEnd(d *json.Decoder) error {
+	switch _, err := d.Token(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case broken(err):
+		return err
+	}
+	return badBody("more than one JSON value, or something behind it")
+}
+
+// broken tells whether reading failed rather than what was read.
+func broken(err error) bool {
+	var large *http.MaxBytesError
+	var network net.Error
+	return errors.As(err, &large) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// bodyError is what an app is told of a body that cannot be read. It names positions and fields, never values.
+func bodyError(err error) error {
+	var bad badBody
+	var large *http.MaxBytesError
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil, errors.Is(err, ErrBodyTooLarge), errors.As(err, &bad):
+		return err
+	case errors.As(err, &large):
+		return fmt.Errorf("%w: more than %d bytes", ErrBodyTooLarge, large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrBodyTooSlow
+	case errors.As(err, &syntax):
+		return badBody(fmt.Sprintf("not JSON at byte %d", syntax.Offset))
+	case errors.As(err, &kind) && kind.Field == "":
+		return errArms
+	case errors.As(err, &kind):
+		return badBody(fmt.Sprintf("field %q must be a %s", kind.Field, kind.Type))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return badBody("the JSON ends too early")
+	}
+	return badBody("not the JSON that is expected: an unknown field?") // the library's own text may name values
+}
