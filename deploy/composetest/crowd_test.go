@@ -55,6 +55,7 @@ func (c *crowd) call(ctx context.Context, method, url string, body, into any) er
 	if err != nil {
 		return err
 	}
+	r.Header.Set("Content-Type", "application/json")
 	answer, err := c.client.Do(r)
 	if err != nil {
 		return err
