@@ -21,6 +21,12 @@ export RIFFLE_OPS_PORT_1=${RIFFLE_OPS_PORT_1:-9411} RIFFLE_OPS_PORT_2=${RIFFLE_O
 # must differ in them, so they follow from the name.
 name_sum=$(printf %s "$COMPOSE_PROJECT_NAME" | cksum | cut -d ' ' -f 1)
 export RIFFLE_SUBNET=${RIFFLE_SUBNET:-10.$((128 + name_sum % 64)).$((name_sum / 64 % 256))}
+# Bytes on the broker's disk: of reports that wait, of mixed messages that wait, and of all streams together. The broker sets the first two
+# aside within the third, which must be well below what the disk has free: beyond it a write is refused, on a full disk the broker fails.
+# Between them: bytes of one report, and reports that one host may have waiting. See riffle broker provision --help.
+export RIFFLE_MAX_REPORT_BYTES=${RIFFLE_MAX_REPORT_BYTES:-2147483648} RIFFLE_MAX_MIXED_BYTES=${RIFFLE_MAX_MIXED_BYTES:-2147483648}
+export RIFFLE_MAX_REPORT_SIZE=${RIFFLE_MAX_REPORT_SIZE:-131072} RIFFLE_MAX_HOST_REPORTS=${RIFFLE_MAX_HOST_REPORTS:-8192}
+export RIFFLE_MAX_STORE=${RIFFLE_MAX_STORE:-8589934592}
 # The numeric user inside the containers. Private keys are readable by their owner alone, so it must own them: where root deploys, keys
 # are given to 65532; anybody else deploys with containers of his own user.
 if [ "$(id -u)" = 0 ]; then default_uid=65532; else default_uid=$(id -u); fi
@@ -65,7 +71,7 @@ render() {
     for name in "${names[@]}"; do
         local peers=()
         for peer in "${names[@]}"; do [ "$peer" = "$name" ] || peers+=(--peer "$peer"); done
-        "$riffle" broker config --keys "$RIFFLE_RUN/keys" --out "$RIFFLE_RUN/nats/$name.conf" --name "$name" "${peers[@]}" >/dev/null
+        "$riffle" broker config --keys "$RIFFLE_RUN/keys" --out "$RIFFLE_RUN/nats/$name.conf" --name "$name" --max-store "$RIFFLE_MAX_STORE" "${peers[@]}" >/dev/null
     done
 }
 
