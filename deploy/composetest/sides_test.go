@@ -50,6 +50,9 @@ func (outer *stack) testContainers(t *testing.T) {
 			!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Contains(h.SecurityOpt, "no-new-privileges:true") || h.Memory == 0 || h.PidsLimit == 0 || h.PidMode != "" {
 			t.Errorf("%s: %+v, %+v", service, c.Config, h)
 		}
+		if listens := service != "nats" && service != "provision"; listens && c.HostConfig.Sysctls["net.ipv4.conf.all.arp_ignore"] != "1" {
+			t.Errorf("%s answers on every network for the address at which it listens on one: %v", service, c.HostConfig.Sysctls)
+		}
 		var mounts []string
 		for _, m := range c.Mounts {
 			mounts = append(mounts, m.Destination)

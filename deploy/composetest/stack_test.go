@@ -210,6 +210,7 @@ type container struct {
 		PidsLimit      int64
 		NetworkMode    string
 		PidMode        string
+		Sysctls        map[string]string
 	}
 	Mounts []struct {
 		Destination string
