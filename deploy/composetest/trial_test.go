@@ -46,13 +46,20 @@ type bad struct {
 	run     func(*trial) error
 }
 
+// saying is that somebody said that they are not ready.
+type saying struct {
+	who   string
+	after time.Duration // from the trouble on
+	why   string
+}
+
 // row is what came of a case.
 type row struct {
 	name, expects      string
 	enrolled, reported int
 	outcome            string
 	next               string // the cohort after it
-	notReady           []string
+	notReady           []saying
 	faults             []string
 	notes              []string
 	metrics            time.Duration
@@ -271,7 +278,7 @@ func (x *trial) stuck() {
 		x.fault("stuck, and every role says that it is ready")
 		return
 	}
-	x.note("not ready: %s", strings.Join(why, " | "))
+	x.note("not ready: %s", told(why))
 }
 
 func (x *trial) roles() (all []string) {
@@ -402,13 +409,16 @@ func (x *trial) restarts() map[string]int {
 }
 
 // health is what Docker says of a container, and what its health check said last.
-func (x *trial) health(service string) (string, string) {
-	out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{.State.Health.Status}}\n{{range .State.Health.Log}}{{.Output}}\n{{end}}", x.id(service))
-	if err != nil {
+func (x *trial) health(service string) (state, said string) {
+	var v struct {
+		Status string
+		Log    []struct{ Output string }
+	}
+	out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{json .State.Health}}", x.id(service))
+	if err != nil || json.Unmarshal([]byte(out), &v) != nil || len(v.Log) == 0 {
 		return "", ""
 	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	return lines[0], lines[len(lines)-1]
+	return v.Status, strings.TrimPrefix(v.Log[len(v.Log)-1].Output, "healthcheck: ")
 }
 
 // save copies a volume of a service that does not run, and load brings the copy back.
@@ -452,21 +462,7 @@ func (x *trial) steady(within time.Duration) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return errors.New(strings.Join(why, " | "))
+			return errors.New(told(why))
 		}
 	}
-}
-
-// named waits until a role that knows of the trouble says that it is not ready, with one of these words in its reason.
-func (x *trial) named(within time.Duration, services []string, words ...string) (string, bool) {
-	for until := time.Now().Add(within); time.Now().Before(until); time.Sleep(watchEvery) {
-		for _, why := range x.watch.lately(services) {
-			for _, w := range words {
-				if strings.Contains(why, w) {
-					return why, true
-				}
-			}
-		}
-	}
-	return strings.Join(x.watch.lately(services), " | "), false
 }

@@ -61,11 +61,7 @@ func (x *trial) mustSay(from, to time.Time, services ...string) {
 }
 
 func (x *trial) say(service, said string, after time.Duration) {
-	said, _, _ = strings.Cut(said, "\n")
-	if len(said) > 160 {
-		said = said[:160] + "..."
-	}
-	x.row.notReady = append(x.row.notReady, fmt.Sprintf("%s after %.1f s (%s)", service, after.Seconds(), said))
+	x.row.notReady = append(x.row.notReady, saying{service, after, said})
 }
 
 func pausedBroker(x *trial) error {
@@ -265,8 +261,9 @@ func (x *trial) wayBack(service, volume, newer string) {
 		x.note("no role says that anything is wrong")
 		return // the next cohort shows whether it goes on
 	}
-	x.row.notReady = append(x.row.notReady, fmt.Sprintf("%.300s", why))
-	x.note("said after %.0f s", time.Since(begin).Seconds())
+	for _, w := range why {
+		x.say(w.who, w.why, time.Since(begin))
+	}
 	x.stop(service)
 	x.load(volume, newer)
 	x.start(service)
@@ -285,7 +282,7 @@ func (x *trial) wayBack(service, volume, newer string) {
 }
 
 // settledTrouble waits until some role has said for five seconds that it is not ready.
-func (x *trial) settledTrouble(within time.Duration) (string, bool) {
+func (x *trial) settledTrouble(within time.Duration) ([]saying, bool) {
 	since := time.Time{}
 	for until := time.Now().Add(within); time.Now().Before(until); time.Sleep(watchEvery) {
 		why := x.watch.lately(x.roles())
@@ -295,10 +292,10 @@ func (x *trial) settledTrouble(within time.Duration) (string, bool) {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) > 5*time.Second:
-			return strings.Join(why, " | "), true
+			return why, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 func olderShuffler(x *trial) error { return rolledBack(x, "shuffler", "shuffler") }
@@ -382,11 +379,14 @@ func junkAnnouncement(x *trial) error {
 	if err := x.close(before); err != nil {
 		return err
 	}
+	begin := time.Now()
 	why, said := x.settledTrouble(30 * time.Second)
 	if !said {
 		return nil // the next cohort shows whether it goes on
 	}
-	x.row.notReady = append(x.row.notReady, fmt.Sprintf("%.300s", why))
+	for _, w := range why {
+		x.say(w.who, w.why, time.Since(begin))
+	}
 	return nil
 }
 
@@ -402,19 +402,18 @@ func fullDiskCase(x *trial) error {
 	if err != nil {
 		return err
 	}
-	said := ""
+	said := false
 	for time.Since(from) < 16*time.Second {
-		if health, words := x.health("nats"); health == "unhealthy" && said == "" {
-			said = fmt.Sprintf("broker after %.1f s (%.160s)", time.Since(from).Seconds(), words)
+		if health, words := x.health("nats"); health == "unhealthy" && !said {
+			x.say("broker", words, time.Since(from))
+			said = true
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
 	to = time.Now()
 	x.must(time.Minute, "docker", "exec", holder, "/volume", "free", "/data")
-	if said == "" {
+	if !said {
 		x.fault("the broker's container was not said to be unhealthy while its disk was full")
-	} else {
-		x.row.notReady = append(x.row.notReady, said)
 	}
 	if err := x.close(before); err != nil {
 		return err

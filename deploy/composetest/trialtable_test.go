@@ -21,11 +21,23 @@ func (r *row) verdict() string {
 	return "FAILED"
 }
 
+// saidAtMost bounds the bytes of a reason in the table.
+const saidAtMost = 120
+
+// ready tells who said that they are not ready, after how long, and the first one's reason.
 func (r *row) ready() string {
 	if len(r.notReady) == 0 {
 		return "-"
 	}
-	return strings.Join(r.notReady, "; ")
+	var who []string
+	for _, s := range r.notReady {
+		who = append(who, fmt.Sprintf("%s after %.0f s", s.who, s.after.Seconds()))
+	}
+	why, _, _ := strings.Cut(r.notReady[0].why, "\n")
+	if len(why) > saidAtMost {
+		why = why[:saidAtMost] + "..."
+	}
+	return strings.Join(who, ", ") + ": \"" + why + "\""
 }
 
 func (r *row) line() string {
@@ -55,7 +67,7 @@ func report(rows []*row, took time.Duration) error {
 			fmt.Printf("%s (%s)\n", r.name, n)
 		}
 		for _, n := range r.notReady {
-			fmt.Printf("%s: not ready: %s\n", r.name, n)
+			fmt.Printf("%s: not ready after %.1f s: %s: %s\n", r.name, n.after.Seconds(), n.who, n.why)
 		}
 	}
 	path := os.Getenv("RIFFLE_TRIAL_DOCS")

@@ -104,11 +104,20 @@ func (w *watch) unready(service string, from, to time.Time, patience time.Durati
 }
 
 // lately lists the roles that say that they are not ready, and why.
-func (w *watch) lately(services []string) (why []string) {
+func (w *watch) lately(services []string) (why []saying) {
 	for _, service := range slices.Sorted(slices.Values(services)) {
 		if x := w.last(service); !x.ready {
-			why = append(why, service+": "+strings.ReplaceAll(x.said, "\n", "; "))
+			why = append(why, saying{who: service, why: x.said})
 		}
 	}
 	return why
+}
+
+// told is sayings in words.
+func told(all []saying) string {
+	var words []string
+	for _, s := range all {
+		words = append(words, s.who+": "+strings.ReplaceAll(s.why, "\n", "; "))
+	}
+	return strings.Join(words, " | ")
 }
