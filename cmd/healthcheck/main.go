@@ -1,4 +1,4 @@
-// Command healthcheck asks an address whether what runs there is ready, for images that have no shell: see healthcheck --help.
+// Command healthcheck is the health check of the broker's image, which has no shell: see healthcheck --help.
 package main
 
 import (
@@ -8,11 +8,14 @@ import (
 	"github.com/riffle-dp/riffle/internal/container"
 )
 
-// natsHealth is where the broker's image has its monitoring, on its own loopback.
-const natsHealth = "http://127.0.0.1:8222/healthz"
+// Where the broker's image has its monitoring, on its own loopback, and its streams.
+const (
+	natsHealth = "http://127.0.0.1:8222/healthz"
+	natsData   = "/data"
+)
 
 func main() {
-	if err := container.HealthCommand(natsHealth).Execute(); err != nil {
+	if err := container.BrokerHealthCommand(natsHealth, natsData).Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "healthcheck:", err)
 		os.Exit(1)
 	}

@@ -97,12 +97,20 @@ func TestCompose(t *testing.T) {
 	}
 	defer auditor.Close()
 	s.checkRecord(ctx, auditor, c)
-	for _, r := range []struct{ service, network, port string }{{"host1", "host1", "9403"}, {"host2", "host2", "9403"}, {"shuffler", "mixing", "9401"}, {"analyzer", "analysis", "9402"}} {
-		if lost := s.losses(r.service, r.network, r.port); len(lost) > 0 {
-			t.Errorf("%s: %v", r.service, lost)
+	for service := range s.ops {
+		if lost := s.losses(service); len(lost) > 0 {
+			t.Errorf("%s: %v", service, lost)
 		}
 	}
 	said("the public record is whole")
+	for service := range s.ops { // as an operator who looks for a container finds it, and its log
+		if out := s.must(20*time.Second, s.script("compose"), "ps"); !strings.Contains(out, "_"+service+"_") && !strings.Contains(out, "-"+service+"-") {
+			t.Errorf("deploy/compose ps does not show %s:\n%s", service, out)
+		}
+		if out := s.must(20*time.Second, s.script("compose"), "logs", "--tail", "1000", service); !strings.Contains(out, "listening") {
+			t.Errorf("deploy/compose logs %s shows nothing: %s", service, out)
+		}
+	}
 	t.Run("containers", s.testContainers)
 	t.Run("sides", s.testSides)
 	t.Run("tls", s.testTLS)
@@ -208,7 +216,7 @@ func TestComposeCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("epoch %d was reached with two of three brokers; not sampled: %v", after.Epoch, c.missed)
-	second := "tls://" + s.address("nats2", "operation") + ":4222"
+	second := "tls://" + s.through("operation", "nats2:4222")
 	auditor, err := s.connect(ctx, second, bus.Auditor, func(o *bus.Options) { o.TLS.ServerName = "nats2" })
 	if err != nil {
 		t.Fatal(err)
@@ -233,8 +241,9 @@ func TestComposeCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	routes := s.through("brokers", "nats2:6222")
 	for what, own := range map[string][]tls.Certificate{"with a broker's certificate": {pair}, "without": nil} {
-		peer, err := s.call(s.address("nats2", "brokers")+":6222", "nats2", false, own)
+		peer, err := s.call(routes, "nats2", false, own)
 		if err != nil {
 			t.Fatal(err)
 		}

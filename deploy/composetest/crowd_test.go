@@ -20,6 +20,8 @@ type crowd struct {
 	apis   []string
 	client http.Client
 	pause  time.Duration // of an app between two people
+	name   string        // of these people
+	borne  bool          // calls that fail are counted, under "error", and the next person comes
 
 	mu      sync.Mutex
 	people  int            // who have come so far
@@ -33,7 +35,7 @@ type crowd struct {
 const apps = 16
 
 func newCrowd(t *testing.T, apis []string) *crowd {
-	return &crowd{t: t, apis: apis, client: http.Client{Timeout: 15 * time.Second}, sampled: map[uint64]int{}, missed: map[string]int{}}
+	return &crowd{t: t, apis: apis, client: http.Client{Timeout: 15 * time.Second}, name: "person", sampled: map[uint64]int{}, missed: map[string]int{}}
 }
 
 // status is what the test reads of a randomizer's status.
@@ -55,6 +57,7 @@ func (c *crowd) call(ctx context.Context, method, url string, body, into any) er
 	if err != nil {
 		return err
 	}
+	r.Header.Set("Content-Type", "application/json")
 	answer, err := c.client.Do(r)
 	if err != nil {
 		return err
@@ -125,7 +128,7 @@ func (c *crowd) fill(ctx context.Context, s status, atHalf func()) error {
 				c.mu.Lock()
 				full, taken := c.sampled[s.Epoch] >= s.Cohort || c.full == s.Epoch, c.sampled[s.Epoch]+c.asking >= s.Cohort
 				due, person := c.sampled[s.Epoch] >= s.Cohort/2, c.people
-				if !taken {
+				if !taken && !full {
 					c.people, c.asking = c.people+1, c.asking+1
 				}
 				c.mu.Unlock()
@@ -138,7 +141,14 @@ func (c *crowd) fill(ctx context.Context, s status, atHalf func()) error {
 				case taken: // by those who are asking; one of them may not be sampled
 					time.Sleep(10 * time.Millisecond)
 				default:
-					errs[i] = c.serve(ctx, person)
+					if err := c.serve(ctx, person); err != nil && !c.borne {
+						errs[i] = err
+					} else if err != nil {
+						c.mu.Lock()
+						c.missed["error"]++
+						c.mu.Unlock()
+						time.Sleep(100 * time.Millisecond)
+					}
 					time.Sleep(c.pause)
 				}
 			}
@@ -172,7 +182,7 @@ func (c *crowd) serve(ctx context.Context, person int) error {
 		Sampled bool
 		Reason  string
 	}
-	err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/person-%d/decisions", api, person), map[string]any{"arms": arms}, &d)
+	err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/%s-%d/decisions", api, c.name, person), map[string]any{"arms": arms}, &d)
 	c.mu.Lock()
 	c.asking--
 	if err != nil {

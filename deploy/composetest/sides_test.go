@@ -40,12 +40,18 @@ func (outer *stack) testContainers(t *testing.T) {
 		"host2":     {[]string{"role"}, append([]string{"/keys/randomizer-host2", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
 		"nats":      {[]string{"healthcheck", "nats-server"}, []string{"/data", "/etc/nats/ca.pem", "/etc/nats/nats.conf", "/etc/nats/tls"}},
 		"provision": {[]string{"riffle"}, []string{"/keys/admin", "/keys/ca.pem"}},
+
+		"door-broker": {[]string{"door"}, nil}, "door-mixing": {[]string{"door"}, nil}, "door-analysis": {[]string{"door"}, nil},
+		"door-host1": {[]string{"door"}, nil}, "door-host2": {[]string{"door"}, nil},
 	} {
 		c := s.inspect(service)
 		uid, gid, ok := strings.Cut(c.Config.User, ":")
 		if h := c.HostConfig; !ok || uid == "0" || uid == "" || gid == "0" || strings.Trim(uid, "0123456789") != "" || !h.ReadonlyRootfs || h.Privileged || len(h.CapAdd) > 0 ||
 			!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Contains(h.SecurityOpt, "no-new-privileges:true") || h.Memory == 0 || h.PidsLimit == 0 || h.PidMode != "" {
 			t.Errorf("%s: %+v, %+v", service, c.Config, h)
+		}
+		if listens := service != "nats" && service != "provision"; listens && c.HostConfig.Sysctls["net.ipv4.conf.all.arp_ignore"] != "1" {
+			t.Errorf("%s answers on every network for the address at which it listens on one: %v", service, c.HostConfig.Sysctls)
 		}
 		var mounts []string
 		for _, m := range c.Mounts {
@@ -79,12 +85,16 @@ func (outer *stack) testContainers(t *testing.T) {
 	}
 }
 
-// testSides attaches a probe to the network of every side and lets it call everything on every side. It must reach its own side's process
-// and the broker's one port on its own network, and nothing else: not by address, not by name.
+// gate is one service's door to this machine: the only one that has a way to it.
+const gate = "door-"
+
+// testSides puts a probe into the network namespace of every container, where it can do what a process could that took the container
+// over, and lets it call every address of every container and of this machine. A role must reach the broker's one port on their common
+// network and itself; the broker must reach itself; a door its own role. Nobody but a door reaches this machine.
 func (outer *stack) testSides(t *testing.T) {
 	s := outer.within(t)
 	folder := t.TempDir()
-	s.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.tree, folder)
+	s.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.root, folder)
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT [\"/probe\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -92,47 +102,84 @@ func (outer *stack) testSides(t *testing.T) {
 	s.must(time.Minute, "docker", "build", "-q", "-t", image, folder)
 	defer s.must(time.Minute, "docker", "image", "rm", "-f", image)
 
-	sides := []struct{ network, service, port string }{{"host1", "host1", "8400"}, {"host2", "host2", "8400"}, {"mixing", "shuffler", "9401"}, {"analysis", "analyzer", "9402"}}
+	// This machine listens on all its addresses, as a database might that somebody runs beside the deployment.
+	machine, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer machine.Close()
+	go func() {
+		for {
+			c, err := machine.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	_, machinePort, _ := net.SplitHostPort(machine.Addr().String())
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]string{} // whose an address is
 	var targets []string
-	for _, side := range sides {
-		for _, port := range []string{"8400", "9401", "9402", "9403"} {
-			targets = append(targets, net.JoinHostPort(s.address(side.service, side.network), port), net.JoinHostPort(side.service, port))
+	add := func(owner, address, port string) {
+		targets = append(targets, net.JoinHostPort(address, port))
+		of[net.JoinHostPort(address, port)] = owner
+	}
+	for _, a := range own {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			add("this machine", n.IP.String(), machinePort)
 		}
 	}
-	for _, network := range []string{"host1", "host2", "mixing", "analysis", "operation"} {
-		for _, port := range []string{"4222", "6222", "8222"} {
-			targets = append(targets, net.JoinHostPort(s.address("nats", network), port))
+	ports := map[string][]string{"nats": {"4222", "6222", "8222"}, "shuffler": {"9401"}, "analyzer": {"9402"}, "host1": {"8400", "9403"}, "host2": {"8400", "9403"}}
+	var services []string
+	for _, service := range strings.Fields(s.must(20*time.Second, "docker", "ps", "--filter", "label=com.docker.compose.project="+s.project, "--format", `{{.Label "com.docker.compose.service"}}`)) {
+		services = append(services, service)
+		if door, ok := strings.CutPrefix(service, gate); ok {
+			ports[service] = ports[map[string]string{"broker": "nats", "mixing": "shuffler", "analysis": "analyzer"}[door]]
+			if len(ports[service]) == 0 {
+				ports[service] = ports[door]
+			}
+		}
+		for _, network := range s.inspect(service).NetworkSettings.Networks {
+			for _, port := range ports[service] {
+				add(service, network.IPAddress, port)
+			}
 		}
 	}
-	targets = append(targets, "nats:4222")
 	var wg sync.WaitGroup
-	answers, errs := make([]string, len(sides)), make([]error, len(sides))
-	for i, side := range sides {
+	answers, errs := make([]string, len(services)), make([]error, len(services))
+	for i, service := range services {
 		wg.Go(func() {
-			answers[i], errs[i] = s.run(time.Minute, "docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + side.network,
-				"--network", s.project + "_" + side.network, "--read-only", "--cap-drop", "ALL", image}, targets...)...)
+			answers[i], errs[i] = s.run(time.Minute, "docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + service,
+				"--network", "container:" + s.id(service), "--read-only", "--cap-drop", "ALL", image, "nats:4222"}, targets...)...)
 		})
 	}
 	wg.Wait()
-	for i, side := range sides {
+	behind := map[string]string{"door-broker": "nats", "door-mixing": "shuffler", "door-analysis": "analyzer", "door-host1": "host1", "door-host2": "host2"}
+	for i, service := range services {
 		if errs[i] != nil {
 			t.Fatal(errs[i])
 		}
-		broker, own := net.JoinHostPort(s.address("nats", side.network), "4222"), s.address(side.service, side.network)
-		must := []string{"nats:4222", broker, net.JoinHostPort(own, side.port), net.JoinHostPort(side.service, side.port)}
-		allowed := append([]string{net.JoinHostPort(own, "9403"), net.JoinHostPort(side.service, "9403")}, must...)
-		reached := strings.Fields(answers[i])
+		reached, met := strings.Fields(answers[i]), map[string]int{}
+		role, door := behind[service]
 		for _, r := range reached {
-			if !slices.Contains(allowed, r) {
-				t.Errorf("from %s one reaches %s", side.network, r)
+			owner, port := of[r], r[strings.LastIndexByte(r, ':')+1:]
+			met[owner]++
+			switch {
+			case r == "nats:4222" && (!door || role == "nats"), owner == service:
+			case owner == "nats" && port == "4222" && service != "nats" && !door:
+			case door && (owner == role || owner == "this machine"):
+			default:
+				t.Errorf("from %s one reaches %s of %s", service, r, owner)
 			}
 		}
-		for _, m := range must {
-			if !slices.Contains(reached, m) {
-				t.Errorf("from %s one does not reach %s, so that what else is not reached proves nothing", side.network, m)
-			}
+		if want := map[bool]string{true: role, false: "nats"}[door]; met[want] == 0 {
+			t.Errorf("from %s one does not reach %s, so that what else is not reached proves nothing: %v", service, want, reached)
 		}
-		t.Logf("from %s: %d of %d addresses reached, all of its own side", side.network, len(reached), len(targets))
+		t.Logf("from %s: %d of %d addresses reached: %v", service, len(reached), len(targets), met)
 	}
 }
 

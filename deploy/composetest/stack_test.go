@@ -40,12 +40,15 @@ timing: {reward_window: 3s, jitter: 1s, grace: 60s}
 // stack is a compose deployment that this test started and ends.
 type stack struct {
 	t       *testing.T
+	root    string // of this repository
 	tree    string // a clean checkout
 	dir     string
 	project string
+	tag     string // of its images
 	env     []string
 	apis    []string
-	port    string // of the broker
+	port    string            // of the broker
+	ops     map[string]string // the roles' ops listeners, by service
 }
 
 // newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports that nothing else has. What up starts ends with the test.
@@ -54,7 +57,7 @@ func newStack(t *testing.T, name string) *stack {
 	if os.Getenv("RIFFLE_COMPOSE") == "" {
 		t.Skip("RIFFLE_COMPOSE=1 runs it: needs a Docker engine and docker-compose; see deploy/test")
 	}
-	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid())}
+	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid()), tag: cmp.Or(os.Getenv("RIFFLE_TAG"), "test")}
 	s.tree = filepath.Join(s.dir, "tree")
 	config := filepath.Join(s.dir, "config")
 	for _, d := range []string{s.tree, config} {
@@ -62,21 +65,26 @@ func newStack(t *testing.T, name string) *stack {
 			t.Fatal(err)
 		}
 	}
-	root := strings.TrimSpace(s.must(10*time.Second, "git", "rev-parse", "--show-toplevel"))
+	s.root = strings.TrimSpace(s.must(10*time.Second, "git", "rev-parse", "--show-toplevel"))
 	commit := cmp.Or(os.Getenv("RIFFLE_COMPOSE_COMMIT"), "HEAD")
-	s.must(time.Minute, "sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, root, s.tree, commit)
+	s.must(time.Minute, "sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, s.root, s.tree, commit)
 	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
 		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ports := freePorts(t, 3)
+	ports := freePorts(t, 7)
 	for _, p := range ports[:2] {
 		s.apis = append(s.apis, "http://127.0.0.1:"+p)
 	}
 	s.port = ports[2]
-	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG=test", "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
-		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port)
+	s.ops = map[string]string{}
+	for i, service := range []string{"shuffler", "analyzer", "host1", "host2"} {
+		s.ops[service] = "http://127.0.0.1:" + ports[3+i]
+	}
+	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag, "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
+		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port,
+		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := s.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
@@ -87,6 +95,14 @@ func newStack(t *testing.T, name string) *stack {
 			left := s.must(10*time.Second, "docker", append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
 			if left != "" {
 				t.Errorf("deploy/down --volumes left %s: %s", kind[0], left)
+			}
+		}
+		for service := range s.ops {
+			if t.Failed() {
+				break // it may never have been up
+			}
+			if kept, err := filepath.Glob(filepath.Join(s.dir, "run", "logs", service+"-*.log")); err != nil || len(kept) == 0 {
+				t.Errorf("deploy/down kept no log of %s: %v", service, err)
 			}
 		}
 		if _, err := os.Stat(s.keys()); !errors.Is(err, os.ErrNotExist) {
@@ -194,6 +210,7 @@ type container struct {
 		PidsLimit      int64
 		NetworkMode    string
 		PidMode        string
+		Sysctls        map[string]string
 	}
 	Mounts []struct {
 		Destination string
@@ -214,10 +231,14 @@ func (s *stack) inspect(service string) container {
 	return found[0]
 }
 
-// address is a service's address on a network of the deployment, "" where it is not on it.
-func (s *stack) address(service, network string) string {
+// through opens a door to a port that no door of the deployment leads to, and returns the address on this machine.
+func (s *stack) through(network, target string) string {
 	s.t.Helper()
-	return s.inspect(service).NetworkSettings.Networks[s.project+"_"+network].IPAddress
+	id := strings.TrimSpace(s.must(time.Minute, "docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
+	s.t.Cleanup(func() { s.must(time.Minute, "docker", "rm", "-f", id) })
+	s.must(20*time.Second, "docker", "network", "connect", s.project+"_"+network, id)
+	s.must(20*time.Second, "docker", "start", id)
+	return strings.TrimSpace(s.must(20*time.Second, "docker", "port", id, "9000/tcp"))
 }
 
 // broker is where the operator's tools find the broker.
@@ -243,10 +264,10 @@ func (s *stack) connect(ctx context.Context, broker string, role bus.Role, chang
 var spoiled = regexp.MustCompile(`(?m)^(riffle_refused_total|riffle_unaccounted_items)(\{[^}]*\})? (-?[1-9].*)$`)
 
 // losses lists what a role has refused or lost sight of since it started.
-func (s *stack) losses(service, network, port string) []string {
+func (s *stack) losses(service string) []string {
 	s.t.Helper()
 	client := http.Client{Timeout: 5 * time.Second}
-	answer, err := client.Get("http://" + net.JoinHostPort(s.address(service, network), port) + "/metrics")
+	answer, err := client.Get(s.ops[service] + "/metrics")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
-# The broker: nats-server as it stands in go.mod, a health check, and an empty folder for the streams.
+# The broker: nats-server as it stands in go.mod, a health check, which also ends a broker that only a restart helps (--restart), and an
+# empty folder for the streams.
 FROM scratch
 ARG UID=65532
 COPY nats-server healthcheck /
 COPY --chown=65532:65532 empty /data
 USER ${UID}:${UID}
-HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["/healthcheck"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 CMD ["/healthcheck", "--restart"]
 ENTRYPOINT ["/nats-server", "--config", "/etc/nats/nats.conf"]

@@ -35,7 +35,9 @@ const (
 const (
 	AuthorityLife   = 10 * 365 * 24 * time.Hour
 	CertificateLife = 397 * 24 * time.Hour // what public authorities give: a year and some weeks to renew in
-	backdating      = 5 * time.Minute      // for clocks that are behind
+	// backdating lets machines whose clocks are behind believe a fresh deployment: by minutes where nothing sets them, by hours where they
+	// took local time for UTC (at most 14 hours), by some more where both happened. Nobody gains by an early beginning: the key did not exist then.
+	backdating = 48 * time.Hour
 )
 
 // ErrCertificate means certificates that cannot be made or read.

@@ -126,6 +126,26 @@ func TestBrokerFiles(t *testing.T) {
 	}
 }
 
+// A fresh deployment, a broker that is added and one that is renewed are believed by clocks that are behind or ahead: by the minutes of
+// a clock that nobody sets, and by the hours of one that took its time zone for UTC.
+func TestClocksThatAreOff(t *testing.T) {
+	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}}, BrokerOptions{"n2", []string{"n2"}})
+	if err := AddBroker(root, BrokerOptions{"n3", []string{"n3"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RenewBroker(root, "n2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []time.Duration{-10 * time.Minute, -14 * time.Hour, -26 * time.Hour, 26 * time.Hour} {
+		client := &tls.Config{RootCAs: authorityPool(t, root), Time: func() time.Time { return time.Now().Add(off) }}
+		for broker, name := range map[string]string{"n1": "nats", "n2": "n2", "n3": "n3"} {
+			if err := handshake(t, root, broker, name, client); err != nil {
+				t.Errorf("a clock that is off by %s does not believe %s: %v", off, broker, err)
+			}
+		}
+	}
+}
+
 func TestRenewBroker(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "10.0.0.7"}})
 	client := &tls.Config{RootCAs: authorityPool(t, root)}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,7 @@ line="$*"
 for a in "$@"; do
     case $a in --from-file=*)
         path=${a#--from-file=}
+        case $path in *.conf) cp "$path" "$(dirname "$KUBECTL_LOG")" ;; esac
         if [ -d "$path" ]; then for f in "$path"/*; do line+=" has:$(basename "$f")"; done
         else [ -f "$path" ] || { echo "no such file: $path" >&2; exit 1; }; line+=" has:$(basename "$path")"; fi ;;
     esac
@@ -90,11 +92,55 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s is made, and nobody asks for it", name)
 		}
 	}
+	testRoom(t, dir)
 	m := buildNames(t)
 	for name := range m {
 		if _, ok := want[name]; !ok {
 			t.Errorf("the manifests ask for %s, which nobody makes", name)
 		}
+	}
+}
+
+// testRoom holds the streams' byte limits against the brokers' own, and those against the volumes: reports and mixed messages are bounded,
+// the broker has room for both, and refuses a write before its disk is full.
+func testRoom(t *testing.T, dir string) {
+	m := build(t)
+	reserved := int64(0)
+	args := m.workloads["riffle-broker/provision"].pod.Spec.Containers[0].Args
+	for _, flag := range []string{"--max-report-bytes", "--max-mixed-bytes"} {
+		i := slices.Index(args, flag)
+		if i < 0 || i+1 == len(args) {
+			t.Fatalf("provisioning does not bound %s: %v", flag, args)
+		}
+		n, err := strconv.ParseInt(args[i+1], 10, 64)
+		if err != nil || n <= 0 {
+			t.Errorf("%s %s: %v", flag, args[i+1], err)
+		}
+		reserved += n
+	}
+	volume := m.workloads["riffle-broker/nats"].claims[0].Spec.Resources.Requests.Storage().Value()
+	for _, name := range []string{"nats-0.conf", "nats-1.conf", "nats-2.conf"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "max_file_store: ")
+		line, _, _ := strings.Cut(rest, "\n")
+		store, err := strconv.ParseInt(line, 10, 64)
+		if err != nil || store <= reserved || store > volume*9/10 {
+			t.Errorf("%s: %d bytes for all streams, of which %d are set aside, on a volume of %d: %v", name, store, reserved, volume, err)
+		}
+	}
+}
+
+// TestBrokerIsRestartedWhereOnlyThatHelps: nats-server keeps the error of a full disk until it is restarted.
+func TestBrokerIsRestartedWhereOnlyThatHelps(t *testing.T) {
+	c := build(t).workloads["riffle-broker/nats"].pod.Spec.Containers[0]
+	if p := c.LivenessProbe; p == nil || p.Exec == nil || !slices.Equal(p.Exec.Command, []string{"/healthcheck", "--alive"}) {
+		t.Errorf("liveness: %+v", p)
+	}
+	if p := c.ReadinessProbe; p == nil || p.Exec == nil || !slices.Equal(p.Exec.Command, []string{"/healthcheck"}) {
+		t.Errorf("readiness: %+v", p)
 	}
 }
 

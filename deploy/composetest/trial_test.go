@@ -1,0 +1,468 @@
+package composetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/wire"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// The trial's deployment: many cohorts of one size, so that each case has its own and the next one shows that nothing is stuck.
+const (
+	trialCohort       = 100
+	trialRewardWindow = 3 * time.Second
+	trialJitter       = time.Second
+	trialGrace        = 30 * time.Second
+	trialAnalyzerYAML = `
+learner: {family: logistic, dimension: 5, radius: 3, horizon: 6000, first_cohort: 100, growth: 1}
+privacy: {epsilon: 1, delta: 1e-6, drop_out: 0.1, max_messages: 0, min_cohort: 50}
+timing: {reward_window: 3s, jitter: 1s, grace: 30s}
+`
+)
+
+// How long things may take before they count as stuck, and before a role that is not ready must have said so.
+const (
+	trialPatience = 100 * time.Second // a whole cohort, its deadline included
+	sayWithin     = 6 * time.Second   // to say that one is not ready: a few looks at the broker, a second apart each
+	metricsWithin = time.Second
+)
+
+// bad is one case of the trial.
+type bad struct {
+	name    string
+	expects string // in one sentence, for the table
+	run     func(*trial) error
+}
+
+// saying is that somebody said that they are not ready.
+type saying struct {
+	who   string
+	after time.Duration // from the trouble on
+	why   string
+}
+
+// row is what came of a case.
+type row struct {
+	name, expects      string
+	enrolled, reported int
+	outcome            string
+	next               string // the cohort after it
+	notReady           []saying
+	faults             []string
+	notes              []string
+	metrics            time.Duration
+	began              time.Time
+	took               time.Duration
+}
+
+// trial is a deployment that bad days happen to.
+type trial struct {
+	*stack
+	ctx     context.Context
+	helper  string // image of the volume helper
+	crowd   *crowd
+	auditor *bus.Conn
+	bundle  deployment.Bundle
+	watch   *watch
+	row     *row
+	epoch   uint64 // of the case's cohort
+	cases   int
+}
+
+func (x *trial) fault(format string, v ...any) {
+	x.row.faults = append(x.row.faults, fmt.Sprintf(format, v...))
+}
+func (x *trial) note(format string, v ...any) {
+	x.row.notes = append(x.row.notes, fmt.Sprintf(format, v...))
+}
+
+// TestTrial puts a deployment through bad days and prints a table of what came of them. Every case must keep its cohort where that is
+// possible, leave nothing stuck, and nothing may say that it is ready that is not.
+func TestTrial(t *testing.T) {
+	if os.Getenv("RIFFLE_TRIAL") == "" {
+		t.Skip("RIFFLE_TRIAL=1 runs it: see deploy/trial")
+	}
+	begin := time.Now()
+	var rows []*row
+	rows = append(rows, outing(t, "t", "", bads)...)
+	rows = append(rows, outing(t, "d", diskYAML, []bad{fullDisk})...)
+	for _, r := range rows {
+		for _, f := range r.faults {
+			t.Errorf("%s: %s", r.name, f)
+		}
+	}
+	t.Logf("%d cases in %.0f s", len(rows), time.Since(begin).Seconds())
+	if err := report(rows, time.Since(begin)); err != nil {
+		t.Error(err)
+	}
+}
+
+// only tells whether a case is asked for: RIFFLE_TRIAL_CASES has words of names, separated by commas.
+func only(name string) bool {
+	words := os.Getenv("RIFFLE_TRIAL_CASES")
+	for word := range strings.SplitSeq(words, ",") {
+		if word == "" || strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// outing brings a deployment up and runs cases on it, one after another. One that leaves it stuck gets the next case a new deployment.
+func outing(t *testing.T, name, override string, cases []bad) (rows []*row) {
+	var x *trial
+	for i, c := range cases {
+		if !only(c.name) {
+			continue
+		}
+		if x == nil {
+			x = newTrial(t, fmt.Sprintf("%s%d", name, i), override)
+		}
+		r := x.try(c)
+		rows = append(rows, r)
+		t.Log(r.line())
+		if r.next == "" {
+			x.over()
+			x = nil
+		}
+	}
+	if x != nil {
+		x.over()
+	}
+	return rows
+}
+
+func newTrial(t *testing.T, name, override string) *trial {
+	x := &trial{stack: newStack(t, name), ctx: t.Context()}
+	for file, text := range map[string]string{"analyzer.yaml": trialAnalyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
+		if err := os.WriteFile(filepath.Join(x.dir, "config", file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.env = append(x.env, "RIFFLE_HOSTS=host1=20000 host2=20000")
+	if override != "" {
+		path := filepath.Join(x.dir, "override.yaml")
+		uid := os.Getuid()
+		if uid == 0 {
+			uid = 65532
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(override, "UID", strconv.Itoa(uid))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		x.env = append(x.env, "RIFFLE_COMPOSE_EXTRA="+path)
+	}
+	x.helper = x.project + "-volume"
+	folder := t.TempDir()
+	x.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`, x.root, folder)
+	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY volume /volume\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x.must(time.Minute, "docker", "build", "-q", "-t", x.helper, folder)
+	t.Cleanup(func() { x.must(time.Minute, "docker", "image", "rm", "-f", x.helper) })
+	x.up()
+	x.crowd = newCrowd(t, x.apis)
+	x.crowd.borne = true
+	var err error
+	if x.bundle, err = deployment.LoadBundle(x.keys()); err != nil {
+		t.Fatal(err)
+	}
+	if x.auditor, err = x.connect(x.ctx, x.broker(), bus.Auditor); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x *trial) over() { x.auditor.Close() }
+
+// try runs one case in a cohort of its own, then brings one more cohort through.
+func (x *trial) try(c bad) *row {
+	r := &row{name: c.name, expects: c.expects, began: time.Now()}
+	x.row, x.watch = r, x.stack.watch()
+	x.cases++
+	x.crowd.name = fmt.Sprintf("case%d", x.cases)
+	restarts := x.restarts()
+	now, err := x.next(x.epoch)
+	if err != nil {
+		x.fault("no cohort to begin with: %v", err)
+	} else {
+		x.epoch = now.Epoch
+		if err := c.run(x); err != nil {
+			x.fault("%v", err)
+		}
+		if r.outcome == "destroyed" {
+			x.fault("the cohort was destroyed, with %d of %d reports at the broker", r.reported, r.enrolled)
+		}
+		x.after()
+	}
+	for service, n := range x.restarts() {
+		if n > restarts[service] {
+			x.note("%s was restarted %d times by itself", service, n-restarts[service])
+		}
+	}
+	x.watch.stop()
+	if r.metrics = x.watch.slowest; r.metrics > metricsWithin {
+		x.note("/metrics of %s took %.1f s", x.watch.slow, r.metrics.Seconds())
+	}
+	if len(r.faults) > 0 {
+		x.explain()
+	}
+	r.took = time.Since(r.began)
+	return r
+}
+
+// explain shows the last lines of every role's log.
+func (x *trial) explain() {
+	out, _ := x.stack.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c; docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400; done`, x.project)
+	x.t.Log(out)
+}
+
+// next waits for a cohort that takes people in.
+func (x *trial) next(after uint64) (status, error) {
+	ctx, cancel := context.WithTimeout(x.ctx, trialPatience)
+	defer cancel()
+	return x.crowd.next(ctx, after)
+}
+
+// fill brings people until the case's cohort is full. atHalf runs meanwhile, once half of it is.
+func (x *trial) fill(atHalf func()) error {
+	ctx, cancel := context.WithTimeout(x.ctx, trialPatience)
+	defer cancel()
+	clear(x.crowd.missed)
+	return x.crowd.fill(ctx, status{Epoch: x.epoch, Cohort: trialCohort}, atHalf)
+}
+
+// after brings one more cohort through: nothing is stuck.
+func (x *trial) after() {
+	now, err := x.next(x.epoch)
+	if err == nil {
+		x.epoch = now.Epoch
+		err = x.fill(nil)
+	}
+	var m *rifflev1.Manifest
+	if err == nil {
+		m, err = x.settled(x.epoch, nil)
+	}
+	if err == nil { // and the one after that can begin
+		_, err = x.next(x.epoch)
+	}
+	if err != nil {
+		x.fault("the next cohort did not come through: %v", err)
+		x.stuck()
+		return
+	}
+	x.row.next = fmt.Sprintf("%d/%d %s", m.Reports, m.Enrolled, outcomeOf(m))
+	if outcomeOf(m) != "released" {
+		x.fault("the next cohort was destroyed, with %d of %d reports", m.Reports, m.Enrolled)
+	}
+	if wrong := x.wrongReleases(); len(wrong) > 0 {
+		x.fault("the shuffler's page shows another outcome than the log of epochs %v", wrong)
+	}
+}
+
+// stuck adds what the roles say of themselves while nothing goes on.
+func (x *trial) stuck() {
+	why := x.watch.lately(x.roles())
+	if len(why) == 0 {
+		x.fault("stuck, and every role says that it is ready")
+		return
+	}
+	x.note("not ready: %s", told(why))
+}
+
+func (x *trial) roles() (all []string) {
+	for service := range x.ops {
+		all = append(all, service)
+	}
+	return all
+}
+
+func outcomeOf(m *rifflev1.Manifest) string {
+	if m.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+		return "released"
+	}
+	return "destroyed"
+}
+
+// manifest looks for the manifest of an epoch; nil where there is none yet.
+func (x *trial) manifest(epoch uint64) (found *rifflev1.Manifest, err error) {
+	ctx, cancel := context.WithTimeout(x.ctx, 3*time.Second)
+	defer cancel()
+	err = x.auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, x.bundle.ShufflerParty())
+		if err == nil && m.Epoch == epoch {
+			found = m
+		}
+		return err
+	})
+	return found, err
+}
+
+// settled waits for an epoch's manifest. watch is called in between.
+func (x *trial) settled(epoch uint64, watch func()) (*rifflev1.Manifest, error) {
+	for until := time.Now().Add(trialPatience); time.Now().Before(until); {
+		if watch != nil {
+			watch()
+		}
+		if m, err := x.manifest(epoch); err == nil && m != nil {
+			return m, nil
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("no manifest of epoch %d after %.0f s", epoch, trialPatience.Seconds())
+}
+
+// close waits for the manifest of the case's cohort and enters it in the table. before is what the hosts had handed in when the case
+// began.
+func (x *trial) close(before int) error {
+	m, err := x.settled(x.epoch, func() {
+		if n := x.handedIn() - before; n > x.row.reported {
+			x.row.reported = n
+		}
+	})
+	if err != nil {
+		x.stuck()
+		return err
+	}
+	x.row.enrolled, x.row.outcome = int(m.Enrolled), outcomeOf(m)
+	if x.row.reported < int(m.Reports) {
+		x.row.reported = int(m.Reports)
+	}
+	if missing := x.row.reported - int(m.Reports); missing > 0 && x.row.outcome == "released" {
+		x.fault("%d reports that were at the broker are not in the release", missing)
+	}
+	return nil
+}
+
+// handedIn counts the reports that the broker has confirmed to the hosts since they started.
+func (x *trial) handedIn() (n int) {
+	for _, host := range []string{"host1", "host2"} {
+		var v struct {
+			Accounts []struct {
+				Item     string
+				Released int
+			}
+		}
+		client := http.Client{Timeout: time.Second}
+		answer, err := client.Get(x.ops[host] + "/status.json")
+		if err != nil {
+			continue
+		}
+		if json.NewDecoder(answer.Body).Decode(&v) == nil {
+			for _, a := range v.Accounts {
+				if a.Item == "report" {
+					n += a.Released
+				}
+			}
+		}
+		_ = answer.Body.Close()
+	}
+	return n
+}
+
+// owed counts the reports that are promised and not handed in; -1 where a host does not answer.
+func (x *trial) owed() (n int) {
+	for _, api := range x.apis {
+		var s status
+		if err := x.crowd.call(x.ctx, http.MethodGet, api+"/v1/status", nil, &s); err != nil {
+			return -1
+		}
+		n += s.Pending
+	}
+	return n
+}
+
+// handIn waits until everything that was promised is handed in.
+func (x *trial) handIn(within time.Duration) error {
+	for until := time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
+		n := x.owed()
+		if n == 0 {
+			return nil
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%d reports were not handed in after %.0f s", n, within.Seconds())
+		}
+	}
+}
+
+// restarts counts how often Docker started each container anew.
+func (x *trial) restarts() map[string]int {
+	n := map[string]int{}
+	for _, service := range append(x.roles(), "nats") {
+		out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{.RestartCount}}", x.id(service))
+		if err == nil {
+			n[service], _ = strconv.Atoi(strings.TrimSpace(out))
+		}
+	}
+	return n
+}
+
+// health is what Docker says of a container, and what its health check said last.
+func (x *trial) health(service string) (state, said string) {
+	var v struct {
+		Status string
+		Log    []struct{ Output string }
+	}
+	out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{json .State.Health}}", x.id(service))
+	if err != nil || json.Unmarshal([]byte(out), &v) != nil || len(v.Log) == 0 {
+		return "", ""
+	}
+	return v.Status, strings.TrimPrefix(v.Log[len(v.Log)-1].Output, "healthcheck: ")
+}
+
+// save copies a volume of a service that does not run, and load brings the copy back.
+func (x *trial) save(volume string) string {
+	file := filepath.Join(x.dir, fmt.Sprintf("%s-%d.tar", volume, time.Now().UnixNano()))
+	x.must(time.Minute, "sh", "-c", `docker run --rm -v "$0:/v" "$1" save /v > "$2"`, x.project+"_"+volume, x.helper, file)
+	return file
+}
+
+func (x *trial) load(volume, file string) {
+	x.must(time.Minute, "sh", "-c", `docker run --rm -i -v "$0:/v" "$1" load /v < "$2"`, x.project+"_"+volume, x.helper, file)
+}
+
+// stop ends a service as an operator would.
+func (x *trial) stop(service string) {
+	x.must(time.Minute, "docker", "stop", "-t", "15", x.id(service))
+}
+
+// copyOf stops a service, copies its volume, and starts it again.
+func (x *trial) copyOf(service, volume string) string {
+	x.stop(service)
+	file := x.save(volume)
+	x.start(service)
+	return file
+}
+
+// bringBack puts a copy in the place of a service's volume and returns a copy of what was there.
+func (x *trial) bringBack(service, volume, file string) (newer string) {
+	x.stop(service)
+	newer = x.save(volume)
+	x.load(volume, file)
+	x.start(service)
+	return newer
+}
+
+// steady waits until every role is ready, or says which is not.
+func (x *trial) steady(within time.Duration) error {
+	for until := time.Now().Add(within); ; time.Sleep(watchEvery) {
+		why := x.watch.lately(x.roles())
+		if len(why) == 0 {
+			return nil
+		}
+		if time.Now().After(until) {
+			return errors.New(told(why))
+		}
+	}
+}
