@@ -173,11 +173,7 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 			if err := z.passed(pastCounting); err != nil {
 				return err
 			}
-			signed, _, err := wire.Sign(counts, z.c.Identity)
-			if err != nil {
-				return fmt.Errorf("analyzer: %w", err)
-			}
-			if err := z.c.Bus.AppendAudit(ctx, "counts", signed); err != nil {
+			if counts, err = z.settle(ctx, counts); err != nil {
 				return err
 			}
 		}
@@ -210,6 +206,25 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 			epoch, current = epoch+1, nil
 		}
 	}
+}
+
+// settle appends a round's counts to the audit log and returns those that stand there. Where the broker's data was set back and brought
+// forward again, the log has this round's counts already, and its chunks are gone with them: what was signed first stays, and is acted on.
+func (z *Analyzer) settle(ctx context.Context, counts *rifflev1.Counts) (*rifflev1.Counts, error) {
+	logged, err := z.counted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if first := logged[place{counts.Epoch, counts.Round}]; first != nil {
+		z.c.Log.Warn().Uint64("epoch", counts.Epoch).Uint32("round", counts.Round).
+			Msg("this round's counts are in the audit log already and stay: the broker's data was set back, and brought forward again")
+		return first, nil
+	}
+	signed, _, err := wire.Sign(counts, z.c.Identity)
+	if err != nil {
+		return nil, fmt.Errorf("analyzer: %w", err)
+	}
+	return counts, z.c.Bus.AppendAudit(ctx, "counts", signed)
 }
 
 // What a crash may follow.

@@ -35,8 +35,7 @@ type stored struct {
 // past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and of two at one place
 // the first: so do all who read them.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
-	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	p := &past{announced: map[place]stored{}, counts: map[place]*rifflev1.Counts{}}
+	p := &past{announced: map[place]stored{}}
 	all, err := z.c.Bus.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -57,19 +56,26 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 				Msg("a second announcement of this analyzer's lies behind the first and does not count: two analyzers ran with one key")
 		}
 	}
-	err = z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
+	p.counts, err = z.counted(ctx)
+	return p, err
+}
+
+// counted reads the counts of every round that this analyzer signed, from the audit log. The first of a round is the one that was acted on.
+func (z *Analyzer) counted(ctx context.Context) (map[place]*rifflev1.Counts, error) {
+	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
+	counts := map[place]*rifflev1.Counts{}
+	err := z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
 		c, _, err := wire.Open[rifflev1.Counts](s.Payload, own)
 		if err != nil {
 			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).Msg("counts that this analyzer did not sign are skipped")
 			return nil
 		}
-		at := place{c.Epoch, c.Round}
-		if _, ok := p.counts[at]; !ok { // a statement can stand twice; the first one was acted on
-			p.counts[at] = c
+		if at := (place{c.Epoch, c.Round}); counts[at] == nil {
+			counts[at] = c
 		}
 		return nil
 	})
-	return p, err
+	return counts, err
 }
 
 // misused is what it means that something lies where only the analyzer may write, and is not signed by it.
