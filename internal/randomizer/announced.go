@@ -72,6 +72,7 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 		h.mu.Lock()
 		h.refusal = refusal(stored, err)
 		h.mu.Unlock()
+		h.sayFollowing()
 		return false, nil
 	}
 	a, err := h.judge(stored)
@@ -85,6 +86,7 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 			h.refusal = refusal(stored, err)
 		}
 		h.mu.Unlock()
+		h.sayFollowing()
 		return false, nil
 	}
 	if err != nil {
@@ -120,7 +122,26 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
+	h.sayFollowing()
 	return true, nil
+}
+
+// sayFollowing tells whoever watches the host whether it follows the latest announcement: not where it refuses that, nor where the broker
+// shows less than the host has seen. A plan that the host's limits rule out is followed, and nobody is enrolled.
+func (h *Host) sayFollowing() {
+	if h.c.Following == nil {
+		return
+	}
+	h.mu.Lock()
+	err := h.refusal
+	if err == nil && h.current != nil {
+		err = h.rewound(h.current)
+	}
+	caughtUp := h.caughtUp
+	h.mu.Unlock()
+	if caughtUp {
+		h.c.Following.Set(err)
+	}
 }
 
 func refusal(stored bus.Announcement, err error) error {

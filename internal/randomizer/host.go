@@ -44,6 +44,7 @@ type Config struct {
 	StateDir   string                 // belongs to one process
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
 	State      *service.Condition     // met while the state is as new as what the host has done. May be nil
+	Following  *service.Condition     // met while the host follows what the analyzer announces. May be nil
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
@@ -209,6 +210,7 @@ func (h *Host) catchUp(ctx context.Context) error {
 	h.mu.Lock()
 	h.caughtUp = true
 	h.mu.Unlock()
+	h.sayFollowing()
 	h.recall()
 	h.resume()
 	return h.askOn()

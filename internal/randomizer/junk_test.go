@@ -1,12 +1,14 @@
 package randomizer
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/service"
 	"github.com/riffle-dp/riffle/internal/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -18,6 +20,9 @@ import (
 func TestJunkAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	env, err := service.NewEnv("randomizer", service.DefaultSettings("127.0.0.1:0"), io.Discard)
+	s.must(err)
+	s.config.Following = env.Health.Condition("announcements")
 	thief := s.Connect(bus.Analyzer)
 	for _, epoch := range []uint64{1, 2, 900} {
 		s.Junk(thief, epoch, 0)
@@ -34,6 +39,9 @@ func TestJunkAnnouncements(t *testing.T) {
 		}
 		if d := s.decide(device, twoArms); d["sampled"] != true {
 			t.Errorf("decision %v", d)
+		}
+		if err := env.Health.Ready(); err != nil {
+			t.Errorf("not ready: %v", err)
 		}
 	}
 	sampled("x")
@@ -55,10 +63,16 @@ func TestJunkAnnouncements(t *testing.T) {
 	second.Cohort.Size++
 	s.Announce(thief, second)
 	testbed.Eventually(t, "another history", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
+	unready := func() bool {
+		err := env.Health.Ready()
+		return err != nil && strings.Contains(err.Error(), "announcements: ") && strings.Contains(err.Error(), "had digest")
+	}
+	testbed.Eventually(t, "not ready", unready)
 	s.must(s.stop())
 	s.start()
 	s.judged(next)
 	testbed.Eventually(t, "another history, after a restart", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
+	testbed.Eventually(t, "not ready after a restart", unready)
 	if d := s.decide("w", twoArms); d["sampled"] != true { // under the first
 		t.Errorf("decision %v", d)
 	}

@@ -175,7 +175,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := env.Health.Condition("state")
+	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
@@ -187,7 +187,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		defer conn.Close()
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
 		})
