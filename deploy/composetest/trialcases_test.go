@@ -257,9 +257,13 @@ func rolledBack(x *trial, service, volume string) error {
 func (x *trial) wayBack(service, volume, newer string) {
 	begin := time.Now()
 	why, said := x.settledTrouble(30 * time.Second)
-	if !said {
-		x.note("no role says that anything is wrong")
-		return // the next cohort shows whether it goes on
+	if !said { // the next cohort shows whether it goes on
+		if warnings := x.warnings(service); len(warnings) > 0 {
+			x.note("%s warns: %q", service, warnings[0])
+		} else {
+			x.fault("nobody says that anything is wrong")
+		}
+		return
 	}
 	for _, w := range why {
 		x.say(w.who, w.why, time.Since(begin))
@@ -279,6 +283,15 @@ func (x *trial) wayBack(service, volume, newer string) {
 	if err := x.steady(40 * time.Second); err != nil {
 		x.fault("not ready with the newer copy: %v", err)
 	}
+}
+
+// warnings are what a role shows at the head of its status page; none where the service is no role.
+func (x *trial) warnings(service string) []string {
+	var page struct{ Warnings []string }
+	if err := x.crowd.call(x.ctx, http.MethodGet, x.ops[service]+"/status.json", nil, &page); err != nil {
+		return nil
+	}
+	return page.Warnings
 }
 
 // settledTrouble waits until some role has said for five seconds that it is not ready.

@@ -58,8 +58,6 @@ func (s *stack) watch() *watch {
 						w.samples[service] = append(w.samples[service], x)
 					} else if err == nil && x.took > w.slowest {
 						w.slowest, w.slow = x.took, service
-					} else if err != nil && x.took >= watchPatience && x.took > w.slowest {
-						w.slowest, w.slow = x.took, service
 					}
 					w.mu.Unlock()
 					select {
