@@ -14,7 +14,7 @@ import (
 func TestSpellRoundsUp(t *testing.T) {
 	for eps, want := range map[float64]string{
 		0: "0.0000", 1: "1.0000", 0.5: "0.5000", 0.07: "0.0700", 0.29: "0.2900", 1.0000000001: "1.0001", 0.97340000005: "0.9735", 0.9733985: "0.9734", 1e-9: "0.0001",
-		12.34561: "12.3457", math.Inf(1): "without bound", math.NaN(): "without bound",
+		12.34561: "12.3457", math.Inf(1): "without bound", math.MaxFloat64: "without bound", math.NaN(): "without bound",
 	} {
 		if got := privacy.Spell(eps); got != want {
 			t.Errorf("%v is shown as %q, want %q", eps, got, want)
