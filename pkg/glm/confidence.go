@@ -87,8 +87,9 @@ type TunedWidth struct {
 	Lambda    float64 // of the released matrix
 	Nu        float64 // the optimiser's error in cumulative loss: convex.SmoothError
 	// Kappa is 1 for a matrix of weighted outer products and the bound on 1/mu' for the warm-up's, which are unweighted. It multiplies
-	// what is bounded in the norm of the Hessian, sampling and optimiser; S^2 lambda bounds lambda |theta - theta*|^2, which is the
-	// same for either matrix. The paper multiplies all three (ProofConstants does so).
+	// what is bounded in the norm of the Hessian, sampling and optimiser; S^2 lambda stands for lambda |theta - theta*|^2, which is the
+	// same for either matrix, and as much where the estimate knows nothing: its bound is four times that, since both have norm S at
+	// most. The paper multiplies all three (ProofConstants does so).
 	Kappa float64
 }
 

@@ -210,8 +210,8 @@ func (r *paperRun) width(batch paperBatch, kappa float64, reports int) (float64,
 		Radius: r.cfg.Radius, Lambda: batch.lambda, Nu: nu, Kappa: kappa}.Gamma(), nil
 }
 
-// startError bounds the distance of the batch's first iterate from theta*. The warm-up starts at zero; later batches at an estimate of
-// norm at most S, in whose confidence set theta* lies.
+// startError bounds the distance of the batch's first iterate from theta*, for its distance from the batch's minimum. The warm-up starts at
+// zero; later batches at an estimate of norm at most S, in whose confidence set theta* lies.
 func (r *paperRun) startError() (float64, error) {
 	if len(r.stages) == 0 {
 		return r.cfg.Radius, nil
