@@ -1,3 +1,8 @@
+// Package glm holds what Riffle learns and decides with: families of generalized linear models, the statistics that devices report of their
+// records, the learner that turns released sums into the next policy (the practical profile, and Algorithm 1 of Riffle's seed paper), and
+// what a device decides with a policy: elimination, scaling, optimal designs.
+//
+// Everything is a pure function or a state machine without clock, files or network; randomness is passed in.
 package glm
 
 import (
