@@ -28,7 +28,7 @@ export RIFFLE_MAX_REPORT_BYTES=${RIFFLE_MAX_REPORT_BYTES:-2147483648} RIFFLE_MAX
 export RIFFLE_MAX_REPORT_SIZE=${RIFFLE_MAX_REPORT_SIZE:-131072} RIFFLE_MAX_HOST_REPORTS=${RIFFLE_MAX_HOST_REPORTS:-8192}
 export RIFFLE_MAX_STORE=${RIFFLE_MAX_STORE:-8589934592}
 # The numeric user inside the containers. Private keys are readable by their owner alone, so it must own them: where root deploys, keys
-# are given to 65532; anybody else deploys with containers of his own user.
+# are given to 65532; anybody else deploys with containers of their own user.
 if [ "$(id -u)" = 0 ]; then default_uid=65532; else default_uid=$(id -u); fi
 export RIFFLE_UID=${RIFFLE_UID:-$default_uid}
 

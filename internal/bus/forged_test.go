@@ -113,7 +113,7 @@ func concrete(g Grant, user string) string {
 // answers are request bodies that bring an empty answer, one with a body, an error.
 var answers = []string{`{"seq":999999999}`, `{"seq":1}`, `{"batch":1,"no_wait":true}`, ``}
 
-// The server publishes answers to whatever the asker named as reply, without asking whether he may publish there. Every role tries
+// The server publishes answers to whatever the asker named as reply, without asking whether they may publish there. Every role tries
 // every lever with every request that it may make.
 func TestForgedReplySubjects(t *testing.T) {
 	t.Parallel()

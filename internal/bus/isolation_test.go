@@ -98,7 +98,7 @@ func activity(t *testing.T, c *Conn, n uint64) {
 	}
 }
 
-// Somebody who listens to everything in his own account hears nothing of the others but notices.
+// Somebody who listens to everything in their own account hears nothing of the others but notices.
 func TestAccountsAloneKeepSilent(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

@@ -65,7 +65,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 	}
 }
 
-// Message ids are shared by all who write into a stream. Nobody can make the broker take his message for another's.
+// Message ids are shared by all who write into a stream. Nobody can make the broker take their message for another's.
 func TestNobodyUsesUpAnothersID(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

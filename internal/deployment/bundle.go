@@ -45,7 +45,7 @@ func (k *Key) UnmarshalText(text []byte) (err error) {
 }
 
 // Bundle is what everybody must agree on beforehand: whom to believe. It is public, but must come to each role by a way that nobody can change
-// it on: who replaces it can put himself in the analyzer's and the shuffler's place at once.
+// it on: who replaces it can put themselves in the analyzer's and the shuffler's place at once.
 type Bundle struct {
 	Deployment string `json:"deployment"`
 	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set

@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// One person's record in every shape that it can take. What the app sends for him differs; what leaves the host must not.
+// One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must not.
 var records = map[string]struct {
 	arms   string
 	reward string        // "" : none comes
@@ -175,7 +175,7 @@ func outside(t *testing.T, name string) view {
 			t.Errorf("device %d reported %v before its time", report.Device, -late[report.Device])
 		}
 	}
-	// A busy machine delays everybody. Nobody is delayed for himself.
+	// A busy machine delays everybody. Nobody is delayed for their own sake.
 	slowest := time.Duration(0)
 	for device, l := range late {
 		if device != changed {

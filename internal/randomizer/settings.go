@@ -36,7 +36,7 @@ type Settings struct {
 
 // APISettings say where apps find this host.
 type APISettings struct {
-	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who he is: loopback only, unless allow_remote is set. Port 0 takes a free one."`
+	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who they are: loopback only, unless allow_remote is set. Port 0 takes a free one."`
 	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Others are refused: a web page whose name was made to lead here would read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
 

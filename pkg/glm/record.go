@@ -58,7 +58,7 @@ func (r Record) Clip(dim int, maxReward, maxWeight float64) (Record, Clipping, e
 	}
 	var c Clipping
 	if scaled, long := ToUnitBall(r.Arm); long {
-		// A norm of 1 + rounding error is what a caller gets who scaled the arm himself; that is no clipping worth counting.
+		// A norm of 1 + rounding error is what a caller gets who scaled the arm themselves; that is no clipping worth counting.
 		if norm(r.Arm) > 1+1e-12 {
 			c |= ClippedArm
 		}

@@ -110,7 +110,7 @@ func TestWhoReachesWhom(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs of pods and ports", tried)
-	// Whoever else is in a namespace of ours is on his own.
+	// Whoever else is in a namespace of ours is on their own.
 	for namespace, labels := range m.namespaces {
 		stranger := place{namespace, map[string]string{"app": "x"}, with(labels, "kubernetes.io/metadata.name", namespace)}
 		if allows(m.policies, stranger, places["somebody elsewhere"], 443) || allows(m.policies, places["somebody elsewhere"], stranger, 80) {
