@@ -92,3 +92,58 @@ func TestAlertsAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// Every test that a page or the README names is there, so that a condition is held by what it says: by its whole name, or, where the name
+// ends in an ellipsis, by a beginning that some test has.
+func TestNamedTestsExist(t *testing.T) {
+	root := filepath.Join("..", "..")
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	exist, in := map[string]bool{}, map[string]bool{}
+	if err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			exist[string(m[1])], in[filepath.Base(filepath.Dir(path))+" "+string(m[1])] = true, true
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\b((?:Test|Benchmark|Fuzz)[A-Z]\w*)(…?)`)
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := named.FindAllStringSubmatch(string(text), -1)
+		if filepath.Base(page) == "conditions.md" && len(names) < 100 {
+			t.Errorf("%s names %d tests only", page, len(names))
+		}
+		for _, m := range names {
+			found := exist[m[1]]
+			for name := range exist {
+				found = found || m[2] != "" && strings.HasPrefix(name, m[1])
+			}
+			if !found {
+				t.Errorf("%s names %s, which is no test", page, m[0])
+			}
+		}
+	}
+	// The conditions name packages by letters, too.
+	packages := map[string]string{"R": "randomizer", "S": "shuffler", "A": "analyzer", "C": "contract", "D": "demo", "P": "plan"}
+	text, err := os.ReadFile(filepath.Join(docs, "conditions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("\\b([RSACDP]) `(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		if !in[packages[m[1]]+" "+m[2]] {
+			t.Errorf("conditions.md looks for %s in %s, where it is not", m[2], packages[m[1]])
+		}
+	}
+}
