@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/plan"
+	"github.com/riffle-dp/riffle/internal/service"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -78,21 +79,21 @@ func (l Limits) CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*plan.
 	return r, nil
 }
 
-// faults lists what is wrong with the limits themselves.
+// faults lists what is wrong with the limits themselves, by the keys of the configuration.
 func (l Limits) faults() []error {
 	var all []error
-	wrong := func(ok bool, format string, v ...any) {
+	need := func(ok bool, key string, value any, problem string) {
 		if !ok {
-			all = append(all, fmt.Errorf(format, v...))
+			all = append(all, service.Wrong(key, value, problem))
 		}
 	}
-	wrong(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon limit %v: want a finite number > 0", l.Epsilon)
-	wrong(l.Delta > 0 && l.Delta < 1, "delta limit %v: want a number between 0 and 1", l.Delta)
-	wrong(l.MinCohort >= 1, "min_cohort %d: want at least 1", l.MinCohort)
-	wrong(l.Dishonest >= 0 && l.Dishonest < 1, "dishonest share %v: want a number in [0, 1)", l.Dishonest)
-	wrong(l.MaxReleases >= 1, "max_releases %d: want at least 1", l.MaxReleases)
-	wrong(l.MaxNorm > 0 && !math.IsInf(l.MaxNorm, 0), "max_norm %v: want a finite number > 0", l.MaxNorm)
-	wrong(l.MaxMessages >= 1, "max_messages %d: want at least 1", l.MaxMessages)
-	wrong(l.Records >= 1, "records %d: want at least 1", l.Records)
+	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")
+	need(l.Delta > 0 && l.Delta < 1, "delta", l.Delta, "must be a number between 0 and 1")
+	need(l.MinCohort >= 1, "min_cohort", l.MinCohort, "must be at least 1")
+	need(l.Dishonest >= 0 && l.Dishonest < 1, "dishonest", l.Dishonest, "must be a share in [0, 1)")
+	need(l.MaxReleases >= 1, "max_releases", l.MaxReleases, "must be at least 1")
+	need(l.MaxNorm > 0 && !math.IsInf(l.MaxNorm, 0), "max_norm", l.MaxNorm, "must be a finite number above 0")
+	need(l.MaxMessages >= 1, "max_messages", l.MaxMessages, "must be at least 1")
+	need(l.Records >= 1, "records", l.Records, "must be at least 1")
 	return all
 }
