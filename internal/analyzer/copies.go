@@ -26,8 +26,10 @@ const (
 	// as if they had been there; while they come, 8e-5 of them do in the mean: 5000 of 60 million. It takes half a microsecond, where opening
 	// a message takes fifty.
 	filterProbes = 8
-	// maxSuspects bounds the messages that are looked at again. A random key decides which messages only look like others, so that more
-	// than these are real copies but for a chance beyond any chance, and so are nearly all that are kept.
+	// maxSuspects bounds the messages that are looked at again. A random key decides which messages only look like others, so that a
+	// cohort's own messages are never so many suspects but for a chance beyond any chance, unless they are copies. More messages than the
+	// filter was made for can be: a shuffler that sends chunks which its manifest does not name could hide copies behind them. So a round
+	// with more suspects is refused.
 	maxSuspects = 1 << 20
 )
 
@@ -37,11 +39,13 @@ type copies struct {
 	seed     maphash.Seed
 	filter   []uint64
 	suspects map[uint64]struct{} // hashes
+	most     int                 // suspects that are kept: maxSuspects, but for tests
+	dropped  bool                // a suspect was not kept
 }
 
 // newCopies prepares for so many messages. More are looked at just as well, with more suspects.
 func newCopies(messages, bitsEach int) *copies {
-	return &copies{seed: maphash.MakeSeed(), filter: make([]uint64, max(1, messages*bitsEach/64)), suspects: map[uint64]struct{}{}}
+	return &copies{seed: maphash.MakeSeed(), filter: make([]uint64, max(1, messages*bitsEach/64)), suspects: map[uint64]struct{}{}, most: maxSuspects}
 }
 
 // add takes in bit messages, one after another. It belongs to one goroutine at a time.
@@ -58,8 +62,12 @@ func (c *copies) add(messages []byte) {
 				c.filter[place/64] |= mask
 			}
 		}
-		if there && len(c.suspects) < maxSuspects {
+		switch {
+		case !there:
+		case len(c.suspects) < c.most:
 			c.suspects[hash] = struct{}{}
+		default:
+			c.dropped = true
 		}
 	}
 }
@@ -106,10 +114,10 @@ func (s *second) look(chunk uint32, messages []byte) (first, twice position, fou
 }
 
 // copied reads a counted round's chunks again where a message may stand twice. finding, if not nil, says where one does (Repeated), or that
-// the chunks are no longer there as they were counted (Rejected).
+// the chunks are no longer there as they were counted, or that too many messages may be copies to compare them all (Rejected).
 func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manifest) (finding, err error) {
 	work.opening.Lock()
-	again := work.copies.again()
+	again, dropped := work.copies.again(), work.copies.dropped
 	work.opening.Unlock()
 	if len(again.suspects) == 0 {
 		return nil, nil
@@ -136,8 +144,12 @@ func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manif
 	if errors.Is(err, errFound) {
 		return finding, nil
 	}
-	if err == nil && len(read) < int(m.Chunks) {
+	switch {
+	case err != nil:
+	case len(read) < int(m.Chunks):
 		finding = fmt.Errorf("%w: only %d of %d chunks could be read again to compare messages", Rejected, len(read), m.Chunks)
+	case dropped:
+		finding = fmt.Errorf("%w: more messages than can be compared look as if they stood twice: too many came, some in chunks that the manifest does not name", Rejected)
 	}
 	return finding, err
 }

@@ -1,7 +1,9 @@
 package analyzer
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -82,6 +84,49 @@ func TestCopiesAreRefused(t *testing.T) {
 			}
 			s.must(s.stop())
 		})
+	}
+}
+
+// A malicious shuffler sends chunks of noise that its manifest does not name, until the filter takes every message for a suspect and no
+// further suspect is kept, and then copies of one person's messages. They are not counted as if they had been compared.
+func TestCopiesHideBehindNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	s.must(s.stop())
+	encodings, err := wire.Encodings(a)
+	s.must(err)
+	n := newCounter(s.config)
+	work := &roundWork{
+		at: place{1, 0}, encodings: encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
+		copies: newCopies(int(a.Cohort.Size)*perReport(encodings), filterBits), chunks: map[uint32]*chunkCount{},
+	}
+	work.copies.most = 100
+	put := func(index uint32, chunk []byte) {
+		t.Helper()
+		s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, index, chunk))
+		s.must(n.open(work, chunk))
+	}
+	source := testbed.Source()
+	noise := make([]byte, 0, 4000*seal.BitSize)
+	for len(noise) < cap(noise) {
+		noise = binary.LittleEndian.AppendUint32(noise, uint32(source.Uint64()))
+	}
+	unnamed, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: 1000, Bits: noise})
+	s.must(err)
+	put(1000, unnamed)
+	if len(work.copies.suspects) != work.copies.most {
+		t.Fatalf("no power: %d suspects", len(work.copies.suspects))
+	}
+	r := s.permuted(a, digest, bytes.Repeat(s.report(a, digest), int(a.Cohort.Size)), int(a.Cohort.Size))
+	for i, chunk := range r.chunks {
+		put(uint32(i), chunk)
+	}
+	finding, err := n.copied(s.Context(), work, r.manifest)
+	s.must(err)
+	if !errors.Is(finding, Rejected) && !errors.Is(finding, Repeated) {
+		t.Errorf("%d copies of one report pass: %v", a.Cohort.Size, finding)
 	}
 }
 
