@@ -27,6 +27,9 @@ import (
 // The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the device
 // just as a good one does, and the device reports the null record. Everything that is refused on a request's header is refused before
 // enrolment, and everything about its body after it. Errors are {"error": reason, "detail": sentence}.
+//
+// What this cannot keep apart are requests that an app pipelines on one connection: the second header stands behind the first body, and a
+// refusal ends the connection. README tells apps not to.
 
 const maxDeviceName = 128 // bytes of a device's name
 
