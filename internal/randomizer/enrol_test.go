@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -341,6 +342,35 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s.host.mu.Unlock()
 	s.host.outbox <- outgoing{epoch: 1, number: 7, envelope: []byte("sealed")}
 	testbed.Eventually(t, "withheld", func() bool { return s.refused(StateRolledBack) == 2 })
+	s.reports(0)
+}
+
+// A disk that takes nothing any more is no reason to go on with a store that is proved old.
+func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindowMs = 60_000
+	s.open(a)
+	s.decide("x", twoArms)
+	s.mu.Lock()
+	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
+		if err := s.host.store.close(); err != nil { // what is written from here on fails
+			t.Error(err)
+		}
+		return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED}
+	}
+	s.mu.Unlock()
+	if status, answer := s.post("/v1/devices/y/decisions", twoArms); status != http.StatusInternalServerError {
+		t.Errorf("%d %v", status, answer)
+	}
+	if n := s.refused(StateRolledBack); n != 1 || s.host.Pending() != 0 {
+		t.Errorf("%d reports were withheld, %d are pending", n, s.host.Pending())
+	}
+	if d := s.decide("z", twoArms); d["reason"] != "state_rolled_back" {
+		t.Errorf("%v", d)
+	}
 	s.reports(0)
 }
 

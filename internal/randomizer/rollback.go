@@ -18,7 +18,8 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 	"where there is no newer copy this host must not take part in this deployment any more: give it a new identity and credential"
 
 // provedOld stops the host's part in the deployment for good, because the shuffler knows of a device what this store never kept. The
-// mark is durable: a restart does not forget it, only a newer store does not have it.
+// mark is durable: a restart does not forget it, only a newer store does not have it. This process stops whether or not the mark can be
+// written.
 //
 // Why there is no false alarm: a device's wish is durable before its first request leaves, so what the shuffler knows of a device, the
 // store that asked for it knows too, in whatever moment the process was killed. Within one question the shuffler may have heard an
@@ -35,9 +36,6 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // withhold everything; it learns nothing by it.
 func (h *Host) provedOld(q *question, did string) (why, err error) {
 	detail := fmt.Sprintf("in epoch %d the shuffler %s (device %d)", q.a.Epoch, did, q.number)
-	if err := h.store.mark(detail); err != nil {
-		return nil, fmt.Errorf("randomizer: the proof that the state is old cannot be kept: %w", err)
-	}
 	h.mu.Lock()
 	first := h.rolledBack == nil
 	if first {
@@ -56,6 +54,9 @@ func (h *Host) provedOld(q *question, did string) (why, err error) {
 			h.drop(s, StateRolledBack)
 		}
 		s.seat.mu.Unlock()
+	}
+	if err := h.store.mark(detail); err != nil {
+		return nil, fmt.Errorf("randomizer: the proof that the state is old cannot be kept: %w", err)
 	}
 	return because(StateRolledBack, "%s", detail), nil
 }
