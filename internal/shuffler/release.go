@@ -95,7 +95,9 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	if whole, err := s.sift(ctx, r); err != nil || !whole {
 		return err
 	}
-	return s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
+	err := s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
+	s.dominated() // of a cohort that did not fill it is known only now
+	return err
 }
 
 // The steps of carrying out a release, each of which a crash may follow.

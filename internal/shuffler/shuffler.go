@@ -310,7 +310,7 @@ func (s *Shuffler) dominated() {
 	}
 	s.mu.Unlock()
 	if warn {
-		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Uint32("size", f.Size).
+		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
 			Msg("one host holds more than half of the cohort: the others are hidden among few that it does not know; admission.host_share limits that")
 	}
 }

@@ -281,12 +281,13 @@ type Filling struct {
 	Enrolled         int
 	Reports          int
 	Largest          int // slots that one host holds
+	Slots            int // that are given, or may be yet: the size while devices may enrol, and then the enrolled
 	Final, Destroyed bool
 }
 
 // Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of those among whom the others are
-// hidden.
-func (f Filling) Dominated() bool { return 2*f.Largest > int(f.Size) }
+// hidden. Of a cohort that closed before it was full, the slots that were given count.
+func (f Filling) Dominated() bool { return 2*f.Largest > f.Slots }
 
 // Filling describes the latest epoch; ok is false before the first.
 func (s *State) Filling() (f Filling, ok bool) {
@@ -294,8 +295,12 @@ func (s *State) Filling() (f Filling, ok bool) {
 	if e == nil {
 		return f, false
 	}
+	slots := len(e.slots)
+	if s.enrolling() {
+		slots = int(e.size)
+	}
 	return Filling{
-		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
+		Slots: slots, Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
 		Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Final: e.final, Destroyed: e.destroyed,
 	}, true
 }

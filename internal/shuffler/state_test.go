@@ -377,6 +377,32 @@ func TestHostShare(t *testing.T) {
 	}
 }
 
+// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment closed.
+func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
+	s := newScript(t, 2)
+	a := announcement(1, 0, 10, 2, 1)
+	a.Timing.EnrolmentMs = 5000
+	s.must(s.open(a, digest(1)))
+	for n := range 2 {
+		_, _, err := s.enrol(n, 1, digest(1))
+		s.must(err)
+		s.must(s.report(n, 1, 0, uint32(n), digest(1), byte(n)))
+	}
+	_, _, ev, err := s.state.Enrol(DeviceID{Host: [32]byte{2}}, 1, digest(1), s.now)
+	s.must(err)
+	s.apply(ev)
+	if f, _ := s.state.Filling(); f.Dominated() {
+		t.Errorf("while eight more may come: %+v", f)
+	}
+	s.now = s.now.Add(time.Hour)
+	if s.commit() == nil {
+		t.Fatal("nothing is due")
+	}
+	if f, _ := s.state.Filling(); !f.Dominated() || f.Largest != 2 || f.Slots != 3 {
+		t.Errorf("two of three: %+v", f)
+	}
+}
+
 // An enrolment limit closes a cohort that does not fill.
 func TestEnrolmentLimit(t *testing.T) {
 	s := newScript(t, 2)

@@ -151,7 +151,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	}
 	if !f.Final {
 		if f.Dominated() {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: the others are hidden among few that it does not know. admission.host_share limits what one host may hold.", f.Largest, f.Size, f.Epoch))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: the others are hidden among few that it does not know. admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
 		}
 		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest}
 	}
