@@ -74,7 +74,10 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	case errors.As(err, &no):
 		if no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
 			s.mu.Lock()
-			s.unfit[place{o.Epoch, int(o.Round)}], s.doubt = o, true
+			if at := (place{o.Epoch, int(o.Round)}); s.unfit[at] == nil { // the first one counts
+				s.unfit[at] = o
+			}
+			s.doubt = true
 			s.mu.Unlock()
 		}
 		return refused(err)
