@@ -79,6 +79,8 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 			}
 			s.doubt = true
 			s.mu.Unlock()
+		} else {
+			s.hopeless(o)
 		}
 		return refused(err)
 	case err != nil:
@@ -86,6 +88,13 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	}
 	s.c.Announcements.Released(1)
 	return nil
+}
+
+// hopeless notes that an announcement is refused for good. Nothing runs then that it could have followed, so no report waits for it.
+func (s *Shuffler) hopeless(o *opening) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.never[place{o.Epoch, int(o.Round)}] = o.digest
 }
 
 // follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
@@ -131,6 +140,7 @@ func (s *Shuffler) reconsider() error {
 		s.c.Announcements.Received(1)
 		if err != nil {
 			s.c.Announcements.Refused(err, 1)
+			s.hopeless(o)
 		} else {
 			s.c.Announcements.Released(1)
 		}

@@ -208,10 +208,16 @@ func (s *Shuffler) stale(adopted []string) {
 }
 
 // complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker, every round that
-// was announced by then is known, and the stream of reports was looked through for the latest. The lock is held.
+// was announced by then is known or never opened, and the stream of reports was looked through for the latest. The lock is held.
 func (s *Shuffler) complete() bool {
 	last, open := s.state.last()
-	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.state.knows(s.newest.Epoch, s.newest.Round)) && (!open || last == s.looked)
+	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) && (!open || last == s.looked)
+}
+
+// settled tells whether an announcement was opened, or is refused for good. The lock is held.
+func (s *Shuffler) settled(o *opening) bool {
+	never, refused := s.never[place{o.Epoch, int(o.Round)}]
+	return s.state.knows(o.Epoch, o.Round) || refused && never == o.digest
 }
 
 // A look is what the releasing goroutine has looked at.

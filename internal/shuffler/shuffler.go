@@ -88,6 +88,7 @@ type Shuffler struct {
 	planned  map[uint64]*rifflev1.Announcement // first announcement of each epoch
 	epsilon  map[place]float64                 // by epoch and reports: it takes a while to compute
 	unfit    map[place]*opening                // announcements that do not follow what is open, by epoch and round: they may later
+	never    map[place]Digest                  // announcements that are refused for good, by epoch and round
 	doubt    bool                              // one came since the broker was last held against the journal
 	trouble  error                             // the broker shows less than the journal knows
 	lost     bool                              // the state folder is known to be older than what was signed
@@ -120,7 +121,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{}, forgetEvery: forgetEvery,
+		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{}, never: map[place]Digest{}, forgetEvery: forgetEvery,
 	}
 	if s.c.Clock == nil {
 		s.c.Clock = MachineClock()

@@ -1,0 +1,105 @@
+package shuffler
+
+import (
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/testbed"
+)
+
+// idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order it likes.
+func (s *scene) idle() *Shuffler {
+	s.t.Helper()
+	var sh *Shuffler
+	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
+	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
+	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
+	sh, err := New(s.config)
+	s.must(err)
+	s.t.Cleanup(func() { _ = sh.Close() })
+	sh.c.Reports.Resumed(int(sh.Held()))
+	sh.c.Messages.Resumed(int(sh.HeldMessages()))
+	return sh
+}
+
+// A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was taken. Whoever looks
+// what can be forgotten meanwhile, at whatever point of the start, forgets none of them before they are taken in again.
+func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
+	t.Parallel()
+	for name, announced := range map[string]bool{"copied before the announcement": false, "copied before the reports": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.forgetEvery = never
+			s.start()
+			folder := ""
+			if !announced {
+				folder = s.backup()
+			}
+			s.open(s.announcement())
+			if announced {
+				s.enrol(12)
+				folder = s.backup()
+			} else {
+				s.enrol(12)
+			}
+			for i := range uint32(9) {
+				s.send(s.report(i))
+			}
+			s.acknowledged()
+			s.must(s.stop())
+			s.config.StateDir = folder
+			s.config.Notice = nil
+			sh := s.idle()
+			s.shuffler = sh
+			kept := func(when string) {
+				t.Helper()
+				s.must(sh.forget(s.Context(), nil))
+				if n := len(s.stored(9)); n != 9 {
+					t.Fatalf("%s: the broker holds %d of 9 reports that were acknowledged", when, n)
+				}
+			}
+			kept("before the journal is held against the broker")
+			if trouble, err := sh.recall(s.Context()); trouble != nil || err != nil {
+				t.Fatal(trouble, err)
+			}
+			kept("before the round is opened, or its reports are looked through")
+			stored, err := s.config.Bus.Announcements(s.Context())
+			s.must(err)
+			for _, a := range stored {
+				s.must(sh.announced(s.Context(), a))
+			}
+			kept("before the round's reports are looked through")
+			if clear, err := sh.consistent(s.Context(), &look{}); !clear || err != nil {
+				t.Fatal(clear, err)
+			}
+			if announced {
+				if sh.Held() != 9 {
+					t.Errorf("%d reports are taken in again", sh.Held())
+				}
+				kept("once they are members of the round")
+				return
+			}
+			sh.doubts(true)
+			kept("while something gives reason to look at the broker again")
+			sh.doubts(false)
+			s.must(sh.forget(s.Context(), nil)) // their enrolments are lost: nobody needs them any more
+			if n := len(s.stored(9)); n != 0 {
+				t.Errorf("the broker holds %d reports that nobody needs", n)
+			}
+		})
+	}
+}
+
+// An announcement that the shuffler refuses for good is never opened. What nobody needs is forgotten all the same.
+func TestARefusedAnnouncementKeepsNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a := s.announcement()
+	a.Cohort.Minimum = 3 // this shuffler releases no fewer than 4
+	s.Announce(s.analyzer, a)
+	s.start()
+	for range 5 {
+		s.sendTo(1, 0, []byte("junk"))
+	}
+	s.forgotten()
+}
