@@ -102,8 +102,10 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 			return true, nil // it is committed, and destroyed when it is carried out
 		}
 		s.c.Log.Warn().Err(err).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("reports of the release that is due are not read; tried again")
+		s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is due and its reports cannot be read: %w", r.Round, r.Epoch, err))
 		return false, nil
 	}
+	s.notice(releaseCondition, nil)
 	slots := s.gathered.repeated()
 	if len(slots) == 0 {
 		return true, nil

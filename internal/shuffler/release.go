@@ -19,13 +19,20 @@ var errMember = errors.New("shuffler: an admitted report is gone")
 // release has one membership, so nothing of this one may follow.
 var errOthers = errors.New("shuffler: other messages of this round left before: the state folder is older than what this shuffler has sent; restored from a backup?")
 
+// releaseCondition is the readiness condition that what is due leaves.
+const releaseCondition = "release"
+
 // release watches the open round and carries out what is committed, one round at a time.
 func (s *Shuffler) release(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	var looked look
 	for {
-		switch clear, err := s.consistent(ctx, &looked); {
+		clear, err := s.consistent(ctx, &looked)
+		if ctx.Err() == nil && (err != nil || clear) { // what is not clear was told already
+			s.notice(historyCondition, err)
+		}
+		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errFatal):
@@ -57,9 +64,12 @@ func (s *Shuffler) release(ctx context.Context) error {
 			case err != nil:
 				why := s.c.Reports.Retried(fmt.Errorf("%w: %w", Interrupted, err))
 				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is tried again")
+				s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is committed and cannot be carried out: %w", r.Round, r.Epoch, err))
 				if !pause(ctx, retryPause) {
 					return ctx.Err()
 				}
+			default:
+				s.notice(releaseCondition, nil)
 			}
 			continue
 		}

@@ -1,0 +1,79 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+)
+
+// A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and again. Readiness
+// says so.
+func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	s.must(s.config.Bus.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
+	for i := range uint32(12) {
+		s.send(s.report(i))
+	}
+	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "round 0 of epoch 1") })
+	if n := s.shuffler.Held(); n != 12 {
+		t.Errorf("%d reports are held", n)
+	}
+}
+
+// What fails once is tried again, and readiness says that it passed.
+func TestAReleaseThatWasInterruptedIsReadyAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	failed := false
+	s.crash = func(after string) error {
+		if after == stepChunk && !failed {
+			failed = true
+			return errors.New("interrupted")
+		}
+		return nil
+	}
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for i := range uint32(12) {
+		s.send(s.report(i))
+	}
+	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "interrupted") })
+	s.released(12)
+	s.eventually("ready", func() bool { return s.why(releaseCondition) == "" })
+}
+
+// A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that happens.
+func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.eventually("ready", func() bool { return s.unmetKnown(historyCondition) && s.why(historyCondition) == "" })
+	s.must(s.stop())
+	s.config.Bus = s.Connect(bus.Randomizer) // may not read manifests
+	sh := s.idle()
+	s.mu.Lock()
+	delete(s.unmet, historyCondition)
+	s.mu.Unlock()
+	ctx, stop := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = sh.release(ctx) }()
+	defer func() { stop(); <-done }()
+	s.eventually("told", func() bool { return strings.Contains(s.why(historyCondition), "may not use") })
+}
+
+// unmetKnown tells whether a condition was told of.
+func (s *scene) unmetKnown(condition string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.unmet[condition]
+	return ok
+}
