@@ -110,5 +110,10 @@ func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	if resumed.After(at) {
 		at = resumed
 	}
-	return at.Add(time.Duration(e.timing.GetGraceMs()) * time.Millisecond), true
+	return at.Add(s.grace()), true
+}
+
+// grace is the time that the latest epoch gives slow networks.
+func (s *State) grace() time.Duration {
+	return time.Duration(s.epoch.timing.GetGraceMs()) * time.Millisecond
 }

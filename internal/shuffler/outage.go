@@ -15,6 +15,13 @@ const (
 	// noteEvery is how often the journal hears how far the clock has come while a round is open: at most so much more time does a cohort
 	// have after a crash.
 	noteEvery = time.Minute
+	// patience is for how many graces in which the broker answered a deadline is put off by outages, in all: who has not reported in so
+	// many will not. Without it a broker that hangs for moments, again and again, would put off a round for ever.
+	patience = 5
+	// leastPatience is how long they are at least.
+	leastPatience = time.Minute
+	// deadlineCondition is the readiness condition that a round is decided when its time has come.
+	deadlineCondition = "deadline"
 )
 
 // outages is what the shuffler knows of its broker's.
@@ -23,6 +30,29 @@ type outages struct {
 	held  *int   // reports that wait at the broker
 	count uint64 // reconnects of the connection
 	mark  mark   // of the open round
+
+	answered time.Time     // when the broker answered last; zero: it was away since
+	there    time.Duration // for how long it has answered, without what counts as an outage
+	putOff   putOff
+}
+
+// putOff is since when a deadline, as it would be without outages, has passed: by the shuffler's clock, and by the time for which the
+// broker has answered.
+type putOff struct {
+	epoch uint64
+	round uint32
+	since time.Time
+	there time.Duration
+}
+
+// borne tells for how long the round's deadline has been put off, by both times.
+func (o *outages) borne(epoch uint64, round uint32, now time.Time) (all, there time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.putOff.epoch != epoch || o.putOff.round != round {
+		o.putOff = putOff{epoch, round, now, o.there}
+	}
+	return now.Sub(o.putOff.since), o.there - o.putOff.there
 }
 
 // waiting is how many reports waited at the broker when it last answered; nil: it has not, or did not when it was asked last.
@@ -50,8 +80,14 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 	s.outages.mu.Lock()
 	lost := count != s.outages.count
 	s.outages.count, s.outages.held = count, nil
+	before := s.outages.answered
+	s.outages.answered = time.Time{}
 	if err == nil {
 		s.outages.held = &b.Waiting
+		s.outages.answered, _ = s.clock.now()
+		if !before.IsZero() && !lost {
+			s.outages.there += min(s.outages.answered.Sub(before), askEvery+maxGap) // what is longer was not spent asking
+		}
 	}
 	s.outages.mu.Unlock()
 	if err != nil || lost {
@@ -90,6 +126,26 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 		}
 	}
 	return b.Waiting == 0 || b.Floor >= at.sequence
+}
+
+// moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says that the round should
+// have been decided long ago. The lock is held.
+func (s *Shuffler) moment() (m Moment, late error) {
+	m.Now, m.Resumed = s.clock.now()
+	own, fixed := s.state.deadline(m.Now, time.Time{})
+	if !fixed || m.Now.Before(own) {
+		return m, nil
+	}
+	f, _ := s.state.Filling()
+	limit := max(patience*s.state.grace(), leastPatience)
+	all, there := s.outages.borne(f.Epoch, uint32(f.Round), m.Now)
+	if there >= limit {
+		m.Resumed = time.Time{}
+	}
+	if all >= limit+leastPatience {
+		late = fmt.Errorf("the deadline of round %d of epoch %d is put off: the broker is away again and again, or takes longer than %v for an answer, or what waited there is not taken in", f.Round, f.Epoch, maxGap)
+	}
+	return m, late
 }
 
 // keepTime looks at the clock often enough that it notices when this process stood still, and has the journal keep it.

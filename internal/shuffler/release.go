@@ -84,13 +84,13 @@ func (s *Shuffler) release(ctx context.Context) error {
 
 // commit fixes the open round's membership if its time has come. Its error is fatal.
 func (s *Shuffler) commit(ctx context.Context) error {
-	var m Moment
-	m.Now, m.Resumed = s.clock.now()
 	s.mu.Lock()
+	m, late := s.moment()
 	r := s.state.Due(m)
 	at, fixed := s.state.deadline(m.Now, m.Resumed)
 	f, _ := s.state.Filling()
 	s.mu.Unlock()
+	s.notice(deadlineCondition, late)
 	if r == nil && fixed && !m.Now.Before(at) {
 		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
 			return nil

@@ -129,9 +129,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	var deadline *time.Time
 	if ok && !f.Final {
 		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
-		now, resumed := s.clock.now()
-		if at, fixed := s.state.deadline(now, resumed); fixed {
-			until := s.wall().Add(at.Sub(now)) // by the clock on people's walls
+		m, _ := s.moment()
+		if at, fixed := s.state.deadline(m.Now, m.Resumed); fixed {
+			until := s.wall().Add(at.Sub(m.Now)) // by the clock on people's walls
 			deadline = &until
 		}
 	}

@@ -1,0 +1,91 @@
+package shuffler
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+)
+
+// interruptedOften is a shuffler that does not run, with ten of twelve reports and a grace of twenty seconds, for whom the broker hangs for a
+// moment every eight seconds, so that each deadline is put off before it comes. It tells after how long the round was decided. hang is what
+// happens besides; nil: the broker answers in between.
+func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool, after time.Duration, why string) {
+	t.Helper()
+	s := newScene(t)
+	s.start()
+	a := s.announcement()
+	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, 20_000
+	s.open(a)
+	s.enrol(12)
+	for i := range uint32(10) {
+		s.send(s.report(i))
+	}
+	s.acknowledged()
+	s.must(s.stop())
+	sh := s.idle()
+	if clear, err := sh.consistent(s.Context(), &look{}); !clear || err != nil {
+		t.Fatal(clear, err)
+	}
+	begin, _ := sh.clock.now()
+	for range 50 {
+		for range 4 {
+			sh.clock.skip(2 * time.Second)
+			if hang != nil {
+				hang(s, sh)
+			} else if _, err := sh.backlog(s.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sh.clock.interrupted()
+		s.must(sh.commit(s.Context()))
+		now, _ := sh.clock.now()
+		if r, ok := sh.state.Unfinished(); ok {
+			if r.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+				t.Errorf("decided on %v", r.Outcome)
+			}
+			s.must(sh.commit(s.Context())) // the next look finds nothing late
+			return true, now.Sub(begin), s.why(deadlineCondition)
+		}
+		after = now.Sub(begin)
+	}
+	return false, after, s.why(deadlineCondition)
+}
+
+// Outages put off a deadline, and however many there are, not for ever: the people's reports would never be used.
+func TestADeadlineIsNotPutOffForEver(t *testing.T) {
+	t.Parallel()
+	decided, after, why := interruptedOften(t, nil)
+	if want := (1 + patience) * 20 * time.Second; !decided || after < want || after > want+20*time.Second {
+		t.Errorf("decided: %v, after %v, expected some %v", decided, after, want)
+	}
+	if why != "" {
+		t.Errorf("not ready: %s", why)
+	}
+}
+
+// Time between outages in which the broker answers but once, or not at all, wears out nobody's patience; that nothing is decided shows in readiness.
+func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	decided, after, why := interruptedOften(t, func(s *scene, sh *Shuffler) {
+		if asked++; asked%4 == 0 {
+			if _, err := sh.backlog(s.Context()); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		gone, stop := context.WithCancel(context.Background())
+		stop()
+		if _, err := sh.backlog(gone); err == nil {
+			t.Error("an answer to nobody")
+		}
+	})
+	if decided {
+		t.Errorf("decided after %v of outages", after)
+	}
+	if why == "" {
+		t.Errorf("ready, although nothing was decided for %v", after)
+	}
+}
