@@ -7,7 +7,15 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/parallel"
 )
+
+// TestMain has six tests run at a time: they wait more than they work, and more would be late under the race detector.
+func TestMain(m *testing.M) {
+	parallel.Tests("6")
+	os.Exit(m.Run())
+}
 
 // broker is a provisioned server with one key per role.
 type broker struct {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/cluster"
+	"github.com/riffle-dp/riffle/internal/parallel"
 	"github.com/riffle-dp/riffle/internal/population"
 	"github.com/riffle-dp/riffle/internal/progress"
 	"github.com/riffle-dp/riffle/internal/report"
@@ -31,7 +32,7 @@ import (
 var executable string
 
 func TestMain(m *testing.M) {
-	testbed.Parallel("4")
+	parallel.Tests("4")
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
