@@ -75,6 +75,9 @@ var (
 // of the paired difference (false alarms below 0.0014 each, were the two alike). With the width without those terms epsilon 4 has less regret than no
 // privacy by twelve of them.
 func TestPaperCoverage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates 200 runs, each in one goroutine")
+	}
 	const runs, least = 30, 22
 	regrets := make(map[float64][]float64)
 	for _, epsilon := range noises() {
@@ -158,6 +161,9 @@ func neverFalls(t *testing.T, regrets map[float64][]float64) {
 //
 // Its regret does not fall where noise grows either: see TestPaperCoverage.
 func TestPracticalDeviations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates 200 runs, each in one goroutine")
+	}
 	const runs = 30
 	regrets := make(map[float64][]float64)
 	for _, epsilon := range noises() {
