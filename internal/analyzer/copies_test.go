@@ -130,6 +130,32 @@ func TestCopiesHideBehindNothing(t *testing.T) {
 	}
 }
 
+// Chunks that the manifest does not name stand for none that it names: the round is counted, and looked through for copies, when all that
+// it names are there.
+func TestUnnamedChunksCompleteNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	time.Sleep(quietTime / 2) // until it counts what comes
+	for i := range uint32(8) {
+		unnamed, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: 100 + i, Bits: bytes.Repeat([]byte{byte(i)}, seal.BitSize)})
+		s.must(err)
+		s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, 100+i, unnamed))
+	}
+	r, ones := s.honest(a, digest, int(a.Cohort.Size))
+	last := len(r.chunks) - 1
+	late := r.chunks[last]
+	r.chunks[last] = nil
+	s.publish(r)
+	time.Sleep(quietTime / 10)
+	s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, uint32(last), late))
+	if c := s.counts(1, 0); c.Destroyed || !slices.Equal(c.Releases[0].Ones, ones[0]) {
+		t.Errorf("counts %v", c)
+	}
+	s.must(s.stop())
+}
+
 // Whatever the filter makes of them, messages that are all different pass, and one that stands twice is found where it stands.
 func TestOnlyCopiesAreFound(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,7 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 func (n *counter) complete(ctx context.Context, work *roundWork, m *rifflev1.Manifest) error {
 	for coming := true; coming; {
 		n.mu.Lock()
-		missing := len(work.chunks) < int(m.Chunks)
+		missing := work.lacks(m.Chunks)
 		n.mu.Unlock()
 		if !missing {
 			return nil
@@ -233,6 +233,20 @@ func (n *counter) complete(ctx context.Context, work *roundWork, m *rifflev1.Man
 		}
 		return nil
 	})
+}
+
+// lacks tells whether one of the first so many chunks was not counted yet. There may be others: a shuffler can send more than it names.
+// The counter's lock is held.
+func (w *roundWork) lacks(chunks uint32) bool {
+	if len(w.chunks) < int(chunks) {
+		return true
+	}
+	for i := range chunks {
+		if w.chunks[i] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // open decrypts and counts one chunk, on all processors. A chunk that was counted is skipped.
