@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -236,6 +237,31 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 			s.must(s.stop())
 		})
 	}
+}
+
+// A dishonest report can put all its ones on one coordinate where everybody else has ones, too. No more are counted than honest reports
+// could bring, and the deployment goes on.
+func TestOnesOnOneCoordinateAreBorne(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	s.config.Terms.DishonestReports = 1
+	s.start()
+	a, digest := s.announcement(1, 0)
+	encodings, err := wire.Encodings(a)
+	s.must(err)
+	all, _ := bits(t, encodings, cohort-1, func(release, coordinate int) float64 {
+		if release+coordinate == 0 {
+			return 1
+		}
+		return half(release, coordinate)
+	})
+	all = append(all, slices.Repeat([]bit{{one: true}}, s.Messages(a))...)
+	s.publish(s.seal(a, digest, all, cohort, 70))
+	if c := s.counts(1, 0); c.Destroyed || c.Releases[0].Ones[0] != uint64(cohort*encodings[0].MessagesAt(0)) {
+		t.Errorf("counts %v", c)
+	}
+	s.announcement(2, 0)
+	s.must(s.stop())
 }
 
 // A cohort that the shuffler destroyed changes nothing; the same policy asks for another one.

@@ -130,6 +130,42 @@ func TestCopiesHideBehindNothing(t *testing.T) {
 	}
 }
 
+// The second look is at what was counted: where the stream does not hold it any more, or holds something else, the round is refused.
+func TestTheSecondLookIsAtWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	s.must(s.stop())
+	encodings, err := wire.Encodings(a)
+	s.must(err)
+	r := s.permuted(a, digest, bytes.Repeat(s.report(a, digest), int(a.Cohort.Size)), int(a.Cohort.Size))
+	innocent, _ := s.honest(a, digest, int(a.Cohort.Size))
+	n := newCounter(s.config)
+	look := func() error {
+		t.Helper()
+		work := &roundWork{
+			at: place{1, 0}, encodings: encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
+			copies: newCopies(int(a.Cohort.Size)*perReport(encodings), filterBits), chunks: map[uint32]*chunkCount{},
+		}
+		for _, chunk := range r.chunks {
+			s.must(n.open(work, chunk))
+		}
+		finding, err := n.copied(s.Context(), work, r.manifest)
+		s.must(err)
+		return finding
+	}
+	if err := look(); !errors.Is(err, Rejected) {
+		t.Errorf("nothing is there any more: %v", err)
+	}
+	for i, chunk := range innocent.chunks {
+		s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, uint32(i), chunk))
+	}
+	if err := look(); !errors.Is(err, Rejected) {
+		t.Errorf("other chunks are there now: %v", err)
+	}
+}
+
 // Chunks that the manifest does not name stand for none that it names: the round is counted, and looked through for copies, when all that
 // it names are there.
 func TestUnnamedChunksCompleteNothing(t *testing.T) {
