@@ -111,6 +111,35 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 	s.account(0, 9, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE: 2})
 }
 
+// A membership that was committed although its reports could not be read, and so not held against each other, is looked at before it
+// leaves: one that repeats a message is destroyed.
+func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	for _, r := range s.copies(1, 2, true) {
+		s.send(r)
+	}
+	for i := range uint32(9) { // one is missing: the round waits
+		s.send(s.report(3 + i))
+	}
+	s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
+	s.must(s.stop())
+	sh, err := New(s.config)
+	s.must(err)
+	s.must(sh.decide(func(*State) (*Event, error) {
+		return &Event{Committed: &Committed{Outcome: rifflev1.Outcome_OUTCOME_RELEASED}}, nil
+	}))
+	s.must(sh.Close())
+	s.start()
+	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || len(s.left(1, 0)) != 0 {
+		t.Errorf("manifest %v", m)
+	}
+	s.finished()
+}
+
 // An exclusion is part of the journal: the same members are due after a restart, and the slot is given up.
 func TestExcludedSlots(t *testing.T) {
 	s := newScript(t, 1)
