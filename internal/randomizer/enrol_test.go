@@ -374,6 +374,33 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	s.reports(0)
 }
 
+// A promise that becomes durable while another device's answer proves the store old is not kept.
+func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.Announcement(glm.Practical, 12))
+	seat, err := s.host.seat("x")
+	s.must(err)
+	s.host.mu.Lock()
+	a := s.host.current
+	s.host.rolledBack = ErrRolledBack
+	s.host.mu.Unlock()
+	seat.mu.Lock()
+	seat.device.Ledger, err = seat.device.Ledger.Ask(a.Epoch, a.releases, a.guarantee)
+	seat.mu.Unlock()
+	s.must(err)
+	promised, err := s.host.promise(a, seat, &rifflev1.EnrolReply{Enrolled: true, ReportAfterMs: 100})
+	s.must(err)
+	seat.mu.Lock()
+	over := promised.over
+	seat.mu.Unlock()
+	if n := s.refused(StateRolledBack); !over || n != 1 || s.host.Pending() != 0 {
+		t.Errorf("over %v; %d reports were withheld, %d are pending", over, n, s.host.Pending())
+	}
+	s.reports(0)
+}
+
 // No false alarm: answers get lost (seven in ten, over a seed), processes stop at any moment, the shuffler is away and comes back, epochs
 // end meanwhile. Whatever the shuffler says of the places that it gave then, the host never takes its store for an old one, every place of
 // the epoch in force is filled, and nothing is unaccounted for.
