@@ -52,6 +52,7 @@ var ErrConfigChanged = errors.New("analyzer: what was announced before does not 
 type Analyzer struct {
 	c       Config
 	learner *glm.Learner
+	largest int                      // bit messages of the largest report that is planned
 	crash   func(after string) error // of tests
 
 	mu       sync.Mutex
@@ -89,11 +90,11 @@ func New(c Config) (*Analyzer, error) {
 	if len(c.Keys) == 0 {
 		return nil, fmt.Errorf("analyzer: no HPKE key")
 	}
-	learner, err := feasible(c.Learner, c.Terms)
+	learner, largest, err := feasible(c.Learner, c.Terms)
 	if err != nil {
 		return nil, err
 	}
-	return &Analyzer{c: c, learner: learner, progress: Progress{Epochs: len(learner.Schedule())}}, nil
+	return &Analyzer{c: c, learner: learner, largest: largest, progress: Progress{Epochs: len(learner.Schedule())}}, nil
 }
 
 // Progress describes the run so far.

@@ -6,28 +6,49 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/plan"
 	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/wire"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// feasible makes the learner, and a plan for every cohort of its schedule.
-func feasible(c glm.Config, terms plan.Terms) (*glm.Learner, error) {
-	learner, err := glm.NewLearner(c)
+// feasible makes the learner, and a plan for every cohort of its schedule. largest is how many bit messages the largest report holds.
+func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
+	learner, err = glm.NewLearner(c)
 	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
+		return nil, 0, fmt.Errorf("analyzer: %w", err)
 	}
 	step := learner.Next()
 	for i, n := range learner.Schedule() {
 		step.Cohort = n
-		if _, err := plan.Propose(step, terms); err != nil {
-			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
+		p, err := plan.Propose(step, terms)
+		if err != nil {
+			return nil, 0, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
+		}
+		k := 0
+		for _, round := range step.Statistics {
+			messages := 0
+			for range round {
+				messages += p.Details.Releases[k].Encoding.Messages()
+				k++
+			}
+			largest = max(largest, messages)
 		}
 	}
-	return learner, nil
+	return learner, largest, nil
+}
+
+// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each of their cohorts be destroyed.
+func (s Settings) oversized(largest int) []error {
+	size := wire.EnvelopeSize(largest)
+	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
+		return nil
+	}
+	return []error{service.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)).
+		Because(fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more and say so here, or lower privacy.max_messages", size)).Given("learner", "privacy")}
 }
 
 // Feasible tells what keeps a deployment with these settings from being planned; nil if nothing does. Keys and broker are not looked at.
 func (s Settings) Feasible() error {
-	_, err := feasible(s.learner(), s.terms())
+	_, _, err := feasible(s.learner(), s.terms())
 	return err
 }
 
@@ -41,10 +62,11 @@ func (s Settings) faults() (faults []error) {
 	if _, err := s.keys(); err != nil {
 		faults = append(faults, err)
 	}
-	if err := s.Feasible(); err != nil {
+	_, largest, err := feasible(s.learner(), s.terms())
+	if err != nil {
 		faults = append(faults, infeasible(err))
 	}
-	return faults
+	return append(faults, s.oversized(largest)...)
 }
 
 // plausible is a learner's configuration that nothing is wrong with, in which one value at a time is tried.

@@ -26,6 +26,8 @@ func TestAllFaultsOfAConfiguration(t *testing.T) {
 			[]string{"2 faults:", "privacy.epsilon = 1000000000 (--privacy-epsilon)", "keys = "}, "no plan"},
 		{"keys and plan", []string{"--keys=nowhere", "--learner-dimension=20", "--learner-horizon=5000", "--privacy-max-messages=10"},
 			[]string{"2 faults:", "cannot be used: open nowhere", "no plan: MaxMessages", "10 are allowed"}, "privacy.epsilon"},
+		{"reports that the broker does not store", []string{"--keys=nowhere", "--learner-dimension=26", "--learner-horizon=5000"},
+			[]string{"2 faults:", "keys = ", "max_report_size = 131072", "bytes of a report of 2", "provision --max-report-size 14"}, "no plan"},
 		{"log and plan", []string{"--log-level=loud", "--learner-dimension=20", "--learner-horizon=5000", "--privacy-max-messages=10"},
 			[]string{"3 faults:", "keys is required", "log.level", "no plan: MaxMessages"}, "cannot be used"},
 	} {

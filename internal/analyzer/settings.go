@@ -3,6 +3,7 @@ package analyzer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -22,7 +23,9 @@ type Settings struct {
 	Learner LearnerSettings `key:"learner"`
 	Privacy PrivacySettings `key:"privacy"`
 	Timing  TimingSettings  `key:"timing"`
-	Broker  bus.Settings    `key:"broker"`
+	// A report that the broker does not store is lost, and with enough of them each cohort.
+	MaxReportSize int          `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as riffle broker provision --max-report-size has it. A plan with larger reports is refused at the start: people would enrol, and every cohort be destroyed. 0: not checked."`
+	Broker        bus.Settings `key:"broker"`
 }
 
 // LearnerSettings say what is learnt.
@@ -82,7 +85,17 @@ func DefaultSettings() Settings {
 		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, DishonestReports: DefaultDishonestReports, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
 		Timing:  TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
 		Broker:  bus.Settings{URL: bus.DefaultURL},
+
+		MaxReportSize: bus.DefaultReportSize,
 	}
+}
+
+// Validate lists what is wrong.
+func (s Settings) Validate() (faults []error) {
+	if s.MaxReportSize < 0 || s.MaxReportSize > bus.MaxMessage {
+		faults = append(faults, service.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)))
+	}
+	return faults
 }
 
 // Validate lists what is wrong.
@@ -189,6 +202,9 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	})
 	if err != nil {
 		return nil, infeasible(err)
+	}
+	if err := errors.Join(s.oversized(z.largest)...); err != nil {
+		return nil, err
 	}
 	if err := status.Mount(env, z.Snapshot); err != nil {
 		return nil, err

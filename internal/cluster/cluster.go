@@ -83,13 +83,10 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 // disk is less than what the limits would set aside.
 const maxStore = 1 << 40
 
-// limits are those of the broker's streams: each host has room for all its devices. The hosts are this process's own, so where that is
-// more than the room for strangers by default, no limit is set on all of them together.
-func (o Options) limits() (p bus.ProvisionOptions) {
-	if o.Devices > bus.DefaultHostReports {
-		p.HostReports, p.MaxReportBytes = int64(o.Devices), -1
-	}
-	return p
+// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The hosts are this
+// process's own, so no limit is set on all of them together.
+func (o Options) limits() bus.ProvisionOptions {
+	return bus.ProvisionOptions{HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1}
 }
 
 // StartBroker starts a broker for the users of a folder of keys and provisions its streams.

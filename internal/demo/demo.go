@@ -119,6 +119,7 @@ func Run(ctx context.Context, o Options) (*report.Result, []report.Regret, error
 			"--privacy-max-messages", fmt.Sprint(s.Privacy.MaxMessages),
 			"--timing-reward-window", s.Timing.RewardWindow.String(), "--timing-jitter", s.Timing.Jitter.String(), "--timing-grace", s.Timing.Grace.String(),
 			"--timing-round-window", s.Timing.RoundWindow.String(), "--timing-enrolment", s.Timing.Enrolment.String(),
+			"--max-report-size", "0", // the cluster's broker stores any
 		},
 		Randomizer: []string{
 			"--limits-epsilon", fmt.Sprint(o.Epsilon), "--limits-delta", fmt.Sprint(o.Delta), "--limits-max-norm", fmt.Sprint(max(10, info.NormBound)),
