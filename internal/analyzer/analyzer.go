@@ -43,6 +43,17 @@ type Config struct {
 	Log        zerolog.Logger
 	Messages   *outcome.Outcomes // account of bit messages; made with Reasons
 	Steps      *service.Steps    // made with Steps; may be nil
+	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
+	Notice func(condition string, err error)
+}
+
+// manifestCondition is the readiness condition that a published manifest stands in the audit log.
+const manifestCondition = "manifest"
+
+func (c Config) notice(condition string, err error) {
+	if c.Notice != nil {
+		c.Notice(condition, err)
+	}
 }
 
 // ErrConfigChanged says that the deployment's past announcements do not follow from this configuration.

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,6 +238,8 @@ func TestOnlyCopiesAreFound(t *testing.T) {
 func TestManifestIsLoggedFirst(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
+	var unmet atomic.Value
+	s.config.Notice = func(condition string, err error) { unmet.Store(condition + ": " + fmt.Sprint(err)) }
 	s.start()
 	a, digest := s.announcement(1, 0)
 	r, ones := s.honest(a, digest, int(a.Cohort.Size))
@@ -253,8 +258,14 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
+	if why, _ := unmet.Load().(string); !strings.Contains(why, "manifest: the shuffler published the manifest of round 0 of epoch 1") {
+		t.Errorf("ready, although nothing can be counted: %q", why)
+	}
 	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
 	c := s.counts(1, 0)
+	if why := unmet.Load(); why != "manifest: <nil>" {
+		t.Errorf("not ready: %q", why)
+	}
 	if c.Destroyed || !slices.Equal(c.Releases[0].Ones, ones[0]) {
 		t.Errorf("counts %v", c)
 	}

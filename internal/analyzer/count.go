@@ -179,8 +179,10 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 				return nil, digest, err
 			}
 			if logged {
+				n.c.notice(manifestCondition, nil)
 				return m, digest, nil
 			}
+			n.c.notice(manifestCondition, fmt.Errorf("the shuffler published the manifest of round %d of epoch %d and has not put it into the audit log: nothing is counted until it is there", work.at.round, work.at.epoch))
 			if !waiting {
 				waiting = true
 				n.c.Log.Warn().Uint64("epoch", work.at.epoch).Uint32("round", work.at.round).Msg("the shuffler published the round's manifest and has not put it into the audit log: nothing is counted until it is there")

@@ -199,6 +199,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 	z, err := New(Config{
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.proto(), Log: env.Log, Messages: messages, Steps: steps,
+		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {
 		return nil, infeasible(err)
