@@ -93,13 +93,27 @@ func TestAgainstADeployment(t *testing.T) {
 		}
 		return g
 	}
-	result, err := load.Run(t.Context(), load.Options{
+	options := load.Options{
 		APIs: c.APIs()[:2], Population: people, Seed: 7, Concurrency: 16, Keys: c.Keys(), Broker: bus.Options{URL: c.URL()}, Ops: ops,
 		Hostile:  load.Hostile{Host: hostile, Devices: 1},
 		Shares:   load.Shares{DropOut: 0.05, Duplicate: 0.05, Late: 0.02, Malformed: 0.05},
 		Goals:    []load.Goal{goal("lost=0"), goal("unexpected=0"), goal("anomalies=0"), goal("error_z<=6"), goal("final=1"), goal("p50_ms<=0")},
 		Progress: progress.New(io.Discard, progress.Options{Mode: progress.Quiet}),
-	})
+	}
+	var result *load.Result
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		result, err = load.Run(t.Context(), options)
+	}()
+	for running := true; running; { // a deadline is shown while there is one
+		names(t, ops, shown)
+		select {
+		case <-over:
+			running = false
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
