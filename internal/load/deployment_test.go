@@ -196,7 +196,7 @@ func TestPeopleRunOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := result.Short; s == nil || s.Epoch != 2 || s.Size != 60 || s.Taken != 35 || s.Missing() != 25 || s.Closes {
+	if s := result.Short; s == nil || s.Epoch != 2 || s.Size != 60 || s.Taken != 35 || s.Missing() != 25 || s.Closes || !s.Own {
 		t.Errorf("short: %+v", result.Short)
 	}
 	if result.Unsettled != "" || !result.Sound() || result.Compared != 2 {
@@ -206,6 +206,19 @@ func TestPeopleRunOut(t *testing.T) {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, said.String())
 		}
+	}
+
+	// Whoever does what was asked, and brings the others, fills the cohort.
+	if people, err = population.Synthetic(population.SyntheticOptions{Users: 25, Seed: 8, Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	result, err = load.Run(t.Context(), load.Options{APIs: c.APIs(), Population: people, Seed: 8, Keys: c.Keys(), Broker: bus.Options{URL: c.URL()},
+		Ops: []string{c.Ops(cluster.Shuffler)}, Progress: progress.New(io.Discard, progress.Options{Mode: progress.Quiet})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Short != nil || result.Unsettled != "" || result.Sampled != 25 || result.Destroyed != 0 || len(result.Releases) < 2 {
+		t.Errorf("with the others: short %+v, %q, %d sampled, %d releases, %d destroyed", result.Short, result.Unsettled, result.Sampled, len(result.Releases), result.Destroyed)
 	}
 }
 

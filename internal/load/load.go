@@ -154,8 +154,9 @@ func fits(ctx context.Context, r *reader, o Options) error {
 			family.GetName(), policy.GetDim(), family.GetMaxReward(), info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
-	if size := int(last.Cohort.GetSize()); !o.Steady && !last.Final && info.People < size {
-		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d people, and %d come", ShortfallReason, last.Epoch, size, info.People)
+	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
+	if size := int(last.Cohort.GetSize()) - taken; !o.Steady && !last.Final && info.People < size {
+		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come", ShortfallReason, last.Epoch, size, info.People)
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func parseMetrics(text io.Reader) ([]sample, error) {
 // opsTime bounds one look at an ops listener.
 const opsTime = 5 * time.Second
 
-// accounts reads the accounts that a role's ops listener shows.
-func accounts(ctx context.Context, base string) ([]Account, error) {
+// metricsOf reads what a role's ops listener shows.
+func metricsOf(ctx context.Context, base string) ([]sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, opsTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/metrics", nil)
@@ -96,7 +96,37 @@ func accounts(ctx context.Context, base string) ([]Account, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("load: --ops %s: it answered %s", base, response.Status)
 	}
-	samples, err := parseMetrics(response.Body)
+	return parseMetrics(response.Body)
+}
+
+// enrolled is how many places of an epoch's cohort are taken, by whomever, as the shuffler's ops listener shows; false where none of the
+// listeners is a shuffler's that says so.
+func enrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
+	for _, base := range ops {
+		samples, err := metricsOf(ctx, base)
+		if err != nil {
+			continue
+		}
+		at, taken := 0.0, -1
+		for _, s := range samples {
+			switch {
+			case s.labels["role"] != "shuffler":
+			case s.name == "riffle_epoch":
+				at = s.value
+			case s.name == "riffle_cohort_enrolled":
+				taken = int(s.value)
+			}
+		}
+		if taken >= 0 && at == float64(epoch) {
+			return taken, true
+		}
+	}
+	return 0, false
+}
+
+// accounts reads the accounts that a role's ops listener shows.
+func accounts(ctx context.Context, base string) ([]Account, error) {
+	samples, err := metricsOf(ctx, base)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ type Shortfall struct {
 	Epoch   uint64 `json:"epoch"`
 	Size    int    `json:"size"`
 	Minimum int    `json:"minimum"` // reports that its release needs
-	Taken   int    `json:"taken"`   // places that were taken, as far as this run knows
+	Taken   int    `json:"taken"`   // places that were taken
+	Own     bool   `json:"own"`     // of these only this run's are known: no shuffler's ops listener says of others
 	Closes  bool   `json:"closes"`  // timing.enrolment closes it some time, and then it is destroyed; otherwise it stays open
 }
 
@@ -27,6 +28,9 @@ func (s Shortfall) String() string {
 	end := "it stays open until somebody does"
 	if s.Closes {
 		end = fmt.Sprintf("it is destroyed when its enrolment ends, unless %d more come", s.Minimum-s.Taken)
+	}
+	if s.Own {
+		end += " (if people of other runs are in it, fewer are missing: --ops of the shuffler would tell)"
 	}
 	return fmt.Sprintf("epoch %d has %d of %d people, and nobody else comes: %d more would fill its cohort; %s. Bring %d more people (--users), or so many fewer that the cohort before it is the last",
 		s.Epoch, s.Taken, s.Size, s.Missing(), end, s.Missing())
@@ -49,6 +53,12 @@ func (c *crowd) shortfall(ctx context.Context, public *reader) (short *Shortfall
 		}
 	}
 	taken := size - free
+	all, known := enrolled(ctx, c.o.Ops, epoch)
+	if known {
+		if taken, free = all, size-all; free <= 0 {
+			return nil, "", nil
+		}
+	}
 	if public == nil {
 		return nil, fmt.Sprintf("epoch %d has %d of %d people, and nobody else comes: %d more would fill its cohort", epoch, taken, size, free), nil
 	}
@@ -60,7 +70,7 @@ func (c *crowd) shortfall(ctx context.Context, public *reader) (short *Shortfall
 	if a == nil {
 		return nil, "", fmt.Errorf("load: epoch %d is open at the randomizers, and was never announced", epoch)
 	}
-	s := &Shortfall{Epoch: epoch, Size: size, Minimum: int(a.Cohort.GetMinimum()), Taken: taken, Closes: a.Timing.GetEnrolmentMs() > 0}
+	s := &Shortfall{Epoch: epoch, Size: size, Minimum: int(a.Cohort.GetMinimum()), Taken: taken, Own: !known, Closes: a.Timing.GetEnrolmentMs() > 0}
 	if s.Closes && taken >= s.Minimum {
 		return nil, fmt.Sprintf("epoch %d has %d of %d people, enough for its release, which waits until its enrolment ends", epoch, taken, size), nil
 	}
