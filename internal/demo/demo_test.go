@@ -257,7 +257,11 @@ func whole(t *testing.T, r *report.Result, users int) {
 	if !(r.Epsilon > 0 && r.Epsilon <= 1) {
 		t.Errorf("epsilon %v", r.Epsilon)
 	}
-	if !(r.Regret > 0 && r.Regret < r.UniformRegret) || math.IsNaN(r.Regret) {
+	// So few people barely learn through the noise, which is real and differs from run to run: in nine runs of 200 people the regret over
+	// uniform play's was 0.79 with a deviation of 0.22, above 1 in one of them. 1.8 is more than four deviations away, so a false alarm is
+	// rarer than one run in 10^4 if they are about normal; it finds a policy that plays against what was learnt, and no less. That
+	// released sums and learning are right is held by other tests.
+	if !(r.Regret > 0 && r.Regret < 1.8*r.UniformRegret) || math.IsNaN(r.Regret) {
 		t.Errorf("regret %v, uniform play %v", r.Regret, r.UniformRegret)
 	}
 }
