@@ -351,6 +351,11 @@ func olderHost(x *trial) error {
 	if err := x.steady(20 * time.Second); err != nil {
 		x.note("with the older store, before anybody came: %v", err)
 	}
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(watchEvery) { // its API opens after its container
+		if x.crowd.call(x.ctx, http.MethodGet, x.apis[0]+"/v1/status", nil, new(status)) == nil {
+			break
+		}
+	}
 	n, why := five()
 	if n > 0 {
 		x.fault("of the same five people %d were sampled a second time in one epoch", n)
