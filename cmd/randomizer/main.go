@@ -6,9 +6,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/container"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 func main() {
-	os.Exit(service.Main(container.Equip(service.Command(randomizer.Role()), "http://127.0.0.1:9403/readyz")))
+	os.Exit(role.Main(container.Equip(role.Command(randomizer.Role()), "http://127.0.0.1:9403/readyz")))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/cluster"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
 )
 
 func brokerCommand() *cobra.Command {

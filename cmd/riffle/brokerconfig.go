@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 const (
@@ -32,7 +32,7 @@ With --peer it is one server of a cluster, whose servers show each other certifi
   riffle broker config --keys keys --out n1.conf --name n1 --peer n2 --peer n3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			users, err := deployment.LoadUsers(keys)
+			users, err := keyring.LoadUsers(keys)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ With --peer it is one server of a cluster, whose servers show each other certifi
 			for role, public := range users {
 				o.Users[bus.Role(role)] = public
 			}
-			if deployment.HasAuthority(keys) {
+			if keyring.HasAuthority(keys) {
 				o.TLS = &bus.ServerTLS{CertFile: path.Join(certificates, "server.pem"), KeyFile: path.Join(certificates, "server.key")}
 			}
 			if len(peers) > 0 {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/demo"
-	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/internal/progress"
-	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/drive/demo"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -101,12 +101,12 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	return err
 }
 
-func drawRegret(path string, info population.Info, r report.Result, curves []report.Regret) error {
-	return report.RegretChart("What was lost while learning", subtitle(info, r), curves, "Uniform", "Best constant").Save(path)
+func drawRegret(path string, info population.Info, r chart.Result, curves []chart.Regret) error {
+	return chart.RegretChart("What was lost while learning", subtitle(info, r), curves, "Uniform", "Best constant").Save(path)
 }
 
 // subtitle says in a line what a run's picture is of.
-func subtitle(info population.Info, r report.Result) string {
+func subtitle(info population.Info, r chart.Result) string {
 	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %.0f bit messages each",
-		report.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, r.MessagesPerUser)
+		chart.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, r.MessagesPerUser)
 }

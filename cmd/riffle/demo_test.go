@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/internal/report"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // Everything that is wrong with a demo's command line is told at once, whatever is wrong with the population.
@@ -19,7 +19,7 @@ func TestDemoTellsAllFaultsAtOnce(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	cmd.SetErr(&said)
 	cmd.SetArgs([]string{"demo", "--data", "nobody.jsonl", "--epsilon", "-1", "--hosts", "0", "--profile", "theory", "--out", out})
-	if code := service.Main(cmd); code != service.ExitConfig {
+	if code := role.Main(cmd); code != role.ExitConfig {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{"nothing was started", "4 faults:", "nobody.jsonl", "epsilon = -1", "hosts = 0", `profile = "theory"`} {
@@ -34,7 +34,7 @@ func TestDemoTellsAllFaultsAtOnce(t *testing.T) {
 
 // One run's table and picture show one epsilon, and it is not below the run's.
 func TestDemoShowsOneEpsilon(t *testing.T) {
-	r := report.Result{Users: 100, Epochs: 3, Epsilon: 0.97342001, Delta: 1.25e-6, MessagesPerUser: 150}
+	r := chart.Result{Users: 100, Epochs: 3, Epsilon: 0.97342001, Delta: 1.25e-6, MessagesPerUser: 150}
 	var table strings.Builder
 	if err := r.WriteTable(&table); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 )
 
@@ -37,7 +37,7 @@ errors at once without starting anything. A complete list of metrics is at ` + "
 		name string
 		cmd  *cobra.Command
 	}{
-		{"randomizer", service.Command(randomizer.Role())}, {"shuffler", service.Command(shuffler.Role())}, {"analyzer", service.Command(analyzer.Role())},
+		{"randomizer", role.Command(randomizer.Role())}, {"shuffler", role.Command(shuffler.Role())}, {"analyzer", role.Command(analyzer.Role())},
 	} {
 		var out bytes.Buffer
 		role.cmd.SetOut(&out)

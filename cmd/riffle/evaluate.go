@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/evaluate"
+	"github.com/riffle-dp/riffle/internal/lab/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 

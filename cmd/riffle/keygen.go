@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/container"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func keygenCommand() *cobra.Command {
@@ -28,7 +28,7 @@ hosts and brokers.`,
   riffle keygen --out keys --tls n1=n1.example.org,10.0.0.1 --tls n2=n2.example.org,10.0.0.2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := deployment.Options{Name: name}
+			o := keyring.Options{Name: name}
 			for _, h := range hosts {
 				host, err := parseHost(h)
 				if err != nil {
@@ -46,7 +46,7 @@ hosts and brokers.`,
 			if clear {
 				o.Brokers = nil
 			}
-			if err := deployment.Generate(out, o); err != nil {
+			if err := keyring.Generate(out, o); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "Keys of %q are in %s. The private ones are readable by you alone.\n", name, out)
@@ -78,7 +78,7 @@ opens what was sealed to the old ones. Delete an old key's file once nothing tha
 		Example: `  riffle keygen rotate shuffler --keys keys`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := deployment.RotateHPKE(keys, args[0])
+			path, err := keyring.RotateHPKE(keys, args[0])
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ keys that the role signs and opens with stay as they are.`,
 		Example: `  riffle keygen rotate-user analyzer --keys keys`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := deployment.RotateUser(keys, args[0]); err != nil {
+			if err := keyring.RotateUser(keys, args[0]); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The %s has a new credential. Render the broker's configuration again (riffle broker config), have the broker read it, and restart the %s.\n", args[0], args[0])
@@ -121,7 +121,7 @@ func addHostCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := deployment.AddHost(keys, host); err != nil {
+			if err := keyring.AddHost(keys, host); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Host %s may enrol %d devices. Render the broker's configuration again (riffle broker config) and have the broker read it, twice (SIGHUP).\n", host.Name, host.Devices)
@@ -143,10 +143,10 @@ func addBrokerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := deployment.AddBroker(keys, broker); err != nil {
+			if err := keyring.AddBroker(keys, broker); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Key and certificate of %s are in %s.\n", broker.Name, deployment.BrokerFolder(keys, broker.Name))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Key and certificate of %s are in %s.\n", broker.Name, keyring.BrokerFolder(keys, broker.Name))
 			return err
 		},
 	}, &keys)
@@ -162,7 +162,7 @@ up when it reads its configuration again (SIGHUP); connections stay.`,
 		Example: `  riffle keygen renew-broker nats --keys keys`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			end, err := deployment.RenewBroker(keys, args[0])
+			end, err := keyring.RenewBroker(keys, args[0])
 			if err != nil {
 				return err
 			}
@@ -172,19 +172,19 @@ up when it reads its configuration again (SIGHUP); connections stay.`,
 	}, &keys)
 }
 
-func parseHost(s string) (deployment.HostOptions, error) {
+func parseHost(s string) (keyring.HostOptions, error) {
 	name, devices, ok := strings.Cut(s, "=")
 	n, err := strconv.ParseUint(devices, 10, 32)
 	if !ok || err != nil || n == 0 {
-		return deployment.HostOptions{}, fmt.Errorf("host %q: want NAME=DEVICES, as ward-1=500", s)
+		return keyring.HostOptions{}, fmt.Errorf("host %q: want NAME=DEVICES, as ward-1=500", s)
 	}
-	return deployment.HostOptions{Name: name, Devices: uint32(n)}, nil
+	return keyring.HostOptions{Name: name, Devices: uint32(n)}, nil
 }
 
-func parseBroker(s string) (deployment.BrokerOptions, error) {
+func parseBroker(s string) (keyring.BrokerOptions, error) {
 	name, hosts, ok := strings.Cut(s, "=")
 	if !ok || name == "" || hosts == "" {
-		return deployment.BrokerOptions{}, fmt.Errorf("broker %q: want NAME=HOST[,HOST...], as nats=nats,10.0.0.1", s)
+		return keyring.BrokerOptions{}, fmt.Errorf("broker %q: want NAME=HOST[,HOST...], as nats=nats,10.0.0.1", s)
 	}
-	return deployment.BrokerOptions{Name: name, Hosts: strings.Split(hosts, ",")}, nil
+	return keyring.BrokerOptions{Name: name, Hosts: strings.Split(hosts, ",")}, nil
 }

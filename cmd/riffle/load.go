@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/load"
-	"github.com/riffle-dp/riffle/internal/progress"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/drive/load"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // loadFlags are the choices of a load test.
@@ -97,7 +97,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		faults = append(faults, err)
 	}
 	if faults = append(faults, f.Faults()...); len(faults) > 0 {
-		return &service.ConfigError{Faults: faults}
+		return &role.ConfigError{Faults: faults}
 	}
 	f.Population, f.Seed = people, f.seed
 	if f.tls != (bus.TLS{}) {
@@ -126,7 +126,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 // judge is the error, with its exit code, that a run ends with.
 func judge(result *load.Result) error {
 	failed := func(format string, v ...any) error {
-		return &service.ExitError{Code: service.ExitFailed, Err: fmt.Errorf(format, v...)}
+		return &role.ExitError{Code: role.ExitFailed, Err: fmt.Errorf(format, v...)}
 	}
 	short := ""
 	if result.Short != nil {
@@ -140,9 +140,9 @@ func judge(result *load.Result) error {
 	case result.Unsettled != "":
 		return failed("not everything was released in time: %s", result.Unsettled)
 	case !result.Sound():
-		return &service.ExitError{Code: service.ExitFailed, Err: errors.New("the deployment's answers are wrong: see the table")}
+		return &role.ExitError{Code: role.ExitFailed, Err: errors.New("the deployment's answers are wrong: see the table")}
 	case short != "":
-		return &service.ExitError{Code: exitShort, Err: errors.New(short)}
+		return &role.ExitError{Code: exitShort, Err: errors.New(short)}
 	}
 	return nil
 }

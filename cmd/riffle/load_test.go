@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/load"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/drive/load"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // What is wrong with a load test's command line is found before anybody is sent anywhere, and ends with the code for that.
@@ -27,7 +27,7 @@ func TestLoadRefusesBadCommandLines(t *testing.T) {
 		cmd.SetOut(&said)
 		cmd.SetErr(&said)
 		cmd.SetArgs(append([]string{"load"}, strings.Fields(test.args)...))
-		if code := service.Main(cmd); code != service.ExitConfig || !strings.Contains(said.String(), test.want) {
+		if code := role.Main(cmd); code != role.ExitConfig || !strings.Contains(said.String(), test.want) {
 			t.Errorf("%s: exit code %d, %q", test.args, code, said.String())
 		}
 	}
@@ -42,16 +42,16 @@ func TestLoadExitCodes(t *testing.T) {
 		code   int
 		want   []string
 	}{
-		"good":                 {load.Result{}, service.ExitOK, nil},
+		"good":                 {load.Result{}, role.ExitOK, nil},
 		"short":                {load.Result{Short: short}, exitShort, []string{"cohort_short: epoch 2 has 35 of 60 people", "25 more"}},
-		"short, goal missed":   {load.Result{Short: short, Goals: missed}, service.ExitFailed, []string{"goals missed: final=1", "cohort_short"}},
-		"goal missed":          {load.Result{Goals: missed}, service.ExitFailed, []string{"goals missed: final=1 (not measured)"}},
-		"wrong":                {load.Result{Short: short, Anomalies: map[string]int{"odd": 1}}, service.ExitFailed, []string{"answers are wrong"}},
-		"not settled":          {load.Result{Unsettled: "epoch 1 was not counted"}, service.ExitFailed, []string{"epoch 1 was not counted"}},
-		"interrupted in short": {load.Result{Short: short, Interrupted: true}, service.ExitFailed, []string{"interrupted"}},
+		"short, goal missed":   {load.Result{Short: short, Goals: missed}, role.ExitFailed, []string{"goals missed: final=1", "cohort_short"}},
+		"goal missed":          {load.Result{Goals: missed}, role.ExitFailed, []string{"goals missed: final=1 (not measured)"}},
+		"wrong":                {load.Result{Short: short, Anomalies: map[string]int{"odd": 1}}, role.ExitFailed, []string{"answers are wrong"}},
+		"not settled":          {load.Result{Unsettled: "epoch 1 was not counted"}, role.ExitFailed, []string{"epoch 1 was not counted"}},
+		"interrupted in short": {load.Result{Short: short, Interrupted: true}, role.ExitFailed, []string{"interrupted"}},
 	} {
 		err := judge(&test.result)
-		exit := &service.ExitError{}
+		exit := &role.ExitError{}
 		if err != nil && !errors.As(err, &exit) || exit.Code != test.code {
 			t.Errorf("%s: exit code %d, %v", name, exit.Code, err)
 		}

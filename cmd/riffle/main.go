@@ -8,11 +8,11 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 )
 
-func main() { os.Exit(service.Main(root())) }
+func main() { os.Exit(role.Main(root())) }
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,9 +36,9 @@ Begin with: riffle demo`,
 	add("try", evaluateCommand())
 	add("run", keygenCommand())
 	add("run", brokerCommand())
-	add("run", service.Command(randomizer.Role()))
-	add("run", service.Command(shuffler.Role()))
-	add("run", service.Command(analyzer.Role()))
+	add("run", role.Command(randomizer.Role()))
+	add("run", role.Command(shuffler.Role()))
+	add("run", role.Command(analyzer.Role()))
 	add("run", loadCommand())
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
-	"github.com/riffle-dp/riffle/internal/planner"
+	"github.com/riffle-dp/riffle/internal/lab/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/riffle-dp/riffle/internal/population"
+	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
 // populationFlags say who comes to be decided for.

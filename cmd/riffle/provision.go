@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func provisionCommand() *cobra.Command {
@@ -29,7 +29,7 @@ A host needs room for the reports of all its devices that may be in one cohort. 
 		Example: `  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			seed, err := deployment.LoadSeed(keys, deployment.Admin)
+			seed, err := keyring.LoadSeed(keys, keyring.Admin)
 			if err != nil {
 				return err
 			}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/progress"
-	"github.com/riffle-dp/riffle/internal/simulate/experiment"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/lab/experiment"
 )
 
 type simulateFlags struct {

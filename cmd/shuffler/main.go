@@ -5,10 +5,10 @@ import (
 	"os"
 
 	"github.com/riffle-dp/riffle/internal/container"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 )
 
 func main() {
-	os.Exit(service.Main(container.Equip(service.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")))
+	os.Exit(role.Main(container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")))
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/keyring"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // TestCompose brings a deployment up, lets it learn from 300 people while its processes are killed and its keys are rotated, and then
@@ -123,7 +123,7 @@ func TestCompose(t *testing.T) {
 func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	t := s.t
 	t.Helper()
-	bundle, err := deployment.LoadBundle(s.keys())
+	bundle, err := keyring.LoadBundle(s.keys())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := deployment.LoadShuffler(s.keys())
+	own, err := keyring.LoadShuffler(s.keys())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestComposeCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer auditor.Close()
-	bundle, err := deployment.LoadBundle(s.keys())
+	bundle, err := keyring.LoadBundle(s.keys())
 	if err != nil {
 		t.Fatal(err)
 	}

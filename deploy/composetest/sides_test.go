@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/access"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
 // within gives the stack's helpers the subtest to fail.
@@ -187,14 +187,14 @@ func (outer *stack) testSides(t *testing.T) {
 func (outer *stack) testTLS(t *testing.T) {
 	s := outer.within(t)
 	stranger := filepath.Join(t.TempDir(), "keys")
-	if err := deployment.Generate(stranger, deployment.Options{Name: "stranger", Brokers: []deployment.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
+	if err := keyring.Generate(stranger, keyring.Options{Name: "stranger", Brokers: []keyring.BrokerOptions{{Name: "nats", Hosts: []string{"nats"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	broker := s.broker()
 	var wg sync.WaitGroup
 	for what, change := range map[string]func(*bus.Options){
 		"in the clear":                  func(o *bus.Options) { o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil },
-		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, deployment.AuthorityFile) },
+		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile) },
 		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
 		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
 		"with another deployment's key": func(o *bus.Options) { o.SeedFile = filepath.Join(stranger, "auditor", "nats.seed") },
@@ -217,7 +217,7 @@ func (outer *stack) testTLS(t *testing.T) {
 
 // call opens TLS with a broker. On the port for roles it greets in the clear before.
 func (s *stack) call(address, name string, greets bool, own []tls.Certificate) (*tls.Conn, error) {
-	pem, err := os.ReadFile(filepath.Join(s.keys(), deployment.AuthorityFile))
+	pem, err := os.ReadFile(filepath.Join(s.keys(), keyring.AuthorityFile))
 	if err != nil {
 		return nil, err
 	}

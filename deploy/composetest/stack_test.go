@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 // The test's own configuration: a small deployment whose people come at once.
@@ -183,7 +183,7 @@ func (s *stack) start(service string) {
 // rotateFiles makes a new key for a role without restarting it, as the first half of deploy/rotate does.
 func (s *stack) rotateFiles(role string) {
 	s.t.Helper()
-	path, err := deployment.RotateHPKE(s.keys(), role)
+	path, err := keyring.RotateHPKE(s.keys(), role)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func (s *stack) connect(ctx context.Context, broker string, role bus.Role, chang
 	}
 	o := bus.Options{
 		URL: broker, Role: role, SeedFile: filepath.Join(s.keys(), folder, "nats.seed"), Name: "compose test",
-		TLS: &bus.TLS{CAFile: filepath.Join(s.keys(), deployment.AuthorityFile), ServerName: "nats"},
+		TLS: &bus.TLS{CAFile: filepath.Join(s.keys(), keyring.AuthorityFile), ServerName: "nats"},
 	}
 	for _, f := range change {
 		f(&o)

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/keyring"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The trial's deployment: many cohorts of one size, so that each case has its own and the next one shows that nothing is stuck.
@@ -74,7 +74,7 @@ type trial struct {
 	helper  string // image of the volume helper
 	crowd   *crowd
 	auditor *bus.Conn
-	bundle  deployment.Bundle
+	bundle  keyring.Bundle
 	watch   *watch
 	row     *row
 	epoch   uint64 // of the case's cohort
@@ -175,7 +175,7 @@ func newTrial(t *testing.T, name, override string) *trial {
 	x.crowd = newCrowd(t, x.apis)
 	x.crowd.borne = true
 	var err error
-	if x.bundle, err = deployment.LoadBundle(x.keys()); err != nil {
+	if x.bundle, err = keyring.LoadBundle(x.keys()); err != nil {
 		t.Fatal(err)
 	}
 	if x.auditor, err = x.connect(x.ctx, x.broker(), bus.Auditor); err != nil {

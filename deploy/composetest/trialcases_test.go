@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 var bads = []bad{
@@ -156,7 +156,7 @@ func (x *trial) rawHost(host string) (*nats.Conn, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	pem, err := os.ReadFile(filepath.Join(x.keys(), deployment.AuthorityFile))
+	pem, err := os.ReadFile(filepath.Join(x.keys(), keyring.AuthorityFile))
 	if err != nil {
 		return nil, "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/riffle-dp/riffle/internal/report"
+	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -25,7 +25,7 @@ const (
 )
 
 func main() {
-	for name, draw := range map[string]func() (report.Chart, error){
+	for name, draw := range map[string]func() (chart.Chart, error){
 		"tradeoff.png": tradeoff, "certificate.png": certificate, "frontier.png": frontier, "gradient.png": gradient,
 	} {
 		chart, err := draw()
@@ -85,17 +85,17 @@ func numbers() error {
 	return nil
 }
 
-func size(c report.Chart) report.Chart {
+func size(c chart.Chart) chart.Chart {
 	c.Width, c.Height = 560, 340
 	return c
 }
 
 // tradeoff shows the trade-off curve of one coordinate and what dominates it. The numbers are small so that the polygon can be seen.
-func tradeoff() (report.Chart, error) {
+func tradeoff() (chart.Chart, error) {
 	const n, p, v, t, tail = 24, 0.5, 0.3, 1.6, 1e-3
 	b, err := privacy.NewBinomial(n, p)
 	if err != nil {
-		return report.Chart{}, err
+		return chart.Chart{}, err
 	}
 	interpolated := func(y float64) float64 { // the distribution function of value + rounding + noise, relative to the value
 		k := math.Floor(y)
@@ -103,7 +103,7 @@ func tradeoff() (report.Chart, error) {
 		return (1-f)*b.CDF(int(k)) + f*b.CDF(int(k)+1)
 	}
 	const last = 0.6 // false alarms shown
-	var exact report.Series
+	var exact chart.Series
 	for x := n + 3; x >= -1; x-- { // thresholds: the test decides for the second record above x
 		y := float64(x) - v
 		a, miss := 1-interpolated(y), interpolated(y-t)
@@ -118,19 +118,19 @@ func tradeoff() (report.Chart, error) {
 	}
 	g, err := privacy.Certify(privacy.Release{Blocks: []privacy.Block{{Count: 1, Levels: math.Inf(1)}}, Shift: t, Noise: n, Bias: p, TailDelta: tail})
 	if err != nil {
-		return report.Chart{}, err
+		return chart.Chart{}, err
 	}
-	certified, nothing := report.Series{Name: fmt.Sprintf("certified: μ = %.3f", g.Mu), Width: 2.25}, report.Series{Name: "nothing learnt", X: []float64{0, last}, Y: []float64{1, 1 - last}, Dashed: true, Colour: report.Grey, Width: 1.25}
+	certified, nothing := chart.Series{Name: fmt.Sprintf("certified: μ = %.3f", g.Mu), Width: 2.25}, chart.Series{Name: "nothing learnt", X: []float64{0, last}, Y: []float64{1, 1 - last}, Dashed: true, Colour: chart.Grey, Width: 1.25}
 	for i := 0; i <= 200; i++ {
 		a := last * float64(i) / 200
 		certified.X, certified.Y = append(certified.X, a), append(certified.Y, dominated(a, g))
 	}
 	exact.Name, exact.Dots, exact.Width = "exact", true, 1.25
 	fmt.Printf("tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu, t/math.Sqrt(n*p*(1-p)))
-	return size(report.Chart{
+	return size(chart.Chart{
 		Title: "What a threshold test can achieve", Subtitle: fmt.Sprintf("one coordinate moved by %g levels, %d noise bits, %g given up", t, n, tail),
 		X: "false alarms: the first record taken for the second", Y: "misses: the second taken for the first",
-		Series: []report.Series{certified, exact, nothing},
+		Series: []chart.Series{certified, exact, nothing},
 	}), nil
 }
 
@@ -148,40 +148,40 @@ func dominated(a float64, g privacy.Guarantee) float64 {
 }
 
 // certificate compares what is promised with the worst that a privacy-loss distribution finds, over the amount of noise.
-func certificate() (report.Chart, error) {
+func certificate() (chart.Chart, error) {
 	const coordinates = 15
 	budget, err := privacy.MuFor(epsilon, 0.98*delta)
 	if err != nil {
-		return report.Chart{}, err
+		return chart.Chart{}, err
 	}
-	promised, worst, gauss := report.Series{Name: "certified", Width: 2.25, Dots: true}, report.Series{Name: "exact, worst found", Dots: true}, report.Series{Name: "Gaussian, same variance", Dashed: true, Colour: report.Grey}
+	promised, worst, gauss := chart.Series{Name: "certified", Width: 2.25, Dots: true}, chart.Series{Name: "exact, worst found", Dots: true}, chart.Series{Name: "Gaussian, same variance", Dashed: true, Colour: chart.Grey}
 	for _, n := range []uint64{300, 600, 1200, 2500, 5000, 12000, 30000, 120000} {
 		c, err := privacy.NewCertifier(n, 0.5, 0.02*delta/coordinates)
 		if err != nil {
-			return report.Chart{}, err
+			return chart.Chart{}, err
 		}
 		blocks := []privacy.Block{{Count: coordinates, Levels: math.Inf(1)}}
 		shift, err := c.LargestScale(1, blocks, budget)
 		if err != nil {
-			return report.Chart{}, err
+			return chart.Chart{}, err
 		}
 		g, err := c.Certify(blocks, shift)
 		if err != nil {
-			return report.Chart{}, err
+			return chart.Chart{}, err
 		}
 		exact, err := worstAllocation(n, shift, coordinates)
 		if err != nil {
-			return report.Chart{}, err
+			return chart.Chart{}, err
 		}
 		smooth := privacy.Guarantee{Mu: shift / math.Sqrt(float64(n)/4)}.Epsilon(delta)
 		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
-		for s, y := range map[*report.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
+		for s, y := range map[*chart.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
 			s.X, s.Y = append(s.X, float64(n)), append(s.Y, y)
 		}
 	}
-	return size(report.Chart{
+	return size(chart.Chart{
 		Title: "How much the certificate gives away", Subtitle: fmt.Sprintf("%d coordinates at the largest scale for ε = %d, δ = %g; each exact value is the worst of 48 pairs", coordinates, epsilon, delta),
-		X: "honest noise bits per coordinate", Y: "ε at δ = 1e-6", LogX: true, YMin: 0.8, Series: []report.Series{promised, worst, gauss},
+		X: "honest noise bits per coordinate", Y: "ε at δ = 1e-6", LogX: true, YMin: 0.8, Series: []chart.Series{promised, worst, gauss},
 	}), nil
 }
 
@@ -208,13 +208,13 @@ func worstAllocation(n uint64, shift float64, coordinates int) (float64, error) 
 }
 
 // frontier shows what precision costs in messages.
-func frontier() (report.Chart, error) {
+func frontier() (chart.Chart, error) {
 	const coordinates = 15
 	s := privacy.Statistic{Name: "vector", Diameter: 1}
 	for range coordinates {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
-	c := size(report.Chart{
+	c := size(chart.Chart{
 		Title: "What precision costs in messages", Subtitle: fmt.Sprintf("one vector of %d numbers and diameter 1, ε = %d, δ = %g, all honest", coordinates, epsilon, delta),
 		X: "largest noise variance allowed (a trusted curator's = 1)", Y: "bit messages of one person, per coordinate", LogY: true,
 	})
@@ -232,7 +232,7 @@ func frontier() (report.Chart, error) {
 		if len(plans) != len(ratios) {
 			return c, fmt.Errorf("%d people: %d of %d ratios have a plan", n, len(plans), len(ratios))
 		}
-		line := report.Series{Name: report.Number(float64(n), 0) + " people", X: ratios}
+		line := chart.Series{Name: chart.Number(float64(n), 0) + " people", X: ratios}
 		for i, p := range plans {
 			line.Y = append(line.Y, float64(p.Messages)/coordinates)
 			if r := ratios[i]; i == 3 || i == 19 {
@@ -245,12 +245,12 @@ func frontier() (report.Chart, error) {
 }
 
 // gradient compares bounds of how far replacing one record can move a gradient.
-func gradient() (report.Chart, error) {
+func gradient() (chart.Chart, error) {
 	f, err := glm.NewFamily(glm.FamilyLogistic, 1)
 	if err != nil {
-		return report.Chart{}, err
+		return chart.Chart{}, err
 	}
-	ball, plain := report.Series{Name: "off-centre ball", Width: 2.25}, report.Series{Name: "2 μ(‖θ‖)"}
+	ball, plain := chart.Series{Name: "off-centre ball", Width: 2.25}, chart.Series{Name: "2 μ(‖θ‖)"}
 	for i := 0; i <= 100; i++ {
 		norm := 6 * float64(i) / 100
 		_, radius := glm.EnclosingBall(f, norm)
@@ -260,8 +260,8 @@ func gradient() (report.Chart, error) {
 			fmt.Printf("gradient: |theta| = %g: ball %.4f, plain bound %.4f, variance %.3f of it\n", norm, 2*radius, 2*f.Mean(norm), math.Pow(radius/f.Mean(norm), 2))
 		}
 	}
-	return size(report.Chart{
+	return size(chart.Chart{
 		Title: "How far one record can move a gradient", Subtitle: "logistic rewards, d ≥ 2; noise variance goes with the square",
-		X: "norm of the public point θ", Y: "l2 sensitivity when a record is replaced", Series: []report.Series{ball, plain},
+		X: "norm of the public point θ", Y: "l2 sensitivity when a record is replaced", Series: []chart.Series{ball, plain},
 	}), nil
 }

@@ -21,13 +21,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Config is what an analyzer needs.
@@ -42,7 +42,7 @@ type Config struct {
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Messages   *outcome.Outcomes // account of bit messages; made with Reasons
-	Steps      *service.Steps    // made with Steps; may be nil
+	Steps      *role.Steps       // made with Steps; may be nil
 	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
 	Notice func(condition string, err error)
 }

@@ -10,12 +10,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/testbed"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Hand-made releases are counted exactly, in both profiles, to the last policy; and every policy is what a learner makes of the sums

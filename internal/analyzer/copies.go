@@ -7,9 +7,9 @@ import (
 	"hash/maphash"
 	"maps"
 
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // A round's bit messages are all different: each has an encapsulated key of its own. A shuffler that forwards copies of one person's

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // feasible makes the learner, and a plan for every cohort of its schedule. largest is how many bit messages the largest report holds.
@@ -42,7 +42,7 @@ func (s Settings) oversized(largest int) []error {
 	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
 		return nil
 	}
-	return []error{service.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)).
+	return []error{role.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)).
 		Because(fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more and say so here, or lower privacy.max_messages", size)).Given("learner", "privacy")}
 }
 
@@ -54,7 +54,7 @@ func (s Settings) Feasible() error {
 
 // infeasible is such an error as a fault of the configuration.
 func infeasible(err error) error {
-	return service.Jointly(err.Error(), "learner", "privacy")
+	return role.Jointly(err.Error(), "learner", "privacy")
 }
 
 // faults lists what the values by themselves do not show.
@@ -128,7 +128,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		if _, err := c.Resolve(); err != nil {
 			faults = append(faults, refused(try.key, try.value, err))
 		} else if try.value == 0 { // the learner has a default for it; a promise has none
-			faults = append(faults, service.Wrong(try.key, try.value, "must be above 0: nothing can be learnt at 0"))
+			faults = append(faults, role.Wrong(try.key, try.value, "must be above 0: nothing can be learnt at 0"))
 		}
 	}
 	for _, limit := range []struct {
@@ -137,13 +137,13 @@ func (p PrivacySettings) promise() (faults []error) {
 		good  bool
 	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0}} {
 		if !limit.good {
-			faults = append(faults, service.Wrong(limit.key, limit.value, "must not be negative"))
+			faults = append(faults, role.Wrong(limit.key, limit.value, "must not be negative"))
 		}
 	}
 	return faults
 }
 
 // refused is a value that the learner does not take.
-func refused(key string, value any, err error) *service.Fault {
-	return service.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), glm.ErrConfig.Error()+": "))
+func refused(key string, value any, err error) *role.Fault {
+	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), glm.ErrConfig.Error()+": "))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // People who configure an analyzer see everything that is wrong at once: values, keys, and that no plan exists, which says nothing while a
@@ -32,11 +32,11 @@ func TestAllFaultsOfAConfiguration(t *testing.T) {
 			[]string{"3 faults:", "keys is required", "log.level", "no plan: MaxMessages"}, "cannot be used"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := service.Command(analyzer.Role())
+			cmd := role.Command(analyzer.Role())
 			var said bytes.Buffer
 			cmd.SetArgs(append(c.args, "--check-config"))
 			cmd.SetErr(&said)
-			if code := service.Main(cmd); code != service.ExitConfig {
+			if code := role.Main(cmd); code != role.ExitConfig {
 				t.Errorf("exit %d", code)
 			}
 			for _, want := range c.want {

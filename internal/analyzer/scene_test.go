@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/testbed"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/service/status"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in announcements.
@@ -93,7 +93,7 @@ func DefaultSettings() Settings {
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.MaxReportSize < 0 || s.MaxReportSize > bus.MaxMessage {
-		faults = append(faults, service.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)))
+		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)))
 	}
 	return faults
 }
@@ -105,7 +105,7 @@ func (t TimingSettings) Validate() (faults []error) {
 		d   time.Duration
 	}{{"reward_window", t.RewardWindow}, {"jitter", t.Jitter}, {"grace", t.Grace}, {"round_window", t.RoundWindow}, {"enrolment", t.Enrolment}} {
 		if of.d < 0 || of.d.Milliseconds() > wire.MaxTiming {
-			faults = append(faults, service.Wrong(of.key, of.d, "must be between 0 and 24 days"))
+			faults = append(faults, role.Wrong(of.key, of.d, "must be between 0 and 24 days"))
 		}
 	}
 	return faults
@@ -116,20 +116,20 @@ func (p PrivacySettings) Validate() (faults []error) {
 	faults = p.promise()
 	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
 		if !(v >= 0 && v < 1) {
-			faults = append(faults, service.Wrong(key, v, "must be a share in [0, 1)"))
+			faults = append(faults, role.Wrong(key, v, "must be a share in [0, 1)"))
 		}
 	}
 	if p.MaxMessages < plan.ByCoordinates {
-		faults = append(faults, service.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
+		faults = append(faults, role.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
 	}
 	if p.DishonestReports < 0 {
-		faults = append(faults, service.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
+		faults = append(faults, role.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
 	}
 	if p.MinCohort < 1 {
-		faults = append(faults, service.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
+		faults = append(faults, role.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
 	}
 	if p.DropOut+p.Dishonest >= 1 {
-		faults = append(faults, service.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
+		faults = append(faults, role.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
 	}
 	return faults
 }
@@ -160,8 +160,8 @@ func (t TimingSettings) proto() *rifflev1.Timing {
 }
 
 // Role describes the analyzer to the start-up shell.
-func Role() service.Role[Settings] {
-	return service.Role[Settings]{
+func Role() role.Role[Settings] {
+	return role.Role[Settings]{
 		Name:  "analyzer",
 		Short: "announce policies, count noisy bits, learn",
 		Long: `The analyzer announces with which policy people's devices decide and how they report, opens the bit messages that the shuffler
@@ -174,15 +174,15 @@ announced guarantee allows. It can be started again at any time: its state is a 
 	}
 }
 
-func (s Settings) keys() (*deployment.ServerKeys, error) {
-	keys, err := deployment.LoadAnalyzer(s.Keys)
+func (s Settings) keys() (*keyring.ServerKeys, error) {
+	keys, err := keyring.LoadAnalyzer(s.Keys)
 	if err != nil {
-		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	return keys, nil
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, errors.Join(s.faults()...) // of which this is one
@@ -192,7 +192,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		return nil, err
 	}
 	env.Account(messages)
-	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/riffle-dp/riffle/internal/keyfile"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // NewSeed makes a role's key: the seed, which is secret (SU..., one line), and the public key (U...) for ServerOptions.Users.

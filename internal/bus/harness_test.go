@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/riffle-dp/riffle/internal/parallel"
+	"github.com/riffle-dp/riffle/internal/testing/parallel"
 )
 
 // TestMain has six tests run at a time: they wait more than they work, and more would be late under the race detector.

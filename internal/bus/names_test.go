@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/riffle-dp/riffle/internal/fixedseed"
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
 func TestSubjectsReadBack(t *testing.T) {

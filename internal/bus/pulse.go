@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // pace is how closely a connection is watched.
@@ -99,7 +99,7 @@ func (u *pulse) link() error {
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + "Z" }
 
 // watchOver keeps the conditions of a role's health up to date, and tells the log of calls that wait, until the context ends.
-func (u *pulse) watchOver(ctx context.Context, health *service.Health, log zerolog.Logger) {
+func (u *pulse) watchOver(ctx context.Context, health *role.Health, log zerolog.Logger) {
 	link, calls, room := health.Condition("broker"), health.Condition("broker_calls"), health.Condition("broker_room")
 	told := map[string]time.Time{} // since when, by call
 	ticker := time.NewTicker(u.pace.look)

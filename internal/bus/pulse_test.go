@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // wire is a TCP connection to a broker that can be frozen, like one whose process is paused: it stays open, and new ones are taken.
@@ -99,7 +99,7 @@ func (w *wire) thaw() {
 // shell is a role's process around a connection: what /readyz and /metrics answer, and what it logs.
 type shell struct {
 	t    *testing.T
-	env  *service.Env
+	env  *role.Env
 	conn *Conn
 	log  *logged
 }
@@ -133,9 +133,9 @@ func (l *logged) count(words ...string) (n int) {
 func newShell(t *testing.T, o Options, p pace) *shell {
 	t.Helper()
 	s := &shell{t: t, log: &logged{}}
-	settings := service.DefaultSettings("127.0.0.1:0")
+	settings := role.DefaultSettings("127.0.0.1:0")
 	var err error
-	if s.env, err = service.NewEnv(string(o.Role), settings, s.log); err != nil {
+	if s.env, err = role.NewEnv(string(o.Role), settings, s.log); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

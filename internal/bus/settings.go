@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // Settings are a role's configuration keys about the broker, for the start-up shell.
@@ -25,11 +25,11 @@ func (s Settings) Validate() (faults []error) {
 	for _, u := range strings.Split(s.URL, ",") {
 		parsed, err := url.Parse(strings.TrimSpace(u))
 		if err != nil || parsed.Host == "" || parsed.Scheme != "nats" && parsed.Scheme != "tls" {
-			faults = append(faults, service.Wrong("url", u, "must be nats://host:port or tls://host:port"))
+			faults = append(faults, role.Wrong("url", u, "must be nats://host:port or tls://host:port"))
 		}
 	}
 	if (s.Cert == "") != (s.CertKey == "") {
-		faults = append(faults, service.Conflict("cert", s.Cert, "must be given together with", "cert_key", s.CertKey))
+		faults = append(faults, role.Conflict("cert", s.Cert, "must be given together with", "cert_key", s.CertKey))
 	}
 	return faults
 }
@@ -45,11 +45,11 @@ func (s Settings) options(role Role, seed []byte, name string) Options {
 
 // Attach connects a role's process to its broker and keeps its health up to date until the context ends: the conditions "broker" (it is
 // there), "broker_calls" (it settles what it is asked) and "broker_room" (it has room for what is written). The errors are Connect's.
-func Attach(ctx context.Context, env *service.Env, role Role, s Settings, seed []byte) (*Conn, error) {
+func Attach(ctx context.Context, env *role.Env, role Role, s Settings, seed []byte) (*Conn, error) {
 	return attach(ctx, env, s.options(role, seed, env.Name), usualPace)
 }
 
-func attach(ctx context.Context, env *service.Env, o Options, p pace) (*Conn, error) {
+func attach(ctx context.Context, env *role.Env, o Options, p pace) (*Conn, error) {
 	o.Logger = &env.Log
 	env.Health.Condition("broker")
 	c, err := Connect(ctx, o)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/container"
-	"github.com/riffle-dp/riffle/internal/deployment"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func TestReady(t *testing.T) {
@@ -62,7 +62,7 @@ func TestEquip(t *testing.T) {
 // A secret as Kubernetes mounts it: links into a hidden folder, files that a group can read.
 func TestInstall(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := deployment.Generate(keys, deployment.Options{Name: "demo", Hosts: []deployment.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
+	if err := keyring.Generate(keys, keyring.Options{Name: "demo", Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	mounted := filepath.Join(t.TempDir(), "secrets")
@@ -80,14 +80,14 @@ func TestInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copyOpen(filepath.Join(keys, deployment.BundleFile), filepath.Join(mounted, deployment.BundleFile))
+	copyOpen(filepath.Join(keys, keyring.BundleFile), filepath.Join(mounted, keyring.BundleFile))
 	for _, name := range []string{"identity.key", "hpke-0001.key", "nats.seed"} {
 		copyOpen(filepath.Join(keys, "shuffler", name), filepath.Join(hidden, name))
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(mounted, "shuffler", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := deployment.LoadShuffler(mounted); err == nil {
+	if _, err := keyring.LoadShuffler(mounted); err == nil {
 		t.Fatal("keys that a group can read were used: this test proves nothing")
 	}
 	to := filepath.Join(t.TempDir(), "keys")
@@ -96,7 +96,7 @@ func TestInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := deployment.LoadShuffler(to); err != nil {
+	if _, err := keyring.LoadShuffler(to); err != nil {
 		t.Error(err)
 	}
 	err := filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
 // The host's API for apps on the same machine: HTTP and JSON.

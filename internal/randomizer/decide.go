@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
 // Errors of decisions and rewards.

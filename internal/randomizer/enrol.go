@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // A place that was given and that nobody fills can destroy a cohort. So a device's wish for a place is durable before the shuffler hears

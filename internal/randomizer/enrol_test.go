@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/testbed"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // losing lets answers get lost until the returned function is called.
@@ -263,7 +263,7 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	copyTo(path, path+".new")
 	copyTo(path+".old", path)
 
-	env, err := service.NewEnv("randomizer", service.DefaultSettings("127.0.0.1:0"), io.Discard)
+	env, err := role.NewEnv("randomizer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
 	s.must(err)
 	s.config.State = env.Health.Condition("state")
 	stopped := func(when string) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
 // Callers says who may call the API besides programs on this machine. A browser on this machine is such a program, and it runs what any

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 

@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -43,8 +43,8 @@ type Config struct {
 	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
-	State      *service.Condition     // met while the state is as new as what the host has done. May be nil
-	Following  *service.Condition     // met while the host follows what the analyzer announces. May be nil
+	State      *role.Condition        // met while the state is as new as what the host has done. May be nil
+	Following  *role.Condition        // met while the host follows what the analyzer announces. May be nil
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
@@ -53,7 +53,7 @@ type Config struct {
 	Announcements *outcome.Outcomes // made with AnnouncementReasons
 	KeySets       *outcome.Outcomes // the shuffler's, as the broker shows them; made with KeySetReasons
 	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
-	Steps         *service.Steps    // made with Steps
+	Steps         *role.Steps       // made with Steps
 }
 
 // senders hand reports to the broker at the same time; they wait for its disk more than they work.

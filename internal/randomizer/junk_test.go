@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -20,7 +20,7 @@ import (
 func TestJunkAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	env, err := service.NewEnv("randomizer", service.DefaultSettings("127.0.0.1:0"), io.Discard)
+	env, err := role.NewEnv("randomizer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
 	s.must(err)
 	s.config.Following = env.Health.Condition("announcements")
 	thief := s.Connect(bus.Analyzer)

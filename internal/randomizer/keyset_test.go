@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -84,7 +84,7 @@ func (l Limits) faults() []error {
 	var all []error
 	need := func(ok bool, key string, value any, problem string) {
 		if !ok {
-			all = append(all, service.Wrong(key, value, problem))
+			all = append(all, role.Wrong(key, value, problem))
 		}
 	}
 	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")

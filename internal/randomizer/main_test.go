@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 func TestMain(m *testing.M) { os.Exit(testbed.RoleTests(m)) }

@@ -6,18 +6,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // Whether a reward came is part of a record: nothing counts it unless the configuration says that nobody else can see the count.
 func TestRewardsAreCountedOnlyWhereAsked(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := deployment.Generate(keys, deployment.Options{Name: "clinic", Hosts: []deployment.HostOptions{{Name: "main", Devices: 10}}}); err != nil {
+	if err := keyring.Generate(keys, keyring.Options{Name: "clinic", Hosts: []keyring.HostOptions{{Name: "main", Devices: 10}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, asked := range []bool{false, true} {
-		env, err := service.NewEnv("randomizer", service.DefaultSettings("127.0.0.1:0"), io.Discard)
+		env, err := role.NewEnv("randomizer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

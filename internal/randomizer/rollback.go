@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
 // ErrRolledBack says that this host's state is older than what the host has done: it was restored from a copy, or two processes run

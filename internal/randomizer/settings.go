@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/entropy"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -71,18 +71,18 @@ func (l LimitSettings) Validate() []error { return l.limits().faults() }
 func (a APISettings) Validate() (faults []error) {
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
-		faults = append(faults, service.Wrong("listen", a.Listen, "must be host:port"))
+		faults = append(faults, role.Wrong("listen", a.Listen, "must be host:port"))
 	} else if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, service.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear"))
+		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear"))
 	}
 	for _, h := range a.Hosts {
 		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, service.Wrong("hosts", a.Hosts, "must be names or addresses, without scheme or wildcards"))
+			faults = append(faults, role.Wrong("hosts", a.Hosts, "must be names or addresses, without scheme or wildcards"))
 		}
 	}
 	for _, o := range a.Origins {
 		if !checkOrigin(o) {
-			faults = append(faults, service.Wrong("origins", a.Origins, "must be of the form scheme://host[:port]"))
+			faults = append(faults, role.Wrong("origins", a.Origins, "must be of the form scheme://host[:port]"))
 		}
 	}
 	return faults
@@ -98,8 +98,8 @@ func (a APISettings) callers() Callers {
 }
 
 // Role describes the randomizer to the start-up shell.
-func Role() service.Role[Settings] {
-	return service.Role[Settings]{
+func Role() role.Role[Settings] {
+	return role.Role[Settings]{
 		Name:  "randomizer",
 		Short: "decide for people on their side, and answer with noisy, encrypted bits only",
 		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for decisions over a local
@@ -112,20 +112,20 @@ one that is weaker than its limits, and reports at times that do not depend on a
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
 			_, err := loadKeys(s)
-			return service.FaultsOf(err)
+			return role.FaultsOf(err)
 		},
 	}
 }
 
-func loadKeys(s Settings) (*deployment.HostKeys, error) {
-	keys, err := deployment.LoadRandomizer(s.Keys, s.Host)
+func loadKeys(s Settings) (*keyring.HostKeys, error) {
+	keys, err := keyring.LoadRandomizer(s.Keys, s.Host)
 	if err != nil {
-		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
+		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err).Given("host")
 	}
 	return keys, nil
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	keys, err := loadKeys(s)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 			return nil, err
 		}
 	}
-	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/service"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 // A limit that cannot be is named as the operator wrote it: by its key, its value and where that came from.
@@ -17,7 +17,7 @@ func TestLimitsAreNamedByTheirKeys(t *testing.T) {
 	for key, value := range wrong {
 		args = append(args, "--limits-"+strings.ReplaceAll(key, "_", "-"), value)
 	}
-	c := service.Command(Role())
+	c := role.Command(Role())
 	c.SetArgs(args)
 	c.SetOut(io.Discard)
 	c.SetErr(io.Discard)

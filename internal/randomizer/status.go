@@ -1,6 +1,6 @@
 package randomizer
 
-import "github.com/riffle-dp/riffle/internal/service/status"
+import "github.com/riffle-dp/riffle/internal/role/status"
 
 // Steps whose time is measured. None of them depends on a record.
 const (

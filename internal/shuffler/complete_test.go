@@ -3,7 +3,7 @@ package shuffler
 import (
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/testbed"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order it likes.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another of the second.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/service/status"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // backup stops the shuffler, copies its state folder and starts it again.

@@ -9,8 +9,8 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: whoever saw a later set

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/journal"
+	"github.com/riffle-dp/riffle/internal/shuffler/journal"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 

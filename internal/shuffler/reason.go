@@ -3,7 +3,7 @@ package shuffler
 import (
 	"strings"
 
-	"github.com/riffle-dp/riffle/internal/service/outcome"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 

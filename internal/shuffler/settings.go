@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/deployment"
-	"github.com/riffle-dp/riffle/internal/entropy"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/status"
 )
 
 // DefaultMinCohort is the shuffler's own floor: far below useful cohorts, above what could be mistaken for a crowd.
@@ -34,7 +34,7 @@ type AdmissionSettings struct {
 // Validate lists what is wrong.
 func (s AdmissionSettings) Validate() (faults []error) {
 	if !(s.HostShare > 0 && s.HostShare <= 1) {
-		faults = append(faults, service.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+		faults = append(faults, role.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
 	}
 	return faults
 }
@@ -42,14 +42,14 @@ func (s AdmissionSettings) Validate() (faults []error) {
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.MinCohort < 1 {
-		faults = append(faults, service.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
+		faults = append(faults, role.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
 	}
 	return faults
 }
 
 // Role describes the shuffler to the start-up shell.
-func Role() service.Role[Settings] {
-	return service.Role[Settings]{
+func Role() role.Role[Settings] {
+	return role.Role[Settings]{
 		Name:  "shuffler",
 		Short: "mix a cohort's bit messages so that nobody knows whose they are",
 		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
@@ -60,20 +60,20 @@ than the minimum cohort.`,
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
 			_, err := loadKeys(s)
-			return service.FaultsOf(err)
+			return role.FaultsOf(err)
 		},
 	}
 }
 
-func loadKeys(s Settings) (*deployment.ServerKeys, error) {
-	keys, err := deployment.LoadShuffler(s.Keys)
+func loadKeys(s Settings) (*keyring.ServerKeys, error) {
+	keys, err := keyring.LoadShuffler(s.Keys)
 	if err != nil {
-		return nil, service.Wrong("keys", s.Keys, "cannot be used").From(err)
+		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
 	}
 	return keys, nil
 }
 
-func prepare(env *service.Env, s Settings) (service.Serve, error) {
+func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	keys, err := loadKeys(s)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func prepare(env *service.Env, s Settings) (service.Serve, error) {
 		}
 		env.Account(accounts[a.item])
 	}
-	steps, err := service.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/journal"
-	"github.com/riffle-dp/riffle/internal/service"
-	"github.com/riffle-dp/riffle/internal/service/outcome"
-	"github.com/riffle-dp/riffle/internal/wire"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler/journal"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Config is what a shuffler needs.
@@ -48,7 +48,7 @@ type Config struct {
 	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
 	Messages      *outcome.Outcomes // bit messages of admitted reports
 	Announcements *outcome.Outcomes
-	Steps         *service.Steps
+	Steps         *role.Steps
 	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
 	Notice func(condition string, err error)
 }

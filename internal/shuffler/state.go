@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/wire"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Digest is a SHA-256 digest of a statement or a report.

@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/riffle-dp/riffle/internal/plan"
-	"github.com/riffle-dp/riffle/internal/service/status"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Steps whose time is measured. Enrolment and admission include the wait for the disk.

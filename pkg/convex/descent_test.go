@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
-	_ "github.com/riffle-dp/riffle/internal/fixedseed"
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
 // TestAveraging follows the descent of theta from 0 with gradient -1 and step 1 in a ball of radius 2.5 by hand: the

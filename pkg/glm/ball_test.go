@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"pgregory.net/rapid"
 
-	_ "github.com/riffle-dp/riffle/internal/fixedseed"
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
 // TestH17H18EnclosingBall compares with independently computed diameters 2 rho in two dimensions or more. The bound may

@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"pgregory.net/rapid"
 
-	_ "github.com/riffle-dp/riffle/internal/fixedseed"
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
 var circlSuite = hpke.NewSuite(hpke.KEM_X25519_HKDF_SHA256, hpke.KDF_HKDF_SHA256, hpke.AEAD_ChaCha20Poly1305)

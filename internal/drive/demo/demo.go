@@ -1,0 +1,238 @@
+// Package demo runs a whole deployment on one machine over a population, and reports what it cost and gained.
+//
+// The people of the population come to be decided for one by one, through the same API that an app would use; their devices live in
+// randomizer processes; nothing but the demo's own score keeping sees a reward that was not played, and no process but a randomizer
+// sees a record.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// Options say what to run.
+type Options struct {
+	Population *population.Population
+	Seed       uint64 // of the environment, for the report; and of the baseline's coins
+	Map        string // of the census, for the report
+	Profile    string
+	Epsilon    float64
+	Delta      float64
+	Hosts      int    // randomizer processes
+	Executable string // riffle itself
+	Out        string // folder of the results
+	Keep       bool   // keep the deployment's folder (keys, logs, streams) under Out
+	Progress   *progress.Progress
+	// Disturb, which may be nil, is called once per epoch when half of its people were decided for: the tests kill processes there.
+	Disturb func(c *cluster.Cluster, epoch uint64) error
+}
+
+// The demo's timing. The window is as short as two busy processors allow; a complete cohort is released at once, so the grace only
+// matters on a machine that cannot keep up with the encryption.
+const (
+	rewardWindow = 3 * time.Second
+	jitter       = 500 * time.Millisecond
+	grace        = 5 * time.Minute
+	roundWindow  = 10 * time.Second
+	enrolment    = 2 * time.Minute
+	curvePoints  = 200
+)
+
+// settings are what the analyzer is told.
+func (o Options) settings() analyzer.Settings {
+	info, s := o.Population.Info(), analyzer.DefaultSettings()
+	l, p := &s.Learner, &s.Privacy
+	l.Profile, l.Family, l.MaxReward = o.Profile, info.Family, info.MaxReward
+	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
+	p.Epsilon, p.Delta = o.Epsilon, o.Delta
+	if glm.Profile(o.Profile) == glm.Paper {
+		p.MaxMessages = 0 // its several rounds need more: as many as its learner's advice on noise takes
+	}
+	s.Timing = analyzer.TimingSettings{RewardWindow: rewardWindow, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment}
+	return s
+}
+
+// Check finds what no deployment could be started with, so that no process has to: all of it at once. unreadable is why there is no
+// population, nil if there is one.
+func (o Options) Check(unreadable error) error {
+	var faults []error
+	if unreadable != nil {
+		somebody := population.Info{People: 1 << 20, Dim: 1, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1}
+		faults, o.Population = append(faults, unreadable), population.New(somebody, nil, nil)
+	}
+	s := o.settings()
+	faults = append(append(faults, s.Learner.Validate()...), s.Privacy.Validate()...)
+	if o.Hosts < 1 {
+		faults = append(faults, fmt.Errorf("hosts = %d must be at least 1", o.Hosts))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
+	}
+	if err := s.Feasible(); err != nil {
+		return fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w", o.Population.Info().People, err)
+	}
+	return nil
+}
+
+// Run runs the deployment to its last policy.
+func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) {
+	begin := time.Now()
+	if err := o.Check(nil); err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, nil, fmt.Errorf("demo: %w", err)
+	}
+	info, s := o.Population.Info(), o.settings()
+	dir := filepath.Join(o.Out, "deployment-"+begin.Format("20060102-150405"))
+	if !o.Keep {
+		var err error
+		if dir, err = os.MkdirTemp("", "riffle-demo-"); err != nil {
+			return nil, nil, fmt.Errorf("demo: %w", err)
+		}
+		defer os.RemoveAll(dir)
+	}
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "starting", 0 })
+	hosts := make([]string, o.Hosts)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("host%d", i+1)
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: dir, Name: "demo", Executable: o.Executable, Hosts: hosts, Devices: uint32(info.People),
+		Analyzer: []string{
+			"--learner-profile", s.Learner.Profile, "--learner-family", s.Learner.Family, "--learner-max-reward", fmt.Sprint(s.Learner.MaxReward),
+			"--learner-dimension", fmt.Sprint(s.Learner.Dimension), "--learner-radius", fmt.Sprint(s.Learner.Radius), "--learner-horizon", fmt.Sprint(s.Learner.Horizon),
+			"--privacy-epsilon", fmt.Sprint(s.Privacy.Epsilon), "--privacy-delta", fmt.Sprint(s.Privacy.Delta),
+			"--privacy-max-messages", fmt.Sprint(s.Privacy.MaxMessages),
+			"--timing-reward-window", s.Timing.RewardWindow.String(), "--timing-jitter", s.Timing.Jitter.String(), "--timing-grace", s.Timing.Grace.String(),
+			"--timing-round-window", s.Timing.RoundWindow.String(), "--timing-enrolment", s.Timing.Enrolment.String(),
+			"--max-report-size", "0", // the cluster's broker stores any
+		},
+		Randomizer: []string{
+			"--limits-epsilon", fmt.Sprint(o.Epsilon), "--limits-delta", fmt.Sprint(o.Delta), "--limits-max-norm", fmt.Sprint(max(10, info.NormBound)),
+			"--limits-max-messages", "100000",
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.Stop()
+	// An observer with the auditor's rights reads what is public: announcements, manifests, counts.
+	w, err := watch(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.close()
+	crowd := newCrowd(c, o)
+	if err := crowd.drive(ctx, w); err != nil {
+		return nil, nil, err
+	}
+	crowd.observe(ctx) // the last reports were counted since the last look
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Work = "stopping", s.AllWork })
+	released, err := w.releases(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Stop()
+	result := &chart.Result{
+		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People, Dim: info.Dim, Arms: info.Arms,
+		Clipped: info.Clipping.People, Delta: o.Delta, WallSeconds: time.Since(begin).Seconds(),
+	}
+	fill(result, released)
+	var cpu time.Duration
+	for _, name := range c.Names() {
+		cpu += c.Used(name).CPU
+	}
+	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
+	curves, err := compare(ctx, o, crowd.played, released.final, result)
+	return result, curves, err
+}
+
+// compare scores the run beside its baselines on the same people.
+func compare(ctx context.Context, o Options, played []int, final *glm.Policy, result *chart.Result) ([]chart.Regret, error) {
+	info := o.Population.Info()
+	everybody := o.Population.People
+	best, _, err := population.BestConstant(everybody())
+	if err != nil {
+		return nil, err
+	}
+	coins := rand.NewChaCha8(seed(o.Seed, 1))
+	plain, err := simulate.Run(ctx, glm.Config{
+		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim, Radius: info.NormBound,
+		Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: analyzer.DefaultSettings().Privacy.MinCohort,
+	}, everybody(), simulate.Exact, coins, coins, func(decided int) {
+		o.Progress.Update(func(s *progress.State) { s.Done = decided })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("demo: non-private baseline: %w", err)
+	}
+	curves, err := population.Regrets(everybody(), curvePoints, population.Replay(played), population.Replay(plain.Played), population.Uniform(), population.Constant(best))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"Riffle", "Non-private", "Uniform", "Best constant"}
+	var shown []chart.Regret
+	for i, c := range curves {
+		shown = append(shown, chart.Regret{Name: names[i], People: c.People, Regret: c.Regret})
+	}
+	without := curves[1].Total()
+	result.Regret, result.NonPrivateRegret, result.UniformRegret, result.ConstantRegret = curves[0].Total(), &without, curves[2].Total(), curves[3].Total()
+	if info.HeldOut == 0 {
+		return shown, nil
+	}
+	return shown, value(o.Population, best, final, result)
+}
+
+// value measures the last policy on people that no cohort has seen.
+func value(p *population.Population, best int, final *glm.Policy, result *chart.Result) error {
+	info := p.Info()
+	fit, err := population.Fit(p.People(), info.Dim, mustFamily(info))
+	if err != nil {
+		return fmt.Errorf("demo: non-private fit: %w", err)
+	}
+	for _, v := range []struct {
+		into   **float64
+		player population.Player
+	}{
+		{&result.PolicyValue, population.Greedy(final.Theta)},
+		{&result.ConstantValue, population.Constant(best)},
+		{&result.NonPrivateValue, population.Greedy(fit)},
+	} {
+		mean, err := population.Value(p.Holdout(), v.player)
+		if err != nil {
+			return err
+		}
+		*v.into = &mean
+	}
+	result.HeldOut = info.HeldOut
+	return nil
+}
+
+func mustFamily(info population.Info) glm.Family {
+	f, err := glm.NewFamily(info.Family, info.MaxReward)
+	if err != nil { // the population was made with it
+		panic(err)
+	}
+	return f
+}
+
+func seed(s, stream uint64) (key [32]byte) {
+	for i := range 8 {
+		key[i], key[8+i] = byte(s>>(8*i)), byte(stream>>(8*i))
+	}
+	return key
+}

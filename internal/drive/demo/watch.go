@@ -1,0 +1,131 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/lab/chart"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// watcher sees what is public, with the auditor's key.
+type watcher struct {
+	conn   *bus.Conn
+	bundle keyring.Bundle
+}
+
+func watch(ctx context.Context, c *cluster.Cluster) (*watcher, error) {
+	bundle, err := keyring.LoadBundle(c.Keys())
+	if err != nil {
+		return nil, err
+	}
+	seed, err := keyring.LoadSeed(c.Keys(), keyring.Auditor)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := bus.Connect(ctx, bus.Options{URL: c.URL(), Role: bus.Auditor, Seed: seed, Name: "demo"})
+	if err != nil {
+		return nil, err
+	}
+	return &watcher{conn, bundle}, nil
+}
+
+func (w *watcher) close() { w.conn.Close() }
+
+// released is a run's public record.
+type released struct {
+	final     *glm.Policy
+	epochs    int
+	manifests []*rifflev1.Manifest
+	announced map[[2]uint64]*rifflev1.Announcement // by epoch and round
+}
+
+// announcements follows what is announced.
+func (w *watcher) announcements(ctx context.Context, f func(*rifflev1.Announcement) error) error {
+	return w.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
+		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
+		if err != nil {
+			return err
+		}
+		return f(a)
+	})
+}
+
+// releases reads the whole run back from the public log.
+func (w *watcher) releases(ctx context.Context) (*released, error) {
+	r := &released{announced: map[[2]uint64]*rifflev1.Announcement{}}
+	all, err := w.conn.Announcements(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, stored := range all {
+		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
+		if err != nil {
+			return nil, err
+		}
+		if a.Final {
+			if r.final, err = wire.PolicyFromProto(a.Policy); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		r.announced[[2]uint64{a.Epoch, uint64(a.Round)}] = a
+		r.epochs = max(r.epochs, int(a.Epoch))
+	}
+	if r.final == nil {
+		return nil, fmt.Errorf("demo: no final policy was announced")
+	}
+	seen := map[string]bool{}
+	err = w.conn.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(s bus.Statement) error {
+		m, digest, err := wire.Open[rifflev1.Manifest](s.Payload, w.bundle.ShufflerParty())
+		if err != nil || seen[string(digest[:])] {
+			return err
+		}
+		seen[string(digest[:])] = true
+		r.manifests = append(r.manifests, m)
+		return nil
+	})
+	return r, err
+}
+
+// fill puts what the public log says into the result.
+func fill(result *chart.Result, r *released) {
+	result.Epochs = r.epochs
+	result.Cohort = math.MaxInt
+	var messages, bytes float64
+	for _, m := range r.manifests {
+		if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+			result.Lost++
+			continue
+		}
+		if m.Round == 0 {
+			result.Reports += int(m.Reports)
+		}
+		result.Cohort = min(result.Cohort, int(m.Reports))
+		messages += float64(m.Messages)
+		bytes += float64(m.Reports) * float64(wire.EnvelopeSize(int(m.Messages/uint64(m.Reports))))
+		// The guarantee of the epoch's whole plan with the reports that really came.
+		a := r.announced[[2]uint64{m.Epoch, uint64(m.Round)}]
+		live := proto.Clone(a).(*rifflev1.Announcement)
+		live.Cohort.Minimum = m.Reports
+		eps := math.Inf(1)
+		if g, err := plan.Guarantee(live, 0); err == nil {
+			eps = g.Epsilon(result.Delta)
+		}
+		result.Epsilon = math.Max(result.Epsilon, eps)
+	}
+	if result.Cohort == math.MaxInt {
+		result.Cohort = 0
+	}
+	result.MessagesPerUser = messages / float64(result.Users)
+	result.BytesPerUser = bytes / float64(result.Users)
+}

@@ -1,0 +1,328 @@
+package load
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols sends one null
+// report as any device may, so that its cohort can be compared, and then everything that must be refused.
+type hostile struct {
+	o      Hostile
+	keys   *keyring.HostKeys
+	conn   *bus.Conn
+	gate   *gate
+	truth  *truth
+	reader *reader
+
+	mu       sync.Mutex
+	number   uint32
+	held     bool // a report is, or was, held back
+	lateSent int
+	sent     map[string]int // by the reason for which it must be refused
+}
+
+func newHostile(ctx context.Context, o Options, g *gate, t *truth, r *reader) (*hostile, error) {
+	keys, err := keyring.LoadRandomizer(o.Keys, o.Hostile.Host)
+	if err != nil {
+		return nil, fmt.Errorf("load: keys of the hostile host: %w", err)
+	}
+	broker := o.Broker
+	broker.Role, broker.Seed, broker.Name = bus.Randomizer, keys.Seed, "riffle-load-hostile"
+	conn, err := bus.Connect(ctx, broker)
+	if err != nil {
+		return nil, err
+	}
+	return &hostile{o: o.Hostile, keys: keys, conn: conn, gate: g, truth: t, reader: r, sent: map[string]int{}}, nil
+}
+
+// run misbehaves in every cohort until the context ends.
+func (h *hostile) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return h.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
+			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, h.keys.Bundle.AnalyzerParty())
+			if errors.Is(err, wire.ErrForeign) {
+				return nil
+			}
+			if err != nil || a.Final || a.Round != 0 {
+				return err
+			}
+			g.Go(func() error { return h.epoch(ctx, a, digest) })
+			return nil
+		})
+	})
+	err := g.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// epoch misbehaves in one cohort. Epochs that were over before this process came are passed by.
+func (h *hostile) epoch(ctx context.Context, a *rifflev1.Announcement, digest [32]byte) error {
+	for {
+		switch now, final := h.gate.now(); {
+		case now == a.Epoch && !final:
+		case now > a.Epoch || final:
+			return nil
+		default:
+			if !pause(ctx, look) {
+				return nil
+			}
+			continue
+		}
+		break
+	}
+	policy, err := wire.PolicyFromProto(a.Policy)
+	if err != nil {
+		return err
+	}
+	round, err := plan.CheckRound(a, policy)
+	if err != nil {
+		return err
+	}
+	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
+	if err != nil {
+		return err
+	}
+	c := &craft{h: h, a: a, digest: digest, round: round, sealer: sealer}
+	for range max(1, h.o.Devices) {
+		if !h.gate.try() {
+			return nil
+		}
+		number, slot, ok, err := h.enrol(ctx, a, digest)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil
+		}
+		h.truth.silent(a.Epoch)
+		if err := c.misbehave(ctx, number, slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enrol takes a place for the next device that never had one.
+func (h *hostile) enrol(ctx context.Context, a *rifflev1.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
+	ask := func(number uint32) (*rifflev1.EnrolReply, error) {
+		request, _, err := wire.Sign(&rifflev1.EnrolRequest{
+			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number, Credential: h.keys.Credential,
+		}, h.keys.Identity)
+		if err != nil {
+			return nil, err
+		}
+		signed, err := h.conn.Enrol(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return wire.OpenEnrolReply(signed, h.keys.Bundle.Shuffler, wire.RequestDigest(request))
+	}
+	for {
+		h.mu.Lock()
+		number = h.number
+		h.number++
+		h.mu.Unlock()
+		if number >= h.keys.Devices {
+			return 0, 0, false, nil
+		}
+		reply, err := ask(number)
+		switch {
+		case err != nil:
+			return 0, 0, false, fmt.Errorf("load: hostile host: %w", err)
+		case reply.Enrolled:
+			return number, reply.Slot, true, nil
+		case reply.Refusal != rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED:
+			return 0, 0, false, nil
+		}
+	}
+}
+
+// craft makes reports, good and bad ones, for one round.
+type craft struct {
+	h      *hostile
+	a      *rifflev1.Announcement
+	digest [32]byte
+	round  *plan.Round
+	sealer *seal.BitSealer
+}
+
+// settle is how long the good report gets to be admitted before its copies are sent.
+const settle = time.Second
+
+// misbehave sends one report that is as it should be, and then those that are not.
+func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
+	h := c.h
+	host := h.keys.Identity
+	good, err := c.report(c.digest, number, slot, c.round.Messages, host)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	hold := h.o.Late && !h.held
+	h.held = h.held || hold
+	h.mu.Unlock()
+	if hold {
+		return c.afterwards(ctx, good)
+	}
+	if err := c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) }); err != nil || !pause(ctx, settle) {
+		return err
+	}
+	stranger, err := seal.GenerateIdentity()
+	if err != nil {
+		return err
+	}
+	other := c.digest
+	other[0] ^= 1
+	bad := []struct {
+		reason string
+		make   func() ([]byte, error)
+	}{
+		{"duplicate", func() ([]byte, error) { return good, nil }}, // the same report in a new envelope
+		{"already_reported", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages, host) }},
+		{"wrong_size", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages-1, host) }},
+		{"wrong_announcement", func() ([]byte, error) { return c.report(other, number, slot, c.round.Messages, host) }},
+		{"not_enrolled", func() ([]byte, error) { return c.report(c.digest, number, slot+1, c.round.Messages, host) }},
+		{"not_enrolled", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages, stranger) }},
+		{"bad_signature", func() ([]byte, error) {
+			b, err := c.report(c.digest, number, slot, c.round.Messages, host)
+			b[len(b)-1] ^= 1
+			return b, err
+		}},
+	}
+	for _, b := range bad {
+		err := c.send(ctx, b.reason, func() ([]byte, error) {
+			report, err := b.make()
+			if err != nil {
+				return nil, err
+			}
+			return c.sealed(ctx, report)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.send(ctx, "malformed", func() ([]byte, error) { return junk(wire.EnvelopeSize(c.round.Messages)), nil }); err != nil {
+		return err
+	}
+	return c.send(ctx, "undecryptable", func() ([]byte, error) {
+		key, err := seal.GenerateHPKE()
+		if err != nil {
+			return nil, err
+		}
+		return wire.SealReport(good, key.Public(), c.context())
+	})
+}
+
+// afterwards holds a good report back until its round is over.
+func (c *craft) afterwards(ctx context.Context, good []byte) error {
+	for {
+		l, err := c.h.reader.read(ctx)
+		if err != nil {
+			return err
+		}
+		if l.manifests[place{c.a.Epoch, 0}] != nil {
+			break
+		}
+		if !pause(ctx, settle) {
+			return nil
+		}
+	}
+	c.h.mu.Lock()
+	c.h.lateSent++
+	c.h.mu.Unlock()
+	return c.send(ctx, "late", func() ([]byte, error) { return c.sealed(ctx, good) })
+}
+
+// report makes a signed report of the null record with so many bit messages.
+func (c *craft) report(digest [32]byte, number, slot uint32, messages int, signer *seal.Identity) ([]byte, error) {
+	src := entropy.New()
+	var bits []byte
+	for i, e := range c.round.Encodings {
+		zero, err := c.round.Statistics[i].Vector(nil, glm.Record{Null: true})
+		if err != nil {
+			return nil, err
+		}
+		ones, err := e.Encode(nil, zero, src)
+		if err != nil {
+			return nil, err
+		}
+		plain, err := e.AppendBits([]protocol.Bit(nil), ones)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range plain {
+			if bits, err = c.sealer.AppendSeal(bits, uint8(i), uint16(b.Coordinate), b.One); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return wire.BuildReport(wire.Report{Announcement: digest, Epoch: c.a.Epoch, Round: c.a.Round, Slot: slot, Device: number, Bits: bits[:messages*seal.BitSize]}, signer)
+}
+
+func (c *craft) context() seal.ReportContext {
+	return seal.ReportContext{Deployment: c.h.keys.Bundle.Deployment, Epoch: c.a.Epoch, Round: c.a.Round}
+}
+
+// sealed puts a report into an envelope for the shuffler.
+func (c *craft) sealed(ctx context.Context, report []byte) ([]byte, error) {
+	payload, err := c.h.conn.Keys(ctx, bus.Shuffler)
+	if err != nil {
+		return nil, err
+	}
+	set, _, err := wire.Open[rifflev1.KeySet](payload, c.h.keys.Bundle.ShufflerParty())
+	if err != nil {
+		return nil, err
+	}
+	return wire.SealReport(report, set.Keys[0], c.context())
+}
+
+// send hands in what make makes; reason is why it must be refused, or nothing.
+func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, error)) error {
+	payload, err := make()
+	if err != nil {
+		return fmt.Errorf("load: hostile host: %w", err)
+	}
+	if err := c.h.conn.PublishReport(ctx, c.a.Epoch, c.a.Round, hex.EncodeToString(junk(16)), payload); err != nil {
+		return fmt.Errorf("load: hostile host: %w", err)
+	}
+	if reason != "" {
+		c.h.mu.Lock()
+		c.h.sent[reason]++
+		c.h.mu.Unlock()
+	}
+	return nil
+}
+
+func junk(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b)
+	return b
+}
+
+// Provocation is what a hostile host sent that must be refused, and what the shuffler says that it refused.
+type Provocation struct {
+	Reason  string `json:"reason"`
+	Sent    int    `json:"sent"`
+	Refused *int   `json:"refused"` // null: no shuffler's ops listener was given
+}

@@ -1,0 +1,288 @@
+package load
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/client"
+)
+
+// ErrNobody says that a randomizer cannot be reached at the beginning.
+var ErrNobody = errors.New("load: a randomizer cannot be reached")
+
+// patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not counted yet.
+const patience = 10 * time.Second
+
+// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what happened until then.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := errors.Join(o.Faults()...); err != nil {
+		return nil, err
+	}
+	if o.Device == "" {
+		var b [6]byte
+		rand.Read(b[:])
+		o.Device = "load-" + hex.EncodeToString(b[:])
+	}
+	begin := time.Now()
+	c := &crowd{
+		o: o, client: client.New(client.Options{Connections: max(o.Concurrency, DefaultConcurrency)}), gate: newGate(o.Steady), truth: newTruth(),
+		tally: newTally(), decisions: newLatency(), rewards: newLatency(), speed: &throughput{begin: begin, per: map[int]int{}}, lateContext: ctx,
+	}
+	defer c.client.Close()
+	c.gate.away = func(api string, err error) {
+		o.Progress.Note("no answer from %s for %s: nobody is sent to a new cohort meanwhile (%v)", api, patience, err)
+	}
+	for _, api := range o.APIs {
+		if _, err := c.client.Status(ctx, client.At(api)); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrNobody, api, err)
+		}
+	}
+	before, err := allAccounts(ctx, o.Ops, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Data: o.Population.Info().Name, Anomalies: c.tally.anomalies}
+	var public *reader
+	if o.Keys != "" {
+		if public, err = newReader(ctx, o.Keys, o.Broker); err != nil {
+			return nil, err
+		}
+		defer public.close()
+		if err := fits(ctx, public, o); err != nil {
+			return nil, err
+		}
+	}
+	var enemy *hostile
+	if o.Hostile.Host != "" {
+		if enemy, err = newHostile(ctx, o, c.gate, c.truth, public); err != nil {
+			return nil, err
+		}
+		defer enemy.conn.Close()
+	}
+	if err := c.play(ctx, enemy, public, out); err != nil {
+		return nil, err
+	}
+	out.Interrupted = ctx.Err() != nil
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*patience)
+	defer cancel()
+	if err := c.sum(last, enemy, public, before, out); err != nil {
+		return nil, err
+	}
+	out.Seconds = time.Since(begin).Seconds()
+	for _, g := range o.Goals {
+		out.Goals = append(out.Goals, g.judge(out))
+	}
+	return out, nil
+}
+
+// play brings the people and waits until what they were promised has happened.
+func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *Result) error {
+	o := c.o
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = deciding, o.Population.Info().People })
+	g, watching := errgroup.WithContext(ctx)
+	watching, stop := context.WithCancel(watching)
+	defer stop()
+	g.Go(func() error { return quiet(watching, c.gate.watch(watching, c.client, o.APIs)) })
+	if enemy != nil {
+		g.Go(func() error { return quiet(watching, enemy.run(watching)) })
+	}
+	g.Go(func() error {
+		defer stop()
+		if err := c.drive(watching); err != nil {
+			return quiet(ctx, err)
+		}
+		short, note, err := c.shortfall(watching, public)
+		if err != nil {
+			return quiet(ctx, err)
+		}
+		if out.Short = short; short != nil {
+			note = fmt.Sprintf("%s: %s", ShortfallReason, short)
+		}
+		if note != "" {
+			o.Progress.Note("%s", note)
+		}
+		c.phase(waitingForCounts)
+		c.waiting.Wait()
+		if public == nil {
+			return nil
+		}
+		if err := public.settled(watching, c.truth, short, o.Settle, c.counted); err != nil {
+			out.Unsettled = err.Error()
+		}
+		if enemy != nil {
+			pause(watching, settle) // what it sent last is on its way
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// counted shows how many of the promised reports are counted.
+func (c *crowd) counted(reports, promised int) {
+	c.o.Progress.Update(func(s *progress.State) { s.Counted, s.Work, s.AllWork = reports, reports, promised })
+}
+
+// quiet drops the error of something that was asked to stop.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
+}
+
+// fits holds the population against what the deployment learns.
+func fits(ctx context.Context, r *reader, o Options) error {
+	l, err := r.read(ctx)
+	if err != nil || len(l.order) == 0 {
+		return err
+	}
+	policy, info := l.announced[l.order[0]].Policy, o.Population.Info()
+	family := policy.GetFamily()
+	if int(policy.GetDim()) != info.Dim || family.GetName() != info.Family || family.GetMaxReward() != info.MaxReward {
+		return fmt.Errorf("load: the deployment learns a %s model in %d dimensions with rewards up to %g, the population %q is %s, %d, %g",
+			family.GetName(), policy.GetDim(), family.GetMaxReward(), info.Name, info.Family, info.Dim, info.MaxReward)
+	}
+	last := l.announced[l.order[len(l.order)-1]]
+	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
+	if size := int(last.Cohort.GetSize()) - taken; !o.Steady && !last.Final && info.People < size {
+		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come", ShortfallReason, last.Epoch, size, info.People)
+	}
+	return nil
+}
+
+// sum adds everything up.
+func (c *crowd) sum(ctx context.Context, enemy *hostile, public *reader, before []Account, out *Result) error {
+	t := c.tally
+	t.mu.Lock()
+	out.Decided, out.Sampled, out.Unsampled, out.DropOuts, out.Rewarded, out.Repeats = t.decided, t.sampled, t.unsampled, t.drop, t.rewards, t.repeats
+	out.Regret, out.UniformRegret = t.regret, t.uniform
+	t.mu.Unlock()
+	out.Rate, out.PeakRate = c.speed.rates()
+	out.Decisions, out.Rewards = c.decisions.result(), c.rewards.result()
+	out.Refusals = t.list()
+	for _, f := range out.Refusals {
+		if !f.Provoked {
+			out.Unexpected += f.Count
+		}
+	}
+	if public != nil {
+		if err := c.released(ctx, public, out); err != nil {
+			return err
+		}
+	}
+	if enemy != nil {
+		out.Absent -= enemy.lateSent
+	}
+	var err error
+	if enemy == nil {
+		out.Accounts, err = allAccounts(ctx, c.o.Ops, patience)
+		return err
+	}
+	return enemy.check(ctx, c.o.Ops, before, out)
+}
+
+// released holds every release of this run's epochs against the truth.
+func (c *crowd) released(ctx context.Context, r *reader, out *Result) error {
+	l, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	out.Watched, out.Final = true, l.final
+	for _, at := range l.order {
+		a, m, counts := l.announced[at], l.manifests[at], l.counts[at]
+		known := c.truth.of(at.epoch)
+		if a.Final || known.sampled == 0 || m == nil {
+			continue
+		}
+		if err := l.holds(at); err != nil {
+			out.Anomalies[err.Error()]++
+		}
+		if at.round == 0 {
+			out.Enrolled += int(m.Enrolled)
+		}
+		if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || counts == nil || counts.Destroyed {
+			out.Destroyed++
+			continue
+		}
+		out.Reports, out.Messages = out.Reports+int(m.Reports), out.Messages+m.Messages
+		if at.round == 0 {
+			out.Absent += int(m.Enrolled - m.Reports)
+		}
+		switch eps, err := epsilon(a, m.Reports); {
+		case err != nil:
+			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee: %v", at.round, at.epoch, err)]++
+		case math.IsInf(eps, 0) || math.IsNaN(eps):
+			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee", at.round, at.epoch)]++
+		default:
+			out.Epsilon = math.Max(out.Epsilon, eps)
+		}
+		releases, err := r.round(a, m, counts, known)
+		if err != nil {
+			return err
+		}
+		for _, rel := range releases {
+			if rel.Compared {
+				out.Compared++
+				out.ChiSquare, out.Coordinates, out.MaxZ = out.ChiSquare+rel.ChiSquare, out.Coordinates+rel.Coordinates, math.Max(out.MaxZ, rel.MaxZ)
+			}
+		}
+		out.Releases = append(out.Releases, releases...)
+	}
+	if out.Compared > 0 {
+		out.TooLarge, out.TooSmall = tails(out.ChiSquare, out.Coordinates)
+	}
+	return nil
+}
+
+// check holds what was sent to be refused against what the shuffler says it refused, by reason.
+func (h *hostile) check(ctx context.Context, ops []string, before []Account, out *Result) error {
+	refused := func(all []Account, reason string) (n int, known bool) {
+		for _, a := range all {
+			if a.Role == "shuffler" && a.Item == "report" {
+				n, known = n+a.Refused[reason], true
+			}
+		}
+		return n, known
+	}
+	h.mu.Lock()
+	sent := maps.Clone(h.sent)
+	h.mu.Unlock()
+	deadline := time.Now().Add(patience)
+	for {
+		var err error
+		if out.Accounts, err = allAccounts(ctx, ops, patience); err != nil {
+			return err
+		}
+		out.Provocations = out.Provocations[:0]
+		complete := true
+		for _, reason := range slices.Sorted(maps.Keys(sent)) {
+			p := Provocation{Reason: reason, Sent: sent[reason]}
+			if now, known := refused(out.Accounts, reason); known {
+				was, _ := refused(before, reason)
+				n := now - was
+				p.Refused, complete = &n, complete && n >= p.Sent
+			}
+			out.Provocations = append(out.Provocations, p)
+		}
+		if complete || time.Now().After(deadline) || !pause(ctx, look) {
+			break
+		}
+	}
+	for _, p := range out.Provocations {
+		if p.Refused != nil && *p.Refused < p.Sent {
+			out.Anomalies["hostile reports were not refused as "+p.Reason] += p.Sent - *p.Refused
+		}
+	}
+	return nil
+}

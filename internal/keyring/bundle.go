@@ -1,0 +1,151 @@
+package keyring
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+var (
+	// ErrBundle means a trust bundle or users file that cannot be used.
+	ErrBundle = errors.New("trust bundle or users file is not usable")
+	// ErrMismatch means keys or credentials that belong to another deployment than the bundle beside them.
+	ErrMismatch = errors.New("keys do not belong to this bundle")
+)
+
+// Names of files and folders.
+const (
+	BundleFile = "bundle.json"
+	UsersFile  = "nats-users.json"
+)
+
+const (
+	bundleFormat = "riffle-bundle-1"
+	usersFormat  = "riffle-nats-users-1"
+	maxFile      = 16 << 20
+)
+
+// Key is an Ed25519 public key, base64 in text.
+type Key []byte
+
+// MarshalText is unpadded base64.
+func (k Key) MarshalText() ([]byte, error) { return []byte(keyfile.EncodeKey(k)), nil }
+
+// UnmarshalText reads unpadded base64 of 32 bytes.
+func (k *Key) UnmarshalText(text []byte) (err error) {
+	*k, err = keyfile.DecodeKey(string(text))
+	return err
+}
+
+// Bundle is what everybody must agree on beforehand: whom to believe. It is public, but must come to each role by a way that nobody can change
+// it on: who replaces it can put themselves in the analyzer's and the shuffler's place at once.
+type Bundle struct {
+	Deployment string `json:"deployment"`
+	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set
+	Shuffler   Key    `json:"shuffler"`  // signs manifests, enrolment replies and its key set
+	Registrar  Key    `json:"registrar"` // signs credentials
+}
+
+// Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
+func (b Bundle) Validate() error {
+	if err := wire.CheckDeployment(b.Deployment); err != nil {
+		return fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	keys := []struct {
+		role string
+		key  Key
+	}{{"analyzer", b.Analyzer}, {"shuffler", b.Shuffler}, {"registrar", b.Registrar}}
+	for i, k := range keys {
+		if len(k.key) != 32 {
+			return fmt.Errorf("%w: %s has a key of %d bytes, must have 32", ErrBundle, k.role, len(k.key))
+		}
+		for _, other := range keys[:i] {
+			if bytes.Equal(k.key, other.key) {
+				return fmt.Errorf("%w: %s and %s have one key; the roles must be apart", ErrBundle, other.role, k.role)
+			}
+		}
+	}
+	return nil
+}
+
+// AnalyzerParty is whom the analyzer's statements must come from.
+func (b Bundle) AnalyzerParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Analyzer}
+}
+
+// ShufflerParty is whom the shuffler's statements must come from.
+func (b Bundle) ShufflerParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Shuffler}
+}
+
+// RegistrarParty is whom credentials must come from.
+func (b Bundle) RegistrarParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Registrar}
+}
+
+type bundleJSON struct {
+	Format string `json:"format"`
+	Bundle
+}
+
+type usersJSON struct {
+	Format string              `json:"format"`
+	Users  map[string][]string `json:"users"` // public nkeys by role
+}
+
+// LoadBundle reads the bundle of a deployment's folder.
+func LoadBundle(root string) (Bundle, error) {
+	var b bundleJSON
+	if err := load(filepath.Join(root, BundleFile), &b); err != nil {
+		return Bundle{}, err
+	}
+	if b.Format != bundleFormat {
+		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle, b.Format, bundleFormat)
+	}
+	if err := b.Validate(); err != nil {
+		return Bundle{}, fmt.Errorf("%s: %w", filepath.Join(root, BundleFile), err)
+	}
+	return b.Bundle, nil
+}
+
+// LoadUsers reads the public nkeys by role, for the broker.
+func LoadUsers(root string) (map[string][]string, error) {
+	var u usersJSON
+	if err := load(filepath.Join(root, UsersFile), &u); err != nil {
+		return nil, err
+	}
+	if u.Format != usersFormat {
+		return nil, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, UsersFile), ErrBundle, u.Format, usersFormat)
+	}
+	return u.Users, nil
+}
+
+// load reads one JSON object strictly: unknown fields and anything after it are errors.
+func load(path string, into any) error {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	d := json.NewDecoder(io.LimitReader(f, maxFile))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w: %w", path, ErrBundle, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w: something follows the object", path, ErrBundle)
+	}
+	return nil
+}
+
+func encodeJSON(v any) ([]byte, error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,309 @@
+package keyring
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Options says what to generate.
+type Options struct {
+	Name  string        // of the deployment: a-z, 0-9, "-", at most 63
+	Hosts []HostOptions // randomizer hosts; more can be added with AddHost
+	// Brokers that get a certificate of the deployment's own authority; more can be added with AddBroker. None: no authority is made,
+	// and TLS, if any, is somebody else's.
+	Brokers []BrokerOptions
+}
+
+// HostOptions is one randomizer host.
+type HostOptions struct {
+	Name    string // a-z, 0-9, "-"
+	Devices uint32 // how many devices it may enrol, each once; at least 1
+}
+
+// NATS roles, which are also the names of the folders (randomizer's with the host's name behind it).
+const (
+	Randomizer = "randomizer"
+	Shuffler   = "shuffler"
+	Analyzer   = "analyzer"
+	Auditor    = "auditor"
+	Admin      = "admin"
+	registrar  = "registrar"
+)
+
+// Files inside the folders.
+const (
+	identityFile   = "identity.key"
+	hostFile       = "host.key"
+	credentialFile = "credential"
+	seedFile       = "nats.seed"
+)
+
+// ErrOptions means options that no deployment can be made from.
+var ErrOptions = errors.New("cannot generate such a deployment")
+
+// Generate makes all keys of a deployment in a folder that is empty or does not exist. bundle.json is written last: where an error is returned,
+// what was written before is removed again. Running it twice gives two deployments that do not know each other.
+func Generate(root string, o Options) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s: %w: the folder is not empty; choose a new one", root, keyfile.ErrExists)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, empty(root))
+		}
+	}()
+	bundle := Bundle{Deployment: o.Name}
+	users := map[string][]string{}
+	for role, key := range map[string]*Key{Analyzer: &bundle.Analyzer, Shuffler: &bundle.Shuffler, registrar: &bundle.Registrar} {
+		if *key, err = newIdentity(filepath.Join(root, role)); err != nil {
+			return err
+		}
+	}
+	for _, role := range []string{Analyzer, Shuffler} {
+		if _, err := RotateHPKE(root, role); err != nil {
+			return err
+		}
+	}
+	for _, role := range []string{Analyzer, Shuffler, Auditor, Admin} {
+		if err := newUser(root, role, role, users); err != nil {
+			return err
+		}
+	}
+	by, err := keyfile.LoadIdentity(filepath.Join(root, registrar, identityFile))
+	if err != nil {
+		return err
+	}
+	for _, h := range o.Hosts {
+		if err := newHost(root, o.Name, h, by, users); err != nil {
+			return err
+		}
+	}
+	if err := writeUsers(root, users); err != nil {
+		return err
+	}
+	if len(o.Brokers) > 0 {
+		now := time.Now()
+		if err := newAuthority(root, o.Name, now); err != nil {
+			return err
+		}
+		for _, b := range o.Brokers {
+			if err := addBroker(root, b, now); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := encodeJSON(bundleJSON{bundleFormat, bundle})
+	if err != nil {
+		return err
+	}
+	return keyfile.Create(filepath.Join(root, BundleFile), text, 0o644)
+}
+
+// AddHost admits one more randomizer host to a deployment whose registrar's key is in the folder. The broker must read the users file again.
+func AddHost(root string, h HostOptions) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	r, err := LoadRegistrar(root)
+	if err != nil {
+		return err
+	}
+	users, err := LoadUsers(root)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(hostFolder(root, h.Name)); err == nil {
+		return fmt.Errorf("%s: %w", hostFolder(root, h.Name), keyfile.ErrExists)
+	}
+	err = newHost(root, r.Bundle.Deployment, h, r.Identity, users)
+	if err == nil {
+		err = writeUsers(root, users)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(hostFolder(root, h.Name)))
+	}
+	return nil
+}
+
+// RotateHPKE makes a new HPKE key for the analyzer or the shuffler and returns its file. The role seals and announces with it once restarted;
+// older keys keep opening until their files are deleted.
+func RotateHPKE(root, role string) (string, error) {
+	if role != Analyzer && role != Shuffler {
+		return "", fmt.Errorf("%w: %q has no HPKE key; %s and %s have", ErrOptions, role, Analyzer, Shuffler)
+	}
+	folder := filepath.Join(root, role)
+	files, err := hpkeFiles(folder)
+	if err != nil {
+		return "", err
+	}
+	next := 1
+	if len(files) > 0 {
+		next = files[0].number + 1
+	}
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, fmt.Sprintf("hpke-%04d.key", next))
+	return path, keyfile.WriteHPKE(path, key)
+}
+
+func (o Options) check() error {
+	if err := wire.CheckDeployment(o.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	seen := map[string]bool{}
+	for _, h := range o.Hosts {
+		if err := h.check(); err != nil {
+			return err
+		}
+		if seen[h.Name] {
+			return fmt.Errorf("%w: two hosts are called %q", ErrOptions, h.Name)
+		}
+		seen[h.Name] = true
+	}
+	seen = map[string]bool{}
+	for _, b := range o.Brokers {
+		if err := b.check(); err != nil {
+			return err
+		}
+		if seen[b.Name] {
+			return fmt.Errorf("%w: two brokers are called %q", ErrOptions, b.Name)
+		}
+		seen[b.Name] = true
+	}
+	return nil
+}
+
+func (h HostOptions) check() error {
+	if wire.CheckDeployment(h.Name) != nil {
+		return fmt.Errorf("%w: host name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"", ErrOptions, h.Name, wire.MaxDeployment)
+	}
+	if h.Devices == 0 {
+		return fmt.Errorf("%w: host %q has no devices", ErrOptions, h.Name)
+	}
+	return nil
+}
+
+func hostFolder(root, name string) string { return filepath.Join(root, Randomizer+"-"+name) }
+
+func newFolder(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func newIdentity(folder string) (Key, error) {
+	if err := newFolder(folder); err != nil {
+		return nil, err
+	}
+	id, err := seal.GenerateIdentity()
+	if err != nil {
+		return nil, err
+	}
+	return id.Public(), keyfile.WriteIdentity(filepath.Join(folder, identityFile), id)
+}
+
+// newUser makes a NATS user of a role in a folder and notes its public key.
+func newUser(root, folder, role string, users map[string][]string) error {
+	path := filepath.Join(root, folder)
+	if err := newFolder(path); err != nil {
+		return err
+	}
+	seed, public, err := newSeed()
+	if err != nil {
+		return err
+	}
+	users[role] = append(users[role], public)
+	return keyfile.WriteSeed(filepath.Join(path, seedFile), seed)
+}
+
+func newSeed() (seed []byte, public string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	defer pair.Wipe()
+	own, err := pair.Seed()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	seed = bytes.Clone(own) // the pair wipes its own
+	if public, err = pair.PublicKey(); err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	return seed, public, nil
+}
+
+func newHost(root, deployment string, h HostOptions, by *seal.Identity, users map[string][]string) error {
+	folder := hostFolder(root, h.Name)
+	if err := newUser(root, Randomizer+"-"+h.Name, Randomizer, users); err != nil {
+		return err
+	}
+	host, err := seal.GenerateIdentity()
+	if err != nil {
+		return err
+	}
+	if err := keyfile.WriteIdentity(filepath.Join(folder, hostFile), host); err != nil {
+		return err
+	}
+	signed, _, err := wire.Sign(&rifflev1.Credential{Deployment: deployment, HostKey: host.Public(), Devices: h.Devices}, by)
+	if err != nil {
+		return err
+	}
+	return keyfile.Create(filepath.Join(folder, credentialFile), signed, 0o644)
+}
+
+// writeUsers replaces the users file in one step.
+func writeUsers(root string, users map[string][]string) error {
+	text, err := encodeJSON(usersJSON{usersFormat, users})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, UsersFile)
+	if err := keyfile.Create(path+".new", text, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return nil
+}
+
+// empty removes what Generate wrote, and nothing else: the folder was empty before.
+func empty(root string) error {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, e := range entries {
+		if name := e.Name(); e.IsDir() || strings.HasPrefix(name, UsersFile) || name == BundleFile || name == AuthorityFile {
+			faults = append(faults, os.RemoveAll(filepath.Join(root, name)))
+		}
+	}
+	return errors.Join(faults...)
+}

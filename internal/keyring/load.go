@@ -1,0 +1,192 @@
+package keyring
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/proto"
+)
+
+// ServerKeys is what the analyzer or the shuffler needs.
+type ServerKeys struct {
+	Bundle   Bundle
+	Identity *seal.Identity
+	HPKE     []*seal.HPKEKey // newest first
+	Seed     []byte          // NATS
+}
+
+// HostKeys is what a randomizer host needs.
+type HostKeys struct {
+	Bundle     Bundle
+	Identity   *seal.Identity   // the host key
+	Credential *rifflev1.Signed // the registrar's, for enrolment requests
+	Devices    uint32           // devices 0..Devices-1 may enrol
+	Seed       []byte           // NATS
+}
+
+// RegistrarKeys is what the registrar needs.
+type RegistrarKeys struct {
+	Bundle   Bundle
+	Identity *seal.Identity
+}
+
+// LoadAnalyzer reads the analyzer's keys and checks that they are the bundle's.
+func LoadAnalyzer(root string) (*ServerKeys, error) { return loadServer(root, Analyzer) }
+
+// LoadShuffler reads the shuffler's keys and checks that they are the bundle's.
+func LoadShuffler(root string) (*ServerKeys, error) { return loadServer(root, Shuffler) }
+
+func loadServer(root, role string) (*ServerKeys, error) {
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	want := bundle.Analyzer
+	if role == Shuffler {
+		want = bundle.Shuffler
+	}
+	k := &ServerKeys{Bundle: bundle}
+	folder := filepath.Join(root, role)
+	if k.Identity, err = loadIdentity(filepath.Join(folder, identityFile), want, role); err != nil {
+		return nil, err
+	}
+	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {
+		return nil, err
+	}
+	files, err := hpkeFiles(folder)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 || len(files) > wire.MaxKeys {
+		return nil, fmt.Errorf("%s: %w: %d HPKE keys (hpke-NNNN.key), must be 1 to %d; retire keys by deleting their files", folder, ErrMismatch, len(files), wire.MaxKeys)
+	}
+	for _, f := range files {
+		key, err := keyfile.LoadHPKE(f.path)
+		if err != nil {
+			return nil, err
+		}
+		k.HPKE = append(k.HPKE, key)
+	}
+	return k, nil
+}
+
+// LoadRegistrar reads the registrar's key and checks that it is the bundle's.
+func LoadRegistrar(root string) (*RegistrarKeys, error) {
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	id, err := loadIdentity(filepath.Join(root, registrar, identityFile), bundle.Registrar, registrar)
+	if err != nil {
+		return nil, err
+	}
+	return &RegistrarKeys{Bundle: bundle, Identity: id}, nil
+}
+
+// LoadRandomizer reads a host's keys and checks that the registrar admitted the host to the bundle's deployment.
+func LoadRandomizer(root, host string) (*HostKeys, error) {
+	if wire.CheckDeployment(host) != nil {
+		return nil, fmt.Errorf("%w: %q is no host name", ErrOptions, host)
+	}
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	k := &HostKeys{Bundle: bundle, Credential: new(rifflev1.Signed)}
+	folder := hostFolder(root, host)
+	if k.Identity, err = keyfile.LoadIdentity(filepath.Join(folder, hostFile)); err != nil {
+		return nil, err
+	}
+	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, credentialFile)
+	signed, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	credential, _, err := wire.Open[rifflev1.Credential](signed, bundle.RegistrarParty())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
+	}
+	if !bytes.Equal(credential.HostKey, k.Identity.Public()) {
+		return nil, fmt.Errorf("%s: %w: the credential is another host's", path, ErrMismatch)
+	}
+	if err := proto.Unmarshal(signed, k.Credential); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
+	}
+	k.Devices = credential.Devices
+	return k, nil
+}
+
+// LoadSeed reads the NATS seed of a role that has nothing else: Auditor or Admin.
+func LoadSeed(root, role string) ([]byte, error) {
+	if role != Auditor && role != Admin {
+		return nil, fmt.Errorf("%w: %q; %s and %s have a seed alone", ErrOptions, role, Auditor, Admin)
+	}
+	return keyfile.LoadSeed(filepath.Join(root, role, seedFile))
+}
+
+// Hosts lists the names of the randomizer hosts whose folders are here.
+func Hosts(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), Randomizer+"-"); ok && e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func loadIdentity(path string, want Key, role string) (*seal.Identity, error) {
+	id, err := keyfile.LoadIdentity(path)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(id.Public(), want) {
+		return nil, fmt.Errorf("%s: %w: the bundle names another %s", path, ErrMismatch, role)
+	}
+	return id, nil
+}
+
+type numbered struct {
+	number int
+	path   string
+}
+
+// hpkeFiles lists hpke-NNNN.key, the highest number first.
+func hpkeFiles(folder string) ([]numbered, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []numbered
+	for _, e := range entries {
+		name, isHPKE := strings.CutPrefix(e.Name(), "hpke-")
+		name, isKey := strings.CutSuffix(name, ".key")
+		if !isHPKE || !isKey {
+			continue
+		}
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: %w: a key file is called hpke-NNNN.key", filepath.Join(folder, e.Name()), ErrMismatch)
+		}
+		files = append(files, numbered{n, filepath.Join(folder, e.Name())})
+	}
+	slices.SortFunc(files, func(a, b numbered) int { return cmp.Compare(b.number, a.number) })
+	return files, nil
+}

@@ -1,0 +1,40 @@
+package chart
+
+import (
+	"fmt"
+	"image/color"
+)
+
+// Regret is a regret curve: what a player had missed after so many people.
+type Regret struct {
+	Name   string
+	People []float64 // from 0, ascending
+	Regret []float64
+}
+
+// RegretChart shows cumulative regret. The first curve is the subject; of the others, those named in scale give only a scale and
+// are drawn grey and dashed. Each label carries the curve's last value.
+func RegretChart(title, subtitle string, curves []Regret, scale ...string) Chart {
+	c := Chart{Title: title, Subtitle: subtitle, X: "people decided for", Y: "cumulative regret (reward missed)"}
+	grey := map[string]bool{}
+	for _, name := range scale {
+		grey[name] = true
+	}
+	for i, r := range curves {
+		s := Series{Name: r.Name, X: r.People, Y: r.Regret}
+		if n := len(r.Regret); n > 0 {
+			s.Name = fmt.Sprintf("%s  %s", r.Name, Number(r.Regret[n-1], 0))
+		}
+		if i == 0 {
+			s.Width = 2.5
+		}
+		if grey[r.Name] {
+			s.Colour, s.Dashed, s.Width = greys[len(c.Series)%len(greys)], true, 1.5
+		}
+		c.Series = append(c.Series, s)
+	}
+	return c
+}
+
+// greys alternate, so that two grey lines can be told apart.
+var greys = []color.Color{Grey, color.RGBA{0x9a, 0x8a, 0x78, 0xff}}

@@ -1,0 +1,99 @@
+package chart
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Result is what one run came to. Its JSON form is a stable interface: keys are added, never renamed or removed.
+//
+// Regret is in units of reward and summed over all users, against each user's best arm: the true mean where the population knows
+// it, the best reward in hindsight for labelled data. Values are mean rewards on people held out.
+type Result struct {
+	Data    string `json:"data"`           // population: "adult", "synthetic" or a file's name
+	Map     string `json:"map,omitempty"`  // feature map of the census
+	Family  string `json:"family"`         // reward family
+	Profile string `json:"profile"`        // "practical" or "paper"
+	Seed    uint64 `json:"seed"`           // of the environment; the noise has none
+	Users   int    `json:"users"`          // people decided for
+	Dim     int    `json:"dimension"`      // d
+	Arms    int    `json:"arms"`           // the most that a person had
+	Epochs  int    `json:"epochs"`         // policies that were in force
+	Lost    int    `json:"cohorts_lost"`   // cohorts destroyed because too few reported
+	Reports int    `json:"reports"`        // reports in releases
+	Clipped int    `json:"clipped_people"` // people with an arm of norm above 1, which was scaled down
+
+	Epsilon float64 `json:"epsilon"`          // of the worst-off record, over all releases that used it
+	Delta   float64 `json:"delta"`            //
+	Cohort  int     `json:"smallest_release"` // fewest reports in a release
+
+	Regret           float64  `json:"regret"`
+	UniformRegret    float64  `json:"uniform_regret"`         // of an arm drawn uniformly, in expectation
+	ConstantRegret   float64  `json:"constant_regret"`        // of the best arm that ignores the context, known in hindsight
+	NonPrivateRegret *float64 `json:"nonprivate_regret"`      // of the same batched algorithm without noise; null = not run
+	PolicyValue      *float64 `json:"policy_value,omitempty"` // of the last policy, on people held out
+	ConstantValue    *float64 `json:"best_constant_value,omitempty"`
+	NonPrivateValue  *float64 `json:"nonprivate_value,omitempty"` // of a fit to everybody's rewards of all arms
+	HeldOut          int      `json:"held_out,omitempty"`         // people that values were measured on
+
+	MessagesPerUser   float64 `json:"messages_per_user"` // bit messages; users without a report included
+	BytesPerUser      float64 `json:"bytes_per_user"`    // bytes from the device
+	CPUSecondsPerUser float64 `json:"cpu_seconds_per_user"`
+	WallSeconds       float64 `json:"wall_seconds"`
+}
+
+// ErrResult reports a result with a number that no run can have.
+var ErrResult = errors.New("report: impossible result")
+
+// Check refuses NaN and infinities, which JSON cannot hold and which would mean a broken run, and a run of nobody.
+func (r Result) Check() error {
+	if r.Users <= 0 {
+		return fmt.Errorf("%w: %d users", ErrResult, r.Users)
+	}
+	for name, v := range map[string]*float64{
+		"epsilon": &r.Epsilon, "delta": &r.Delta, "regret": &r.Regret, "uniform_regret": &r.UniformRegret,
+		"constant_regret": &r.ConstantRegret, "nonprivate_regret": r.NonPrivateRegret, "policy_value": r.PolicyValue,
+		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue, "messages_per_user": &r.MessagesPerUser,
+		"bytes_per_user": &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser, "wall_seconds": &r.WallSeconds,
+	} {
+		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+			return fmt.Errorf("%w: %s is %v", ErrResult, name, *v)
+		}
+	}
+	return nil
+}
+
+// WriteJSON writes the result as one indented JSON object and a newline.
+func (r Result) WriteJSON(w io.Writer) error {
+	b, err := r.encode()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(b); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// SaveJSON writes the result into a file, which appears whole or not at all.
+func (r Result) SaveJSON(path string) error {
+	b, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return writeFile(path, b)
+}
+
+func (r Result) encode() ([]byte, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return append(b, '\n'), nil
+}

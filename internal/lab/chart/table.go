@@ -1,0 +1,121 @@
+package chart
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// WriteTable writes the result for people: what it was run on, how regret compares, what it cost.
+func (r Result) WriteTable(w io.Writer) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	blocks := []table.Writer{r.regretTable()}
+	if r.PolicyValue != nil {
+		blocks = append(blocks, r.valueTable())
+	}
+	blocks = append(blocks, r.costTable())
+	for i, t := range blocks {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return fmt.Errorf("report: %w", err)
+			}
+		}
+		if _, err := fmt.Fprintln(w, t.Render()); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// newTable returns a table with a thin rule under its header and numbers to the right.
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	columns := []table.ColumnConfig{{Number: 1, WidthMin: 36}}
+	for i := 2; i <= len(header); i++ {
+		columns = append(columns, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight, WidthMin: 12})
+	}
+	t.SetColumnConfigs(columns)
+	return t
+}
+
+func (r Result) regretTable() table.Writer {
+	t := newTable(fmt.Sprintf("Regret over %s people", Number(float64(r.Users), 0)), "total", "per person", "of uniform")
+	row := func(name string, regret *float64) {
+		if regret == nil {
+			return
+		}
+		share := "-"
+		if r.UniformRegret > 0 {
+			share = fmt.Sprintf("%.1f%%", 100**regret/r.UniformRegret)
+		}
+		t.AppendRow(table.Row{name, Number(*regret, 1), Number(*regret/float64(r.Users), 4), share})
+	}
+	row("Riffle", &r.Regret)
+	row("the same without privacy", r.NonPrivateRegret)
+	row("best constant arm (in hindsight)", &r.ConstantRegret)
+	row("uniform play", &r.UniformRegret)
+	return t
+}
+
+func (r Result) valueTable() table.Writer {
+	t := newTable(fmt.Sprintf("Mean reward of %s people held out", Number(float64(r.HeldOut), 0)), "value")
+	for _, row := range []struct {
+		name  string
+		value *float64
+	}{
+		{"Riffle's last policy", r.PolicyValue}, {"non-private fit to all rewards", r.NonPrivateValue}, {"best constant arm", r.ConstantValue},
+	} {
+		if row.value != nil {
+			t.AppendRow(table.Row{row.name, Number(*row.value, 4)})
+		}
+	}
+	return t
+}
+
+func (r Result) costTable() table.Writer {
+	t := newTable("Cost", "")
+	add := func(name, value string) { t.AppendRow(table.Row{name, value}) }
+	add("privacy, epsilon", privacy.Spell(r.Epsilon))
+	add("privacy, delta", fmt.Sprintf("%g", r.Delta)) // every digit: it is a promise too
+	add("epochs", Number(float64(r.Epochs), 0))
+	add("reports in releases", Number(float64(r.Reports), 0))
+	add("fewest reports in a release", Number(float64(r.Cohort), 0))
+	if r.Lost > 0 {
+		add("cohorts lost (too few reported)", Number(float64(r.Lost), 0))
+	}
+	if r.Clipped > 0 {
+		add("people with an arm scaled down", Number(float64(r.Clipped), 0))
+	}
+	add("bit messages per user", Number(r.MessagesPerUser, 1))
+	add("bytes per user", Number(r.BytesPerUser, 0))
+	add("CPU per user", seconds(r.CPUSecondsPerUser))
+	add("wall time", seconds(r.WallSeconds))
+	return t
+}
+
+// seconds writes a duration with three digits or to the second, whichever is coarser.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", math.Round(s*1e5)/1e2)
+	}
+	return fmt.Sprintf("%.3g µs", math.Round(s*1e8)/1e2)
+}

@@ -1,0 +1,201 @@
+// Package environment holds the populations that experiments run on: synthetic ones with a known parameter, in which every source of
+// difficulty can be set by itself, the Adult census, and files of JSON Lines.
+//
+// A run of an environment is a [population.Population]: what people, arms and rewards are, and what regret means, is said there. It
+// is a function of the Spec, a seed and a number of people; players on the same run meet the same people with the same luck.
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// ErrSpec wraps every reason to refuse a Spec.
+var ErrSpec = errors.New("environment: bad specification")
+
+// The kinds of environments.
+const (
+	// Ball draws the arms of every person afresh and uniformly from the unit ball, as the public experiments of the GLM bandit
+	// literature do. Contexts explore by themselves.
+	Ball = "ball"
+	// Fixed draws one such arm set for everybody, per seed: a learner must explore, and greedy play gets stuck.
+	Fixed = "fixed"
+	// Changing draws a pool of five times Arms arms, per seed, and gives every person between two and Arms of them.
+	Changing = "changing"
+	// Rare is the rare direction of "Optimal regret locally private linear contextual bandit": a person is about the first of two
+	// directions, or with probability Rarity about the second, and has the arms +x and -x. Few people teach the second direction.
+	Rare = "rare"
+	// TwoPoint is the same paper's pair with the same covariance in which the weak direction decides: everybody has the arms
+	// (sqrt(1-Rarity), +-sqrt(Rarity)), so that nearly all of an arm's length says nothing about the choice.
+	TwoPoint = "two-point"
+	// Adult is the census.
+	Adult = "adult"
+	// File is a file of JSON Lines.
+	File = "file"
+)
+
+// Spec describes an environment. A zero field means its default.
+type Spec struct {
+	Kind      string  `json:"kind"`
+	Dimension int     `json:"dimension,omitempty"`  // default 5; 2 for Rare and TwoPoint
+	Arms      int     `json:"arms,omitempty"`       // K, default 10; 2 for Rare and TwoPoint
+	Norm      float64 `json:"norm,omitempty"`       // of the true parameter, default 3
+	Bound     float64 `json:"bound,omitempty"`      // S, the bound that learners are told; default Norm
+	Family    string  `json:"family,omitempty"`     // default logistic
+	MaxReward float64 `json:"max_reward,omitempty"` // default 1
+	// Parameter fixes the true parameter, and Norm with it; default: uniform on the sphere of radius Norm, per seed.
+	Parameter []float64 `json:"parameter,omitempty"`
+	// Table, if not 0, is the seed of the arms of every run: runs then differ in rewards only.
+	Table uint64 `json:"table,omitempty"`
+	// Scales multiplies the arms' coordinates of Ball, Fixed and Changing, each in (0, 1]: ill-conditioned contexts.
+	Scales []float64 `json:"scales,omitempty"`
+	Rarity float64   `json:"rarity,omitempty"` // of Rare and TwoPoint, in (0, 1); default 1/sqrt(people)
+	Map    string    `json:"map,omitempty"`    // of Adult: b7 (default) or block
+	Path   string    `json:"path,omitempty"`   // of File
+	// Holdout is the share held out of a File. Of Adult the original test file is held out, always.
+	Holdout float64 `json:"holdout,omitempty"`
+}
+
+// Environment is one run of a Spec.
+type Environment struct {
+	*population.Population
+	Family glm.Family
+	Theta  []float64 // the true parameter; nil where there is none
+}
+
+// Resolve checks the specification and fills its defaults in. Errors wrap ErrSpec.
+func (s Spec) Resolve() (Spec, error) {
+	kinds := []string{Ball, Fixed, Changing, Rare, TwoPoint, Adult, File}
+	if !slices.Contains(kinds, s.Kind) {
+		return s, fmt.Errorf("%w: kind %q is none of %s", ErrSpec, s.Kind, strings.Join(kinds, ", "))
+	}
+	if s.Kind == Adult || s.Kind == File {
+		if s.Kind == File && s.Path == "" {
+			return s, fmt.Errorf("%w: a file needs a path", ErrSpec)
+		}
+		return s, nil
+	}
+	dimension, arms := 5, 10
+	if s.pair() {
+		dimension, arms = 2, 2
+	}
+	if s.Parameter != nil {
+		standard(&s.Dimension, len(s.Parameter))
+		norm := 0.0
+		for _, v := range s.Parameter {
+			norm += v * v
+		}
+		s.Norm = math.Sqrt(norm)
+	}
+	standard(&s.Dimension, dimension)
+	standard(&s.Arms, arms)
+	standard(&s.Norm, 3)
+	standard(&s.Bound, s.Norm)
+	standard(&s.Family, glm.FamilyLogistic)
+	standard(&s.MaxReward, 1)
+	if _, err := glm.NewFamily(s.Family, s.MaxReward); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrSpec, err)
+	}
+	switch {
+	case s.pair() && (s.Dimension != 2 || s.Arms != 2):
+		return s, fmt.Errorf("%w: %s has dimension 2 and 2 arms, not %d and %d", ErrSpec, s.Kind, s.Dimension, s.Arms)
+	case s.Dimension < 1 || s.Dimension > glm.MaxDimension || s.Arms < 2:
+		return s, fmt.Errorf("%w: dimension %d must be in [1, %d], arms %d at least 2", ErrSpec, s.Dimension, glm.MaxDimension, s.Arms)
+	case !(s.Norm > 0) || math.IsInf(s.Norm, 0) || !(s.Bound > 0) || math.IsInf(s.Bound, 0):
+		return s, fmt.Errorf("%w: norm %v and bound %v must be positive", ErrSpec, s.Norm, s.Bound)
+	case s.Parameter != nil && len(s.Parameter) != s.Dimension, s.Scales != nil && len(s.Scales) != s.Dimension:
+		return s, fmt.Errorf("%w: parameter and scales need %d numbers", ErrSpec, s.Dimension)
+	case !(s.Rarity >= 0 && s.Rarity < 1):
+		return s, fmt.Errorf("%w: rarity %v must be in (0, 1)", ErrSpec, s.Rarity)
+	}
+	for _, v := range s.Scales {
+		if !(v > 0 && v <= 1) {
+			return s, fmt.Errorf("%w: scale %v must be in (0, 1]", ErrSpec, v)
+		}
+	}
+	return s, nil
+}
+
+func (s Spec) pair() bool { return s.Kind == Rare || s.Kind == TwoPoint }
+
+// Label names the specification in a table, shortly.
+func (s Spec) Label() string {
+	r, err := s.Resolve()
+	switch {
+	case err != nil:
+		return s.Kind
+	case r.Kind == Adult && r.Map != "":
+		return "adult " + r.Map
+	case r.Kind == Adult:
+		return "adult b7"
+	case r.Kind == File:
+		return r.Path
+	}
+	label := fmt.Sprintf("%s %s d=%d K=%d S=%.3g", r.Kind, r.Family, r.Dimension, r.Arms, r.Norm)
+	if r.Scales != nil {
+		label += " scaled"
+	}
+	return label
+}
+
+// Open makes the run of a seed with so many people to decide for; 0 is everybody, where the data say how many there are.
+func (s Spec) Open(seed uint64, people int) (*Environment, error) {
+	s, err := s.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	var p *population.Population
+	switch s.Kind {
+	case Adult:
+		p, err = population.Adult(population.AdultOptions{Users: people, Seed: seed, Map: population.FeatureMap(s.Map), TestHoldout: true})
+	case File:
+		p, err = population.File(s.Path, population.FileOptions{Users: people, Seed: seed, Holdout: s.Holdout, Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound})
+	default:
+		return s.synthetic(seed, people)
+	}
+	if err != nil {
+		return nil, err
+	}
+	family, err := glm.NewFamily(p.Info().Family, p.Info().MaxReward)
+	return &Environment{Population: p, Family: family}, err
+}
+
+// Kappa is the largest 1/mu' over all arms of all people, at the true parameter: an oracle's number, which the published experiments
+// give to their algorithms. Where there is no true parameter it is glm.KappaBound.
+func (e *Environment) Kappa() (float64, error) {
+	if e.Theta == nil {
+		return glm.KappaBound(e.Family, e.Info().NormBound), nil
+	}
+	kappa := 0.0
+	for p, err := range e.People() {
+		if err != nil {
+			return 0, err
+		}
+		for _, x := range p.Arms {
+			kappa = max(kappa, 1/e.Family.Variance(dot(x, e.Theta)))
+		}
+	}
+	return kappa, nil
+}
+
+// standard replaces a zero value by its default.
+func standard[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+func dot(x, y []float64) float64 {
+	sum := 0.0
+	for i, v := range x {
+		sum += v * y[i]
+	}
+	return sum
+}

@@ -1,0 +1,189 @@
+package environment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// The streams of random words of a run. Their numbers are part of what a seed means.
+const (
+	streamParameter = 1
+	streamArms      = 2 // arms of people, in order
+	streamRewards   = 3
+	streamPool      = 4 // arms that are drawn once
+)
+
+func stream(seed, purpose uint64) *rand.Rand {
+	var key [32]byte
+	copy(key[:8], "riffle/e")
+	binary.LittleEndian.PutUint64(key[8:], seed)
+	binary.LittleEndian.PutUint64(key[16:], purpose)
+	return rand.New(rand.NewChaCha8(key))
+}
+
+// synthetic is a population with a known parameter. drawer gives the arms of the next person.
+type synthetic struct {
+	spec   Spec
+	seed   uint64
+	n      int
+	theta  []float64
+	model  *glm.Environment
+	coin   bool // rewards are 0 or 1
+	drawer func(r *rand.Rand) [][]float64
+}
+
+func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
+	if people < 1 {
+		return nil, fmt.Errorf("%w: a synthetic environment needs a number of people", ErrSpec)
+	}
+	family, err := glm.NewFamily(s.Family, s.MaxReward)
+	if err != nil {
+		return nil, err
+	}
+	e := &synthetic{spec: s, seed: seed, n: people, coin: s.Family == glm.FamilyLogistic || s.Family == glm.FamilyProbit}
+	e.theta = s.parameter(stream(seed, streamParameter))
+	e.model = &glm.Environment{Family: family, Theta: e.theta}
+	pool := stream(s.table(seed), streamPool)
+	switch s.Kind {
+	case Ball:
+		e.drawer = s.ball
+	case Fixed:
+		arms := s.ball(pool)
+		e.drawer = func(*rand.Rand) [][]float64 { return arms }
+	case Changing:
+		var arms [][]float64
+		for range 5 {
+			arms = append(arms, s.ball(pool)...)
+		}
+		e.drawer = func(r *rand.Rand) [][]float64 { return some(arms, 2+r.IntN(s.Arms-1), r) }
+	case Rare, TwoPoint:
+		if s.Rarity == 0 { // about the square root of the people are rare
+			s.Rarity = 1 / math.Sqrt(float64(people)+1)
+		}
+		e.drawer = s.pairs()
+	}
+	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound}
+	return &Environment{Population: population.New(info, e.people(), nobody), Family: family, Theta: e.theta}, nil
+}
+
+func nobody(func(population.Person, error) bool) {}
+
+// table is the seed of the arms.
+func (s Spec) table(seed uint64) uint64 {
+	if s.Table != 0 {
+		return s.Table
+	}
+	return seed
+}
+
+func (s Spec) parameter(r *rand.Rand) []float64 {
+	if s.Parameter != nil {
+		return s.Parameter
+	}
+	theta := make([]float64, s.Dimension)
+	if !s.pair() {
+		sphere(theta, s.Norm, r)
+		return theta
+	}
+	// Both directions matter, neither sign is known.
+	theta[0], theta[1] = s.Norm*0.6*sign(r), s.Norm*0.8*sign(r)
+	return theta
+}
+
+func sign(r *rand.Rand) float64 { return float64(2*r.IntN(2) - 1) }
+
+// sphere fills x with a point uniform on the sphere of a radius.
+func sphere(x []float64, radius float64, r *rand.Rand) {
+	square := 0.0
+	for square < 1e-200 {
+		square = 0
+		for i := range x {
+			x[i] = r.NormFloat64()
+			square += x[i] * x[i]
+		}
+	}
+	scale := radius / math.Sqrt(square)
+	for i := range x {
+		x[i] *= scale
+	}
+}
+
+// ball draws an arm set from the unit ball, scaled.
+func (s Spec) ball(r *rand.Rand) [][]float64 {
+	arms, memory := make([][]float64, s.Arms), make([]float64, s.Arms*s.Dimension)
+	for a := range arms {
+		x := memory[a*s.Dimension : (a+1)*s.Dimension : (a+1)*s.Dimension]
+		sphere(x, math.Pow(r.Float64(), 1/float64(s.Dimension)), r)
+		for j, v := range s.Scales {
+			x[j] *= v
+		}
+		arms[a] = x
+	}
+	return arms
+}
+
+// some draws a subset without replacement.
+func some(arms [][]float64, count int, r *rand.Rand) [][]float64 {
+	out := make([][]float64, 0, count)
+	for i, x := range arms { // selection sampling
+		if r.IntN(len(arms)-i) < count-len(out) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (s Spec) pairs() func(r *rand.Rand) [][]float64 {
+	if s.Kind == TwoPoint {
+		long, short := math.Sqrt(1-s.Rarity), math.Sqrt(s.Rarity)
+		return func(r *rand.Rand) [][]float64 {
+			if r.IntN(2) == 0 {
+				return [][]float64{{long, short}, {long, -short}}
+			}
+			return [][]float64{{long, -short}, {long, short}}
+		}
+	}
+	return func(r *rand.Rand) [][]float64 {
+		u, v := sign(r), 0.0
+		if r.Float64() < s.Rarity {
+			u, v = 0, u
+		}
+		return [][]float64{{u, v}, {-u, -v}}
+	}
+}
+
+// people gives the run's people, the same at each call.
+func (e *synthetic) people() iter.Seq2[population.Person, error] {
+	return func(yield func(population.Person, error) bool) {
+		arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
+		for range e.n {
+			if !yield(e.person(e.drawer(arms), rewards), nil) {
+				return
+			}
+		}
+	}
+}
+
+// person draws the rewards. Where they are coins, all arms share one draw: whoever plays the better arm has the better luck, which
+// makes players comparable on few people and changes no player's own law.
+func (e *synthetic) person(arms [][]float64, r *rand.Rand) population.Person {
+	memory := make([]float64, 2*len(arms))
+	p := population.Person{Arms: arms, Means: memory[:len(arms):len(arms)], Rewards: memory[len(arms):]}
+	u := r.Float64()
+	for a, x := range arms {
+		p.Means[a] = e.model.Family.Mean(dot(x, e.theta))
+		switch {
+		case !e.coin:
+			p.Rewards[a] = e.model.Reward(x, r)
+		case u < p.Means[a]:
+			p.Rewards[a] = 1
+		}
+	}
+	return p
+}

@@ -1,0 +1,159 @@
+package experiment
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/riffle-dp/riffle/internal/lab/chart"
+)
+
+// WriteJSON writes {"rows": [...]}.
+func WriteJSON(w io.Writer, rows []Row) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Rows []Row `json:"rows"`
+	}{rows})
+}
+
+// WriteCSV writes a line per row, with a header; cells that do not apply are empty.
+func WriteCSV(w io.Writer, rows []Row) error {
+	out := csv.NewWriter(w)
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
+	optional := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return number(*v)
+	}
+	if err := out.Write([]string{"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret", "messages_per_user",
+		"value", "value_se", "final_value", "final_value_se", "worst_final_value"}); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if err := out.Write([]string{r.Environment, r.Algorithm, optional(r.Epsilon), strconv.Itoa(r.Horizon), strconv.Itoa(r.Seeds), number(r.Regret),
+			number(r.RegretSE), number(r.Worst), number(r.Messages), number(r.Value), number(r.ValueSE), optional(r.Final), optional(r.FinalSE), optional(r.FinalWorst)}); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// WriteTable writes the rows for people, or as Markdown, followed by the growth of regret where there are horizons to fit it to.
+func WriteTable(w io.Writer, rows []Row, markdown bool) error {
+	final, several := false, false
+	for _, r := range rows {
+		final = final || r.Final != nil
+		several = several || r.Environment != rows[0].Environment
+	}
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true, SeparateColumns: false}
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	header := table.Row{"algorithm", "epsilon", "people", "seeds", "regret", "worst seed", "mean value", "messages"}
+	if several {
+		header = append(table.Row{"environment"}, header...)
+	}
+	if final {
+		header = append(header, "last policy", "its worst seed")
+	}
+	t.AppendHeader(header)
+	var columns []table.ColumnConfig
+	for i := range header {
+		if align := text.AlignRight; i > 0 && !(several && i == 1) {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align})
+		}
+	}
+	t.SetColumnConfigs(columns)
+	for _, r := range rows {
+		epsilon := "-"
+		if r.Epsilon != nil {
+			epsilon = strconv.FormatFloat(*r.Epsilon, 'g', -1, 64)
+		}
+		line := table.Row{r.Algorithm, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds, fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE)),
+			figure(r.Worst), fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages)}
+		if several {
+			line = append(table.Row{r.Environment}, line...)
+		}
+		if r.Final != nil {
+			line = append(line, fmt.Sprintf("%.4f ± %.4f", *r.Final, *r.FinalSE), fmt.Sprintf("%.4f", *r.FinalWorst))
+		}
+		t.AppendRow(line)
+	}
+	rendered := t.Render
+	if markdown {
+		rendered = t.RenderMarkdown
+	}
+	if _, err := fmt.Fprintln(w, rendered()); err != nil {
+		return err
+	}
+	fits := Exponents(rows)
+	if len(fits) > 0 {
+		if _, err := fmt.Fprintln(w, "\nRegret grows like people to the power of"); err != nil {
+			return err
+		}
+	}
+	for _, f := range fits {
+		if _, err := fmt.Fprintf(w, "  %-20s %.3f ± %.3f over %s to %s people (%s)\n", f.Algorithm, f.Power, f.SE,
+			chart.Number(float64(f.From), 0), chart.Number(float64(f.To), 0), f.Condition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func figure(v float64) string {
+	if math.Abs(v) < 100 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return chart.Number(v, 0)
+}
+
+// Save writes rows.json, rows.csv, table.txt, table.md and the pictures into a folder, and returns the pictures' paths.
+func (e *Experiment) Save(folder string, rows []Row) ([]string, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"rows.json": func(w io.Writer) error { return WriteJSON(w, rows) },
+		"rows.csv":  func(w io.Writer) error { return WriteCSV(w, rows) },
+		"table.txt": func(w io.Writer) error { return WriteTable(w, rows, false) },
+		"table.md":  func(w io.Writer) error { return WriteTable(w, rows, true) },
+	} {
+		if err := writeFile(filepath.Join(folder, name), write); err != nil {
+			return nil, err
+		}
+	}
+	var paths []string
+	for name, chart := range e.Charts(rows) {
+		path := filepath.Join(folder, name+".png")
+		if err := chart.Save(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

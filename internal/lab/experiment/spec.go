@@ -1,0 +1,247 @@
+// Package experiment makes comparisons out of environments and players: an experiment is a small file that names both, with horizons,
+// budgets and seeds, and running it gives a table, pictures, CSV and JSON. Finished runs are kept in the output folder, so that an
+// interrupted experiment goes on where it was.
+package experiment
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/lab/environment"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// ErrExperiment wraps every reason to refuse an experiment.
+var ErrExperiment = errors.New("experiment")
+
+// Experiment is what an experiment file says. Every algorithm runs on every environment, horizon and seed, and private ones with every
+// epsilon.
+type Experiment struct {
+	Name         string             `json:"name"` // letters, digits and dashes
+	Title        string             `json:"title"`
+	About        string             `json:"about"` // what it is for, in a sentence or two
+	Environments []environment.Spec `json:"environments"`
+	Horizons     []int              `json:"horizons"` // people; 0 is everybody, where the data say how many there are
+	Epsilons     []float64          `json:"epsilons"`
+	Delta        float64            `json:"delta"`   // of the privacy guarantee; default 1e-6
+	Failure      float64            `json:"failure"` // of the confidence sets of published baselines; default 0.02, as in their experiments
+	Seeds        int                `json:"seeds"`
+	FirstSeed    uint64             `json:"first_seed"` // default 1
+	Algorithms   []Algorithm        `json:"algorithms"`
+}
+
+// Algorithm is one line of the table.
+type Algorithm struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // see the Kind constants; default Name
+	// Epsilons, Horizons and Seeds, if given, replace the experiment's for this algorithm: some are only worth running in a corner.
+	Epsilons []float64 `json:"epsilons"`
+	Horizons []int     `json:"horizons"`
+	// Learner holds what to change of the learner's configuration; dimension, family, radius, horizon and budget come from the environment
+	// and the experiment unless given.
+	Learner glm.Config `json:"learner"`
+	// Anytime, if not 0, has kinds riffle and nonprivate-batched not know the horizon: they start with a learner for so many people, by
+	// simulate.Anytime.
+	Anytime int   `json:"anytime,omitempty"`
+	Terms   Terms `json:"terms"`
+}
+
+// Terms are changes of the analyzer's default terms; nil leaves the default.
+type Terms struct {
+	MaxMessages   *int     `json:"max_messages,omitempty"`
+	MaxShift      *float64 `json:"max_shift,omitempty"`
+	DropOut       *float64 `json:"drop_out,omitempty"`
+	Dishonest     *float64 `json:"dishonest,omitempty"`
+	MinCohort     *int     `json:"min_cohort,omitempty"`
+	VarianceRatio *float64 `json:"variance_ratio,omitempty"`
+	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
+}
+
+// resolve gives the terms of a plan: those of an analyzer whose configuration says nothing else, with the changes; but everybody is
+// honest, as all simulated people are.
+func (t Terms) resolve(epsilon, delta float64) plan.Terms {
+	d := analyzer.DefaultSettings().Privacy
+	out := plan.Terms{Epsilon: epsilon, Delta: delta, DropOut: d.DropOut, Dishonest: d.Dishonest, MinCohort: d.MinCohort,
+		MaxMessages: d.MaxMessages, VarianceRatio: d.VarianceRatio, MaxShift: d.MaxShift}
+	change(&out.MaxMessages, t.MaxMessages)
+	change(&out.MaxShift, t.MaxShift)
+	change(&out.DropOut, t.DropOut)
+	change(&out.Dishonest, t.Dishonest)
+	change(&out.MinCohort, t.MinCohort)
+	change(&out.VarianceRatio, t.VarianceRatio)
+	change(&out.NoiseBits, t.NoiseBits)
+	return out
+}
+
+func change[T any](v *T, to *T) {
+	if to != nil {
+		*v = *to
+	}
+}
+
+//go:embed files/*.yaml
+var files embed.FS
+
+// Names are the experiments that come with the program, sorted.
+func Names() []string {
+	entries, err := fs.ReadDir(files, "files")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load finds an experiment that comes with the program by its name, or reads the file of that path.
+func Load(name string) (*Experiment, error) {
+	if slices.Contains(Names(), name) {
+		text, err := files.ReadFile("files/" + name + ".yaml")
+		if err != nil {
+			return nil, err
+		}
+		return Parse(text)
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "./\\") {
+		return nil, fmt.Errorf("%w: none is called %q; there are %s, or give the path of a file", ErrExperiment, name, strings.Join(Names(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
+	}
+	e, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return e, nil
+}
+
+// Parse reads an experiment in YAML or JSON. Keys that mean nothing are refused.
+func Parse(text []byte) (*Experiment, error) {
+	var loose map[string]any
+	if err := yaml.Unmarshal(text, &loose); err != nil {
+		return nil, fmt.Errorf("%w: not readable as YAML: %w", ErrExperiment, err)
+	}
+	strict, err := json.Marshal(loose)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
+	}
+	e := &Experiment{Delta: 1e-6, Failure: 0.02, FirstSeed: 1}
+	decoder := json.NewDecoder(bytes.NewReader(strict))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(e); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
+	}
+	return e, e.Validate()
+}
+
+// Validate refuses what cannot be run, and fills in the kinds of algorithms.
+func (e *Experiment) Validate() error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w %q: %s", ErrExperiment, e.Name, fmt.Sprintf(format, args...))
+	}
+	if e.Name == "" || strings.Trim(strings.ToLower(e.Name), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return wrong("the name must be of letters, digits and dashes")
+	}
+	if len(e.Environments) == 0 || len(e.Horizons) == 0 || len(e.Algorithms) == 0 {
+		return wrong("needs environments, horizons and algorithms")
+	}
+	if e.Seeds < 1 || e.Seeds > 1e6 {
+		return wrong("seeds %d must be in [1, 1000000]", e.Seeds)
+	}
+	if !(e.Delta > 0 && e.Delta < 0.5) || !(e.Failure > 0 && e.Failure < 1) {
+		return wrong("delta %v and failure %v must be probabilities", e.Delta, e.Failure)
+	}
+	for _, v := range e.Environments {
+		if _, err := v.Resolve(); err != nil {
+			return wrong("%v", err)
+		}
+	}
+	for _, t := range e.Horizons {
+		if t < 0 || t > 1<<32 {
+			return wrong("horizon %d must be in [0, 2^32]", t)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range e.Algorithms {
+		a := &e.Algorithms[i]
+		if a.Kind == "" {
+			a.Kind = a.Name
+		}
+		if !slices.Contains(kinds, a.Kind) {
+			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(kinds, ", "))
+		}
+		if a.Anytime < 0 || a.Anytime > 0 && a.Kind != KindRiffle && a.Kind != KindBatched {
+			return wrong("algorithm %q: anytime %d is for kinds %s and %s, and not negative", a.Name, a.Anytime, KindRiffle, KindBatched)
+		}
+		if a.Name == "" || seen[a.Name] {
+			return wrong("algorithms need different names; %q is there twice or empty", a.Name)
+		}
+		seen[a.Name] = true
+		if a.private() && len(e.Epsilons)+len(a.Epsilons) == 0 {
+			return wrong("algorithm %q needs epsilons", a.Name)
+		}
+		for _, v := range append(slices.Clone(a.Epsilons), e.Epsilons...) {
+			if !(v > 0 && v <= 1e3) {
+				return wrong("epsilon %v must be in (0, 1000]", v)
+			}
+		}
+	}
+	return nil
+}
+
+// Changes replace parts of an experiment; zero values leave them.
+type Changes struct {
+	Seeds     int
+	FirstSeed uint64
+	Horizons  []int
+	Epsilons  []float64
+	Only      []string // names of algorithms
+}
+
+// Change applies changes. Horizons and epsilons also replace those that single algorithms ask for.
+func (e *Experiment) Change(c Changes) error {
+	if c.Seeds != 0 {
+		e.Seeds = c.Seeds
+	}
+	if c.FirstSeed != 0 {
+		e.FirstSeed = c.FirstSeed
+	}
+	if len(c.Horizons) > 0 {
+		e.Horizons = c.Horizons
+	}
+	if len(c.Epsilons) > 0 {
+		e.Epsilons = c.Epsilons
+	}
+	for i := range e.Algorithms {
+		if len(c.Horizons) > 0 {
+			e.Algorithms[i].Horizons = nil
+		}
+		if len(c.Epsilons) > 0 {
+			e.Algorithms[i].Epsilons = nil
+		}
+	}
+	if len(c.Only) > 0 {
+		for _, name := range c.Only {
+			if !slices.ContainsFunc(e.Algorithms, func(a Algorithm) bool { return a.Name == name }) {
+				return fmt.Errorf("%w %q: no algorithm is called %q", ErrExperiment, e.Name, name)
+			}
+		}
+		e.Algorithms = slices.DeleteFunc(e.Algorithms, func(a Algorithm) bool { return !slices.Contains(c.Only, a.Name) })
+	}
+	return e.Validate()
+}

@@ -1,0 +1,159 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// information is what a cohort tells about one direction of the parameter, in the approximation of glm.FirstCohort: h^2/(h+v), with h
+// the curvature that its decisions have per direction and v the noise of the two releases in an estimate.
+type information struct {
+	prior     float64 // before the first cohort
+	curvature float64 // h of one person
+	hessian   float64 // weight of the Hessian's noise variance in v; the gradient's has weight 1
+}
+
+// filled is the part of the largest curvature that an optimal design reaches, as in glm.FirstCohort.
+const filled = 0.8
+
+func (o Options) information() (information, error) {
+	c, err := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}.Resolve()
+	if err != nil {
+		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	f, err := glm.NewFamily(c.Family, c.MaxReward)
+	if err != nil {
+		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	d, s := float64(c.Dimension), c.Radius
+	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * f.Variance(0) / d, hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
+}
+
+// noise is v.
+func (i information) noise(p privacy.Plan) float64 {
+	h, g := p.Releases[0].Deviation, p.Releases[1].Deviation
+	return g*g + i.hessian*h*h
+}
+
+// of is what a cohort of so many people tells.
+func (i information) of(people int, p privacy.Plan) float64 {
+	h := i.curvature * float64(people)
+	return h * h / (h + i.noise(p))
+}
+
+// searchedShares are the Hessian's shares that a search looks at.
+var searchedShares = []float64{0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5}
+
+// searchShare finds the Hessian's share of the budget with the least noise in an estimate from the first cohort, where noise rules.
+func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
+	info, err := o.information()
+	if err != nil {
+		return 0, err
+	}
+	best, least := 0.0, math.Inf(1)
+	for _, share := range searchedShares {
+		o.HessianShare = share
+		tasks, _, err := o.tasks(proposer)
+		if err != nil {
+			return 0, err
+		}
+		t := tasks[0]
+		if t.request.MaxMessages, err = o.limit(t); err != nil {
+			return 0, err
+		}
+		if o.MeanMessages > 0 {
+			t.request.MaxMessages = o.MeanMessages
+		}
+		p, err := privacy.Solve(t.request)
+		if err != nil {
+			return 0, o.explain(err, 0, t.size, t.rounds)
+		}
+		if v := info.noise(p); v < least {
+			best, least = share, v
+		}
+	}
+	return best, nil
+}
+
+// dividedRatios are the choices of each cohort when a mean is divided, over the least that is possible.
+var dividedRatios = []float64{1.06, 1.2, 1.4, 1.75, 2.2, 3, 5, 10, 50, 1000}
+
+// divide gives every cohort a number of messages, with the mean over all people as allowed, so that what the cohorts lose together is
+// small. A cohort decides by what was learnt before it and loses in proportion to its people over that information; after the last
+// one as many people again are decided for. Messages go, one step of a frontier at a time, where a message helps most.
+func (o Options) divide(tasks []task) ([]int, error) {
+	info, err := o.information()
+	if err != nil {
+		return nil, err
+	}
+	type choice struct {
+		messages int
+		tells    float64
+	}
+	choices := make([][]choice, len(tasks)) // ascending messages
+	at := make([]int, len(tasks))
+	people, spent := 0, 0
+	for k, t := range tasks {
+		plans, err := frontier(t, dividedRatios)
+		if err != nil {
+			return nil, err
+		}
+		if len(plans) == 0 {
+			return nil, &Infeasible{Option: "--mean-messages", Cohort: k + 1, People: t.size, Reason: "no plan is within the budget at any error", Remedy: "raise epsilon or the number of people"}
+		}
+		for i := len(plans) - 1; i >= 0; i-- {
+			c := choice{plans[i].Messages, info.of(t.size, plans[i])}
+			if n := len(choices[k]); n == 0 || c.messages > choices[k][n-1].messages && c.tells > choices[k][n-1].tells {
+				choices[k] = append(choices[k], c)
+			}
+		}
+		people += t.size
+		spent += t.size * choices[k][0].messages
+	}
+	budget := o.MeanMessages * people
+	if spent > budget {
+		least := int(math.Ceil(float64(spent) / float64(people)))
+		return nil, &Infeasible{Option: "--mean-messages", Reason: fmt.Sprintf("%d messages per person are needed in the mean, whatever the error", least), Remedy: fmt.Sprintf("allow %d", least)}
+	}
+	loss := func() float64 {
+		known, sum := info.prior, 0.0
+		for k, t := range tasks {
+			if k > 0 {
+				sum += float64(t.size) / known
+			}
+			known += choices[k][at[k]].tells
+		}
+		return sum + float64(people)/known
+	}
+	for {
+		best, bestStep, most, now := -1, 0, 0.0, loss()
+		for k, t := range tasks {
+			here := at[k]
+			for step := here + 1; step < len(choices[k]); step++ {
+				cost := t.size * (choices[k][step].messages - choices[k][here].messages)
+				if spent+cost > budget {
+					break
+				}
+				at[k] = step
+				if gain := (now - loss()) / float64(cost); gain > most {
+					best, bestStep, most = k, step, gain
+				}
+			}
+			at[k] = here
+		}
+		if best < 0 {
+			break
+		}
+		spent += tasks[best].size * (choices[best][bestStep].messages - choices[best][at[best]].messages)
+		at[best] = bestStep
+	}
+	limits := make([]int, len(tasks))
+	for k := range tasks {
+		limits[k] = choices[k][at[k]].messages
+	}
+	return limits, nil
+}

@@ -1,0 +1,263 @@
+// Package planner answers, before anything runs, what a deployment's privacy costs: how many bit messages, bytes and seconds of each
+// person, and how large the error of every released sum is beside that of a trusted curator and of local differential privacy.
+//
+// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve); this package lays out the
+// cohorts, prices the plans and shows them.
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// ErrOptions says that an option is out of range; it is wrapped with the option's name and value.
+var ErrOptions = errors.New("plan")
+
+// Options say what to plan.
+type Options struct {
+	Users   int   // people, divided into cohorts by the learner's schedule; used if Cohorts is empty
+	Cohorts []int // sizes of the cohorts
+
+	Dimension int     // of arms, or of generic vectors
+	Family    string  // reward family of the practical profile's statistics
+	MaxReward float64 // R of the family
+	Radius    float64 // bound on the parameter's norm, for the schedule
+	ThetaNorm float64 // norm of the public point at which the statistics are evaluated
+	// HessianShare is the Hessian's part of the budget: 0 is the learner's default, SearchShare finds the one with the least noise in
+	// an estimate.
+	HessianShare float64
+	// Releases > 0 plans so many rounds that each release one vector of the dimension with entries in [-1/2, 1/2] and l2 diameter 1,
+	// instead of the practical profile's Hessian and gradient.
+	Releases int
+
+	Epsilon, Delta float64
+	DropOut        float64 // share of a cohort that may drop out without its release being destroyed
+	Dishonest      float64 // share of a cohort whose noise is not counted
+	// DishonestReports is the fewest reports of any cohort whose noise is not counted.
+	DishonestReports int
+	MinCohort        int // no release has fewer reports
+
+	Messages     int     // most bit messages of one person; 0: no limit; plan.ByCoordinates: as many as the numbers released call for
+	HostMessages int     // most bit messages of one report that hosts send unless they are told; 0: not known
+	MeanMessages int     // most bit messages of one person in the mean over all cohorts, divided where they help most; 0: off
+	Bytes        int     // most bytes that one person sends; 0: no limit
+	Variance     float64 // largest noise variance over the central Gaussian's; 0: the least that messages and bytes allow
+	MaxShift     float64 // cap on a record's shift in levels; 0: none
+	NoiseBits    uint32  // 0: searched
+	Biases       []float64
+	// SealSeconds is the time that one bit message takes to encrypt; MeasureSeal measures it.
+	SealSeconds float64
+}
+
+// SearchShare as a HessianShare searches for it.
+const SearchShare = -1
+
+func (o Options) check() error {
+	wrong := func(name string, value any, want string) error {
+		return fmt.Errorf("%w: %s %v: want %s", ErrOptions, name, value, want)
+	}
+	switch {
+	case o.Dimension < 1 || o.Dimension > wire.MaxCoordinates:
+		return wrong("--dim", o.Dimension, fmt.Sprintf("1 to %d", wire.MaxCoordinates))
+	case o.Releases < 0 || o.Releases > wire.MaxRounds:
+		return wrong("--releases", o.Releases, fmt.Sprintf("0 to %d", wire.MaxRounds))
+	case o.Users < 1 && len(o.Cohorts) == 0:
+		return wrong("--users", o.Users, "at least 1")
+	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
+		return wrong("--epsilon", o.Epsilon, "a finite number > 0")
+	case !(o.Delta > 0 && o.Delta < 1):
+		return wrong("--delta", o.Delta, "a number between 0 and 1")
+	case !(o.DropOut >= 0 && o.DropOut < 1):
+		return wrong("--drop-out", o.DropOut, "a share in [0, 1)")
+	case !(o.Dishonest >= 0 && o.Dishonest < 1):
+		return wrong("--dishonest", o.Dishonest, "a share in [0, 1)")
+	case o.DishonestReports < 0:
+		return wrong("--dishonest-reports", o.DishonestReports, "a number >= 0")
+	case o.Messages < plan.ByCoordinates || o.Bytes < 0 || o.MeanMessages < 0:
+		return wrong("--messages, --mean-messages or --bytes", min(o.Messages, o.Bytes, o.MeanMessages), "a number >= 0, or --messages -1 for a limit that follows the numbers released")
+	case !(o.Variance >= 0) || math.IsInf(o.Variance, 0):
+		return wrong("--variance", o.Variance, "a finite number > 1, or 0")
+	case !(o.MaxShift >= 0) || math.IsInf(o.MaxShift, 0):
+		return wrong("--max-shift", o.MaxShift, "a finite number >= 0")
+	case o.HessianShare != SearchShare && o.HessianShare != 0 && !(o.HessianShare > 0 && o.HessianShare < 1):
+		return wrong("--hessian-share", o.HessianShare, "a number between 0 and 1")
+	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= glm.MaxParameterNorm):
+		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", glm.MaxParameterNorm))
+	case o.MeanMessages > 0 && (o.Messages != 0 || o.Bytes > 0 || o.Variance > 0):
+		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance", ErrOptions)
+	case o.MeanMessages > 0 && o.Releases > 0:
+		return fmt.Errorf("%w: --mean-messages needs the learner's statistics; leave out --releases", ErrOptions)
+	}
+	for _, n := range o.Cohorts {
+		if n < 1 || n > 1<<31 {
+			return wrong("--cohort", n, "1 to 2^31 people")
+		}
+	}
+	return nil
+}
+
+func (o Options) biases() ([]protocol.Bias, error) {
+	var out []protocol.Bias
+	for _, p := range o.Biases {
+		b, err := protocol.BiasFrom(p)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --bias %v: want probabilities between 0 and 1", ErrOptions, p)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// task is one cohort to plan.
+type task struct {
+	size    int
+	request privacy.Request
+	// rounds is in how many reports one person sends the releases: 1, or one each.
+	rounds int
+	// explores says how people of the learner's own schedule explore; nobody, for cohorts that were given.
+	explores glm.Exploration
+}
+
+// tasks lays out the cohorts.
+func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort, err error) {
+	if err := o.check(); err != nil {
+		return nil, nil, err
+	}
+	biases, err := o.biases()
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Releases > 0 {
+		sizes := o.Cohorts
+		if len(sizes) == 0 {
+			sizes = []int{o.Users}
+		}
+		for _, n := range sizes {
+			r := o.generic(n, biases)
+			all = append(all, task{size: n, request: r, rounds: o.Releases})
+		}
+		return all, nil, nil
+	}
+	config := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	if len(o.Cohorts) > 0 {
+		config.Horizon = 0
+		for _, n := range o.Cohorts {
+			config.Horizon += n
+		}
+	}
+	if o.HessianShare > 0 {
+		config.Practical.HessianShare = o.HessianShare
+	}
+	learner, err := glm.NewLearner(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	config = learner.Config()
+	sizes := o.Cohorts
+	if len(sizes) == 0 {
+		sizes = learner.Schedule()
+		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more about a direction than was known before; at least %d, at most a fifth of all (glm.FirstCohort)", config.MinCohort)}
+	}
+	step, err := o.step(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports, MinCohort: o.MinCohort,
+		VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases}
+	after := config.Horizon
+	for i, n := range sizes {
+		step.Cohort = n
+		after -= n
+		r, err := proposer.Request(step, terms)
+		if err != nil {
+			return nil, nil, o.explain(err, i, n, 1)
+		}
+		r.VarianceRatio = o.Variance
+		t := task{size: n, request: r, rounds: 1}
+		if first != nil {
+			t.explores = config.Exploration(i, n, after)
+		}
+		all = append(all, t)
+	}
+	return all, first, nil
+}
+
+// step is what a learner asks of a cohort at a public point of the given norm.
+func (o Options) step(c glm.Config) (glm.Step, error) {
+	f, err := glm.NewFamily(c.Family, c.MaxReward)
+	if err != nil {
+		return glm.Step{}, err
+	}
+	theta := make([]float64, c.Dimension)
+	for i := range theta {
+		theta[i] = o.ThetaNorm / math.Sqrt(float64(c.Dimension)) // no direction is special
+	}
+	h, err := glm.NewHessian(f, theta)
+	if err != nil {
+		return glm.Step{}, err
+	}
+	g, err := glm.NewGradient(f, theta)
+	if err != nil {
+		return glm.Step{}, err
+	}
+	share := c.Practical.HessianShare
+	return glm.Step{Statistics: [][]glm.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}}}, nil
+}
+
+// generic asks for vectors of diameter 1.
+func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
+	s := privacy.Statistic{Name: "vector", Diameter: 1}
+	for range o.Dimension {
+		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
+	}
+	r := privacy.Request{
+		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n, MinCohort: max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
+		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
+	}
+	for range o.Releases {
+		r.Releases = append(r.Releases, s)
+	}
+	if len(r.Biases) == 0 {
+		r.Biases = plan.DefaultBiases()
+	}
+	return r
+}
+
+// limit is how many messages the budget allows one person of a cohort.
+func (o Options) limit(t task) (int, error) {
+	most := o.Messages
+	if most == plan.ByCoordinates {
+		most = plan.MessagesFor(t.request.Releases)
+	}
+	if o.Bytes == 0 {
+		return most, nil
+	}
+	held, err := o.held(t.rounds)
+	if err == nil && (most == 0 || held < most) {
+		most = held
+	}
+	return most, err
+}
+
+// held is how many messages so many reports of the allowed bytes hold.
+func (o Options) held(rounds int) (int, error) {
+	if o.Bytes < rounds*wire.EnvelopeSize(1) {
+		return 0, &Infeasible{Option: "--bytes", Reason: fmt.Sprintf("%d bytes do not hold %d sealed reports of one bit message each", o.Bytes, rounds), Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(1))}
+	}
+	lo, hi := 1, o.Bytes
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; rounds*wire.EnvelopeSize(mid) <= o.Bytes {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo * rounds, nil
+}

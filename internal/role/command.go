@@ -1,0 +1,160 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of a role.
+const (
+	ExitOK     = 0 // the work is done, or the role was asked to stop and did
+	ExitConfig = 1 // the command line or the configuration is wrong; nothing was started, nothing touched
+	ExitFailed = 2 // the role failed while it worked, or did not stop in time
+	ExitNow    = 3 // a second signal ended the role before it had finished
+)
+
+// An ExitError asks Main for an exit code of its own.
+type ExitError struct {
+	Code int
+	Err  error
+	Told bool // it is in the log already: Main does not print it again
+}
+
+// Error is the error inside.
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error inside.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// A Role is what the start-up shell must know of a role whose configuration is the struct C.
+type Role[C any] struct {
+	Name      string // one lower-case word; it prefixes the environment variables
+	Short     string // one line
+	Long      string // what the role does; may be empty
+	Defaults  C      // the schema: tags name and document the keys, values are the defaults
+	OpsListen string // default of ops.listen; empty: DefaultOpsListen
+
+	// Faults, which may be nil, finds what takes reading files or computing to see, and what Prepare would refuse. It is asked where
+	// Prepare will not be, because a value is at fault already, so that people see all faults at once. It gets defaults in place of
+	// faulty values; made with Wrong, Conflict or Jointly, what it says about those (or Given them) is left out.
+	Faults func(config C) []error
+
+	// Prepare does everything that can go wrong without touching anything outside the process: reads key files, works
+	// out plans, builds the role. It may mount handlers and register metrics in env. Its errors are configuration
+	// errors; those made with Wrong and Conflict are shown with the origin of their values, and errors.Join shows
+	// several. --check-config ends after Prepare, so it takes the same path as starting.
+	Prepare func(env *Env, config C) (Serve, error)
+}
+
+const (
+	configFlag = "config"
+	checkFlag  = "check-config"
+	printFlag  = "print-config"
+)
+
+func envPrefix(role string) string {
+	return "RIFFLE_" + strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_"
+}
+
+// Command makes the command that runs the role. It panics if the struct C is not a schema (see the package comment), which
+// any test that calls it finds.
+func Command[C any](role Role[C]) *cobra.Command {
+	// What can be configured: the role's own struct, and the settings that all roles have.
+	type everything struct {
+		Config   C        `key:"."`
+		Settings Settings `key:"."`
+	}
+	config := everything{role.Defaults, DefaultSettings(role.OpsListen)}
+	s, err := schemaOf(config)
+	if err != nil {
+		panic(err)
+	}
+	prefix := envPrefix(role.Name)
+	cmd := &cobra.Command{
+		Use: role.Name, Short: role.Short, Args: cobra.NoArgs,
+		Long:          strings.TrimSpace(role.Long+"\n\n"+s.manual(prefix)) + "\n",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	cmd.Flags().SortFlags = false
+	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+prefix+"CONFIG]")
+	check := cmd.Flags().Bool(checkFlag, false, "do all that starting does up to the first touch of the outside, then exit: 0 if it would start, 1 if not")
+	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every key, then exit")
+	flags := s.addFlags(cmd.Flags(), prefix)
+	given := func() sources {
+		src := sources{path: *path, environ: os.Environ(), envPrefix: prefix, flags: flags.settings()}
+		if !cmd.Flags().Changed(configFlag) {
+			src.path = os.Getenv(prefix + "CONFIG")
+		}
+		return src
+	}
+	// Reading flags ends at one that does not exist. What came before it, the file and the environment can be looked at all the same;
+	// not what is missing, which may come after it.
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		l, _ := s.load(given(), &config) // its error is what l holds
+		l.faults = append([]error{s.flagError(cmd, prefix, err)}, l.faults...)
+		return l.err()
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l, err := s.load(given(), &config)
+		if *print && err == nil {
+			return l.print(cmd.OutOrStdout(), role.Name, prefix)
+		} else if *print {
+			return err
+		}
+		if err := l.check(&config, prefix); err != nil && role.Faults != nil {
+			return l.examine(&config, func() []error { return role.Faults(config.Config) })
+		} else if err != nil {
+			return err
+		}
+		env, err := NewEnv(role.Name, config.Settings, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		serve, err := role.Prepare(env, config.Config)
+		if err != nil {
+			return l.refuse(err)
+		}
+		if *check {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: the configuration is good\n", role.Name)
+			return err
+		}
+		return env.start(cmd.Context(), serve)
+	}
+	return cmd
+}
+
+// start is the part that --check-config leaves out.
+func (e *Env) start(ctx context.Context, serve Serve) error {
+	ctx, stop := withSignals(ctx, e.Log)
+	defer stop()
+	if err := e.Run(ctx, serve); err != nil {
+		e.Log.Error().Err(err).Msg("failed")
+		code := ExitFailed
+		var own *ExitError
+		if errors.As(err, &own) {
+			code = own.Code
+		}
+		return &ExitError{Code: code, Err: err, Told: true}
+	}
+	e.Log.Info().Msg("stopped")
+	return nil
+}
+
+// Main runs a command, prints its error if it is not in the log, and returns the exit code.
+func Main(cmd *cobra.Command) int {
+	called, err := cmd.ExecuteContextC(context.Background())
+	if err == nil {
+		return ExitOK
+	}
+	exit := &ExitError{Code: ExitConfig, Err: err}
+	errors.As(err, &exit)
+	if !exit.Told {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", called.CommandPath(), err)
+	}
+	return exit.Code
+}

@@ -1,0 +1,75 @@
+package role
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// Health is what a role knows about its own state: alive as long as it answers, ready while every condition is met and
+// nobody asked it to stop. Safe for concurrent use.
+type Health struct {
+	log        zerolog.Logger
+	mu         sync.Mutex
+	conditions map[string]error
+	stopping   bool
+}
+
+// A Condition is one thing that a role needs in order to do its work, such as its broker.
+type Condition struct {
+	health *Health
+	name   string
+}
+
+var errNotYet = errors.New("not yet")
+
+// Condition adds a condition, not met so far, or gives the one of that name.
+func (h *Health) Condition(name string) *Condition {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.conditions[name]; !known {
+		h.conditions[name] = errNotYet
+	}
+	return &Condition{health: h, name: name}
+}
+
+// Set says that the condition is met (nil), or why it is not. Each change is logged once, and /readyz shows the reason:
+// it must not hold anything about a record.
+func (c *Condition) Set(err error) {
+	c.health.mu.Lock()
+	before := c.health.conditions[c.name]
+	c.health.conditions[c.name] = err
+	c.health.mu.Unlock()
+	switch {
+	case err == nil && before != nil:
+		c.health.log.Info().Str("condition", c.name).Msg("condition met")
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		c.health.log.Warn().Str("condition", c.name).Err(err).Msg("condition not met")
+	}
+}
+
+// Ready is nil if the role is ready; otherwise it names every condition that is not met.
+func (h *Health) Ready() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var unmet []error
+	if h.stopping {
+		unmet = append(unmet, errors.New("stopping"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.conditions)) {
+		if err := h.conditions[name]; err != nil {
+			unmet = append(unmet, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(unmet...)
+}
+
+func (h *Health) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopping = true
+}

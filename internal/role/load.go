@@ -1,0 +1,262 @@
+package role
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/maps"
+	"github.com/knadh/koanf/v2"
+)
+
+// A Validator checks the relations between its own fields. It returns all the faults, not the first, made with Wrong and
+// Conflict, with keys relative to itself. The configuration and every section of it may be one.
+type Validator interface {
+	Validate() []error
+}
+
+// sources is where a configuration comes from, weakest first; the defaults are in the schema.
+type sources struct {
+	path      string   // of the YAML file, "" for none
+	environ   []string // as os.Environ gives it
+	envPrefix string   // RIFFLE_SHUFFLER_
+	flags     []setting
+}
+
+// A setting is a value as somebody wrote it, and where.
+type setting struct {
+	field  *field
+	text   string
+	list   []string // the items of a list that came as items; text is then empty
+	origin string
+}
+
+// A loading is a configuration on its way from its sources into its struct.
+type loading struct {
+	*schema
+	values  *koanf.Koanf
+	origins map[string]string // where the value of a key came from; no entry: the default
+	broken  map[string]bool   // keys that already have a fault
+	faults  []error
+}
+
+// load reads all the sources and fills config, a pointer to the struct that s describes. It goes on after a fault, so that
+// the *ConfigError it returns has all of them; config then holds defaults where a value was at fault.
+func (s *schema) load(src sources, config any) (*loading, error) {
+	l := &loading{schema: s, values: koanf.New("."), origins: map[string]string{}, broken: map[string]bool{}}
+	defaults := make([]setting, 0, len(s.fields))
+	for _, f := range s.fields {
+		defaults = append(defaults, setting{field: f})
+	}
+	l.apply(defaults)
+	if src.path != "" {
+		l.apply(l.readFile(src.path))
+	}
+	l.apply(l.readEnviron(src.environ, src.envPrefix))
+	l.apply(src.flags)
+	l.readSecrets()
+
+	root := reflect.ValueOf(config).Elem()
+	for _, f := range s.fields {
+		if f.index == nil {
+			continue
+		}
+		root.FieldByIndex(f.index).Set(reflect.ValueOf(l.values.Get(f.key)))
+	}
+	return l, l.err()
+}
+
+// check finds what is missing in config, which load has filled, and what its Validators have to say.
+func (l *loading) check(config any, envPrefix string) error {
+	for _, f := range l.fields {
+		if f.required && !l.broken[f.key] && reflect.ValueOf(l.values.Get(f.key)).IsZero() {
+			l.fault(fmt.Errorf("%s is required: give it %s", f.key, f.ways(envPrefix)), f.key)
+		}
+	}
+	found := l.validate(reflect.ValueOf(config).Elem(), "")
+	for _, key := range found { // only now: two Validators may object to one value
+		if l.byKey[key] != nil {
+			l.broken[key] = true
+		}
+	}
+	return l.err()
+}
+
+// examine adds what ask finds in a configuration that is at fault already. Where a value is at fault the default stands in for it, and
+// what is said with regard to it is left out.
+func (l *loading) examine(config any, ask func() []error) error {
+	root := reflect.ValueOf(config).Elem()
+	for _, f := range l.fields {
+		if l.broken[f.key] && f.index != nil {
+			root.FieldByIndex(f.index).Set(reflect.ValueOf(f.preset))
+		}
+	}
+	for _, err := range ask() {
+		if !l.tainted(locate(err, "", l.origin)) {
+			l.fault(err)
+		}
+	}
+	return l.err()
+}
+
+// tainted tells whether one of the keys, or a key of one of the sections, has a fault.
+func (l *loading) tainted(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		if l.broken[key] {
+			return true
+		}
+		_, section := l.sections[key]
+		for broken := range l.broken {
+			if section && strings.HasPrefix(broken, key+".") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// validate asks every Validator in config; what is said about a key that already has a fault is left out, because its
+// value is not the one that somebody wrote. It returns the keys of what it adds.
+func (l *loading) validate(v reflect.Value, prefix string) (found []string) {
+	if validator, ok := v.Addr().Interface().(Validator); ok {
+		for _, err := range validator.Validate() {
+			if keys := locate(err, prefix, l.origin); !l.tainted(keys) {
+				l.fault(err)
+				found = append(found, keys...)
+			}
+		}
+	}
+	for i := range v.NumField() {
+		if sf := v.Type().Field(i); sf.Type.Kind() == reflect.Struct {
+			below := prefix
+			if key := sf.Tag.Get("key"); key != "." {
+				below += key + "."
+			}
+			found = append(found, l.validate(v.Field(i), below)...)
+		}
+	}
+	return found
+}
+
+func (l *loading) origin(key string) string {
+	if origin, set := l.origins[key]; set {
+		return origin
+	}
+	return "default"
+}
+
+func (l *loading) fault(err error, keys ...string) {
+	for _, key := range keys {
+		l.broken[key] = true
+	}
+	for _, f := range l.faults {
+		if f.Error() == err.Error() {
+			return
+		}
+	}
+	l.faults = append(l.faults, err)
+}
+
+// refuse makes one ConfigError of what Prepare found.
+func (l *loading) refuse(err error) error {
+	for _, fault := range FaultsOf(err) {
+		locate(fault, "", l.origin)
+		l.fault(fault)
+	}
+	return l.err()
+}
+
+func (l *loading) err() error {
+	if len(l.faults) == 0 {
+		return nil
+	}
+	return &ConfigError{Faults: l.faults}
+}
+
+// apply lays settings over what is there.
+func (l *loading) apply(settings []setting) {
+	values := map[string]any{}
+	for _, s := range settings {
+		var value any = s.list
+		switch {
+		case s.origin == "":
+			value = s.field.preset
+		case s.list == nil:
+			parsed, err := s.field.parse(s.text)
+			if err != nil {
+				l.fault(fmt.Errorf("%s: %w", s.origin, err), s.field.key)
+				continue
+			}
+			value = parsed
+		}
+		values[s.field.key] = value
+		if s.origin != "" {
+			l.origins[s.field.key] = s.origin
+		}
+	}
+	if err := l.values.Load(layer(values), nil); err != nil {
+		l.fault(err)
+	}
+}
+
+// readEnviron finds the settings among the environment variables.
+func (l *loading) readEnviron(environ []string, prefix string) []setting {
+	known := map[string]*field{prefix + "CONFIG": nil}
+	names := []string{prefix + "CONFIG"}
+	for _, f := range l.fields {
+		known[f.env(prefix)] = f
+		names = append(names, f.env(prefix))
+	}
+	var settings []setting
+	for _, entry := range environ {
+		name, text, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		f, ok := known[name]
+		switch {
+		case f != nil:
+			settings = append(settings, setting{field: f, text: text, origin: name})
+		case !ok && !serviceLink.MatchString("_"+strings.TrimPrefix(name, prefix)):
+			l.fault(fmt.Errorf("unknown variable %s%s", name, didYouMean(name, names)))
+		}
+	}
+	return settings
+}
+
+// readSecrets takes the secrets that are in files of their own.
+func (l *loading) readSecrets() {
+	for _, f := range l.fields {
+		path, _ := l.values.Get(f.key + fileSuffix).(string)
+		if !f.secret() || path == "" {
+			continue
+		}
+		if origin, set := l.origins[f.key]; set {
+			l.fault(fmt.Errorf("%s (%s) and %s%s (%s) are both set: keep one", f.key, origin, f.key, fileSuffix, l.origin(f.key+fileSuffix)), f.key)
+			continue
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			l.fault(fmt.Errorf("%s%s (%s): %w", f.key, fileSuffix, l.origin(f.key+fileSuffix), err), f.key)
+			continue
+		}
+		text := strings.TrimRight(string(content), "\r\n")
+		l.apply([]setting{{field: f, text: text, origin: path}})
+	}
+}
+
+// ways says how the field can be set.
+func (f *field) ways(envPrefix string) string {
+	if f.secret() {
+		return fmt.Sprintf("in the file, in %s, or in a file of its own with %s", f.env(envPrefix), dashed(f.key+fileSuffix))
+	}
+	return fmt.Sprintf("in the file, in %s, or with %s", f.env(envPrefix), dashed(f.key))
+}
+
+// A layer hands settings to koanf, which merges the layers.
+type layer map[string]any
+
+func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
+func (l layer) ReadBytes() ([]byte, error)    { return nil, fmt.Errorf("service: a layer has no bytes") }

@@ -1,0 +1,232 @@
+// Package status shows how a role is doing, out of one snapshot: as gauges on /metrics, as JSON at /status.json, and as a page at / of the
+// ops listener that polls that JSON.
+//
+// Everything in a snapshot is public or is about the role itself. Regret and rewards are not in it: they are about people's records,
+// which no role but a randomizer ever holds.
+package status
+
+import (
+	_ "embed" // the page
+	"encoding/json"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+)
+
+// Snapshot is what a role tells about its work. Zero values are not shown.
+type Snapshot struct {
+	Deployment string  `json:"deployment"`
+	Epoch      uint64  `json:"epoch"`  // 0: nothing was announced yet
+	Epochs     int     `json:"epochs"` // that the schedule plans; 0: this role does not know
+	Round      uint32  `json:"round"`
+	Rounds     int     `json:"rounds"` // of the epoch
+	Final      bool    `json:"final"`  // the last policy is out
+	Cohort     *Cohort `json:"cohort,omitempty"`
+	Budget     *Budget `json:"budget,omitempty"`
+	Releases   []Round `json:"releases"` // finished rounds, oldest first; nil: this role does not know
+	Devices    *Places `json:"devices,omitempty"`
+	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do; the page shows them
+	// at its head.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Cohort is how far the epoch's cohort is.
+type Cohort struct {
+	Size     uint32 `json:"size"`
+	Minimum  uint32 `json:"minimum"`
+	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
+	Reports  *int   `json:"reports,omitempty"`  // of the open round
+	Messages int    `json:"messages"`           // bit messages of one report
+	// Deadline is when the open round is released with those who reported, if they are enough; nil: it is not fixed while enrolment is
+	// open, the round is over, or this role does not know.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil: this role does not
+	// know.
+	Waiting *int `json:"waiting,omitempty"`
+	// Opened counts the bit messages of the open round that the analyzer has opened; nil: this role does not know.
+	Opened *int `json:"opened,omitempty"`
+	// Largest counts the slots that one host holds, whichever holds most; nil: this role does not know.
+	Largest *int `json:"largest,omitempty"`
+}
+
+// Budget is what the deployment promises each person, and what it has cost the worst-off one.
+type Budget struct {
+	Epsilon Epsilon `json:"epsilon"` // largest that a plan so far promises its people
+	Delta   float64 `json:"delta"`
+	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil: this role does not know.
+	Spent *Epsilon `json:"spent,omitempty"`
+}
+
+// Epsilon is a guarantee; +Inf, null in JSON, is none at all.
+type Epsilon float64
+
+// MarshalJSON writes null where there is no guarantee.
+func (e Epsilon) MarshalJSON() ([]byte, error) {
+	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return json.Marshal(v)
+	}
+	return []byte("null"), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Epsilon) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*e = Epsilon(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(e))
+}
+
+// Round is one round that is over.
+type Round struct {
+	Epoch    uint64  `json:"epoch"`
+	Round    uint32  `json:"round"`
+	Outcome  string  `json:"outcome"`            // released or destroyed
+	Enrolled *int    `json:"enrolled,omitempty"` // nil: this role does not know
+	Reports  int     `json:"reports"`
+	Messages int     `json:"messages"` // bit messages, of all reports
+	Epsilon  Epsilon `json:"epsilon"`  // of the epoch's whole plan, with the reports that came; 0: nothing was released
+}
+
+// Outcomes of a round.
+const (
+	Released  = "released"
+	Destroyed = "destroyed"
+)
+
+// Places are the devices of a randomizer host.
+type Places struct {
+	Known    int `json:"known"`
+	Capacity int `json:"capacity"`
+}
+
+// Account is one kind of item: resumed + received = released + refused + pending.
+type Account struct {
+	Item        string         `json:"item"`
+	Received    uint64         `json:"received"`
+	Resumed     uint64         `json:"resumed"`
+	Released    uint64         `json:"released"`
+	Refused     uint64         `json:"refused"`
+	Reasons     map[string]int `json:"reasons"` // of refusals; those that happened
+	Retries     map[string]int `json:"retries"`
+	Pending     int64          `json:"pending"`
+	Unaccounted int64          `json:"unaccounted"`
+	PerSecond   *float64       `json:"per_second"` // received, over the last seconds; null: not known yet
+}
+
+// View is what /status.json holds.
+type View struct {
+	Role     string    `json:"role"`
+	Ready    bool      `json:"ready"`
+	Trouble  string    `json:"trouble,omitempty"` // why it is not ready
+	Started  time.Time `json:"started"`
+	Now      time.Time `json:"now"`
+	Snapshot           // inlined
+	Accounts []Account `json:"accounts"`
+}
+
+//go:embed page.html
+var page []byte
+
+// window is what rates are taken over.
+const window = 10 * time.Second
+
+// board serves a role's snapshot.
+type board struct {
+	env     *role.Env
+	read    func() Snapshot
+	started time.Time
+
+	mu   sync.Mutex
+	seen []reading // oldest first
+}
+
+type reading struct {
+	at       time.Time
+	received []uint64 // by account
+}
+
+// Mount puts the page, its JSON and the gauges into a role's surroundings. read may be called at any time, also before the role works.
+func Mount(env *role.Env, read func() Snapshot) error {
+	b := &board{env: env, read: read, started: time.Now().UTC().Truncate(time.Second)}
+	env.Handle("GET /{$}", http.HandlerFunc(b.page))
+	env.Handle("GET /status.json", http.HandlerFunc(b.json))
+	return env.Metrics.Register(newGauges(env.Name, read))
+}
+
+func (b *board) page(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	// The page is one file: nothing from anywhere else may run in it or be fetched by it.
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+	_, _ = w.Write(page) // a browser that went away is no error of ours
+}
+
+func (b *board) json(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(b.view(time.Now())) // as above
+}
+
+func (b *board) view(now time.Time) View {
+	v := View{Role: b.env.Name, Started: b.started, Now: now.UTC().Truncate(time.Second), Snapshot: b.read()}
+	if v.Releases == nil {
+		v.Releases = []Round{}
+	}
+	if err := b.env.Health.Ready(); err != nil {
+		v.Trouble = err.Error()
+	}
+	v.Ready = v.Trouble == ""
+	v.Accounts = []Account{}
+	for _, o := range b.env.Accounts() {
+		v.Accounts = append(v.Accounts, account(o))
+	}
+	b.rates(now, v.Accounts)
+	return v
+}
+
+func account(o *outcome.Outcomes) Account {
+	balance := o.Balance()
+	a := Account{Item: o.Item(), Received: balance.Received, Resumed: balance.Resumed, Released: balance.Released, Pending: balance.Pending,
+		Unaccounted: balance.Unaccounted(), Reasons: map[string]int{}, Retries: map[string]int{}}
+	for i, c := range balance.Refused {
+		a.Refused += c.Items
+		if c.Items > 0 {
+			a.Reasons[string(c.Reason)] = int(c.Items)
+		}
+		if n := balance.Retried[i].Items; n > 0 {
+			a.Retries[string(c.Reason)] = int(n)
+		}
+	}
+	return a
+}
+
+// rates fills in how fast items come, from what earlier looks saw: nobody counts while nobody looks.
+func (b *board) rates(now time.Time, accounts []Account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.seen) > 1 && now.Sub(b.seen[1].at) >= window {
+		b.seen = b.seen[1:]
+	}
+	if len(b.seen) > 0 {
+		first := b.seen[0]
+		if d := now.Sub(first.at).Seconds(); d >= 0.5 && len(first.received) == len(accounts) {
+			for i := range accounts {
+				rate := math.Round(float64(accounts[i].Received-first.received[i])/d*10) / 10
+				accounts[i].PerSecond = &rate
+			}
+		}
+	}
+	if n := len(b.seen); n == 0 || now.Sub(b.seen[n-1].at) >= time.Second/2 {
+		r := reading{at: now}
+		for _, a := range accounts {
+			r.received = append(r.received, a.Received)
+		}
+		b.seen = append(b.seen, r)
+	}
+}

@@ -1,0 +1,178 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/shuffler/journal"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// deployment is the three roles in one process, each with its own rights on the broker, and the app's API of the one host.
+type deployment struct {
+	*testbed.Bed
+	t       *testing.T
+	auditor *bus.Conn
+	api     *httptest.Server
+	host    *randomizer.Host
+	state   string // the shuffler's
+	stop    func()
+}
+
+func start(t *testing.T, learner glm.Config, timing *rifflev1.Timing) *deployment {
+	t.Helper()
+	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir()}
+	d.auditor = d.Connect(bus.Auditor)
+	id, credential := d.Host(1000)
+	var sh *shuffler.Shuffler
+	var h *randomizer.Host
+	accounts := []*outcome.Outcomes{
+		testbed.Account(t, "report", func() int64 { return sh.Held() }, shuffler.Reasons()),
+		testbed.Account(t, "enrolment", nil, shuffler.Reasons()),
+		testbed.Account(t, "report", func() int64 { return h.Pending() }, randomizer.Reasons()),
+		testbed.Account(t, "bit_message", nil, analyzer.Reasons()),
+	}
+	sh, err := shuffler.New(shuffler.Config{
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(), Identity: d.Shuffler,
+		Keys: []*seal.HPKEKey{d.ShufflerKey}, MinCohort: 4, StateDir: d.state, Source: entropy.New(), Bus: d.Connect(bus.Shuffler),
+		Log: testbed.Log(), Reports: accounts[0], Enrolments: accounts[1],
+	})
+	d.must(err)
+	h, err = randomizer.New(randomizer.Config{
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
+		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
+		Limits: randomizer.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Log:    testbed.Log(), Reports: accounts[2],
+	})
+	d.must(err)
+	z, err := analyzer.New(analyzer.Config{
+		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey}, Shuffler: d.Shuffler.Public(),
+		Learner: learner, Terms: testbed.Terms(), Timing: timing, Bus: d.Connect(bus.Analyzer), Log: testbed.Log(), Messages: accounts[3],
+	})
+	d.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, role := range []func(context.Context) error{sh.Run, h.Run, z.Run} {
+		wg.Go(func() {
+			if err := role(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("a role ended: %v", err)
+			}
+		})
+	}
+	d.host, d.api = h, httptest.NewServer(h.API())
+	d.stop = sync.OnceFunc(func() {
+		d.api.Close()
+		cancel()
+		wg.Wait()
+		for _, a := range accounts {
+			if err := a.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Cleanup(d.stop)
+	return d
+}
+
+func (d *deployment) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// post sends a body to the app's API; the answer is empty where there is none.
+func (d *deployment) post(path, body string) (status int, answer map[string]any) {
+	d.t.Helper()
+	r, err := http.Post(d.api.URL+path, "application/json", bytes.NewReader([]byte(body)))
+	d.must(err)
+	defer r.Body.Close()
+	d.must(json.NewDecoder(r.Body).Decode(&answer))
+	return r.StatusCode, answer
+}
+
+// announcement waits until the host is in the round and returns its announcement.
+func (d *deployment) announcement(epoch uint64, round uint32) (*rifflev1.Announcement, *glm.Policy) {
+	d.t.Helper()
+	testbed.Eventually(d.t, fmt.Sprintf("in round %d of epoch %d", round, epoch), func() bool {
+		s := d.host.Status()
+		if s.Refused != "" {
+			d.t.Fatal(s.Refused)
+		}
+		return s.Epoch > epoch || s.Epoch == epoch && (s.Round > round || s.Round == round && (s.Enrolling || round > 0 || s.Final))
+	})
+	all, err := d.auditor.Announcements(d.Context())
+	d.must(err)
+	for _, stored := range all {
+		if stored.Epoch == epoch && stored.Round == round {
+			a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, d.AnalyzerParty())
+			d.must(err)
+			policy, err := wire.PolicyFromProto(a.Policy)
+			d.must(err)
+			return a, policy
+		}
+	}
+	d.t.Fatalf("no announcement of round %d of epoch %d", round, epoch)
+	return nil, nil
+}
+
+// counts waits for the signed counts of a round.
+func (d *deployment) counts(epoch uint64, round uint32) *rifflev1.Counts {
+	d.t.Helper()
+	var c *rifflev1.Counts
+	testbed.Eventually(d.t, fmt.Sprintf("counted: round %d of epoch %d", round, epoch), func() bool {
+		d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+			one, _, err := wire.Open[rifflev1.Counts](st.Payload, d.AnalyzerParty())
+			if err == nil && one.Epoch == epoch && one.Round == round {
+				c = one
+			}
+			return err
+		}))
+		return c != nil
+	})
+	return c
+}
+
+// manifests are all that the shuffler signed, oldest first.
+func (d *deployment) manifests() (all []*rifflev1.Manifest) {
+	d.t.Helper()
+	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, d.ShufflerParty())
+		all = append(all, m)
+		return err
+	}))
+	return all
+}
+
+// journal is everything that the shuffler decided; the deployment must have stopped.
+func (d *deployment) journal() (all []*shuffler.Event) {
+	d.t.Helper()
+	j, err := journal.Open(filepath.Join(d.state, "journal"))
+	d.must(err)
+	defer j.Close()
+	d.must(j.Replay(func(entry []byte) error {
+		ev, err := shuffler.DecodeEvent(entry)
+		all = append(all, ev)
+		return err
+	}))
+	return all
+}

@@ -1,0 +1,250 @@
+// Package testbed is a broker and the keys of a small deployment, for tests of the roles. What the other roles would do, a test does
+// by hand with it: announce, enrol, report, shuffle. Nothing but tests imports it.
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Deployment is the bed's name for itself.
+const Deployment = "testbed"
+
+// Patience bounds everything that a test waits for.
+const Patience = 30 * time.Second
+
+// maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the streams' limits.
+const maxStore = 1 << 40
+
+// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within Patience.
+const ackWait = 5 * time.Second
+
+// Bed is a running broker with the keys of one deployment.
+type Bed struct {
+	tb      testing.TB
+	options bus.ServerOptions
+	server  *bus.Server
+	seeds   map[bus.Role][]byte
+	second  []byte // seed of another host
+
+	Analyzer, Shuffler, Registrar *seal.Identity
+	AnalyzerKey, ShufflerKey      *seal.HPKEKey
+}
+
+// New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
+func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *Bed {
+	tb.Helper()
+	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
+	for _, r := range bus.Roles() {
+		seed, public, err := bus.NewSeed()
+		b.must(err)
+		b.seeds[r], b.options.Users[r] = seed, []string{public}
+	}
+	seed, public, err := bus.NewSeed()
+	b.must(err)
+	b.second, b.options.Users[bus.Randomizer] = seed, append(b.options.Users[bus.Randomizer], public)
+	for _, id := range []**seal.Identity{&b.Analyzer, &b.Shuffler, &b.Registrar} {
+		*id = NewIdentity(tb)
+	}
+	b.AnalyzerKey, b.ShufflerKey = NewKey(tb), NewKey(tb)
+	provisioned := bus.ProvisionOptions{AckWait: ackWait}
+	for _, f := range change {
+		f(&b.options, &provisioned)
+	}
+	b.server, err = bus.Start(b.options)
+	b.must(err)
+	tb.Cleanup(b.server.Stop)
+	admin := b.Connect(bus.Admin)
+	b.must(bus.Provision(b.Context(), admin, provisioned))
+	admin.Close()
+	return b
+}
+
+func (b *Bed) must(err error) {
+	b.tb.Helper()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// NewIdentity makes a signing key.
+func NewIdentity(tb testing.TB) *seal.Identity {
+	tb.Helper()
+	id, err := seal.GenerateIdentity()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return id
+}
+
+// NewKey makes an HPKE key.
+func NewKey(tb testing.TB) *seal.HPKEKey {
+	tb.Helper()
+	k, err := seal.GenerateHPKE()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+// Context ends with the test, or when a test's patience does.
+func (b *Bed) Context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	b.tb.Cleanup(cancel)
+	return ctx
+}
+
+// Connect connects as a role.
+func (b *Bed) Connect(r bus.Role) *bus.Conn {
+	b.tb.Helper()
+	return b.connect(r, b.seeds[r])
+}
+
+// ConnectHost connects as another randomizer host than Connect does.
+func (b *Bed) ConnectHost() *bus.Conn {
+	b.tb.Helper()
+	return b.connect(bus.Randomizer, b.second)
+}
+
+func (b *Bed) connect(r bus.Role, seed []byte) *bus.Conn {
+	b.tb.Helper()
+	c, err := bus.Connect(b.Context(), bus.Options{URL: b.server.URL(), Role: r, Seed: seed, Name: "test " + string(r)})
+	b.must(err)
+	b.tb.Cleanup(c.Close)
+	return c
+}
+
+// Host makes a randomizer host's key and the registrar's credential for it.
+func (b *Bed) Host(devices uint32) (*seal.Identity, *rifflev1.Signed) {
+	b.tb.Helper()
+	id := NewIdentity(b.tb)
+	signed, _ := b.Sign(&rifflev1.Credential{Deployment: Deployment, HostKey: id.Public(), Devices: devices}, b.Registrar)
+	return id, Unsigned(b.tb, signed)
+}
+
+// AnalyzerParty is whom announcements come from, ShufflerParty manifests.
+func (b *Bed) AnalyzerParty() wire.Party {
+	return wire.Party{Deployment: Deployment, Key: b.Analyzer.Public()}
+}
+
+// ShufflerParty is whom manifests and key sets come from.
+func (b *Bed) ShufflerParty() wire.Party {
+	return wire.Party{Deployment: Deployment, Key: b.Shuffler.Public()}
+}
+
+// Source is a seeded source of its own.
+func Source() protocol.Source {
+	var seed [32]byte
+	n := sources.Add(1)
+	seed[0], seed[1] = byte(n), byte(n>>8)
+	return rand.NewChaCha8(seed)
+}
+
+var sources atomic.Uint32
+
+// Log writes to standard error where RIFFLE_LOG is set, else nowhere.
+func Log() zerolog.Logger {
+	if os.Getenv("RIFFLE_LOG") == "" {
+		return zerolog.Nop()
+	}
+	return zerolog.New(os.Stderr).With().Timestamp().Logger()
+}
+
+// Account makes an account of items with those reasons.
+func Account(tb testing.TB, item string, held func() int64, reasons []outcome.Reason) *outcome.Outcomes {
+	tb.Helper()
+	o, err := outcome.New(prometheus.NewRegistry(), "test", item, held, reasons...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o
+}
+
+// Refused is how many items of an account had that reason.
+func Refused(o *outcome.Outcomes, r outcome.Reason) int {
+	for _, c := range o.Balance().Refused {
+		if c.Reason == r {
+			return int(c.Items)
+		}
+	}
+	return -1
+}
+
+// Eventually waits until a condition holds.
+func Eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(Patience)
+	for !condition() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("after %v: not yet %s", Patience, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Terms are terms under which cohorts of twenty people can be planned with few messages. Nobody should ask for so little privacy.
+func Terms() plan.Terms {
+	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
+}
+
+// Learner is the configuration of a learner in dimension 2 whose first cohort has so many people.
+func Learner(profile glm.Profile, cohort int) glm.Config {
+	return glm.Config{
+		Profile: profile, Dimension: 2, Radius: 2, Horizon: 3 * cohort, Epsilon: 4, Delta: 1e-3, MinCohort: cohort,
+		Practical: glm.PracticalConfig{FirstCohort: cohort, Growth: 1}, Paper: glm.PaperConfig{Rounds: 2},
+	}
+}
+
+// Timing is quick: reports leave 300 ms after their decision, cohorts that fill are released as soon as all reports are there, and
+// those that lack some are waited for no more than a second.
+func Timing() *rifflev1.Timing {
+	return &rifflev1.Timing{RewardWindowMs: 300, JitterMs: 50, GraceMs: 700, RoundWindowMs: 600}
+}
+
+// Announcement is a valid first announcement for a cohort of that size.
+func (b *Bed) Announcement(profile glm.Profile, cohort int) *rifflev1.Announcement {
+	b.tb.Helper()
+	learner, err := glm.NewLearner(Learner(profile, cohort))
+	b.must(err)
+	step := learner.Next()
+	step.Cohort = cohort
+	return b.Draw(step, Terms(), 1, nil)
+}
+
+// Draw draws up the announcement that begins an epoch.
+func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byte) *rifflev1.Announcement {
+	b.tb.Helper()
+	p, err := plan.Propose(step, terms)
+	if err != nil {
+		b.tb.Fatal(fmt.Errorf("no plan: %w", err))
+	}
+	policy, err := wire.PolicyToProto(&step.Policy)
+	b.must(err)
+	reference := make([]float64, step.Policy.Dimension)
+	for _, s := range step.Statistics[step.Round] {
+		if s.Kind != glm.Covariance {
+			reference = s.Theta
+		}
+	}
+	return &rifflev1.Announcement{
+		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: policy, Reference: reference,
+		Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(), AnalyzerKey: b.AnalyzerKey.Public(),
+	}
+}

@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Terms are the analyzer's choices for every plan of a deployment. They are public.
+type Terms struct {
+	Epsilon, Delta float64
+	DropOut        float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
+	Dishonest      float64 // share of a cohort whose noise is not counted, in [0, 1)
+	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As many malformed bit
+	// messages as the counted reports hold are borne: with none, one such message destroys a cohort.
+	DishonestReports int
+	MinCohort        int     // no plan has a smaller minimum; 0: none
+	MaxMessages      int     // bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
+	VarianceRatio    float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
+	MaxShift         float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
+	NoiseBits        uint32  // 0: searched
+	// Biases of noise bits to search; nil: DefaultBiases.
+	Biases []protocol.Bias
+}
+
+// ByCoordinates as a limit on one person's messages makes it follow the numbers that are released.
+const ByCoordinates = -1
+
+// What ByCoordinates comes to: LeastMessages, which cost a person 8 kB and some 10 ms and so are not worth saving, and from 5 dimensions
+// on MessagesPerCoordinate. That holds the noise near where it is at 5 dimensions, at 0.9 to 1.4 times a trusted curator's variance, up to
+// 36 dimensions, for the cohorts that 5000 people are divided into (the table in README). A number costs as many messages whatever the
+// dimension, because cohorts grow with it; in very large cohorts more messages would still help.
+const (
+	LeastMessages         = 150
+	MessagesPerCoordinate = 7.5
+)
+
+// MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension 5.
+func MessagesFor(releases []privacy.Statistic) int {
+	coordinates := 0
+	for _, s := range releases {
+		coordinates += len(s.Lower)
+	}
+	return min(max(LeastMessages, int(MessagesPerCoordinate*float64(coordinates))), wire.MaxReportMessages)
+}
+
+// DefaultBiases are 1/2, which gives the most noise for a message, and 1/4, which can save a level where one bit at 1/2 is too much.
+func DefaultBiases() []protocol.Bias { return []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter} }
+
+// Proposal is the part of an announcement that fixes privacy and cost.
+type Proposal struct {
+	Plan      *rifflev1.Plan
+	Cohort    *rifflev1.Cohort
+	Encodings []*rifflev1.Encoding // of the step's round
+	Details   privacy.Plan         // of all rounds, with predicted errors
+}
+
+// A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same ones. It is
+// not safe for concurrent use. The zero value is ready.
+type Proposer struct{ spreads map[string]privacy.Spread }
+
+// Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
+func Propose(step glm.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
+
+// Request is what the planner is asked for in the step's epoch.
+func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
+	var r privacy.Request
+	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
+	if minimum > step.Cohort {
+		return r, &privacy.Infeasible{Constraint: "MinCohort", Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release", step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
+	}
+	r = privacy.Request{
+		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
+		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits, Biases: t.Biases, ShiftOnly: true,
+	}
+	if r.VarianceRatio == 0 && r.MaxMessages == 0 {
+		r.VarianceRatio = step.VarianceRatio
+	}
+	if len(r.Biases) == 0 {
+		r.Biases = DefaultBiases()
+	}
+	var err error
+	for i, round := range step.Statistics {
+		for j, s := range round {
+			var v privacy.Statistic
+			if v, err = vector(s); err != nil {
+				return r, err
+			}
+			r.Releases = append(r.Releases, v)
+			r.Shares = append(r.Shares, step.Shares[i][j])
+		}
+	}
+	if t.MaxMessages == ByCoordinates {
+		r.MaxMessages = MessagesFor(r.Releases)
+	}
+	r.Certify, err = p.jointly(step, r)
+	return r, err
+}
+
+// Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
+func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
+	request, err := p.Request(step, t)
+	if err != nil {
+		return nil, err
+	}
+	details, err := privacy.Solve(request)
+	if err != nil {
+		return nil, err
+	}
+	cohort := &rifflev1.Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort), MaxDishonest: uint32(request.MaxDishonest)}
+	announced := &rifflev1.Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta}
+	k := 0
+	for _, round := range step.Statistics {
+		pr := &rifflev1.PlannedRound{}
+		for _, s := range round {
+			rel := details.Releases[k]
+			pr.Releases = append(pr.Releases, &rifflev1.PlannedRelease{Statistic: wire.StatisticToProto(s.Kind), Shift: rel.Shift, NoiseBits: rel.Encoding.NoiseBits, Bias: uint32(rel.Encoding.Bias)})
+			k++
+		}
+		announced.Rounds = append(announced.Rounds, pr)
+	}
+	encodings, err := Encode(announced, step)
+	if err != nil {
+		return nil, err
+	}
+	return &Proposal{Plan: announced, Cohort: cohort, Encodings: encodings, Details: details}, nil
+}
+
+// Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public iterate, the shift
+// stays as planned.
+func Encode(p *rifflev1.Plan, step glm.Step) ([]*rifflev1.Encoding, error) {
+	if step.Round >= len(p.Rounds) || len(p.Rounds[step.Round].Releases) != len(step.Statistics[step.Round]) {
+		return nil, fmt.Errorf("%w: round %d of the learner is not the plan's", ErrPlan, step.Round)
+	}
+	var out []*rifflev1.Encoding
+	for i, s := range step.Statistics[step.Round] {
+		v, err := vector(s)
+		if err != nil {
+			return nil, err
+		}
+		r := p.Rounds[step.Round].Releases[i]
+		e, err := privacy.EncodingAt(v, r.Shift/v.Diameter, r.NoiseBits, protocol.Bias(r.Bias))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, wire.EncodingToProto(e))
+	}
+	return out, nil
+}
+
+// vector is what the planner must know of a statistic.
+func vector(s glm.Statistic) (privacy.Statistic, error) {
+	b, err := s.Bounds()
+	if err != nil {
+		return privacy.Statistic{}, err
+	}
+	return privacy.Statistic{Name: string(s.Kind), Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter}, nil
+}

@@ -1,0 +1,131 @@
+package wire_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/proto"
+)
+
+func TestEnrolRequest(t *testing.T) {
+	host, registrar := signer(t, 2), signer(t, 3)
+	signed, _, err := wire.Sign(enrolRequest(t, host, registrar), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := wire.OpenEnrolRequest(signed, party(registrar))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(e.Request, enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
+		t.Error("request changed on its way")
+	}
+	if e.Digest != wire.RequestDigest(signed) {
+		t.Error("two digests of one request")
+	}
+}
+
+func TestEnrolRequestRefusals(t *testing.T) {
+	host, registrar, stranger := signer(t, 2), signer(t, 3), signer(t, 4)
+	type r = rifflev1.EnrolRequest
+	change := func(f func(*r)) []byte {
+		m := enrolRequest(t, host, registrar)
+		f(m)
+		return forge(t, seal.EnrolRequest, m, host)
+	}
+	none := func(*r) {}
+	const (
+		malformed = rifflev1.Refusal_REFUSAL_MALFORMED
+		signature = rifflev1.Refusal_REFUSAL_BAD_SIGNATURE
+		noCred    = rifflev1.Refusal_REFUSAL_NO_CREDENTIAL
+	)
+	for name, c := range map[string]struct {
+		signed []byte
+		want   error
+		reason rifflev1.Refusal
+	}{
+		"garbage":                  {[]byte{1, 2, 3}, wire.ErrMalformed, malformed},
+		"too large":                {make([]byte, wire.MaxEnrolment+1), wire.ErrTooLarge, malformed},
+		"short key":                {encode(t, &rifflev1.Signed{Body: []byte{1}, Key: []byte{1}, Signature: make([]byte, 64)}), wire.ErrMalformed, malformed},
+		"not a request":            {forge(t, seal.Manifest, manifest(), host), wire.ErrSignature, signature},
+		"epoch 0":                  {change(func(m *r) { m.Epoch = 0 }), nil, malformed},
+		"no announcement":          {change(func(m *r) { m.Announcement = nil }), nil, malformed},
+		"no credential":            {change(func(m *r) { m.Credential = nil }), nil, malformed},
+		"bad deployment":           {change(func(m *r) { m.Deployment = "A" }), nil, malformed},
+		"other deployment":         {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT},
+		"device past the last":     {change(func(m *r) { m.Device = 10 }), wire.ErrCredential, noCred},
+		"empty credential":         {change(func(m *r) { m.Credential = &rifflev1.Signed{} }), wire.ErrCredential, noCred},
+		"self-made credential":     {change(func(m *r) { m.Credential = signedCredential(t, host, host) }), wire.ErrCredential, noCred},
+		"stranger's credential":    {change(func(m *r) { m.Credential = signedCredential(t, host, stranger) }), wire.ErrCredential, noCred},
+		"another host's":           {change(func(m *r) { m.Credential = signedCredential(t, stranger, registrar) }), wire.ErrCredential, noCred},
+		"stolen, signed by thief":  {forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), stranger), wire.ErrCredential, noCred},
+		"credential as of a later": {change(func(m *r) { m.Credential.Body = append(m.Credential.Body, 0) }), wire.ErrCredential, noCred},
+		"credential of another deployment": {change(func(m *r) {
+			other := credential(t, host)
+			other.Deployment = "other"
+			m.Credential = forgeSigned(t, seal.Credential, other, registrar)
+		}), wire.ErrCredential, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT},
+		"registrar's other statement": {change(func(m *r) {
+			m.Credential = forgeSigned(t, seal.KeySet, credential(t, host), registrar)
+		}), wire.ErrCredential, noCred},
+		"signature of another body": {func() []byte {
+			s := forgeSigned(t, seal.EnrolRequest, enrolRequest(t, host, registrar), host)
+			m := enrolRequest(t, host, registrar)
+			m.Device = 3
+			s.Body = encode(t, m)
+			return encode(t, s)
+		}(), wire.ErrSignature, signature},
+	} {
+		e, err := wire.OpenEnrolRequest(c.signed, party(registrar))
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || wire.Reason(err) != c.reason {
+			t.Errorf("%s: %v (%v), want %v (%v)", name, err, wire.Reason(err), c.want, c.reason)
+		}
+		if e.Request != nil || e.Digest != sha256.Sum256(c.signed) {
+			t.Errorf("%s: returned %+v", name, e)
+		}
+	}
+	if _, err := wire.OpenEnrolRequest(change(none), party(registrar)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEnrolReply(t *testing.T) {
+	shuffler := signer(t, 5)
+	for _, m := range []*rifflev1.EnrolReply{enrolReply(), refusal(), {Request: digestOf(7), Enrolled: true}} {
+		signed, _, err := wire.Sign(m, shuffler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
+		if err != nil || !proto.Equal(got, m) {
+			t.Errorf("%v, %v", got, err)
+		}
+		if _, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(8))); err == nil {
+			t.Error("a reply to another request opens")
+		}
+		if _, err := wire.OpenEnrolReply(signed, signer(t, 6).Public(), [32]byte(digestOf(7))); !errors.Is(err, wire.ErrSigner) {
+			t.Error(err)
+		}
+		if _, err := wire.OpenEnrolReply(signed, nil, [32]byte(digestOf(7))); !errors.Is(err, wire.ErrSigner) {
+			t.Errorf("no key expected: %v", err)
+		}
+	}
+	for fieldName, m := range map[string]*rifflev1.EnrolReply{
+		"request": {Request: digestOf(7)[1:], Enrolled: true},
+		"refusal": {Request: digestOf(7), Enrolled: true, Refusal: rifflev1.Refusal_REFUSAL_LATE},
+		"slot":    {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE, Slot: 1},
+		"held":    {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE, Held: true},
+	} {
+		for _, m := range []*rifflev1.EnrolReply{m, {Request: digestOf(7)}, {Request: digestOf(7), Refusal: 1000}} {
+			_, err := wire.OpenEnrolReply(forge(t, seal.EnrolReply, m, shuffler), shuffler.Public(), [32]byte(digestOf(7)))
+			var f *wire.FieldError
+			if !errors.As(err, &f) || f.Field != fieldName && f.Field != "refusal" {
+				t.Errorf("%s: %v", fieldName, err)
+			}
+		}
+	}
+}

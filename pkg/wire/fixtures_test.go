@@ -1,0 +1,164 @@
+package wire_test
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/proto"
+)
+
+const deployment = "golden-1"
+
+// signer is an identity whose seed is 32 bytes b.
+func signer(t testing.TB, b byte) *seal.Identity {
+	t.Helper()
+	id, err := seal.NewIdentity(bytes.Repeat([]byte{b}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func hpkeKey(t testing.TB, b byte) *seal.HPKEKey {
+	t.Helper()
+	k, err := seal.NewHPKEKey(bytes.Repeat([]byte{b}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func party(id *seal.Identity) wire.Party { return wire.Party{Deployment: deployment, Key: id.Public()} }
+
+func digestOf(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+// announcement is a valid one of dimension 2: Hessian (3 coordinates) and gradient (2) in one round, and a second round with a gradient.
+func announcement(t testing.TB) *rifflev1.Announcement {
+	stage := func(x float64) *rifflev1.Stage {
+		return &rifflev1.Stage{Theta: []float64{x, -x / 2}, Covariance: []float64{0.5, 0.1, 0.25}, Width: 1}
+	}
+	coordinates := func(n int, offset float64) (out []*rifflev1.Coordinate) {
+		for range n {
+			out = append(out, &rifflev1.Coordinate{Offset: offset, Levels: 7})
+		}
+		return out
+	}
+	gradient := func() *rifflev1.PlannedRelease {
+		return &rifflev1.PlannedRelease{Statistic: rifflev1.Statistic_STATISTIC_GRADIENT, Shift: 6.25, NoiseBits: 3, Bias: 1 << 30}
+	}
+	return &rifflev1.Announcement{
+		Deployment: deployment,
+		Epoch:      2,
+		Previous:   digestOf(1),
+		Policy: &rifflev1.Policy{
+			Profile: rifflev1.Profile_PROFILE_PRACTICAL, Cohorts: 1,
+			Family: &rifflev1.Family{Name: "logistic", MaxReward: 1},
+			Dim:    2, NormBound: 3, Theta: []float64{0.5, math.Copysign(0, -1)},
+			Stages:  []*rifflev1.Stage{stage(0.5), stage(1)},
+			Scaling: &rifflev1.Scaling{Stage: stage(0.25), SelfConcordance: 1, MaxWeight: 0.25},
+			Play:    rifflev1.Play_PLAY_DESIGN, DesignTolerance: 0.1, Pairwise: true, Explore: 0.75,
+		},
+		Reference: []float64{0.5, 0},
+		Plan: &rifflev1.Plan{
+			Rounds: []*rifflev1.PlannedRound{
+				{Releases: []*rifflev1.PlannedRelease{{Statistic: rifflev1.Statistic_STATISTIC_HESSIAN, Shift: 2.5, NoiseBits: 2, Bias: 1 << 31}, gradient()}},
+				{Releases: []*rifflev1.PlannedRelease{gradient()}},
+			},
+			Epsilon: 1, Delta: 1e-6, TailDelta: 1e-9,
+		},
+		Encodings: []*rifflev1.Encoding{
+			{Scale: 12.5, Coordinates: coordinates(3, -0.25)},
+			{Scale: 4, Coordinates: coordinates(2, -1)},
+		},
+		Cohort:      &rifflev1.Cohort{Size: 120, Minimum: 100, MaxDishonest: 10},
+		Timing:      &rifflev1.Timing{RewardWindowMs: 60000, JitterMs: 5000, GraceMs: 10000, RoundWindowMs: 30000},
+		AnalyzerKey: hpkeKey(t, 9).Public(),
+	}
+}
+
+func finalAnnouncement(t testing.TB) *rifflev1.Announcement {
+	a := announcement(t)
+	return &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 3, Previous: digestOf(4), Policy: a.Policy, Final: true}
+}
+
+func keySet(t testing.TB) *rifflev1.KeySet {
+	return &rifflev1.KeySet{Deployment: deployment, Number: 3, Keys: [][]byte{hpkeKey(t, 5).Public(), hpkeKey(t, 6).Public()}}
+}
+
+func manifest() *rifflev1.Manifest {
+	return &rifflev1.Manifest{
+		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Outcome: rifflev1.Outcome_OUTCOME_RELEASED,
+		Enrolled: 120, Reports: 110, Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3), ReportsDigest: digestOf(4),
+	}
+}
+
+func destroyedManifest() *rifflev1.Manifest {
+	return &rifflev1.Manifest{
+		Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Outcome: rifflev1.Outcome_OUTCOME_DESTROYED, Enrolled: 120, Reports: 12,
+	}
+}
+
+func counts() *rifflev1.Counts {
+	return &rifflev1.Counts{
+		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Manifest: digestOf(5), Reports: 110,
+		Releases: []*rifflev1.ReleaseCounts{{Ones: []uint64{400, 0, 990}}, {Ones: []uint64{1, 1100}}},
+	}
+}
+
+func credential(t testing.TB, host *seal.Identity) *rifflev1.Credential {
+	return &rifflev1.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 10}
+}
+
+func signedCredential(t testing.TB, host, registrar *seal.Identity) *rifflev1.Signed {
+	return forgeSigned(t, seal.Credential, credential(t, host), registrar)
+}
+
+func enrolRequest(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
+	return &rifflev1.EnrolRequest{
+		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Device: 9, Credential: signedCredential(t, host, registrar),
+	}
+}
+
+func enrolReply() *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000, Held: true}
+}
+
+func refusal() *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_COHORT_FULL}
+}
+
+// report is a report of two bit messages; its bits need not open.
+func report() wire.Report {
+	return wire.Report{
+		Announcement: [32]byte(digestOf(2)), Epoch: 2, Round: 0, Slot: 0, Device: 9, Bits: bytes.Repeat([]byte{0x5a}, 2*seal.BitSize),
+	}
+}
+
+func chunk() wire.Chunk {
+	return wire.Chunk{Epoch: 2, Round: 1, Index: 2, Bits: bytes.Repeat([]byte{0xa5}, 3*seal.BitSize)}
+}
+
+// forgeSigned signs anything as any kind of statement, unchecked.
+func forgeSigned(t testing.TB, kind seal.Kind, m proto.Message, by *seal.Identity) *rifflev1.Signed {
+	t.Helper()
+	body := encode(t, m)
+	return &rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(kind, body, by)}
+}
+
+func forge(t testing.TB, kind seal.Kind, m proto.Message, by *seal.Identity) []byte {
+	t.Helper()
+	return encode(t, forgeSigned(t, kind, m, by))
+}
+
+func encode(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

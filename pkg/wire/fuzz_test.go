@@ -1,0 +1,177 @@
+package wire_test
+
+import (
+	"bytes"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/proto"
+)
+
+// seeds gives the fuzzer the golden messages of the formats.
+func seeds(f *testing.F, names ...string) {
+	good, bad := accepted(f), refused(f)
+	for _, name := range names {
+		for _, b := range append(good[name], bad[name]...) {
+			f.Add(b)
+		}
+	}
+}
+
+// FuzzOpenSigned feeds any bytes to every opener of signed statements. Nothing that is not in the golden set can open: nobody else has the keys.
+func FuzzOpenSigned(f *testing.F) {
+	open := openers(f)
+	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply"}
+	seeds(f, names...)
+	known := map[string]bool{}
+	for _, messages := range accepted(f) {
+		for _, b := range messages {
+			known[string(b)] = true
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, name := range names {
+			if _, err := open[name](data); err == nil && !known[string(data)] {
+				t.Fatalf("%s: something opens that was never signed", name)
+			}
+		}
+	})
+}
+
+// fuzzBody signs any bytes, so that the fuzzer gets past the signature, and demands that what opens has the same bytes again when signed.
+func fuzzBody[T any, M interface {
+	*T
+	proto.Message
+	GetDeployment() string
+}](f *testing.F, kind seal.Kind, statements ...M) {
+	id := signer(f, goldenSigner)
+	for _, m := range statements {
+		f.Add(encode(f, m))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(kind, body, id)})
+		m, digest, err := wire.Open[T, M](signed, party(id))
+		if err != nil {
+			if wire.Reason(err) == rifflev1.Refusal_REFUSAL_UNSPECIFIED || wire.Reason(err) == rifflev1.Refusal_REFUSAL_BAD_SIGNATURE {
+				t.Fatalf("reason %v for %v", wire.Reason(err), err)
+			}
+			return
+		}
+		again, digest2, err := wire.Sign(m, id)
+		if err != nil || !bytes.Equal(again, signed) || digest != digest2 {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}
+
+func FuzzAnnouncement(f *testing.F) {
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f))
+}
+func FuzzKeySet(f *testing.F)     { fuzzBody(f, seal.KeySet, keySet(f)) }
+func FuzzManifest(f *testing.F)   { fuzzBody(f, seal.Manifest, manifest(), destroyedManifest()) }
+func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts()) }
+func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
+
+func FuzzEnrolRequest(f *testing.F) {
+	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)
+	f.Add(encode(f, enrolRequest(f, host, registrar)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})
+		e, err := wire.OpenEnrolRequest(signed, party(registrar))
+		if err != nil {
+			return
+		}
+		if again, _, err := wire.Sign(e.Request, host); err != nil || !bytes.Equal(again, signed) {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}
+
+func FuzzEnrolReply(f *testing.F) {
+	shuffler := signer(f, goldenSigner)
+	f.Add(encode(f, enrolReply()))
+	f.Add(encode(f, refusal()))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: seal.Sign(seal.EnrolReply, body, shuffler)})
+		m, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
+		if err != nil {
+			return
+		}
+		if again, _, err := wire.Sign(m, shuffler); err != nil || !bytes.Equal(again, signed) {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}
+
+// FuzzReport feeds reports with a valid signature of the host over whatever the fuzzer makes of the rest.
+func FuzzReport(f *testing.F) {
+	host := signer(f, goldenHost)
+	good := accepted(f)["report"][0]
+	f.Add(good[:len(good)-66], 2)
+	f.Add([]byte{}, 1)
+	f.Fuzz(func(t *testing.T, body []byte, messages int) {
+		_, _, _ = wire.ParseReport(body, messages)
+		signed := append(bytes.Clone(body), encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
+		r, _, err := wire.ParseReport(signed, messages)
+		if err != nil {
+			return
+		}
+		if again, err := wire.BuildReport(*r, host); err != nil || !bytes.Equal(again, signed) {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}
+
+func FuzzEnvelope(f *testing.F) {
+	key := hpkeKey(f, goldenShuffler)
+	keys := opener(f, key)
+	good, err := wire.SealReport([]byte("report"), key.Public(), roundContext)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:40])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, err := wire.OpenEnvelope(data, keys, roundContext); err == nil && string(got) != "report" {
+			t.Fatal("something opens that was never sealed")
+		}
+	})
+}
+
+func FuzzChunk(f *testing.F) {
+	seeds(f, "chunk")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := wire.ParseChunk(data)
+		if err != nil {
+			return
+		}
+		if again, err := wire.BuildChunk(*c); err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}
+
+func FuzzPolicy(f *testing.F) {
+	f.Add(encode(f, announcement(f).Policy))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := new(rifflev1.Policy)
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		p, err := wire.PolicyFromProto(m)
+		if err != nil {
+			return
+		}
+		m.ProtoReflect().SetUnknown(nil)
+		again, err := wire.PolicyToProto(p)
+		if err != nil {
+			t.Fatalf("a policy that was accepted does not convert back: %v", err)
+		}
+		p2, err := wire.PolicyFromProto(again)
+		if err != nil || p2.Validate() != nil || len(p2.Stages) != len(p.Stages) {
+			t.Fatalf("no round trip: %v", err)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/proto"
+)
+
+var update = flag.Bool("update", false, "write the golden vectors anew; a changed vector is a changed wire format")
+
+// Keys of the golden vectors: Ed25519 seeds and X25519 private keys of 32 equal bytes.
+const (
+	goldenSigner   = 1
+	goldenHost     = 2
+	goldenRegistry = 3
+	goldenShuffler = 5
+)
+
+// openers opens each format's bytes; the digest is what other messages name them by.
+func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
+	from, registrar := party(signer(t, goldenSigner)), party(signer(t, goldenRegistry))
+	return map[string]func([]byte) ([32]byte, error){
+		"announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[rifflev1.Announcement](b, from)
+			return d, err
+		},
+		"keyset":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.KeySet](b, from); return d, err },
+		"manifest": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.Manifest](b, from); return d, err },
+		"counts":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.Counts](b, from); return d, err },
+		"credential": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[rifflev1.Credential](b, registrar)
+			return d, err
+		},
+		"enrol-request": func(b []byte) ([32]byte, error) {
+			e, err := wire.OpenEnrolRequest(b, registrar)
+			return e.Digest, err
+		},
+		"enrol-reply": func(b []byte) ([32]byte, error) {
+			m, err := wire.OpenEnrolReply(b, from.Key, [32]byte(digestOf(7)))
+			if err != nil {
+				return [32]byte{}, err
+			}
+			return wire.Digest(m)
+		},
+		"report": func(b []byte) ([32]byte, error) { _, d, err := wire.ParseReport(b, 2); return d, err },
+		"chunk":  func(b []byte) ([32]byte, error) { _, err := wire.ParseChunk(b); return wire.ChunkDigest(b), err },
+	}
+}
+
+// accepted are the golden messages by format; each is a function of the fixtures alone.
+func accepted(t testing.TB) map[string][][]byte {
+	by, host, registrar := signer(t, goldenSigner), signer(t, goldenHost), signer(t, goldenRegistry)
+	sign := func(id *seal.Identity, m proto.Message) []byte {
+		signed, _, err := wire.Sign(m, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	must := func(b []byte, err error) []byte {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	return map[string][][]byte{
+		"announcement":  {sign(by, announcement(t)), sign(by, finalAnnouncement(t))},
+		"keyset":        {sign(by, keySet(t))},
+		"manifest":      {sign(by, manifest()), sign(by, destroyedManifest())},
+		"counts":        {sign(by, counts())},
+		"credential":    {sign(registrar, credential(t, host))},
+		"enrol-request": {sign(host, enrolRequest(t, host, registrar))},
+		"enrol-reply":   {sign(by, enrolReply()), sign(by, refusal())},
+		"report":        {must(wire.BuildReport(report(), host))},
+		"chunk":         {must(wire.BuildChunk(chunk()))},
+	}
+}
+
+// refused are messages that must never be accepted, by format.
+func refused(t testing.TB) map[string][][]byte {
+	by, host, registrar := signer(t, goldenSigner), signer(t, goldenHost), signer(t, goldenRegistry)
+	out := map[string][][]byte{}
+	add := func(format string, b []byte) { out[format] = append(out[format], b) }
+	for format, messages := range accepted(t) { // damaged in ways that every format must notice
+		good := messages[0]
+		tampered := bytes.Clone(good)
+		tampered[len(tampered)-1] ^= 1
+		if format != "chunk" { // a chunk carries no authentication of its own
+			add(format, tampered)
+		}
+		add(format, good[:len(good)-1])
+		add(format, append(bytes.Clone(good), 0xc0, 0x3e, 1)) // field 1000
+		add(format, append(bytes.Clone(good), 0))
+	}
+	add("announcement", forge(t, seal.Announcement, announcement(t), host)) // signed by somebody else
+	add("announcement", forge(t, seal.Manifest, announcement(t), by))       // signed as another kind
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Deployment = "other" },
+		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].NoiseBits = 0 },
+		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0].Shift = math.NaN() },
+		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = math.Inf(1) },
+		func(a *rifflev1.Announcement) { a.Policy.Theta[0] = 4 },
+		func(a *rifflev1.Announcement) { a.Cohort.Minimum = 0 },
+		func(a *rifflev1.Announcement) { a.Cohort.MaxDishonest = 100 },
+		func(a *rifflev1.Announcement) { a.Encodings = a.Encodings[:1] },
+		func(a *rifflev1.Announcement) { a.AnalyzerKey = make([]byte, 32) },
+	} {
+		a := announcement(t)
+		change(a)
+		add("announcement", forge(t, seal.Announcement, a, by))
+	}
+	m := manifest()
+	m.Messages++
+	add("manifest", forge(t, seal.Manifest, m, by))
+	k := keySet(t)
+	k.Keys[1] = make([]byte, 32)
+	add("keyset", forge(t, seal.KeySet, k, by))
+	c := counts()
+	c.Destroyed = true
+	add("counts", forge(t, seal.Counts, c, by))
+	cred := credential(t, host)
+	cred.Devices = 0
+	add("credential", forge(t, seal.Credential, cred, registrar))
+	r := enrolRequest(t, host, registrar)
+	r.Device = 10
+	add("enrol-request", forge(t, seal.EnrolRequest, r, host))
+	reply := enrolReply()
+	reply.Refusal = rifflev1.Refusal_REFUSAL_LATE
+	add("enrol-reply", forge(t, seal.EnrolReply, reply, by))
+	add("chunk", encode(t, &rifflev1.MixedChunk{Epoch: 1, Bits: make([]byte, 51)}))
+	return out
+}
+
+// formats is the order in the file.
+var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply", "report", "chunk"}
+
+const goldenFile = "testdata/wire.golden"
+
+// TestGolden compares every format with stored bytes: whoever changes one breaks the other side. Lines are "ok format digest bytes" or
+// "no format reason bytes".
+func TestGolden(t *testing.T) {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, "# riffle.v1 on the wire. ok format digest bytes | no format refusal bytes (must be refused). Keys: golden_test.go.")
+	open, good, bad := openers(t), accepted(t), refused(t)
+	for _, format := range formats {
+		for i, data := range good[format] {
+			digest, err := open[format](data)
+			if err != nil {
+				t.Errorf("%s %d: %v", format, i, err)
+			}
+			fmt.Fprintf(&b, "ok %s %x %x\n", format, digest, data)
+		}
+		for i, data := range bad[format] {
+			_, err := open[format](data)
+			if err == nil {
+				t.Errorf("%s: bad vector %d is accepted", format, i)
+			}
+			fmt.Fprintf(&b, "no %s %s %x\n", format, strings.TrimPrefix(wire.Reason(err).String(), "REFUSAL_"), data)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(goldenFile, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := os.ReadFile(goldenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := strings.Split(string(stored), "\n"), strings.Split(b.String(), "\n")
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) || want[i] != got[i] {
+			t.Fatalf("line %d differs from the stored vector", i+1)
+		}
+	}
+}
+
+// TestGoldenEnvelope opens a stored envelope around the golden report: line 1 is the envelope, sealed to the X25519 key of 32 bytes 5.
+func TestGoldenEnvelope(t *testing.T) {
+	const file = "testdata/envelope.golden"
+	want := accepted(t)["report"][0]
+	if *update {
+		envelope, err := wire.SealReport(want, hpkeKey(t, goldenShuffler).Public(), roundContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(hex.EncodeToString(envelope)+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	envelope, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.OpenEnvelope(envelope, opener(t, hpkeKey(t, goldenShuffler)), roundContext)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x, %v", got, err)
+	}
+}

@@ -1,0 +1,224 @@
+package wire_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
+)
+
+var roundContext = seal.ReportContext{Deployment: deployment, Epoch: 2, Round: 0}
+
+func opener(t testing.TB, keys ...*seal.HPKEKey) *seal.ReportOpener {
+	t.Helper()
+	o, err := seal.NewReportOpener(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestReportLength: reports and envelopes are as long as the plan says and nothing else changes that, not even numbers that are zero.
+func TestReportLength(t *testing.T) {
+	host, shuffler := signer(t, 2), hpkeKey(t, 5)
+	keys := opener(t, shuffler)
+	rapid.Check(t, func(t *rapid.T) {
+		messages := rapid.IntRange(1, 400).Draw(t, "messages")
+		r := wire.Report{
+			Announcement: [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "announcement")),
+			Epoch:        max(1, rapid.Uint64().Draw(t, "epoch")),
+			Round:        rapid.Uint32Range(0, wire.MaxRounds-1).Draw(t, "round"),
+			Slot:         rapid.Uint32().Draw(t, "slot"),
+			Device:       rapid.Uint32().Draw(t, "device"),
+			Bits:         rapid.SliceOfN(rapid.Byte(), messages*seal.BitSize, messages*seal.BitSize).Draw(t, "bits"),
+		}
+		data, err := wire.BuildReport(r, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) != wire.ReportSize(messages) {
+			t.Fatalf("report of %d bytes, ReportSize %d", len(data), wire.ReportSize(messages))
+		}
+		copy(r.HostKey[:], host.Public())
+		got, digest, err := wire.ParseReport(data, messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bits, r.Bits) || digest != sha256.Sum256(data) || digest != wire.ReportDigest(data) {
+			t.Fatal("report changed on its way")
+		}
+		got.Bits, r.Bits = nil, nil
+		if got.Announcement != r.Announcement || got.Epoch != r.Epoch || got.Round != r.Round || got.Slot != r.Slot || got.Device != r.Device || got.HostKey != r.HostKey {
+			t.Fatalf("report changed on its way: %+v, %+v", got, r)
+		}
+		envelope, err := wire.SealReport(data, shuffler.Public(), roundContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(envelope) != wire.EnvelopeSize(messages) {
+			t.Fatalf("envelope of %d bytes, EnvelopeSize %d", len(envelope), wire.EnvelopeSize(messages))
+		}
+		if inside, err := wire.OpenEnvelope(envelope, keys, roundContext); err != nil || !bytes.Equal(inside, data) {
+			t.Fatal("envelope", err)
+		}
+	})
+}
+
+func TestReportRefusals(t *testing.T) {
+	host := signer(t, 2)
+	good, err := wire.BuildReport(report(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := wire.ParseReport(good, 2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		b := bytes.Clone(good)
+		b[i] ^= 1
+		if _, _, err := wire.ParseReport(b, 2); err == nil {
+			t.Fatalf("opens with byte %d changed", i)
+		}
+	}
+	for _, messages := range []int{0, -1, 1, 3, wire.MaxReportMessages + 1, 1 << 62} {
+		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) || wire.Reason(err) != rifflev1.Refusal_REFUSAL_WRONG_SIZE {
+			t.Errorf("as %d messages: %v", messages, err)
+		}
+	}
+	// forgeReport signs a changed report as its host would.
+	forgeReport := func(change func(*rifflev1.Report)) []byte {
+		m := new(rifflev1.Report)
+		if err := proto.Unmarshal(good, m); err != nil {
+			t.Fatal(err)
+		}
+		m.Signature = nil
+		change(m)
+		m.Signature = seal.Sign(seal.Report, encode(t, m), host)
+		return encode(t, m)
+	}
+	unknown := protowire.AppendTag(nil, 1000, protowire.VarintType)
+	for name, data := range map[string][]byte{
+		"epoch 0":        forgeReport(func(m *rifflev1.Report) { *m.Epoch = 0 }),
+		"round too high": forgeReport(func(m *rifflev1.Report) { *m.Round = wire.MaxRounds }),
+		// same length, other shape: what an absent field gives away, the bits take
+		"no slot":        forgeReport(func(m *rifflev1.Report) { m.Slot = nil; m.Bits = append(m.Bits, make([]byte, 5)...) }),
+		"short digest":   forgeReport(func(m *rifflev1.Report) { m.Announcement = m.Announcement[:31]; m.Bits = append(m.Bits, 0) }),
+		"uneven bits":    forgeReport(func(m *rifflev1.Report) { m.Announcement = append(m.Announcement, 0); m.Bits = m.Bits[1:] }),
+		"unknown field":  forgeReport(func(m *rifflev1.Report) { m.Bits = m.Bits[4:]; m.ProtoReflect().SetUnknown(append(unknown, 1)) }),
+		"no signature":   good[:len(good)-66],
+		"other's report": func() []byte { b := bytes.Clone(good); copy(b[len(b)-66-32:], signer(t, 3).Public()); return b }(),
+	} {
+		if _, _, err := wire.ParseReport(data, 2); err == nil {
+			t.Errorf("%s: opens", name)
+		}
+	}
+	for name, change := range map[string]func(*wire.Report){
+		"no bits":     func(r *wire.Report) { r.Bits = nil },
+		"uneven bits": func(r *wire.Report) { r.Bits = r.Bits[1:] },
+		"epoch 0":     func(r *wire.Report) { r.Epoch = 0 },
+		"round":       func(r *wire.Report) { r.Round = wire.MaxRounds },
+		"too many":    func(r *wire.Report) { r.Bits = make([]byte, (wire.MaxReportMessages+1)*seal.BitSize) },
+	} {
+		r := report()
+		change(&r)
+		if _, err := wire.BuildReport(r, host); err == nil {
+			t.Errorf("builds a report with %s", name)
+		}
+	}
+}
+
+func TestEnvelopeRefusals(t *testing.T) {
+	shuffler, old, stranger := hpkeKey(t, 5), hpkeKey(t, 6), hpkeKey(t, 7)
+	keys := opener(t, shuffler, old)
+	sealTo := func(k *seal.HPKEKey) []byte {
+		e, err := wire.SealReport([]byte("report"), k.Public(), roundContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, k := range []*seal.HPKEKey{shuffler, old} {
+		if got, err := wire.OpenEnvelope(sealTo(k), keys, roundContext); err != nil || string(got) != "report" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	good := sealTo(shuffler)
+	other := roundContext
+	other.Round++
+	for name, c := range map[string]struct {
+		envelope []byte
+		context  seal.ReportContext
+		reason   rifflev1.Refusal
+	}{
+		"other round":    {good, other, rifflev1.Refusal_REFUSAL_UNDECRYPTABLE},
+		"stranger's key": {sealTo(stranger), roundContext, rifflev1.Refusal_REFUSAL_UNDECRYPTABLE},
+		"garbage":        {[]byte("garbage"), roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
+		"empty":          {nil, roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
+		"cut":            {good[:len(good)-1], roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
+		"too large":      {make([]byte, 8<<20), roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
+	} {
+		if got, err := wire.OpenEnvelope(c.envelope, keys, c.context); err == nil || got != nil || wire.Reason(err) != c.reason {
+			t.Errorf("%s: %q, %v (%v), want %v", name, got, err, wire.Reason(err), c.reason)
+		}
+	}
+}
+
+func TestChunks(t *testing.T) {
+	data, err := wire.BuildChunk(chunk())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.ParseChunk(data)
+	if err != nil || got.Epoch != 2 || got.Round != 1 || got.Index != 2 || !bytes.Equal(got.Bits, chunk().Bits) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, change := range map[string]func(*wire.Chunk){
+		"epoch":       func(c *wire.Chunk) { c.Epoch = 0 },
+		"round":       func(c *wire.Chunk) { c.Round = wire.MaxRounds },
+		"no bits":     func(c *wire.Chunk) { c.Bits = nil },
+		"uneven bits": func(c *wire.Chunk) { c.Bits = c.Bits[:60] },
+	} {
+		c := chunk()
+		change(&c)
+		if _, err := wire.BuildChunk(c); err == nil {
+			t.Errorf("builds a chunk with %s", name)
+		}
+		if _, err := wire.ParseChunk(encode(t, &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits})); err == nil {
+			t.Errorf("parses a chunk with %s", name)
+		}
+	}
+	for _, b := range [][]byte{nil, {1}, append(bytes.Clone(data), 0x28, 1), make([]byte, wire.MaxChunkMessages*seal.BitSize+65)} {
+		if _, err := wire.ParseChunk(b); err == nil {
+			t.Errorf("parses %d bytes that are no chunk", len(b))
+		}
+	}
+}
+
+func TestSetDigests(t *testing.T) {
+	a, b := [32]byte{1}, [32]byte{2}
+	in := [][32]byte{b, a}
+	if wire.ReportsDigest(in) != wire.ReportsDigest([][32]byte{a, b}) || in[0] != b {
+		t.Error("the reports' digest depends on their order, or changes it")
+	}
+	if wire.ChunksDigest(in) == wire.ChunksDigest([][32]byte{a, b}) {
+		t.Error("the chunks' digest does not depend on their order")
+	}
+	if wire.ChunksDigest([][32]byte{a, b}) != sha256.Sum256(append(a[:], b[:]...)) {
+		t.Error("the chunks' digest is not SHA-256 over the digests")
+	}
+	if wire.ChunkDigest([]byte("x")) != sha256.Sum256([]byte("x")) {
+		t.Error("a chunk's digest is not SHA-256 of its bytes")
+	}
+	if wire.ReportsDigest(nil) != sha256.Sum256(nil) {
+		t.Error("the empty set's digest")
+	}
+}

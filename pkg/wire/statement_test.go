@@ -1,0 +1,202 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"pgregory.net/rapid"
+)
+
+func roundTrip[T any, M interface {
+	*T
+	proto.Message
+	GetDeployment() string
+}](t *testing.T, m M) {
+	t.Helper()
+	id := signer(t, 1)
+	signed, digest, err := wire.Sign(m, id)
+	if err != nil {
+		t.Fatalf("%T: %v", m, err)
+	}
+	got, digest2, err := wire.Open[T, M](signed, party(id))
+	if err != nil {
+		t.Fatalf("%T: %v", m, err)
+	}
+	if !proto.Equal(got, m) || digest != digest2 {
+		t.Errorf("%T changed on its way", m)
+	}
+	if d, err := wire.Digest(m); err != nil || d != digest {
+		t.Errorf("%T: digest %x, %v", m, d, err)
+	}
+	for i := range signed { // whatever byte is changed, it does not open
+		b := bytes.Clone(signed)
+		b[i] ^= 0x10
+		if _, _, err := wire.Open[T, M](b, party(id)); err == nil {
+			t.Fatalf("%T opens with byte %d changed", m, i)
+		}
+	}
+	for n := range len(signed) {
+		if _, _, err := wire.Open[T, M](signed[:n], party(id)); err == nil {
+			t.Fatalf("%T opens when cut to %d bytes", m, n)
+		}
+	}
+}
+
+func TestStatementsRoundTrip(t *testing.T) {
+	roundTrip(t, announcement(t))
+	roundTrip(t, finalAnnouncement(t))
+	roundTrip(t, keySet(t))
+	roundTrip(t, manifest())
+	roundTrip(t, destroyedManifest())
+	roundTrip(t, counts())
+	roundTrip(t, &rifflev1.Counts{Deployment: deployment, Epoch: 1, Announcement: digestOf(1), Manifest: digestOf(2), Reports: 3, Destroyed: true})
+	roundTrip(t, credential(t, signer(t, 2)))
+}
+
+func TestOpenWrongParty(t *testing.T) {
+	id, other := signer(t, 1), signer(t, 2)
+	signed, _, err := wire.Sign(manifest(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		signed []byte
+		from   wire.Party
+		want   error
+		reason rifflev1.Refusal
+	}{
+		{"other signer", signed, party(other), wire.ErrSigner, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE},
+		{"no key expected", signed, wire.Party{Deployment: deployment}, wire.ErrSigner, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE},
+		{"other deployment", signed, wire.Party{Deployment: "other", Key: id.Public()}, wire.ErrDeployment, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT},
+		{"another kind's signature", forge(t, seal.Counts, manifest(), id), party(id), wire.ErrSignature, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE},
+		{"other's signature under this key", func() []byte {
+			s := forgeSigned(t, seal.Manifest, manifest(), other)
+			s.Key = id.Public()
+			return encode(t, s)
+		}(), party(id), wire.ErrSignature, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE},
+		{"empty", nil, party(id), wire.ErrMalformed, rifflev1.Refusal_REFUSAL_MALFORMED},
+		{"garbage", []byte("garbage"), party(id), wire.ErrMalformed, rifflev1.Refusal_REFUSAL_MALFORMED},
+		{"too large", make([]byte, wire.MaxEnrolment+1), party(id), wire.ErrTooLarge, rifflev1.Refusal_REFUSAL_MALFORMED},
+	} {
+		got, digest, err := wire.Open[rifflev1.Manifest](c.signed, c.from)
+		if !errors.Is(err, c.want) || wire.Reason(err) != c.reason {
+			t.Errorf("%s: %v (%v), want %v (%v)", c.name, err, wire.Reason(err), c.want, c.reason)
+		}
+		if got != nil || digest != [32]byte{} {
+			t.Errorf("%s: something is returned", c.name)
+		}
+	}
+	if _, _, err := wire.Sign(&emptypb.Empty{}, id); err == nil {
+		t.Error("signs what is no statement")
+	}
+	if _, err := wire.Digest(&rifflev1.Signed{}); err == nil {
+		t.Error("digests what is no statement")
+	}
+	if wire.Reason(nil) != rifflev1.Refusal_REFUSAL_UNSPECIFIED {
+		t.Error("a reason for no error")
+	}
+}
+
+// TestOneEncoding: of all the ways to write a message that protobuf allows, one opens.
+func TestOneEncoding(t *testing.T) {
+	id := signer(t, 1)
+	body := encode(t, manifest())
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
+	// field 3, round, is zero in the manifest: written out it is the same message
+	zero := protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), 0)
+	// field 2, epoch, again: the last one counts
+	again := protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), 2)
+	nested := announcement(t)
+	nested.Cohort.ProtoReflect().SetUnknown(unknown)
+	long := func() []byte { // the first field's length in two bytes instead of one
+		tag, length := body[0], body[1]
+		return append([]byte{tag, length | 0x80, 0}, body[2:]...)
+	}()
+	for name, b := range map[string][]byte{
+		"unknown field": append(bytes.Clone(body), unknown...),
+		"zero field":    append(bytes.Clone(body), zero...),
+		"field twice":   append(bytes.Clone(body), again...),
+		"order":         append(bytes.Clone(again), bytes.Replace(body, again, nil, 1)...),
+		"long varint":   long,
+	} {
+		if m := new(rifflev1.Manifest); proto.Unmarshal(b, m) != nil {
+			t.Fatalf("%s: protobuf itself refuses it, so the case shows nothing", name)
+		}
+		signed := encode(t, &rifflev1.Signed{Body: b, Key: id.Public(), Signature: seal.Sign(seal.Manifest, b, id)})
+		if _, _, err := wire.Open[rifflev1.Manifest](signed, party(id)); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := wire.Open[rifflev1.Announcement](forge(t, seal.Announcement, nested, id), party(id)); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("unknown field inside: %v", err)
+	}
+	outer := append(forge(t, seal.Manifest, manifest(), id), unknown...)
+	if _, _, err := wire.Open[rifflev1.Manifest](outer, party(id)); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("unknown field outside: %v", err)
+	}
+}
+
+// TestSignNeverPanics feeds Sign messages with parts missing, as no decoder makes them.
+func TestSignNeverPanics(t *testing.T) {
+	id := signer(t, 1)
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Policy.Stages[0] = nil },
+		func(a *rifflev1.Announcement) { a.Policy.Scaling.Stage = nil },
+		func(a *rifflev1.Announcement) { a.Plan.Rounds[0] = nil },
+		func(a *rifflev1.Announcement) { a.Plan.Rounds[0].Releases[0] = nil },
+		func(a *rifflev1.Announcement) { a.Encodings[0] = nil },
+		func(a *rifflev1.Announcement) { a.Encodings[0].Coordinates[0] = nil },
+	} {
+		a := announcement(t)
+		change(a)
+		if _, _, err := wire.Sign(a, id); err == nil {
+			t.Error("signs an announcement with a part missing")
+		}
+		_, _ = wire.ReportMessages(a)
+	}
+	c := counts()
+	c.Releases[0] = nil
+	if _, _, err := wire.Sign(c, id); err == nil {
+		t.Error("signs counts with a part missing")
+	}
+}
+
+func TestReportMessages(t *testing.T) {
+	a := announcement(t)
+	n, err := wire.ReportMessages(a)
+	if want := 3*(7+2) + 2*(7+3); err != nil || n != want {
+		t.Errorf("%d, %v, want %d", n, err, want)
+	}
+	encodings, err := wire.Encodings(a)
+	if err != nil || len(encodings) != 2 {
+		t.Fatal(len(encodings), err)
+	}
+	for i, e := range encodings {
+		release := a.Plan.Rounds[0].Releases[i]
+		if e.NoiseBits != release.NoiseBits || uint32(e.Bias) != release.Bias || !proto.Equal(wire.EncodingToProto(e), a.Encodings[i]) {
+			t.Errorf("encoding %d does not convert back", i)
+		}
+	}
+	a.Round = 5
+	if _, err := wire.ReportMessages(a); err == nil {
+		t.Error("counts the messages of a round that the plan has not")
+	}
+}
+
+func TestReasonIsFieldOrMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data")
+		_, _, err := wire.Open[rifflev1.Counts](data, wire.Party{Deployment: deployment, Key: make([]byte, 32)})
+		if err == nil || wire.Reason(err) == rifflev1.Refusal_REFUSAL_UNSPECIFIED {
+			t.Fatal("random bytes open, or are refused without a reason")
+		}
+	})
+}
