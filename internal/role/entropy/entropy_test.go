@@ -52,13 +52,14 @@ var seeded = regexp.MustCompile(`\b(NewChaCha8|NewPCG|NewSource|NewZipf)\b`)
 // Production code must not be able to replace the noise: no file of a role, or of anything a role imports from this module, makes a
 // seeded generator. Simulation and environment code may, and no role imports it.
 func TestNoRoleCanUseASeededSource(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	const module = "github.com/riffle-dp/riffle/"
 	var queue []string
 	for _, role := range []string{"cmd/randomizer", "cmd/shuffler", "cmd/analyzer"} {
-		if _, err := os.Stat(filepath.Join(root, role)); err == nil {
-			queue = append(queue, role)
+		if _, err := os.Stat(filepath.Join(root, role)); err != nil {
+			t.Fatal(err)
 		}
+		queue = append(queue, role)
 	}
 	done := map[string]bool{}
 	for len(queue) > 0 {
