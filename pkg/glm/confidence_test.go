@@ -58,7 +58,7 @@ func TestTunedWidth(t *testing.T) {
 func TestNoiseNorm(t *testing.T) {
 	in := glm.ProofInputs{Dimension: 3, Failure: 1e-3}
 	encoding := protocol.Encoding{Scale: 8, NoiseBits: 5, Bias: protocol.BiasHalf}
-	for range protocol.SymDim(3) {
+	for range glm.TriangleDim(3) {
 		encoding.Coordinates = append(encoding.Coordinates, protocol.Coordinate{Offset: -1, Levels: 16})
 	}
 	const n = 2000
@@ -85,12 +85,8 @@ func TestNoiseNorm(t *testing.T) {
 		for j := range sums {
 			sums[j] += n // the offset of so many zero vectors encoded at level 0
 		}
-		flat, err := protocol.SymMat(nil, sums)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var eigen mat.EigenSym
-		eigen.Factorize(mat.NewSymDense(3, flat), false)
+		eigen.Factorize(glm.FromTriangle(sums, 3), false)
 		for _, v := range eigen.Values(nil) {
 			largest = math.Max(largest, math.Abs(v))
 		}

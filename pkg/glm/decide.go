@@ -3,12 +3,11 @@ package glm
 import (
 	"fmt"
 	"math"
-
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Source is where Decide takes its random words: 64 uniform bits each. Production passes a cryptographic generator.
-type Source = protocol.Source
+// Source gives 64 independent uniform random bits per call. It has the method set of math/rand/v2.Source. A device passes a
+// cryptographic generator; simulations pass a seeded one.
+type Source interface{ Uint64() uint64 }
 
 // Decision is what a device plays and what it must remember of it. It stays on the device.
 type Decision struct {
@@ -154,7 +153,7 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	}
 	upper := make([]float64, len(arms))
 	for j, stage := range p.Stages {
-		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != p.Dimension*(p.Dimension+1)/2 {
+		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != TriangleDim(p.Dimension) {
 			return nil, fmt.Errorf("%w: stage %d has the wrong size", ErrPolicy, j)
 		}
 		if len(survivors) == 1 {
@@ -214,7 +213,7 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 	if len(arms[0]) != p.Dimension || len(p.Theta) != p.Dimension {
 		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d", ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
 	}
-	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != p.Dimension*(p.Dimension+1)/2) {
+	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != TriangleDim(p.Dimension)) {
 		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)
 	}
 	shortened := 0

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // paperRun is Algorithm 1 of Riffle's seed paper. A batch has 1 + Rounds releases, in Rounds round trips: the covariance of line 4 or 23
@@ -126,11 +125,8 @@ func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {
 // open takes the covariance release (lines 6 and 25) and starts the optimiser (lines 7 and 26).
 func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, error) {
 	d := r.cfg.Dimension
-	flat, err := protocol.SymMat(nil, covariance.Sum)
-	if err != nil {
-		return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
-	}
-	released := mat.NewSymDense(d, flat)
+	released := fromTriangle(covariance.Sum, d)
+	var err error
 	proxy := r.cfg.Paper.ProxyRatio * slices.Max(covariance.Variance)
 	batch := paperBatch{lambda: TunedRidge(proxy, d, len(r.schedule)), step: r.step}
 	floor, ridge, averaging := batch.lambda/2, r.cfg.Paper.EstimationRidge, convex.AverageSecondHalf

@@ -8,8 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // practicalRun estimates theta by one noise-aware Newton step per cohort.
@@ -150,13 +148,9 @@ func (r *practicalRun) extend(epochs, people int) error {
 
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d := r.cfg.Dimension
-	flat, err := protocol.SymMat(nil, sums[0].Sum)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAggregate, err)
-	}
 	ceiling := float64(sums[0].Reports) * r.family.MaxVariance(norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	values, vectors, err := shrunk(mat.NewSymDense(d, flat), noiseH, ceiling)
+	values, vectors, err := shrunk(fromTriangle(sums[0].Sum, d), noiseH, ceiling)
 	if err != nil {
 		return err
 	}
@@ -213,7 +207,7 @@ func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, 
 		}
 	}
 	kept := 0.0
-	if noise := variance * float64(protocol.SymDim(d)-1); spread > noise {
+	if noise := variance * float64(TriangleDim(d)-1); spread > noise {
 		kept = 1 - noise/spread
 	}
 	estimate := mat.NewSymDense(d, nil)

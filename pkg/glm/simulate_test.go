@@ -9,7 +9,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // outcome is what a simulated run cost.
@@ -71,14 +70,14 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Plan {
 // rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
 func simulate(t testing.TB, cfg glm.Config, env *glm.Environment, b budget, seed uint64) outcome {
 	t.Helper()
-	return run(t, cfg, func(src protocol.Source) ([][]float64, []float64, func(int) float64) {
+	return run(t, cfg, func(src glm.Source) ([][]float64, []float64, func(int) float64) {
 		arms := env.Draw(src)
 		return arms, env.Means(arms), func(arm int) float64 { return env.Reward(arms[arm], src) }
 	}, b, seed)
 }
 
 // crowd gives the next person: the arms, what each is worth, and the reward of the one played.
-type crowd func(src protocol.Source) (arms [][]float64, values []float64, reward func(arm int) float64)
+type crowd func(src glm.Source) (arms [][]float64, values []float64, reward func(arm int) float64)
 
 func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcome {
 	t.Helper()
@@ -155,7 +154,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 }
 
 // release collects the current round of a cohort.
-func release(t testing.TB, step glm.Step, plan privacy.Plan, b budget, records []glm.Record, src protocol.Source) []glm.Aggregate {
+func release(t testing.TB, step glm.Step, plan privacy.Plan, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
 	reports := func(yield func(channel.Report) bool) {

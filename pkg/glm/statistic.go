@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // StatisticKind names what a device sends about its record.
@@ -14,8 +12,8 @@ type StatisticKind string
 // The statistics. d is the dimension of arms and parameter.
 const (
 	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with the
-	// off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the matrix
-	// (protocol.SymVec). d(d+1)/2 numbers.
+	// off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the matrix.
+	// TriangleDim(d) numbers.
 	Hessian StatisticKind = "hessian"
 	// Gradient is (mu(<x,theta>) - r) x. d numbers.
 	Gradient StatisticKind = "gradient"
@@ -97,7 +95,7 @@ func (s Statistic) Dim() int {
 	if s.Kind == Gradient {
 		return s.ArmDim
 	}
-	return s.ArmDim * (s.ArmDim + 1) / 2
+	return TriangleDim(s.ArmDim)
 }
 
 // Clip returns the record as Vector uses it, and what had to be changed. See Record.Clip.
@@ -137,8 +135,8 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return dst, nil
 	case Hessian:
-		return protocol.SymOuter(dst, s.Family.Variance(dot(r.Arm, s.Theta)), r.Arm), nil
+		return appendOuter(dst, s.Family.Variance(dot(r.Arm, s.Theta)), r.Arm), nil
 	default:
-		return protocol.SymOuter(dst, r.Weight, r.Arm), nil
+		return appendOuter(dst, r.Weight, r.Arm), nil
 	}
 }

@@ -40,7 +40,7 @@ func (s Statistic) Bounds() (Bounds, error) {
 // Diameter: ||a xx' - b yy'||_F^2 = a^2|x|^4 + b^2|y|^4 - 2ab(x.y)^2 <= 2w^2, attained by orthogonal x and y; in one
 // dimension it is w. Coordinates: x_i^2 in [0, 1]; |sqrt2 x_i x_j| <= 1/sqrt2.
 func outerBounds(d int, w float64) Bounds {
-	n := d * (d + 1) / 2
+	n := TriangleDim(d)
 	b := Bounds{Lower: make([]float64, n), Upper: make([]float64, n), Diameter: math.Sqrt2 * w}
 	if d == 1 {
 		b.Diameter = w

@@ -14,7 +14,7 @@ type Symmetric []float64
 // NewSymmetric copies a gonum symmetric matrix.
 func NewSymmetric(m mat.Symmetric) Symmetric {
 	d := m.SymmetricDim()
-	s := make(Symmetric, 0, d*(d+1)/2)
+	s := make(Symmetric, 0, TriangleDim(d))
 	for i := range d {
 		for j := i; j < d; j++ {
 			s = append(s, m.At(i, j))
@@ -40,7 +40,7 @@ func (s Symmetric) Dense(d int) *mat.SymDense {
 // Form returns x'Mx, or NaN when the sizes do not fit.
 func (s Symmetric) Form(x []float64) float64 {
 	d := len(x)
-	if len(s) != d*(d+1)/2 {
+	if len(s) != TriangleDim(d) {
 		return math.NaN()
 	}
 	sum, k := 0.0, 0
@@ -61,8 +61,8 @@ const maxPolicyNumber = 1e100
 
 // check refuses a matrix of the wrong size, with entries that are not finite, or that is not positive semidefinite.
 func (s Symmetric) check(d int) error {
-	if len(s) != d*(d+1)/2 {
-		return fmt.Errorf("a symmetric matrix of dimension %d has %d entries, got %d", d, d*(d+1)/2, len(s))
+	if len(s) != TriangleDim(d) {
+		return fmt.Errorf("a symmetric matrix of dimension %d has %d entries, got %d", d, TriangleDim(d), len(s))
 	}
 	for i, v := range s {
 		if !(math.Abs(v) <= maxPolicyNumber) {

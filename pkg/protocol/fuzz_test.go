@@ -129,23 +129,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-// Any bytes as a vector of a symmetric matrix: refused or a symmetric matrix.
-func FuzzSymMat(f *testing.F) {
-	f.Add([]byte{1, 2, 3})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		in := fuzzed(data)
-		v := make([]float64, len(data)%300)
-		for i := range v {
-			v[i] = in.float()
-		}
-		m, err := protocol.SymMat(nil, v)
-		if err != nil {
-			return
-		}
-		d := int(math.Round(math.Sqrt(float64(len(m)))))
-		if d*d != len(m) || protocol.SymDim(d) != len(v) {
-			t.Fatalf("%d entries became %d", len(v), len(m))
-		}
-	})
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -149,7 +150,7 @@ func checkEncodings(a *rifflev1.Announcement) error {
 		}
 		want := int(a.Policy.Dim)
 		if s := releases[i].Statistic; s != rifflev1.Statistic_STATISTIC_GRADIENT {
-			want = protocol.SymDim(want)
+			want = glm.TriangleDim(want)
 		}
 		if len(encoding.Coordinates) != want {
 			return field(path+"coordinates", "has %d entries, %v of dimension %d has %d", len(encoding.Coordinates), releases[i].Statistic, a.Policy.Dim, want)

@@ -6,7 +6,6 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 var profiles = map[rifflev1.Profile]glm.Profile{
@@ -155,7 +154,7 @@ func checkStage(s *rifflev1.Stage, p *rifflev1.Policy) error {
 	if err := checkTheta("theta", s.GetTheta(), p.Dim, p.NormBound); err != nil {
 		return err
 	}
-	if want := protocol.SymDim(int(p.Dim)); len(s.Covariance) != want {
+	if want := glm.TriangleDim(int(p.Dim)); len(s.Covariance) != want {
 		return field("covariance", "has %d entries, the upper triangle of dimension %d has %d", len(s.Covariance), p.Dim, want)
 	}
 	for i, x := range s.Covariance {
