@@ -210,7 +210,7 @@ func worstAllocation(n uint64, shift float64, coordinates int) (float64, error) 
 // frontier shows what precision costs in messages.
 func frontier() (chart.Chart, error) {
 	const coordinates = 15
-	s := privacy.Statistic{Name: "vector", Diameter: 1}
+	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range coordinates {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
@@ -224,7 +224,7 @@ func frontier() (chart.Chart, error) {
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
 		plans, err := privacy.Frontier(privacy.Request{
-			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Statistic{s}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
+			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)
 		if err != nil {
 			return c, err

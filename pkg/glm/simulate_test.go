@@ -38,9 +38,9 @@ type budget struct {
 }
 
 // plans caches privacy plans over seeds: they depend on public numbers only.
-type plans map[string]privacy.Plan
+type plans map[string]privacy.Solution
 
-func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Plan {
+func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 	t.Helper()
 	request := privacy.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort, MinCohort: int(math.Ceil(float64(step.Cohort) * (1 - b.dropOut))),
 		VarianceRatio: b.ratio, MaxMessages: b.maxMessages, MaxShift: b.maxShift, NoiseBits: b.noiseBits, ShiftOnly: true}
@@ -55,7 +55,7 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Plan {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Releases = append(request.Releases, privacy.Statistic{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter})
+			request.Releases = append(request.Releases, privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter})
 			request.Shares = append(request.Shares, step.Shares[i][j])
 		}
 	}
@@ -88,7 +88,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 	people := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1})
 	devices := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 2})
 	var out outcome
-	var plan privacy.Plan
+	var plan privacy.Solution
 	var records []glm.Record
 	total, survived, decisions := 0, 0, 0
 	for {
@@ -154,7 +154,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 }
 
 // release collects the current round of a cohort.
-func release(t testing.TB, step glm.Step, plan privacy.Plan, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
+func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
 	reports := func(yield func(channel.Report) bool) {
@@ -184,7 +184,7 @@ func release(t testing.TB, step glm.Step, plan privacy.Plan, b budget, records [
 			if err != nil {
 				t.Fatal(err)
 			}
-			encoding, err := privacy.EncodingAt(privacy.Statistic{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter},
+			encoding, err := privacy.EncodingAt(privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter},
 				planned.Shift/bounds.Diameter, planned.Encoding.NoiseBits, planned.Encoding.Bias)
 			if err != nil {
 				t.Fatal(err)

@@ -41,7 +41,7 @@ const (
 )
 
 // MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension 5.
-func MessagesFor(releases []privacy.Statistic) int {
+func MessagesFor(releases []privacy.Vector) int {
 	coordinates := 0
 	for _, s := range releases {
 		coordinates += len(s.Lower)
@@ -57,7 +57,7 @@ type Proposal struct {
 	Plan      *rifflev1.Plan
 	Cohort    *rifflev1.Cohort
 	Encodings []*rifflev1.Encoding // of the step's round
-	Details   privacy.Plan         // of all rounds, with predicted errors
+	Details   privacy.Solution     // of all rounds, with predicted errors
 }
 
 // A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same ones. It is
@@ -87,7 +87,7 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 	var err error
 	for i, round := range step.Statistics {
 		for j, s := range round {
-			var v privacy.Statistic
+			var v privacy.Vector
 			if v, err = vector(s); err != nil {
 				return r, err
 			}
@@ -154,10 +154,10 @@ func Encode(p *rifflev1.Plan, step glm.Step) ([]*rifflev1.Encoding, error) {
 }
 
 // vector is what the planner must know of a statistic.
-func vector(s glm.Statistic) (privacy.Statistic, error) {
+func vector(s glm.Statistic) (privacy.Vector, error) {
 	b, err := s.Bounds()
 	if err != nil {
-		return privacy.Statistic{}, err
+		return privacy.Vector{}, err
 	}
-	return privacy.Statistic{Name: string(s.Kind), Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter}, nil
+	return privacy.Vector{Name: string(s.Kind), Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter}, nil
 }

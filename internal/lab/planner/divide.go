@@ -34,13 +34,13 @@ func (o Options) information() (information, error) {
 }
 
 // noise is v.
-func (i information) noise(p privacy.Plan) float64 {
+func (i information) noise(p privacy.Solution) float64 {
 	h, g := p.Releases[0].Deviation, p.Releases[1].Deviation
 	return g*g + i.hessian*h*h
 }
 
 // of is what a cohort of so many people tells.
-func (i information) of(people int, p privacy.Plan) float64 {
+func (i information) of(people int, p privacy.Solution) float64 {
 	h := i.curvature * float64(people)
 	return h * h / (h + i.noise(p))
 }

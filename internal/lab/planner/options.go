@@ -213,7 +213,7 @@ func (o Options) step(c glm.Config) (glm.Step, error) {
 
 // generic asks for vectors of diameter 1.
 func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
-	s := privacy.Statistic{Name: "vector", Diameter: 1}
+	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range o.Dimension {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}

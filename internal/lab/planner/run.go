@@ -86,7 +86,7 @@ func (o Options) limits(tasks []task) ([]int, error) {
 }
 
 // price is what a cohort's plan costs one person.
-func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
+func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
 	c := Cohort{
 		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest, Epsilon: p.Epsilon, Mu: p.Guarantee.Mu,
 		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds, UnusedBudget: p.Unused,
@@ -117,7 +117,7 @@ func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
 	return c, nil
 }
 
-func release(t task, rel privacy.PlannedRelease) Release {
+func release(t task, rel privacy.SolvedRelease) Release {
 	one := Release{
 		Statistic: rel.Statistic, Times: 1, Coordinates: len(rel.Encoding.Coordinates), MessagesPerUser: rel.Messages, NoiseBits: rel.Encoding.NoiseBits,
 		Bias: rel.Encoding.Bias.Float(), Scale: rel.Encoding.Scale, Shift: rel.Shift, Mu: rel.Guarantee.Mu, Deviation: rel.Deviation,
@@ -136,7 +136,7 @@ func same(a, b Release) bool {
 }
 
 // sent is how many bytes one person sends: the sealed reports of all rounds.
-func sent(t task, p privacy.Plan) int {
+func sent(t task, p privacy.Solution) int {
 	if t.rounds == 1 {
 		return wire.EnvelopeSize(p.Messages)
 	}
@@ -199,7 +199,7 @@ func (o Options) frontiers(r *Result, tasks []task) error {
 
 // frontier plans a cohort for several variance ratios, each over the least that is possible when not all noise is counted. A cap on
 // the shift does not apply: it exempts a release from its ratio, and a frontier shows what the ratio costs.
-func frontier(t task, ratios []float64) ([]privacy.Plan, error) {
+func frontier(t task, ratios []float64) ([]privacy.Solution, error) {
 	r := t.request
 	r.MaxShift = 0
 	least := float64(r.Cohort) / float64(r.MinCohort-r.MaxDishonest)

@@ -7,8 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Statistic is what a planner must know of a vector that devices release.
-type Statistic struct {
+// Vector is what a planner must know of a vector that devices release.
+type Vector struct {
 	Name string
 	// Lower and Upper bound each coordinate, in data units, for every record; the null record's zero vector lies between.
 	Lower, Upper []float64
@@ -17,7 +17,7 @@ type Statistic struct {
 }
 
 // blocks groups the coordinates by their range; Levels are in data units, as for LargestScale.
-func (s Statistic) blocks() []Block {
+func (s Vector) blocks() []Block {
 	var blocks []Block
 	index := map[float64]int{}
 	for j := range s.Lower {
@@ -45,7 +45,7 @@ func sameBlocks(a, b []Block) bool {
 	return true
 }
 
-func (s Statistic) validate() error {
+func (s Vector) validate() error {
 	if len(s.Lower) == 0 || len(s.Lower) != len(s.Upper) {
 		return fmt.Errorf("%w: statistic %q has %d lower and %d upper bounds", ErrRequest, s.Name, len(s.Lower), len(s.Upper))
 	}
@@ -68,7 +68,7 @@ type Budget struct {
 
 // Divide splits (epsilon, delta) over the releases: mu*(epsilon, (1-tailShare) delta)^2 by shares, tailShare of delta evenly over all
 // coordinates. Composing releases that keep to it gives at most (epsilon, delta).
-func Divide(epsilon, delta, tailShare float64, releases []Statistic, shares []float64) (Budget, error) {
+func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float64) (Budget, error) {
 	if len(releases) == 0 {
 		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)
 	}
@@ -120,7 +120,7 @@ const muMargin = 1e-6
 // Recompute is the guarantee of releases of the given statistics, encoded as given, from first principles: the shift is the
 // statistic's diameter times the encoding's scale, each coordinate moves at most its levels, and only honest devices' noise bits
 // count. It trusts no claim about the plan. The statistics are the caller's own.
-func Recompute(statistics []Statistic, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
+func Recompute(statistics []Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
 	if len(statistics) != len(encodings) {
 		return NoGuarantee(), fmt.Errorf("%w: %d statistics and %d encodings", ErrRequest, len(statistics), len(encodings))
 	}
@@ -144,7 +144,7 @@ func Recompute(statistics []Statistic, encodings []protocol.Encoding, honest int
 const scaleSlack = 1e-12
 
 // ReleaseOf describes one release for the certificate. It refuses an encoding with more than MaxLevels on a coordinate.
-func ReleaseOf(s Statistic, e protocol.Encoding, honest int, tailDelta float64) (Release, error) {
+func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Release, error) {
 	if honest < 1 {
 		return Release{}, fmt.Errorf("%w: %d honest reports", ErrRequest, honest)
 	}
@@ -175,7 +175,7 @@ func ReleaseOf(s Statistic, e protocol.Encoding, honest int, tailDelta float64) 
 }
 
 // EncodingAt is the encoding of a statistic at a scale: every coordinate's whole range fits.
-func EncodingAt(s Statistic, scale float64, noiseBits uint32, bias protocol.Bias) (protocol.Encoding, error) {
+func EncodingAt(s Vector, scale float64, noiseBits uint32, bias protocol.Bias) (protocol.Encoding, error) {
 	e := protocol.Encoding{Scale: scale, NoiseBits: noiseBits, Bias: bias}
 	for j := range s.Lower {
 		c, err := protocol.NewCoordinate(s.Lower[j], s.Upper[j], scale)

@@ -86,7 +86,7 @@ func newSolver(r Request) (*solver, error) {
 }
 
 // shape returns the index of the statistic's shape.
-func (s *solver) shape(statistic Statistic) int {
+func (s *solver) shape(statistic Vector) int {
 	sh := shape{diameter: statistic.Diameter, coordinates: len(statistic.Lower), ranges: statistic.blocks()}
 	for i, other := range s.shapes {
 		if other.diameter == sh.diameter && sameBlocks(other.ranges, sh.ranges) {
@@ -208,7 +208,7 @@ func levelVariance(noiseBits uint32, bias protocol.Bias) float64 {
 }
 
 // release describes an encoded release for the certificate, as a device will.
-func (s *solver) release(statistic Statistic, e protocol.Encoding) (Release, error) {
+func (s *solver) release(statistic Vector, e protocol.Encoding) (Release, error) {
 	r, err := ReleaseOf(statistic, e, s.honest, s.budget.TailDelta)
 	if err == nil && s.request.ShiftOnly {
 		r.Blocks = shiftOnly(len(statistic.Lower))

@@ -12,16 +12,16 @@ import (
 )
 
 // vectorStatistic is a statistic of d coordinates in [-1/2, 1/2] with diameter 1, as a gradient is at theta = 0.
-func vectorStatistic(d int) Statistic {
-	s := Statistic{Name: "vector", Diameter: 1}
+func vectorStatistic(d int) Vector {
+	s := Vector{Name: "vector", Diameter: 1}
 	for range d {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
 	return s
 }
 
-func repeated(s Statistic, n int) []Statistic {
-	var all []Statistic
+func repeated(s Vector, n int) []Vector {
+	var all []Vector
 	for range n {
 		all = append(all, s)
 	}
@@ -184,8 +184,8 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 
 // A range far wider than the diameter needs levels rather than noise: they stay within what can be certified.
 func TestLevelsStayInRange(t *testing.T) {
-	s := Statistic{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
-	p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []Statistic{s}, NoiseBits: 2})
+	s := Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
+	p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []Vector{s}, NoiseBits: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestLevelsStayInRange(t *testing.T) {
 	}
 }
 
-func worstRatio(p Plan) (worst float64) {
+func worstRatio(p Solution) (worst float64) {
 	for _, r := range p.Releases {
 		worst = math.Max(worst, r.VarianceRatio)
 	}
@@ -210,7 +210,7 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 		s := vectorStatistic(c.dim)
 		s.Upper[0] = 0.2 // two ranges
 		biases := []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}
-		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []Statistic{s}, VarianceRatio: c.ratio, Biases: biases}
+		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []Vector{s}, VarianceRatio: c.ratio, Biases: biases}
 		p, err := Solve(r)
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +260,7 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 
 // A release at the cap leaves its budget to the other, which then has less error than its own share gives it.
 func TestUnusedBudgetIsHandedOn(t *testing.T) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000, Releases: []Statistic{vectorStatistic(5), vectorStatistic(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000, Releases: []Vector{vectorStatistic(5), vectorStatistic(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
 	with, err := Solve(r)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestLargeCohortsHaveAPlan(t *testing.T) {
 	last := 0.0
 	for _, n := range []int{2000, 20000, 200000, 2000000} {
 		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150, ShiftOnly: true,
-			Releases: []Statistic{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
+			Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestLargeCohortsHaveAPlan(t *testing.T) {
 
 // A frontier's points are plans like any others: within the budget, at their ratios, and more precision costs more messages.
 func TestFrontier(t *testing.T) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900, Releases: []Statistic{vectorStatistic(6), vectorStatistic(3)}}
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900, Releases: []Vector{vectorStatistic(6), vectorStatistic(3)}}
 	ratios := []float64{1.0001, 1.2, 1.5, 2, 4}
 	plans, err := Frontier(r, ratios)
 	if err != nil {
@@ -344,7 +344,7 @@ func TestFrontier(t *testing.T) {
 
 // ReleaseOf counts on nothing that the encoding does not enforce.
 func TestReleaseOf(t *testing.T) {
-	s := Statistic{Name: "s", Lower: []float64{0, 0, -1}, Upper: []float64{1, 1, 1}, Diameter: 1.5}
+	s := Vector{Name: "s", Lower: []float64{0, 0, -1}, Upper: []float64{1, 1, 1}, Diameter: 1.5}
 	e := protocol.Encoding{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 4}, {Offset: 0, Levels: 2}, {Offset: -1, Levels: 100}}}
 	r, err := ReleaseOf(s, e, 10, 1e-9)
 	if err != nil {
@@ -358,12 +358,12 @@ func TestReleaseOf(t *testing.T) {
 	if len(r.Blocks) != 3 || r.Blocks[0].Levels != 4 || r.Blocks[1].Levels != 2 || !(r.Blocks[2].Levels >= 8+quantisation && r.Blocks[2].Levels < 8+1e-6) {
 		t.Errorf("%+v", r.Blocks)
 	}
-	for name, change := range map[string]func(*Statistic, *protocol.Encoding, *int){
-		"levels beyond the quantisation margin": func(_ *Statistic, e *protocol.Encoding, _ *int) { e.Coordinates[2].Levels = MaxLevels + 1 },
-		"no honest device":                      func(_ *Statistic, _ *protocol.Encoding, n *int) { *n = 0 },
-		"a coordinate too many":                 func(s *Statistic, _ *protocol.Encoding, _ *int) { s.Lower, s.Upper = s.Lower[:2], s.Upper[:2] },
-		"no scale":                              func(_ *Statistic, e *protocol.Encoding, _ *int) { e.Scale = math.NaN() },
-		"no diameter":                           func(s *Statistic, _ *protocol.Encoding, _ *int) { s.Diameter = math.NaN() },
+	for name, change := range map[string]func(*Vector, *protocol.Encoding, *int){
+		"levels beyond the quantisation margin": func(_ *Vector, e *protocol.Encoding, _ *int) { e.Coordinates[2].Levels = MaxLevels + 1 },
+		"no honest device":                      func(_ *Vector, _ *protocol.Encoding, n *int) { *n = 0 },
+		"a coordinate too many":                 func(s *Vector, _ *protocol.Encoding, _ *int) { s.Lower, s.Upper = s.Lower[:2], s.Upper[:2] },
+		"no scale":                              func(_ *Vector, e *protocol.Encoding, _ *int) { e.Scale = math.NaN() },
+		"no diameter":                           func(s *Vector, _ *protocol.Encoding, _ *int) { s.Diameter = math.NaN() },
 	} {
 		s, e, n := s, e, 10
 		e.Coordinates = append([]protocol.Coordinate(nil), e.Coordinates...)
@@ -415,7 +415,7 @@ func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 	last := math.Inf(1)
 	for _, limit := range []int{45, 80, 150, 300} {
 		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
-			Releases: []Statistic{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}})
+			Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +443,7 @@ func TestRequestsOutOfRange(t *testing.T) {
 		"bounds length": func(r *Request) { r.Releases[0].Upper = r.Releases[0].Upper[:2] },
 	} {
 		r := base
-		r.Releases = []Statistic{vectorStatistic(3), vectorStatistic(3)}
+		r.Releases = []Vector{vectorStatistic(3), vectorStatistic(3)}
 		change(&r)
 		if _, err := Solve(r); !errors.Is(err, ErrRequest) && !errors.Is(err, ErrTarget) {
 			t.Errorf("%s: %v", name, err)
@@ -452,7 +452,7 @@ func TestRequestsOutOfRange(t *testing.T) {
 }
 
 func BenchmarkSolvePracticalCohort(b *testing.B) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16, Releases: []Statistic{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}}
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16, Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}}
 	for b.Loop() {
 		if _, err := Solve(r); err != nil {
 			b.Fatal(err)

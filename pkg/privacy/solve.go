@@ -34,7 +34,7 @@ type Request struct {
 	Cohort, MinCohort, MaxDishonest int
 	// Releases are the statistics of all rounds in order, Shares their parts of the budget mu^2; a nil Shares divides it evenly.
 	// Shares are scaled to sum to 1.
-	Releases []Statistic
+	Releases []Vector
 	Shares   []float64
 
 	TailShare float64 // 0: DefaultTailShare
@@ -53,8 +53,8 @@ type Request struct {
 	Certify func(encodings []protocol.Encoding, honest int) (Guarantee, error)
 }
 
-// PlannedRelease is one release of a plan.
-type PlannedRelease struct {
+// SolvedRelease is one release of a plan.
+type SolvedRelease struct {
 	Statistic string            `json:"statistic"`
 	Encoding  protocol.Encoding `json:"encoding"`
 	Shift     float64           `json:"shift"` // diameter times scale: what the guarantee is computed from
@@ -84,16 +84,16 @@ const (
 )
 
 // Capped says that the scale is at MaxShift: the privacy is better than asked.
-func (r PlannedRelease) Capped() bool { return r.Limit == LimitShift }
+func (r SolvedRelease) Capped() bool { return r.Limit == LimitShift }
 
-// Plan is what a Request costs and gives.
-type Plan struct {
-	Releases  []PlannedRelease `json:"releases"`
-	Guarantee Guarantee        `json:"guarantee"`
-	Epsilon   float64          `json:"epsilon"` // what the guarantee gives at Delta; at most what was asked
-	Delta     float64          `json:"delta"`
-	TailDelta float64          `json:"tail_delta"` // per coordinate
-	Messages  int              `json:"messages"`   // of one device over all releases
+// Solution is what a Request costs and gives.
+type Solution struct {
+	Releases  []SolvedRelease `json:"releases"`
+	Guarantee Guarantee       `json:"guarantee"`
+	Epsilon   float64         `json:"epsilon"` // what the guarantee gives at Delta; at most what was asked
+	Delta     float64         `json:"delta"`
+	TailDelta float64         `json:"tail_delta"` // per coordinate
+	Messages  int             `json:"messages"`   // of one device over all releases
 	// Unused is the part of the budget mu^2 that no release can use, because each of them is limited by something else.
 	Unused float64 `json:"unused_budget"`
 
@@ -101,7 +101,7 @@ type Plan struct {
 }
 
 // At is the guarantee of the plan when so many honest devices report: with the whole cohort there, it is better than promised.
-func (p Plan) At(honest int) (Guarantee, error) {
+func (p Solution) At(honest int) (Guarantee, error) {
 	if honest < 1 || len(p.Releases) == 0 {
 		return NoGuarantee(), fmt.Errorf("%w: %d honest reports for %d releases", ErrRequest, honest, len(p.Releases))
 	}
@@ -129,7 +129,7 @@ func (p Plan) At(honest int) (Guarantee, error) {
 	return Compose(gs...), nil
 }
 
-func sameRelease(a, b PlannedRelease) bool {
+func sameRelease(a, b SolvedRelease) bool {
 	x, y := a.release, b.release
 	return x.Shift == y.Shift && x.Bias == y.Bias && x.TailDelta == y.TailDelta && a.Encoding.NoiseBits == b.Encoding.NoiseBits && sameBlocks(x.Blocks, y.Blocks)
 }
@@ -150,24 +150,24 @@ func (e *Infeasible) Error() string {
 // ratio within a number of messages, by searching noise bits, bias and scale. With the same messages it takes the largest scale, that
 // is the least error. What a release leaves of its part of the budget goes to those that the budget limits. An *Infeasible error
 // names the constraint that cannot be met. The plan's guarantee is computed from the encodings themselves, as a device does it.
-func Solve(r Request) (Plan, error) {
+func Solve(r Request) (Solution, error) {
 	s, err := newSolver(r)
 	if err != nil {
-		return Plan{}, err
+		return Solution{}, err
 	}
 	return s.solve(r)
 }
 
 // Frontier is Solve for several variance ratios, for little more than the price of one: what error costs in messages. Ratios that
 // cannot be met are left out. MaxMessages does not apply; the other fields do.
-func Frontier(r Request, ratios []float64) ([]Plan, error) {
+func Frontier(r Request, ratios []float64) ([]Solution, error) {
 	r.MaxMessages = 0
 	s, err := newSolver(r)
 	if err != nil {
 		return nil, err
 	}
 	s.steps = quickSteps
-	var out []Plan
+	var out []Solution
 	for _, ratio := range ratios {
 		r.VarianceRatio = ratio
 		p, err := s.solve(r)
@@ -197,13 +197,13 @@ const (
 // Every release first gets its share of the budget. If they reveal less than the budget together, because one of them is limited by
 // something else or because no pair of records is far apart in all of them, all budgets are raised by a common factor until the
 // releases' own certificate is at the budget. Whatever the steps, only what is certified within the budget is taken.
-func (s *solver) solve(r Request) (Plan, error) {
+func (s *solver) solve(r Request) (Solution, error) {
 	ratio := r.VarianceRatio
 	if ratio == 0 && r.MaxMessages == 0 && r.NoiseBits == 0 {
 		ratio = DefaultVarianceRatio
 	}
 	if ratio != 0 && !(ratio > 1) || math.IsInf(ratio, 1) {
-		return Plan{}, &Infeasible{Constraint: "VarianceRatio", Reason: fmt.Sprintf("%v is not above the central Gaussian mechanism's variance, or not finite", ratio), Remedy: "ask for a finite ratio above 1; 1.2 is close to what any number of messages can give"}
+		return Solution{}, &Infeasible{Constraint: "VarianceRatio", Reason: fmt.Sprintf("%v is not above the central Gaussian mechanism's variance, or not finite", ratio), Remedy: "ask for a finite ratio above 1; 1.2 is close to what any number of messages can give"}
 	}
 	try := func(factor float64) ([]option, Guarantee, error) {
 		mu := make([]float64, len(s.budget.Mu))
@@ -225,7 +225,7 @@ func (s *solver) solve(r Request) (Plan, error) {
 	}
 	best, g, err := try(1)
 	if err != nil {
-		return Plan{}, err
+		return Solution{}, err
 	}
 	budget, least := s.total(), math.Inf(1)
 	for _, m := range s.budget.Mu {
@@ -253,7 +253,7 @@ func (s *solver) solve(r Request) (Plan, error) {
 		case errors.As(err, &infeasible):
 			return s.plan(best, bestG)
 		case err != nil:
-			return Plan{}, err
+			return Solution{}, err
 		case g.Mu > goal:
 			hi = factor
 			continue
@@ -332,22 +332,22 @@ func summarise(options []option) summary {
 }
 
 // plan turns options into a plan and checks that it keeps its promise.
-func (s *solver) plan(options []option, g Guarantee) (Plan, error) {
+func (s *solver) plan(options []option, g Guarantee) (Solution, error) {
 	r := s.request
-	plan := Plan{Delta: r.Delta, TailDelta: s.budget.TailDelta, Guarantee: g, certify: r.Certify}
+	plan := Solution{Delta: r.Delta, TailDelta: s.budget.TailDelta, Guarantee: g, certify: r.Certify}
 	for i, o := range options {
 		statistic := r.Releases[i]
 		encoding, err := EncodingAt(statistic, o.scale, o.noiseBits, o.bias)
 		if err != nil {
-			return Plan{}, err
+			return Solution{}, err
 		}
 		release, err := s.release(statistic, encoding)
 		if err != nil {
-			return Plan{}, err
+			return Solution{}, err
 		}
 		variance := s.variance(o.noiseBits, o.bias, o.scale)
 		central := statistic.Diameter / s.budget.Mu[i]
-		plan.Releases = append(plan.Releases, PlannedRelease{
+		plan.Releases = append(plan.Releases, SolvedRelease{
 			Statistic: statistic.Name, Encoding: encoding, Shift: release.Shift, Guarantee: o.guarantee, Messages: encoding.Messages(),
 			Deviation: math.Sqrt(variance), Central: central, VarianceRatio: variance / (central * central), Limit: o.limit, release: release,
 		})
@@ -355,7 +355,7 @@ func (s *solver) plan(options []option, g Guarantee) (Plan, error) {
 	}
 	plan.Unused = math.Max(0, 1-g.Mu*g.Mu/(s.total()*s.total()))
 	if plan.Epsilon = plan.Guarantee.Epsilon(r.Delta); !(plan.Epsilon <= r.Epsilon) {
-		return Plan{}, fmt.Errorf("privacy: the plan's own certificate gives epsilon %v instead of %v: this is a defect of the planner", plan.Epsilon, r.Epsilon)
+		return Solution{}, fmt.Errorf("privacy: the plan's own certificate gives epsilon %v instead of %v: this is a defect of the planner", plan.Epsilon, r.Epsilon)
 	}
 	return plan, nil
 }
