@@ -49,6 +49,21 @@ type Policy struct {
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
 }
 
+// Clone returns a copy that shares no memory with p.
+func (p *Policy) Clone() *Policy {
+	out := *p
+	out.Theta, out.Stages = slices.Clone(p.Theta), slices.Clone(p.Stages)
+	for i, s := range out.Stages {
+		out.Stages[i] = s.clone()
+	}
+	if p.Scaling != nil {
+		scaling := *p.Scaling
+		scaling.Stage = scaling.Stage.clone()
+		out.Scaling = &scaling
+	}
+	return &out
+}
+
 // Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x), equations (12)-(13) of Riffle's seed paper
 // with Covariance = V^-1 or H_j^-1 and Width = gamma (with kappa in it for the warm-up stage); the practical profile's pooled
 // noise-aware covariance otherwise.

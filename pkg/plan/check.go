@@ -11,11 +11,9 @@ import (
 	"math"
 	"slices"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // ErrPlan wraps every reason why an announcement's plan does not hold together.
@@ -30,13 +28,13 @@ const shiftSlack = 1e-9
 // The planned shift fixes the privacy of a release whatever public iterate it will be evaluated at; CheckRound is what holds each
 // round to it. Releases that are made in the announced round, at its public point, are certified together: no pair of records is
 // far apart in all of them (glm.JointSpread, privacy.CertifyJoint).
-func Guarantee(a *rifflev1.Announcement, dishonest int) (privacy.Guarantee, error) {
-	honest := int(a.Cohort.GetMinimum()) - max(dishonest, int(a.Cohort.GetMaxDishonest()))
+func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
+	honest := int(a.Cohort.Minimum) - max(dishonest, int(a.Cohort.MaxDishonest))
 	if honest < 1 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
-			ErrPlan, a.Cohort.GetMinimum(), max(dishonest, int(a.Cohort.GetMaxDishonest())))
+			ErrPlan, a.Cohort.Minimum, max(dishonest, int(a.Cohort.MaxDishonest)))
 	}
-	rounds := a.Plan.GetRounds()
+	rounds := a.Plan.Rounds
 	if len(rounds) == 0 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
 	}
@@ -44,8 +42,8 @@ func Guarantee(a *rifflev1.Announcement, dishonest int) (privacy.Guarantee, erro
 	var before []privacy.Release
 	for i, round := range rounds {
 		var releases []privacy.Release
-		for j, r := range round.GetReleases() {
-			release, err := planned(r, int(a.Policy.GetDim()), honest, a.Plan.GetTailDelta())
+		for j, r := range round.Releases {
+			release, err := planned(r, a.Policy.Dimension, honest, a.Plan.TailDelta)
 			if err != nil {
 				return privacy.NoGuarantee(), fmt.Errorf("%w: round %d, release %d: %w", ErrPlan, i, j, err)
 			}
@@ -69,6 +67,13 @@ func Guarantee(a *rifflev1.Announcement, dishonest int) (privacy.Guarantee, erro
 	return privacy.Compose(all...), nil
 }
 
+// GuaranteeWith is the guarantee for a cohort of which this many reports came: what a release turned out to reveal.
+func GuaranteeWith(a *Announcement, reports uint32) (privacy.Guarantee, error) {
+	live := *a
+	live.Cohort.Minimum = reports
+	return Guarantee(&live, 0)
+}
+
 // apart adds up what each release reveals by itself.
 func apart(releases []privacy.Release) (privacy.Guarantee, error) {
 	if len(releases) == 0 {
@@ -90,12 +95,8 @@ func same(a, b privacy.Release) bool {
 }
 
 // together certifies an outer product and a gradient of one round.
-func together(a *rifflev1.Announcement, releases []privacy.Release) (privacy.Guarantee, error) {
-	policy, err := wire.PolicyFromProto(a.Policy)
-	if err != nil {
-		return privacy.NoGuarantee(), err
-	}
-	round, err := CheckRound(a, policy)
+func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, error) {
+	round, err := CheckRound(a)
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
@@ -111,39 +112,47 @@ func together(a *rifflev1.Announcement, releases []privacy.Release) (privacy.Gua
 }
 
 // planned describes a release by its shift alone: the ranges of its coordinates follow the public point of its round.
-func planned(r *rifflev1.PlannedRelease, dim, honest int, tailDelta float64) (privacy.Release, error) {
-	kind := wire.StatisticFromProto(r.GetStatistic())
-	if kind == "" {
-		return privacy.Release{}, fmt.Errorf("statistic %v is not known", r.GetStatistic())
+func planned(r Release, dim, honest int, tailDelta float64) (privacy.Release, error) {
+	switch r.Statistic {
+	case glm.Hessian, glm.Gradient, glm.Covariance:
+	default:
+		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
 	}
 	return privacy.Release{
-		Name: string(kind), Shift: r.GetShift() * (1 + shiftSlack), Noise: uint64(honest) * uint64(r.GetNoiseBits()),
-		Bias: protocol.Bias(r.GetBias()).Float(), TailDelta: tailDelta,
-		Blocks: shiftOnly(glm.Statistic{Kind: kind, ArmDim: dim}.Dim()),
+		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: uint64(honest) * uint64(r.NoiseBits),
+		Bias: r.Bias.Float(), TailDelta: tailDelta,
+		Blocks: shiftOnly(glm.Statistic{Kind: r.Statistic, ArmDim: dim}.Dim()),
 	}, nil
 }
 
-// Round is one announced round, ready for a device to encode its record with.
-type Round struct {
+// Encoder is one announced round, ready for a device to encode its record with.
+type Encoder struct {
 	Statistics []glm.Statistic
 	Encodings  []protocol.Encoding
 	Messages   int // bit messages of one report
 }
 
 // CheckRound derives the round's statistics and encodings from an announcement that is in range, and refuses an encoding under
-// which replacing one record could move the vector further than planned. The policy is the announcement's own, validated.
-func CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*Round, error) {
-	encodings, err := wire.Encodings(a)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+// which replacing one record could move the vector further than planned.
+func CheckRound(a *Announcement) (*Encoder, error) {
+	if int(a.Round) >= len(a.Plan.Rounds) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
+		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
 	}
-	r := new(Round)
-	for i, e := range encodings {
+	r := new(Encoder)
+	for i, e := range a.Encodings {
 		p := a.Plan.Rounds[a.Round].Releases[i]
-		s, err := statistic(p, a.Reference, policy)
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
+		}
+		// The guarantee counts the planned noise, so that is the noise to encode with.
+		if e.NoiseBits != p.NoiseBits || e.Bias != p.Bias {
+			return nil, fmt.Errorf("%w: release %d is encoded with %d noise bits of bias %v, planned are %d of bias %v",
+				ErrPlan, i, e.NoiseBits, e.Bias, p.NoiseBits, p.Bias)
+		}
+		s, err := statistic(p.Statistic, a.Reference, &a.Policy)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
@@ -154,8 +163,8 @@ func CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*Round, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
-		if shift := bounds.Diameter * e.Scale; !(shift <= p.GetShift()*(1+shiftSlack)) {
-			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g", ErrPlan, i, e.Scale, s.Kind, shift, p.GetShift())
+		if shift := bounds.Diameter * e.Scale; !(shift <= p.Shift*(1+shiftSlack)) {
+			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g", ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
 		}
 		r.Statistics = append(r.Statistics, s)
 		r.Encodings = append(r.Encodings, e)
@@ -165,8 +174,7 @@ func CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*Round, error) {
 }
 
 // statistic is the announced statistic at the announced reference.
-func statistic(p *rifflev1.PlannedRelease, reference []float64, policy *glm.Policy) (glm.Statistic, error) {
-	kind := wire.StatisticFromProto(p.GetStatistic())
+func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) (glm.Statistic, error) {
 	if kind == glm.Covariance {
 		bound := 1.0
 		if policy.Scaling != nil {

@@ -8,22 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // announce is the part of an announcement that this package reads, as the analyzer draws it up.
-func announce(t interface{ Fatal(...any) }, step glm.Step, p *Proposal) *rifflev1.Announcement {
-	policy, err := wire.PolicyToProto(&step.Policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &rifflev1.Announcement{Policy: policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
+func announce(t interface{ Fatal(...any) }, step glm.Step, p *Proposal) *Announcement {
+	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
 		if s.Kind != glm.Covariance {
 			a.Reference = s.Theta
@@ -90,7 +82,7 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 		if eps := g.Epsilon(terms.Delta); !(eps <= terms.Epsilon) || eps < p.Details.Epsilon*0.995 {
 			t.Errorf("%+v %+v: a device computes epsilon %v, planned are %v", cfg, terms, eps, p.Details.Epsilon)
 		}
-		round, err := CheckRound(a, &step.Policy)
+		round, err := CheckRound(a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,43 +115,45 @@ func TestWeakerAnnouncements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := func(a *rifflev1.Announcement, i int) *rifflev1.PlannedRelease { return a.Plan.Rounds[0].Releases[i] }
-	for name, change := range map[string]func(*rifflev1.Announcement){
-		"fewer noise bits":             func(a *rifflev1.Announcement) { release(a, 0).NoiseBits-- },
-		"fewer for the gradient":       func(a *rifflev1.Announcement) { release(a, 1).NoiseBits-- },
-		"noise that is nearly certain": func(a *rifflev1.Announcement) { release(a, 1).Bias = 1 << 20 },
-		"no noise":                     func(a *rifflev1.Announcement) { release(a, 1).NoiseBits = 0 },
-		"a smaller minimum":            func(a *rifflev1.Announcement) { a.Cohort.Minimum -= 100 },
-		"more dishonest reports":       func(a *rifflev1.Announcement) { a.Cohort.MaxDishonest += 100 },
-		"nobody honest":                func(a *rifflev1.Announcement) { a.Cohort.MaxDishonest = a.Cohort.Minimum },
-		"a larger tail":                func(a *rifflev1.Announcement) { a.Plan.TailDelta *= 1000 },
-		"a tail that is no number":     func(a *rifflev1.Announcement) { a.Plan.TailDelta = math.NaN() },
-		"a larger scale":               func(a *rifflev1.Announcement) { a.Encodings[1].Scale *= 1.01 },
-		"a larger scale and shift": func(a *rifflev1.Announcement) {
+	release := func(a *Announcement, i int) *Release { return &a.Plan.Rounds[0].Releases[i] }
+	for name, change := range map[string]func(*Announcement){
+		"fewer noise bits":             func(a *Announcement) { release(a, 0).NoiseBits-- },
+		"fewer for the gradient":       func(a *Announcement) { release(a, 1).NoiseBits-- },
+		"noise that is nearly certain": func(a *Announcement) { release(a, 1).Bias = 1 << 20 },
+		"no noise":                     func(a *Announcement) { release(a, 1).NoiseBits = 0 },
+		"a smaller minimum":            func(a *Announcement) { a.Cohort.Minimum -= 100 },
+		"more dishonest reports":       func(a *Announcement) { a.Cohort.MaxDishonest += 100 },
+		"nobody honest":                func(a *Announcement) { a.Cohort.MaxDishonest = a.Cohort.Minimum },
+		"a larger tail":                func(a *Announcement) { a.Plan.TailDelta *= 1000 },
+		"a tail that is no number":     func(a *Announcement) { a.Plan.TailDelta = math.NaN() },
+		"a larger scale":               func(a *Announcement) { a.Encodings[1].Scale *= 1.01 },
+		"a larger scale and shift": func(a *Announcement) {
 			a.Encodings[1].Scale *= 1.01
 			release(a, 1).Shift *= 1.01
 		},
-		"a smaller shift":           func(a *rifflev1.Announcement) { release(a, 0).Shift *= 0.99 },
-		"a shift that is no number": func(a *rifflev1.Announcement) { release(a, 0).Shift = math.NaN() },
-		"the same releases twice":   func(a *rifflev1.Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[0]) },
-		"a third release": func(a *rifflev1.Announcement) {
-			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, release(a, 1))
+		"a smaller shift":           func(a *Announcement) { release(a, 0).Shift *= 0.99 },
+		"a shift that is no number": func(a *Announcement) { release(a, 0).Shift = math.NaN() },
+		"the same releases twice":   func(a *Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[0]) },
+		"a third release": func(a *Announcement) {
+			a.Plan.Rounds[0].Releases = append(a.Plan.Rounds[0].Releases, *release(a, 1))
 		},
-		"a release without encoding":  func(a *rifflev1.Announcement) { a.Encodings = a.Encodings[:1] },
-		"no rounds":                   func(a *rifflev1.Announcement) { a.Plan.Rounds = nil },
-		"an empty round":              func(a *rifflev1.Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, &rifflev1.PlannedRound{}) },
-		"a point beyond the bound":    func(a *rifflev1.Announcement) { a.Reference[0] = 10 },
-		"a point of larger gradients": func(a *rifflev1.Announcement) { a.Reference = []float64{2.5, 0, 0, 0} },
-		"a point of another dimension": func(a *rifflev1.Announcement) {
+		"a release without encoding":               func(a *Announcement) { a.Encodings = a.Encodings[:1] },
+		"an encoding with less noise than planned": func(a *Announcement) { a.Encodings[1].NoiseBits-- },
+		"an encoding with another bias":            func(a *Announcement) { a.Encodings[0].Bias /= 2 },
+		"no rounds":                                func(a *Announcement) { a.Plan.Rounds = nil },
+		"an empty round":                           func(a *Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, Round{}) },
+		"a point beyond the bound":                 func(a *Announcement) { a.Reference[0] = 10 },
+		"a point of larger gradients":              func(a *Announcement) { a.Reference = []float64{2.5, 0, 0, 0} },
+		"a point of another dimension": func(a *Announcement) {
 			a.Reference = a.Reference[:2]
 		},
-		"the gradient as a covariance": func(a *rifflev1.Announcement) { release(a, 1).Statistic = rifflev1.Statistic_STATISTIC_COVARIANCE },
-		"an unknown statistic":         func(a *rifflev1.Announcement) { release(a, 1).Statistic = 99 },
-		"larger rewards": func(a *rifflev1.Announcement) {
-			a.Policy.Family = &rifflev1.Family{Name: "poisson", MaxReward: 5}
+		"the gradient as a covariance": func(a *Announcement) { release(a, 1).Statistic = glm.Covariance },
+		"an unknown statistic":         func(a *Announcement) { release(a, 1).Statistic = "entropy" },
+		"larger rewards": func(a *Announcement) {
+			a.Policy.Family, a.Policy.MaxReward = "poisson", 5
 		},
 	} {
-		a := proto.Clone(good).(*rifflev1.Announcement)
+		a := good.Clone()
 		change(a)
 		g, err := Guarantee(a, 0)
 		if err != nil {
@@ -195,19 +189,19 @@ func TestRoundsOutOfRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := announce(t, step, p)
-	for name, change := range map[string]func(*rifflev1.Announcement){
-		"a point beyond the bound": func(a *rifflev1.Announcement) {
+	for name, change := range map[string]func(*Announcement){
+		"a point beyond the bound": func(a *Announcement) {
 			a.Reference = []float64{2, 2, 2, 2} // of norm 4, the bound is 3
 			a.Encodings[1].Scale /= 10
 		},
-		"a gradient without its last coordinate": func(a *rifflev1.Announcement) {
+		"a gradient without its last coordinate": func(a *Announcement) {
 			a.Encodings[1].Coordinates = a.Encodings[1].Coordinates[:3]
 		},
-		"a scale that is no number": func(a *rifflev1.Announcement) { a.Encodings[0].Scale = math.NaN() },
+		"a scale that is no number": func(a *Announcement) { a.Encodings[0].Scale = math.NaN() },
 	} {
-		a := proto.Clone(good).(*rifflev1.Announcement)
+		a := good.Clone()
 		change(a)
-		if _, err := CheckRound(a, &step.Policy); !errors.Is(err, ErrPlan) {
+		if _, err := CheckRound(a); !errors.Is(err, ErrPlan) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -249,7 +243,7 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := announce(t, later, &Proposal{Plan: p.Plan, Cohort: p.Cohort, Encodings: encodings})
-		checked, err := CheckRound(a, &step.Policy)
+		checked, err := CheckRound(a)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -265,7 +259,7 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 		}
 		// The first round's scale at this round's point would move records further.
 		a.Encodings[0].Scale *= 1.001
-		if _, err := CheckRound(a, &step.Policy); !errors.Is(err, ErrPlan) {
+		if _, err := CheckRound(a); !errors.Is(err, ErrPlan) {
 			t.Errorf("round %d: a larger scale is accepted: %v", round, err)
 		}
 	}
@@ -299,9 +293,9 @@ func TestChords(t *testing.T) {
 }
 
 // What the wire lets through is within the range of the certificate's quantisation margin.
-func TestWireKeepsLevelsInRange(t *testing.T) {
-	if wire.MaxReportMessages > privacy.MaxLevels {
-		t.Errorf("a coordinate may have %d levels, at most %d can be certified", wire.MaxReportMessages, privacy.MaxLevels)
+func TestLevelsStayInRangeOfTheCertificate(t *testing.T) {
+	if MaxReportMessages > privacy.MaxLevels {
+		t.Errorf("a coordinate may have %d levels, at most %d can be certified", MaxReportMessages, privacy.MaxLevels)
 	}
 }
 

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
@@ -46,7 +44,7 @@ func MessagesFor(releases []privacy.Vector) int {
 	for _, s := range releases {
 		coordinates += len(s.Lower)
 	}
-	return min(max(LeastMessages, int(MessagesPerCoordinate*float64(coordinates))), wire.MaxReportMessages)
+	return min(max(LeastMessages, int(MessagesPerCoordinate*float64(coordinates))), MaxReportMessages)
 }
 
 // DefaultBiases are 1/2, which gives the most noise for a message, and 1/4, which can save a level where one bit at 1/2 is too much.
@@ -54,10 +52,10 @@ func DefaultBiases() []protocol.Bias { return []protocol.Bias{protocol.BiasHalf,
 
 // Proposal is the part of an announcement that fixes privacy and cost.
 type Proposal struct {
-	Plan      *rifflev1.Plan
-	Cohort    *rifflev1.Cohort
-	Encodings []*rifflev1.Encoding // of the step's round
-	Details   privacy.Solution     // of all rounds, with predicted errors
+	Plan      Plan
+	Cohort    Cohort
+	Encodings []protocol.Encoding // of the step's round
+	Details   privacy.Solution    // of all rounds, with predicted errors
 }
 
 // A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same ones. It is
@@ -112,14 +110,16 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	cohort := &rifflev1.Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort), MaxDishonest: uint32(request.MaxDishonest)}
-	announced := &rifflev1.Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta}
+	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort), MaxDishonest: uint32(request.MaxDishonest)}
+	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta}
 	k := 0
 	for _, round := range step.Statistics {
-		pr := &rifflev1.PlannedRound{}
+		var pr Round
 		for _, s := range round {
 			rel := details.Releases[k]
-			pr.Releases = append(pr.Releases, &rifflev1.PlannedRelease{Statistic: wire.StatisticToProto(s.Kind), Shift: rel.Shift, NoiseBits: rel.Encoding.NoiseBits, Bias: uint32(rel.Encoding.Bias)})
+			pr.Releases = append(pr.Releases, Release{
+				Statistic: s.Kind, Shift: rel.Shift, NoiseBits: rel.Encoding.NoiseBits, Bias: rel.Encoding.Bias,
+			})
 			k++
 		}
 		announced.Rounds = append(announced.Rounds, pr)
@@ -133,22 +133,22 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 
 // Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public iterate, the shift
 // stays as planned.
-func Encode(p *rifflev1.Plan, step glm.Step) ([]*rifflev1.Encoding, error) {
+func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
 	if step.Round >= len(p.Rounds) || len(p.Rounds[step.Round].Releases) != len(step.Statistics[step.Round]) {
 		return nil, fmt.Errorf("%w: round %d of the learner is not the plan's", ErrPlan, step.Round)
 	}
-	var out []*rifflev1.Encoding
+	var out []protocol.Encoding
 	for i, s := range step.Statistics[step.Round] {
 		v, err := vector(s)
 		if err != nil {
 			return nil, err
 		}
 		r := p.Rounds[step.Round].Releases[i]
-		e, err := privacy.EncodingAt(v, r.Shift/v.Diameter, r.NoiseBits, protocol.Bias(r.Bias))
+		e, err := privacy.EncodingAt(v, r.Shift/v.Diameter, r.NoiseBits, r.Bias)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, wire.EncodingToProto(e))
+		out = append(out, e)
 	}
 	return out, nil
 }

@@ -5,7 +5,7 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -120,7 +120,7 @@ func checkPlan(p *rifflev1.Plan) error {
 }
 
 func checkRelease(r *rifflev1.PlannedRelease) error {
-	if StatisticFromProto(r.GetStatistic()) == "" {
+	if statistics[r.GetStatistic()] == "" {
 		return field("statistic", "is %d, which is not known", r.GetStatistic())
 	}
 	if err := checkPositive("shift", r.Shift); err != nil {
@@ -144,7 +144,7 @@ func checkEncodings(a *rifflev1.Announcement) error {
 	total := 0
 	for i, e := range a.Encodings {
 		path := fmt.Sprintf("encodings[%d].", i)
-		encoding, err := EncodingFromProto(e, releases[i])
+		encoding, err := encodingOf(e, releases[i])
 		if err != nil {
 			return inside(path, err)
 		}
@@ -155,8 +155,8 @@ func checkEncodings(a *rifflev1.Announcement) error {
 		if len(encoding.Coordinates) != want {
 			return field(path+"coordinates", "has %d entries, %v of dimension %d has %d", len(encoding.Coordinates), releases[i].Statistic, a.Policy.Dim, want)
 		}
-		if total += encoding.Messages(); total > MaxReportMessages {
-			return field("encodings", "make reports of more than %d bit messages", MaxReportMessages)
+		if total += encoding.Messages(); total > plan.MaxReportMessages {
+			return field("encodings", "make reports of more than %d bit messages", plan.MaxReportMessages)
 		}
 	}
 	return nil
@@ -174,32 +174,4 @@ func checkCohort(c *rifflev1.Cohort) error {
 		return field("max_dishonest", "is %d, must be below cohort.minimum, %d: no noise is counted", dishonest, minimum)
 	}
 	return nil
-}
-
-// Encodings returns the encodings of the announced round, in the plan's order, as an opened announcement has them.
-func Encodings(a *rifflev1.Announcement) ([]protocol.Encoding, error) {
-	if int(a.Round) >= len(a.Plan.GetRounds()) || len(a.Plan.Rounds[a.Round].GetReleases()) != len(a.Encodings) {
-		return nil, named("announcement", field("encodings", "do not fit the plan"))
-	}
-	out := make([]protocol.Encoding, len(a.Encodings))
-	for i, e := range a.Encodings {
-		var err error
-		if out[i], err = EncodingFromProto(e, a.Plan.Rounds[a.Round].Releases[i]); err != nil {
-			return nil, named("announcement", inside(fmt.Sprintf("encodings[%d].", i), err))
-		}
-	}
-	return out, nil
-}
-
-// ReportMessages is the number of bit messages in every report of the announced round.
-func ReportMessages(a *rifflev1.Announcement) (int, error) {
-	encodings, err := Encodings(a)
-	if err != nil {
-		return 0, err
-	}
-	total := 0
-	for _, e := range encodings {
-		total += e.Messages()
-	}
-	return total, nil
 }

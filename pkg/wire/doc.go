@@ -3,9 +3,10 @@
 //
 // # Statements
 //
-// Announcements, key sets, manifests, counts, credentials, enrolment requests and replies travel as riffle.v1 Signed. Sign checks and signs one,
-// Open verifies and checks one; both use the generated types as values. Enrolment has openers of its own (OpenEnrolRequest, OpenEnrolReply),
-// because whom to believe depends on what is inside.
+// A statement is a plain Go struct: plan.Announcement, or one of this package (KeySet, Manifest, Counts, Credential, EnrolRequest,
+// EnrolReply). It travels as riffle.v1 Signed. Sign checks, converts and signs a statement; Open verifies, checks and converts one.
+// The generated protobuf types stay inside this package. Enrolment has openers of its own (OpenEnrolRequest, OpenEnrolReply),
+// because the key that must have signed depends on what is inside.
 //
 // Every message has one encoding: the deterministic protobuf serialization without unknown fields. Anything else, such as a repeated
 // scalar, a default value written out or a field that the schema does not know, is refused, so that a digest names a content and not one

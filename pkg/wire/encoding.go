@@ -6,11 +6,12 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// EncodingToProto splits an encoding: scale and ranges go into the message, noise bits and bias are the planned release's.
-func EncodingToProto(e protocol.Encoding) *rifflev1.Encoding {
+// encodingMessage splits an encoding: scale and ranges go into the message, noise bits and bias are the planned release's.
+func encodingMessage(e protocol.Encoding) *rifflev1.Encoding {
 	out := &rifflev1.Encoding{Scale: e.Scale, Coordinates: make([]*rifflev1.Coordinate, len(e.Coordinates))}
 	for j, c := range e.Coordinates {
 		out.Coordinates[j] = &rifflev1.Coordinate{Offset: c.Offset, Levels: c.Levels}
@@ -18,9 +19,9 @@ func EncodingToProto(e protocol.Encoding) *rifflev1.Encoding {
 	return out
 }
 
-// EncodingFromProto puts an encoding together from the message and the planned release that it belongs to. The result passes
+// encodingOf puts an encoding together from the message and the planned release that it belongs to. The result passes
 // protocol.Encoding.Validate and has noise.
-func EncodingFromProto(e *rifflev1.Encoding, release *rifflev1.PlannedRelease) (protocol.Encoding, error) {
+func encodingOf(e *rifflev1.Encoding, release *rifflev1.PlannedRelease) (protocol.Encoding, error) {
 	var out protocol.Encoding
 	if n := len(e.GetCoordinates()); n == 0 || n > MaxCoordinates {
 		return out, field("coordinates", "has %d entries, must have 1 to %d", n, MaxCoordinates)
@@ -39,8 +40,8 @@ func EncodingFromProto(e *rifflev1.Encoding, release *rifflev1.PlannedRelease) (
 		if !(math.Abs(c.Offset) <= protocol.MaxOffset) {
 			return out, field(fmt.Sprintf("coordinates[%d].offset", j), "is %v, must be a number within %g of zero", c.Offset, protocol.MaxOffset)
 		}
-		if total := uint64(c.Levels) + uint64(release.NoiseBits); c.Levels == 0 || total > MaxReportMessages {
-			return out, field(fmt.Sprintf("coordinates[%d].levels", j), "is %d, must be at least 1 and with %d noise bits at most %d", c.Levels, release.NoiseBits, MaxReportMessages)
+		if total := uint64(c.Levels) + uint64(release.NoiseBits); c.Levels == 0 || total > plan.MaxReportMessages {
+			return out, field(fmt.Sprintf("coordinates[%d].levels", j), "is %d, must be at least 1 and with %d noise bits at most %d", c.Levels, release.NoiseBits, plan.MaxReportMessages)
 		}
 		coordinates[j] = protocol.Coordinate{Offset: c.Offset, Levels: c.Levels}
 	}
@@ -57,11 +58,8 @@ var statistics = map[rifflev1.Statistic]glm.StatisticKind{
 	rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
 }
 
-// StatisticFromProto returns "" for a statistic that is not known.
-func StatisticFromProto(s rifflev1.Statistic) glm.StatisticKind { return statistics[s] }
-
-// StatisticToProto returns STATISTIC_UNSPECIFIED for a kind that is not known.
-func StatisticToProto(k glm.StatisticKind) rifflev1.Statistic {
+// statisticMessage is STATISTIC_UNSPECIFIED for a kind that is not known.
+func statisticMessage(k glm.StatisticKind) rifflev1.Statistic {
 	for s, kind := range statistics {
 		if kind == k {
 			return s

@@ -57,7 +57,7 @@ func checkEnrolReply(r *rifflev1.EnrolReply) error {
 
 // Enrolment is a verified request: a device of a host that the registrar admits asks to be enrolled.
 type Enrolment struct {
-	Request *rifflev1.EnrolRequest
+	Request *EnrolRequest
 	HostKey [32]byte // the host's Ed25519 public key
 	Digest  [32]byte // SHA-256 of the request's Signed bytes, for the reply
 }
@@ -83,7 +83,7 @@ func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
 	if err != nil {
 		return out, named("enrol-request", err)
 	}
-	credential, _, err := Open[rifflev1.Credential](inner, registrar)
+	credential, _, err := Open[Credential](inner, registrar)
 	if err != nil {
 		return out, named("enrol-request", fmt.Errorf("%w: %w", ErrCredential, err))
 	}
@@ -93,7 +93,7 @@ func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
 	if request.Device >= credential.Devices {
 		return out, named("enrol-request", fmt.Errorf("%w: device %d of a host with %d", ErrCredential, request.Device, credential.Devices))
 	}
-	out.Request = request
+	out.Request = statementOf(request).(*EnrolRequest)
 	copy(out.HostKey[:], outer.Key)
 	return out, nil
 }
@@ -102,7 +102,7 @@ func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
 func RequestDigest(signed []byte) [32]byte { return sum(signed) }
 
 // OpenEnrolReply verifies and checks the shuffler's reply to the request with the given digest. A reply to another request is ErrMalformed.
-func OpenEnrolReply(signed, shuffler []byte, request [32]byte) (*rifflev1.EnrolReply, error) {
+func OpenEnrolReply(signed, shuffler []byte, request [32]byte) (*EnrolReply, error) {
 	if len(shuffler) != keySize {
 		return nil, named("enrol-reply", ErrSigner)
 	}
@@ -113,5 +113,5 @@ func OpenEnrolReply(signed, shuffler []byte, request [32]byte) (*rifflev1.EnrolR
 	if !bytes.Equal(reply.Request, request[:]) {
 		return nil, named("enrol-reply", field("request", "is another request's digest"))
 	}
-	return reply, nil
+	return statementOf(reply).(*EnrolReply), nil
 }

@@ -13,7 +13,7 @@ import (
 
 func TestEnrolRequest(t *testing.T) {
 	host, registrar := signer(t, 2), signer(t, 3)
-	signed, _, err := wire.Sign(enrolRequest(t, host, registrar), host)
+	signed, _, err := wire.SignMessage(enrolRequest(t, host, registrar), host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestEnrolRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(e.Request, enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
+	if !proto.Equal(message(t, e.Request), enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
 		t.Error("request changed on its way")
 	}
 	if e.Digest != wire.RequestDigest(signed) {
@@ -39,14 +39,14 @@ func TestEnrolRequestRefusals(t *testing.T) {
 	}
 	none := func(*r) {}
 	const (
-		malformed = rifflev1.Refusal_REFUSAL_MALFORMED
-		signature = rifflev1.Refusal_REFUSAL_BAD_SIGNATURE
-		noCred    = rifflev1.Refusal_REFUSAL_NO_CREDENTIAL
+		malformed = wire.RefusalMalformed
+		signature = wire.RefusalBadSignature
+		noCred    = wire.RefusalNoCredential
 	)
 	for name, c := range map[string]struct {
 		signed []byte
 		want   error
-		reason rifflev1.Refusal
+		reason wire.Refusal
 	}{
 		"garbage":                  {[]byte{1, 2, 3}, wire.ErrMalformed, malformed},
 		"too large":                {make([]byte, wire.MaxEnrolment+1), wire.ErrTooLarge, malformed},
@@ -56,7 +56,7 @@ func TestEnrolRequestRefusals(t *testing.T) {
 		"no announcement":          {change(func(m *r) { m.Announcement = nil }), nil, malformed},
 		"no credential":            {change(func(m *r) { m.Credential = nil }), nil, malformed},
 		"bad deployment":           {change(func(m *r) { m.Deployment = "A" }), nil, malformed},
-		"other deployment":         {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT},
+		"other deployment":         {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment, wire.RefusalWrongDeployment},
 		"device past the last":     {change(func(m *r) { m.Device = 10 }), wire.ErrCredential, noCred},
 		"empty credential":         {change(func(m *r) { m.Credential = &rifflev1.Signed{} }), wire.ErrCredential, noCred},
 		"self-made credential":     {change(func(m *r) { m.Credential = signedCredential(t, host, host) }), wire.ErrCredential, noCred},
@@ -68,7 +68,7 @@ func TestEnrolRequestRefusals(t *testing.T) {
 			other := credential(t, host)
 			other.Deployment = "other"
 			m.Credential = forgeSigned(t, seal.Credential, other, registrar)
-		}), wire.ErrCredential, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT},
+		}), wire.ErrCredential, wire.RefusalWrongDeployment},
 		"registrar's other statement": {change(func(m *r) {
 			m.Credential = forgeSigned(t, seal.KeySet, credential(t, host), registrar)
 		}), wire.ErrCredential, noCred},
@@ -96,12 +96,12 @@ func TestEnrolRequestRefusals(t *testing.T) {
 func TestEnrolReply(t *testing.T) {
 	shuffler := signer(t, 5)
 	for _, m := range []*rifflev1.EnrolReply{enrolReply(), refusal(), {Request: digestOf(7), Enrolled: true}} {
-		signed, _, err := wire.Sign(m, shuffler)
+		signed, _, err := wire.SignMessage(m, shuffler)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
-		if err != nil || !proto.Equal(got, m) {
+		if err != nil || !proto.Equal(message(t, got), m) {
 			t.Errorf("%v, %v", got, err)
 		}
 		if _, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(8))); err == nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -74,22 +73,22 @@ func named(message string, err error) error {
 	return fmt.Errorf("%s: %w", message, err)
 }
 
-// Reason is the refusal that an error of this package amounts to: REFUSAL_UNSPECIFIED for nil, REFUSAL_MALFORMED where nothing more
+// Reason is the refusal that an error of this package amounts to: NoRefusal for nil, RefusalMalformed where nothing more
 // precise is known.
-func Reason(err error) rifflev1.Refusal {
+func Reason(err error) Refusal {
 	switch {
 	case err == nil:
-		return rifflev1.Refusal_REFUSAL_UNSPECIFIED
+		return NoRefusal
 	case errors.Is(err, ErrDeployment):
-		return rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT
+		return RefusalWrongDeployment
 	case errors.Is(err, ErrCredential):
-		return rifflev1.Refusal_REFUSAL_NO_CREDENTIAL
+		return RefusalNoCredential
 	case errors.Is(err, ErrSigner), errors.Is(err, ErrSignature):
-		return rifflev1.Refusal_REFUSAL_BAD_SIGNATURE
+		return RefusalBadSignature
 	case errors.Is(err, ErrSize):
-		return rifflev1.Refusal_REFUSAL_WRONG_SIZE
+		return RefusalWrongSize
 	case errors.Is(err, seal.ErrOpen), errors.Is(err, seal.ErrUnknownKey):
-		return rifflev1.Refusal_REFUSAL_UNDECRYPTABLE
+		return RefusalUndecryptable
 	}
-	return rifflev1.Refusal_REFUSAL_MALFORMED
+	return RefusalMalformed
 }

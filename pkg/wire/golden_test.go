@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 	"google.golang.org/protobuf/proto"
@@ -31,14 +32,14 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 	from, registrar := party(signer(t, goldenSigner)), party(signer(t, goldenRegistry))
 	return map[string]func([]byte) ([32]byte, error){
 		"announcement": func(b []byte) ([32]byte, error) {
-			_, d, err := wire.Open[rifflev1.Announcement](b, from)
+			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
-		"keyset":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.KeySet](b, from); return d, err },
-		"manifest": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.Manifest](b, from); return d, err },
-		"counts":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[rifflev1.Counts](b, from); return d, err },
+		"keyset":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.KeySet](b, from); return d, err },
+		"manifest": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Manifest](b, from); return d, err },
+		"counts":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Counts](b, from); return d, err },
 		"credential": func(b []byte) ([32]byte, error) {
-			_, d, err := wire.Open[rifflev1.Credential](b, registrar)
+			_, d, err := wire.Open[wire.Credential](b, registrar)
 			return d, err
 		},
 		"enrol-request": func(b []byte) ([32]byte, error) {
@@ -61,7 +62,7 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 func accepted(t testing.TB) map[string][][]byte {
 	by, host, registrar := signer(t, goldenSigner), signer(t, goldenHost), signer(t, goldenRegistry)
 	sign := func(id *seal.Identity, m proto.Message) []byte {
-		signed, _, err := wire.Sign(m, id)
+		signed, _, err := wire.SignMessage(m, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestGolden(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: bad vector %d is accepted", format, i)
 			}
-			fmt.Fprintf(&b, "no %s %s %x\n", format, strings.TrimPrefix(wire.Reason(err).String(), "REFUSAL_"), data)
+			fmt.Fprintf(&b, "no %s %s %x\n", format, strings.ToUpper(wire.Reason(err).String()), data)
 		}
 	}
 	if *update {

@@ -8,8 +8,6 @@ const (
 	MaxStatement = 8<<20 - 4096
 	// MaxEnrolment bounds the bytes of an enrolment request or reply, which come from anybody.
 	MaxEnrolment = 4 << 10
-	// MaxReportMessages bounds the bit messages of one report: 6.8 MB.
-	MaxReportMessages = 1 << 17
 	// MaxChunkMessages bounds the bit messages of one chunk.
 	MaxChunkMessages = 1 << 17
 	// MaxRounds bounds the rounds of a plan.

@@ -19,8 +19,8 @@ var plays = map[rifflev1.Play]glm.Play{
 	rifflev1.Play_PLAY_UNIFORM: glm.PlayUniform,
 }
 
-// PolicyToProto checks a policy and converts it. Every number is carried exactly.
-func PolicyToProto(p *glm.Policy) (*rifflev1.Policy, error) {
+// policyMessage converts a policy. Every number is carried exactly.
+func policyMessage(p *glm.Policy) (*rifflev1.Policy, error) {
 	out := &rifflev1.Policy{
 		Family:          &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		NormBound:       p.Radius,
@@ -40,11 +40,11 @@ func PolicyToProto(p *glm.Policy) (*rifflev1.Policy, error) {
 		}
 	}
 	if p.Epoch < 0 || int64(p.Epoch) > math.MaxUint32 {
-		return nil, named("policy", field("cohorts", "is %d, must be 0 to 2^32-1", p.Epoch))
+		return nil, field("cohorts", "is %d, must be 0 to 2^32-1", p.Epoch)
 	}
 	out.Cohorts = uint32(p.Epoch)
 	if p.Dimension < 0 || p.Dimension > glm.MaxDimension {
-		return nil, named("policy", field("dim", "is %d, must be 1 to %d", p.Dimension, glm.MaxDimension))
+		return nil, field("dim", "is %d, must be 1 to %d", p.Dimension, glm.MaxDimension)
 	}
 	out.Dim = uint32(p.Dimension)
 	for _, s := range p.Stages {
@@ -52,28 +52,20 @@ func PolicyToProto(p *glm.Policy) (*rifflev1.Policy, error) {
 	}
 	if s := p.Scaling; s != nil {
 		if s.Diameter != 2*p.Radius {
-			return nil, named("policy", field("scaling", "has diameter %v, which must be twice norm_bound %v", s.Diameter, p.Radius))
+			return nil, field("scaling", "has diameter %v, which must be twice norm_bound %v", s.Diameter, p.Radius)
 		}
 		out.Scaling = &rifflev1.Scaling{Stage: stageToProto(s.Stage), SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight}
-	}
-	if err := checkPolicy(out); err != nil {
-		return nil, named("policy", err)
 	}
 	return out, nil
 }
 
-// PolicyFromProto checks a policy and converts it. The result passes glm.Policy.Validate. It shares no memory with p.
-func PolicyFromProto(p *rifflev1.Policy) (*glm.Policy, error) {
-	out, err := policyFromProto(p)
-	return out, named("policy", err)
-}
-
 func checkPolicy(p *rifflev1.Policy) error {
-	_, err := policyFromProto(p)
+	_, err := policyOf(p)
 	return err
 }
 
-func policyFromProto(p *rifflev1.Policy) (*glm.Policy, error) {
+// policyOf checks a policy and converts it. The result passes glm.Policy.Validate. It shares no memory with p.
+func policyOf(p *rifflev1.Policy) (*glm.Policy, error) {
 	if err := checkPolicyShape(p); err != nil {
 		return nil, err
 	}

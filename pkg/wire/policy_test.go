@@ -5,18 +5,18 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 	"google.golang.org/protobuf/proto"
 )
 
 func TestPolicyRoundTrip(t *testing.T) {
 	m := announcement(t).Policy
-	p, err := wire.PolicyFromProto(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := &opened(t).Policy
 	want := &glm.Policy{
 		Profile: glm.Practical, Epoch: 1, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3, Theta: []float64{0.5, math.Copysign(0, -1)},
 		Stages: []glm.Stage{
@@ -32,13 +32,9 @@ func TestPolicyRoundTrip(t *testing.T) {
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v\nwant %+v", p, want)
 	}
-	back, err := wire.PolicyToProto(p)
-	if err != nil || !proto.Equal(back, m) {
+	back, err := wire.Message(opened(t))
+	if err != nil || !proto.Equal(back.(*rifflev1.Announcement).Policy, m) {
 		t.Errorf("%v, %v", back, err)
-	}
-	p.Theta[0], p.Stages[0].Covariance[0] = 7, 7
-	if m.Theta[0] == 7 || m.Stages[0].Covariance[0] == 7 {
-		t.Error("the converted policy shares memory with the message")
 	}
 }
 
@@ -54,39 +50,50 @@ func TestPolicyCarriesEveryField(t *testing.T) {
 	}
 }
 
-func TestPolicyToProtoRefuses(t *testing.T) {
+// Sign refuses what the wire cannot carry and what Open would refuse, and names the field.
+func TestSignRefusesAnnouncementsOutOfRange(t *testing.T) {
 	for name, c := range map[string]struct {
 		field  string
-		change func(*glm.Policy)
+		change func(*plan.Announcement)
 	}{
-		"profile":  {"profile", func(p *glm.Policy) { p.Profile = "x" }},
-		"play":     {"play", func(p *glm.Policy) { p.Play = "x" }},
-		"epoch":    {"cohorts", func(p *glm.Policy) { p.Epoch = -1 }},
-		"dim":      {"dim", func(p *glm.Policy) { p.Dimension = -1 }},
-		"diameter": {"scaling", func(p *glm.Policy) { p.Scaling.Diameter = 5 }},
-		"theta":    {"theta", func(p *glm.Policy) { p.Theta[0] = math.NaN() }},
-		"psd":      {"content", func(p *glm.Policy) { p.Stages[0].Covariance[0] = -1 }},
+		"profile":            {"policy.profile", func(a *plan.Announcement) { a.Policy.Profile = "x" }},
+		"play":               {"policy.play", func(a *plan.Announcement) { a.Policy.Play = "x" }},
+		"epoch":              {"policy.cohorts", func(a *plan.Announcement) { a.Policy.Epoch = -1 }},
+		"dim":                {"policy.dim", func(a *plan.Announcement) { a.Policy.Dimension = -1 }},
+		"diameter":           {"policy.scaling", func(a *plan.Announcement) { a.Policy.Scaling.Diameter = 5 }},
+		"theta":              {"policy.theta", func(a *plan.Announcement) { a.Policy.Theta[0] = math.NaN() }},
+		"psd":                {"policy.content", func(a *plan.Announcement) { a.Policy.Stages[0].Covariance[0] = -1 }},
+		"statistic":          {"plan.rounds[0].releases[0].statistic", func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = "x" }},
+		"noise bits":         {"encodings[1]", func(a *plan.Announcement) { a.Encodings[1].NoiseBits-- }},
+		"bias":               {"encodings[0]", func(a *plan.Announcement) { a.Encodings[0].Bias++ }},
+		"half a millisecond": {"timing.jitter_ms", func(a *plan.Announcement) { a.Timing.Jitter += time.Millisecond / 2 }},
+		"negative time":      {"timing.grace_ms", func(a *plan.Announcement) { a.Timing.Grace = -time.Second }},
+		"too long":           {"timing.enrolment_ms", func(a *plan.Announcement) { a.Timing.Enrolment = (wire.MaxTiming + 1) * time.Millisecond }},
+		"a final plan":       {"final", func(a *plan.Announcement) { a.Final = true }},
+		"no plan":            {"plan.rounds", func(a *plan.Announcement) { a.Plan = plan.Plan{} }},
+		"no cohort":          {"cohort.size", func(a *plan.Announcement) { a.Cohort = plan.Cohort{} }},
 	} {
-		p, err := wire.PolicyFromProto(announcement(t).Policy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.change(p)
-		_, err = wire.PolicyToProto(p)
+		a := opened(t)
+		c.change(a)
+		_, _, err := wire.Sign(a, signer(t, 1))
 		var f *wire.FieldError
-		if !errors.As(err, &f) || f.Field != c.field || f.Message != "policy" {
+		if !errors.As(err, &f) || f.Field != c.field || f.Message != "announcement" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestStatistics(t *testing.T) {
-	for _, k := range []glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Covariance} {
-		if wire.StatisticFromProto(wire.StatisticToProto(k)) != k || wire.StatisticToProto(k) == 0 {
-			t.Errorf("%v does not convert back", k)
-		}
+// opened is the announcement of the fixtures as Open returns it.
+func opened(t testing.TB) *plan.Announcement {
+	t.Helper()
+	by := signer(t, 1)
+	signed, _, err := wire.SignMessage(announcement(t), by)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if wire.StatisticToProto("x") != 0 || wire.StatisticFromProto(0) != "" {
-		t.Error("converts what it does not know")
+	a, _, err := wire.Open[plan.Announcement](signed, party(by))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return a
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 	"google.golang.org/protobuf/proto"
@@ -23,20 +24,19 @@ type bad[T any] struct {
 func refuses[T any, M interface {
 	*T
 	proto.Message
-	GetDeployment() string
 }](t *testing.T, kind seal.Kind, fresh func() M, cases []bad[T]) {
 	t.Helper()
 	id := signer(t, 1)
 	from := party(id)
-	if _, _, err := wire.Sign(fresh(), id); err != nil {
+	if _, _, err := wire.SignMessage(fresh(), id); err != nil {
 		t.Fatalf("the unchanged %v is refused: %v", kind, err)
 	}
 	for i, c := range cases {
 		t.Run(fmt.Sprintf("%v/%d_%s", kind, i, c.field), func(t *testing.T) {
 			m := fresh()
 			c.change(m)
-			_, _, signErr := wire.Sign(m, id)
-			got, digest, openErr := wire.Open[T, M](forge(t, kind, m, id), from)
+			_, _, signErr := wire.SignMessage(m, id)
+			got, digest, openErr := wire.OpenMessage(kind, forge(t, kind, m, id), from)
 			for name, err := range map[string]error{"Sign": signErr, "Open": openErr} {
 				var f *wire.FieldError
 				if !errors.As(err, &f) {
@@ -45,7 +45,7 @@ func refuses[T any, M interface {
 				if f.Field != c.field || f.Message != kind.String() {
 					t.Errorf("%s names %s: %s (%v), want %s", name, f.Message, f.Field, err, c.field)
 				}
-				if wire.Reason(err) != rifflev1.Refusal_REFUSAL_MALFORMED {
+				if wire.Reason(err) != wire.RefusalMalformed {
 					t.Errorf("%s: reason %v", name, wire.Reason(err))
 				}
 			}
@@ -119,7 +119,7 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"encodings[0].coordinates[0].levels", func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = math.MaxUint32 }},
 		{"encodings", func(m *a) { // each fits, together they do not
 			for _, c := range m.Encodings[0].Coordinates {
-				c.Levels = wire.MaxReportMessages / 3
+				c.Levels = plan.MaxReportMessages / 3
 			}
 		}},
 		{"cohort.size", func(m *a) { m.Cohort = nil }},
@@ -169,7 +169,7 @@ func TestAnnouncementRanges(t *testing.T) {
 func TestFirstAnnouncementHasNoPrevious(t *testing.T) {
 	a := announcement(t)
 	a.Epoch, a.Previous = 1, nil
-	if _, _, err := wire.Sign(a, signer(t, 1)); err != nil {
+	if _, _, err := wire.SignMessage(a, signer(t, 1)); err != nil {
 		t.Error(err)
 	}
 }
@@ -201,10 +201,10 @@ func TestManifestRanges(t *testing.T) {
 		{"reports", func(x *m) { x.Reports = 121 }},
 		{"messages", func(x *m) { x.Messages = 0 }},
 		{"messages", func(x *m) { x.Messages++ }},
-		{"messages", func(x *m) { x.Messages = 110 * (wire.MaxReportMessages + 1) }},
+		{"messages", func(x *m) { x.Messages = 110 * (plan.MaxReportMessages + 1) }},
 		{"chunks", func(x *m) { x.Chunks = 0 }},
 		{"chunks", func(x *m) { x.Chunks = 110*47 + 1 }},
-		{"chunks", func(x *m) { x.Messages = 110 * wire.MaxReportMessages }},
+		{"chunks", func(x *m) { x.Messages = 110 * plan.MaxReportMessages }},
 		{"chunks_digest", func(x *m) { x.ChunksDigest = nil }},
 		{"reports_digest", func(x *m) { x.ReportsDigest = make([]byte, 33) }},
 	})

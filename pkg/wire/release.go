@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -60,8 +61,8 @@ func checkReleased(m *rifflev1.Manifest) error {
 	if m.Reports == 0 {
 		return field("reports", "is 0 in a release")
 	}
-	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > MaxReportMessages {
-		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages, MaxReportMessages, m.Reports)
+	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > plan.MaxReportMessages {
+		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages, plan.MaxReportMessages, m.Reports)
 	}
 	if c := uint64(m.Chunks); c == 0 || c > m.Messages || (m.Messages+MaxChunkMessages-1)/MaxChunkMessages > c {
 		return field("chunks", "is %d for %d messages of at most %d a chunk", m.Chunks, m.Messages, MaxChunkMessages)
@@ -99,7 +100,7 @@ func checkCounts(c *rifflev1.Counts) error {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
 		for j, ones := range r.Ones {
-			if limit := uint64(c.Reports) * MaxReportMessages; ones > limit {
+			if limit := uint64(c.Reports) * plan.MaxReportMessages; ones > limit {
 				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold", ones, c.Reports)
 			}
 		}

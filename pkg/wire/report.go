@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"google.golang.org/protobuf/proto"
 )
@@ -45,7 +46,7 @@ func EnvelopeSize(messages int) int {
 
 // BuildReport encodes a report and signs it with the host's key.
 func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
-	if err := checkBits(r.Bits, MaxReportMessages); err != nil {
+	if err := checkBits(r.Bits, plan.MaxReportMessages); err != nil {
 		return nil, named("report", err)
 	}
 	m := &rifflev1.Report{
@@ -79,7 +80,7 @@ func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
 }
 
 func parseReport(data []byte, messages int) (*Report, error) {
-	if messages < 1 || messages > MaxReportMessages || len(data) != ReportSize(messages) {
+	if messages < 1 || messages > plan.MaxReportMessages || len(data) != ReportSize(messages) {
 		return nil, fmt.Errorf("%w: %d bytes, a report of %d bit messages has %d", ErrSize, len(data), messages, ReportSize(messages))
 	}
 	m := new(rifflev1.Report)
@@ -141,7 +142,7 @@ func SealReport(report, shuffler []byte, context seal.ReportContext) ([]byte, er
 
 // OpenEnvelope returns the bytes of the report inside. context is that of the round in which the envelope arrived.
 func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportContext) ([]byte, error) {
-	if most := EnvelopeSize(MaxReportMessages); len(envelope) > most {
+	if most := EnvelopeSize(plan.MaxReportMessages); len(envelope) > most {
 		return nil, named("envelope", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(envelope), most))
 	}
 	m := new(rifflev1.Envelope)

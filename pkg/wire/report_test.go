@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -89,8 +90,8 @@ func TestReportRefusals(t *testing.T) {
 			t.Fatalf("opens with byte %d changed", i)
 		}
 	}
-	for _, messages := range []int{0, -1, 1, 3, wire.MaxReportMessages + 1, 1 << 62} {
-		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) || wire.Reason(err) != rifflev1.Refusal_REFUSAL_WRONG_SIZE {
+	for _, messages := range []int{0, -1, 1, 3, plan.MaxReportMessages + 1, 1 << 62} {
+		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) || wire.Reason(err) != wire.RefusalWrongSize {
 			t.Errorf("as %d messages: %v", messages, err)
 		}
 	}
@@ -126,7 +127,7 @@ func TestReportRefusals(t *testing.T) {
 		"uneven bits": func(r *wire.Report) { r.Bits = r.Bits[1:] },
 		"epoch 0":     func(r *wire.Report) { r.Epoch = 0 },
 		"round":       func(r *wire.Report) { r.Round = wire.MaxRounds },
-		"too many":    func(r *wire.Report) { r.Bits = make([]byte, (wire.MaxReportMessages+1)*seal.BitSize) },
+		"too many":    func(r *wire.Report) { r.Bits = make([]byte, (plan.MaxReportMessages+1)*seal.BitSize) },
 	} {
 		r := report()
 		change(&r)
@@ -157,14 +158,14 @@ func TestEnvelopeRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		envelope []byte
 		context  seal.ReportContext
-		reason   rifflev1.Refusal
+		reason   wire.Refusal
 	}{
-		"other round":    {good, other, rifflev1.Refusal_REFUSAL_UNDECRYPTABLE},
-		"stranger's key": {sealTo(stranger), roundContext, rifflev1.Refusal_REFUSAL_UNDECRYPTABLE},
-		"garbage":        {[]byte("garbage"), roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
-		"empty":          {nil, roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
-		"cut":            {good[:len(good)-1], roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
-		"too large":      {make([]byte, 8<<20), roundContext, rifflev1.Refusal_REFUSAL_MALFORMED},
+		"other round":    {good, other, wire.RefusalUndecryptable},
+		"stranger's key": {sealTo(stranger), roundContext, wire.RefusalUndecryptable},
+		"garbage":        {[]byte("garbage"), roundContext, wire.RefusalMalformed},
+		"empty":          {nil, roundContext, wire.RefusalMalformed},
+		"cut":            {good[:len(good)-1], roundContext, wire.RefusalMalformed},
+		"too large":      {make([]byte, 8<<20), roundContext, wire.RefusalMalformed},
 	} {
 		if got, err := wire.OpenEnvelope(c.envelope, keys, c.context); err == nil || got != nil || wire.Reason(err) != c.reason {
 			t.Errorf("%s: %q, %v (%v), want %v", name, got, err, wire.Reason(err), c.reason)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"google.golang.org/protobuf/proto"
 )
@@ -16,78 +17,98 @@ type Party struct {
 	Key        []byte // Ed25519 public key, 32 bytes
 }
 
-// Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses to sign what Open would refuse.
-func Sign(statement proto.Message, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
-	s, err := specOf(statement)
+// Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses to sign what Open
+// would refuse.
+func Sign[T Statement](statement *T, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
+	m, s, err := described(statement)
 	if err != nil {
 		return nil, digest, err
 	}
-	if err := named(s.kind.String(), s.check()); err != nil {
+	return sign(m, s, by)
+}
+
+// Digest is the digest of a statement: what Sign and Open return with it.
+func Digest[T Statement](statement *T) ([32]byte, error) {
+	m, s, err := described(statement)
+	if err != nil {
+		return [32]byte{}, err
+	}
+	body, err := marshal(m)
+	if err != nil {
+		return [32]byte{}, named(s.kind.String(), err)
+	}
+	return seal.Digest(s.kind, body), nil
+}
+
+// described is a statement's message and spec.
+func described(statement any) (proto.Message, spec, error) {
+	s, err := specOf(emptyMessage(statement))
+	if err != nil {
+		return nil, s, err
+	}
+	m, err := messageOf(statement)
+	if err != nil {
+		return nil, s, named(s.kind.String(), err)
+	}
+	s, err = specOf(m)
+	return m, s, err
+}
+
+// sign checks a message and signs it.
+func sign(m proto.Message, s spec, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
+	name := s.kind.String()
+	if err := named(name, s.check()); err != nil {
 		return nil, digest, err
 	}
-	body, err := marshal(statement)
+	body, err := marshal(m)
 	if err != nil {
-		return nil, digest, named(s.kind.String(), err)
+		return nil, digest, named(name, err)
 	}
 	signed, err = marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(s.kind, body, by)})
 	if err != nil {
-		return nil, digest, named(s.kind.String(), err)
+		return nil, digest, named(name, err)
 	}
 	if len(signed) > s.limit {
-		return nil, digest, named(s.kind.String(), fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), s.limit))
+		return nil, digest, named(name, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), s.limit))
 	}
 	return signed, seal.Digest(s.kind, body), nil
 }
 
 // Open verifies and checks a signed statement and returns it with its digest:
 //
-//	manifest, digest, err := wire.Open[rifflev1.Manifest](b, shuffler)
+//	manifest, digest, err := wire.Open[wire.Manifest](b, shuffler)
 //
-// The type must be one of Announcement, KeySet, Manifest, Counts, Credential. For enrolment there are OpenEnrolRequest and OpenEnrolReply.
-func Open[T any, M interface {
-	*T
-	proto.Message
-	GetDeployment() string
-}](signed []byte, from Party) (M, [32]byte, error) {
-	if len(from.Key) != keySize { // nobody's signature would do
+// Enrolment has openers of its own: OpenEnrolRequest and OpenEnrolReply.
+func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential](signed []byte, from Party) (*T, [32]byte, error) {
+	if len(from.Key) != keySize { // an absent key must not stand for any key
 		return nil, [32]byte{}, ErrSigner
 	}
-	statement := M(new(T))
-	digest, err := open(signed, from.Key, statement)
-	if err == nil && statement.GetDeployment() != from.Deployment {
-		err = foreign{fmt.Errorf("%w: %q, expected %q", ErrDeployment, statement.GetDeployment(), from.Deployment)}
+	m := emptyMessage(new(T))
+	digest, err := open(signed, from.Key, m)
+	if err == nil {
+		if name := m.(interface{ GetDeployment() string }).GetDeployment(); name != from.Deployment {
+			err = foreign{fmt.Errorf("%w: %q, expected %q", ErrDeployment, name, from.Deployment)}
+		}
 	}
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
-	return statement, digest, nil
+	return statementOf(m).(*T), digest, nil
 }
 
-// OpenAnnouncement is Open for an announcement that is stored under a round of an epoch. The broker lets many lie there, junk too, by
-// whoever has the analyzer's broker credential. What counts is the first that the analyzer signed for this place; anything else is an
-// ErrForeign, to be passed over.
-func OpenAnnouncement(signed []byte, epoch uint64, round uint32, analyzer Party) (*rifflev1.Announcement, [32]byte, error) {
-	a, digest, err := Open[rifflev1.Announcement](signed, analyzer)
+// OpenAnnouncement is Open for an announcement that is stored under a round of an epoch. The broker lets several lie there, and junk
+// too, written with the analyzer's broker credential. What counts is the first that the analyzer signed for this place; anything
+// else is an ErrForeign, to be passed over.
+func OpenAnnouncement(signed []byte, epoch uint64, round uint32, analyzer Party) (*plan.Announcement, [32]byte, error) {
+	a, digest, err := Open[plan.Announcement](signed, analyzer)
 	if err == nil && (a.Epoch != epoch || a.Round != round) {
-		err = foreign{fmt.Errorf("%w: it is about round %d of epoch %d and lies under round %d of epoch %d", ErrPlace, a.Round, a.Epoch, round, epoch)}
+		err = foreign{fmt.Errorf("%w: it is about round %d of epoch %d and lies under round %d of epoch %d",
+			ErrPlace, a.Round, a.Epoch, round, epoch)}
 	}
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
 	return a, digest, nil
-}
-
-// Digest is the digest of a statement: what Sign and Open return with it.
-func Digest(statement proto.Message) ([32]byte, error) {
-	s, err := specOf(statement)
-	if err != nil {
-		return [32]byte{}, err
-	}
-	body, err := marshal(statement)
-	if err != nil {
-		return [32]byte{}, named(s.kind.String(), err)
-	}
-	return seal.Digest(s.kind, body), nil
 }
 
 // open verifies the signature of key, or of whatever key is named inside where key is nil, and decodes and checks the statement.
