@@ -11,7 +11,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -152,10 +151,11 @@ func (s Settings) terms() plan.Terms {
 		MaxMessages: p.MaxMessages, VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift}
 }
 
-func (t TimingSettings) proto() *rifflev1.Timing {
-	return &rifflev1.Timing{
-		RewardWindowMs: uint32(t.RewardWindow.Milliseconds()), JitterMs: uint32(t.Jitter.Milliseconds()), GraceMs: uint32(t.Grace.Milliseconds()),
-		RoundWindowMs: uint32(t.RoundWindow.Milliseconds()), EnrolmentMs: uint32(t.Enrolment.Milliseconds()),
+func (t TimingSettings) announced() plan.Timing {
+	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+	return plan.Timing{
+		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace), RoundWindow: whole(t.RoundWindow),
+		Enrolment: whole(t.Enrolment),
 	}
 }
 
@@ -198,7 +198,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	z, err := New(Config{
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
-		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.proto(), Log: env.Log, Messages: messages, Steps: steps,
+		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

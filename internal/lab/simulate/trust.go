@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Trust makes the channel that brings back a step's sums, and says how many messages a person sends over all rounds of the step's
@@ -36,24 +33,8 @@ func Shuffle(terms plan.Terms) Trust {
 			}
 			announced.Encodings = e
 		}
-		encodings, err := encodings(announced.Encodings, announced.Plan.Rounds[step.Round].Releases)
-		if err != nil {
-			return nil, 0, fmt.Errorf("simulate: epoch %d, round %d: %w", step.Epoch, step.Round, err)
-		}
-		return channel.Shuffle{Encodings: encodings, MinCohort: int(announced.Cohort.Minimum)}, announced.Details.Messages, nil
+		return channel.Shuffle{Encodings: announced.Encodings, MinCohort: int(announced.Cohort.Minimum)}, announced.Details.Messages, nil
 	}
-}
-
-func encodings(announced []*rifflev1.Encoding, releases []*rifflev1.PlannedRelease) ([]protocol.Encoding, error) {
-	var out []protocol.Encoding
-	for i, e := range announced {
-		encoding, err := wire.EncodingFromProto(e, releases[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, encoding)
-	}
-	return out, nil
 }
 
 // Local has every device perturb its own vectors with the Gaussian mechanism, at the same guarantee for a person.
