@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -84,7 +85,7 @@ func TestSecondAnalyzer(t *testing.T) {
 	s.start()
 	a, digest := s.announcement(1, 0)
 	rival := a.Clone()
-	rival.Epoch, rival.Previous, rival.Timing.RewardWindow = 2, digest[:], rival.Timing.RewardWindow+1
+	rival.Epoch, rival.Previous, rival.Timing.RewardWindow = 2, digest[:], rival.Timing.RewardWindow+time.Millisecond
 	s.Announce(s.Connect(bus.Analyzer), rival) // behind the analyzer's back: it has read its past
 	r, _ := s.honest(a, digest, cohort)
 	s.publish(r)
