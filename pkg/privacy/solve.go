@@ -12,7 +12,7 @@ import (
 // Defaults and limits of a Request.
 const (
 	// DefaultTailShare is the share of delta that all tails of all coordinates and releases of a record may take
-	// together. A few per cent cost about as much mu as they free room for the search.
+	// together. A few per cent are a good balance: a larger share leaves less mu, a smaller one a worse certificate.
 	DefaultTailShare = 0.02
 	// DefaultVarianceRatio is the noise variance that a release may have, over that of a trusted curator's Gaussian
 	// mechanism. 2 needs about half the messages of 1.2 and is hidden by the sampling error of a cohort.

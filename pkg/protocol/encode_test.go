@@ -127,10 +127,10 @@ func TestMeanLevelIsExactUpToTheSlack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEncoding(t)
 		e.Coordinates = e.Coordinates[:1]
-		most := new(big.Rat).SetFloat64(e.ShiftSlack() / 2)
+		slack := new(big.Rat).SetFloat64(e.ShiftSlack() / 2)
 		x := []float64{drawValue(t, e, 0)}
 		got, want := meanLevel(t, e, x, 0), exactLevel(e, 0, x[0])
-		if gap := new(big.Rat).Sub(got, want); gap.Abs(gap).Cmp(most) > 0 {
+		if gap := new(big.Rat).Sub(got, want); gap.Abs(gap).Cmp(slack) > 0 {
 			t.Fatalf("%+v: x = %v has mean level %v, want %v", e, x[0], got.FloatString(15), want.FloatString(15))
 		}
 	})
