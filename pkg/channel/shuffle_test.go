@@ -46,11 +46,11 @@ func literally(t *testing.T, encodings []protocol.Encoding, reports []channel.Re
 			}
 		}
 		protocol.Permute(bits, src)
-		tally := protocol.NewTally(len(e.Coordinates))
-		if err := tally.Add(bits); err != nil {
+		counts := make([]uint64, len(e.Coordinates))
+		if err := protocol.Count(counts, bits); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := e.DecodeTally(tally, uint64(len(reports)))
+		sum, err := e.Decode(counts, uint64(len(reports)))
 		if err != nil {
 			t.Fatal(err)
 		}
