@@ -11,5 +11,6 @@ import (
 )
 
 func main() {
-	os.Exit(service.Main(version.Flag(container.Equip(service.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz"))))
+	cmd := container.Equip(service.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz")
+	os.Exit(service.Main(version.Flag(cmd)))
 }

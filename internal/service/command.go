@@ -135,7 +135,8 @@ func (e *Env) start(ctx context.Context, serve Serve) error {
 	ctx, stop := withSignals(ctx, e.Log)
 	defer stop()
 	b := version.Read()
-	e.Log.Info().Str("version", b.Version).Str("commit", b.Commit).Bool("modified", b.Modified).Str("go", b.Go).Msg("starting")
+	e.Log.Info().Str("version", b.Version).Str("commit", b.Commit).Bool("modified", b.Modified).Str("go", b.Go).
+		Msg("starting")
 	if err := e.Run(ctx, serve); err != nil {
 		e.Log.Error().Err(err).Msg("failed")
 		code := ExitFailed

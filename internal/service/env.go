@@ -60,8 +60,10 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 		}
 		return 1
 	})
-	for _, c := range []prometheus.Collector{ready, buildInfo(name), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+	for _, c := range []prometheus.Collector{
+		ready, buildInfo(name), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
 		if err := e.Metrics.Register(c); err != nil {
 			return nil, err
 		}
@@ -73,8 +75,10 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 func buildInfo(role string) prometheus.Collector {
 	b := version.Read()
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "riffle_build_info", Help: "Always 1; the labels say which build the role is.", ConstLabels: prometheus.Labels{
-			"role": role, "version": b.Version, "commit": b.Commit, "modified": strconv.FormatBool(b.Modified), "goversion": b.Go,
+		Name: "riffle_build_info", Help: "Always 1; the labels say which build the role is.",
+		ConstLabels: prometheus.Labels{
+			"role": role, "version": b.Version, "commit": b.Commit, "modified": strconv.FormatBool(b.Modified),
+			"goversion": b.Go,
 		},
 	})
 	g.Set(1)

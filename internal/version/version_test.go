@@ -30,8 +30,8 @@ func TestInfoIsWhatTheGoToolStamped(t *testing.T) {
 	}
 	const at = "2026-11-22T00:10:07Z"
 	library := &debug.BuildInfo{
-		Main: debug.Module{Path: "example.org/app", Version: "v9.9.9"}, Deps: []*debug.Module{{Path: module, Version: "v0.1.0"}},
-		Settings: vcs("false"),
+		Main: debug.Module{Path: "example.org/app", Version: "v9.9.9"},
+		Deps: []*debug.Module{{Path: module, Version: "v0.1.0"}}, Settings: vcs("false"),
 	}
 	for _, c := range []struct {
 		name    string
