@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -98,7 +99,8 @@ func (s source) name(p platform) string {
 }
 
 // buildPlatform builds the binaries of a platform, writes an SBOM for each, and gives the files of the archive.
-func buildPlatform(ctx context.Context, src source, p platform, binaries []string, cache, staging, out string,
+func buildPlatform(
+	ctx context.Context, src source, p platform, binaries []string, cache, staging, out string,
 ) ([]file, error) {
 	dir := filepath.Join(staging, p.os+"-"+p.arch) + string(filepath.Separator)
 	args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags", linkerFlags, "-o", dir}
@@ -114,18 +116,28 @@ func buildPlatform(ctx context.Context, src source, p platform, binaries []strin
 	if err != nil {
 		return nil, err
 	}
+	notice, err := os.ReadFile(filepath.Join(src.dir, "NOTICE"))
+	if err != nil {
+		return nil, err
+	}
 	top := src.name(p) + "/"
 	var files []file
 	for _, name := range binaries {
-		path := dir + p.executable(name)
-		content, err := os.ReadFile(path)
+		content, err := os.ReadFile(dir + p.executable(name))
 		if err != nil {
 			return nil, err
 		}
-		if err := verify(path, content, src, p, modules); err != nil {
+		info, err := buildinfo.Read(bytes.NewReader(content))
+		if err != nil {
+			return nil, err
+		}
+		if err := verify(info, content, src, p); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		bom, err := sbom(path, content, name, src, p, modules)
+		if err := named(info, notice, modules); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		bom, err := sbom(info, content, name, src, p, modules)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -146,12 +158,8 @@ func buildPlatform(ctx context.Context, src source, p platform, binaries []strin
 }
 
 // verify checks that a binary is what the release says it is: stamped with the version and the commit, built without
-// cgo and without paths, on Linux static, and linked from the modules that NOTICE names.
-func verify(path string, content []byte, src source, p platform, modules []module) error {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return err
-	}
+// cgo and without paths, and on Linux static. info is what the Go tool stamped into it.
+func verify(info *debug.BuildInfo, content []byte, src source, p platform) error {
 	settings := map[string]string{"version": info.Main.Version}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
@@ -176,13 +184,14 @@ func verify(path string, content []byte, src source, p platform, modules []modul
 			return fmt.Errorf("it is not static: it needs %v (%v)", libraries, err)
 		}
 	}
-	notice, err := os.ReadFile(filepath.Join(src.dir, "NOTICE"))
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// named checks that NOTICE has a line for every module that a binary is linked from, as go version -m shows them.
+func named(info *debug.BuildInfo, notice []byte, modules []module) error {
 	for _, d := range info.Deps {
 		i := slices.IndexFunc(modules, func(m module) bool { return m.path == d.Path && m.version == d.Version })
-		if i < 0 || !bytes.Contains(notice, []byte(modules[i].line())) {
+		if i < 0 || !bytes.Contains(notice, []byte("\n"+modules[i].line())) {
 			return fmt.Errorf("NOTICE lacks %s %s: run deploy/release --notice and commit it", d.Path, d.Version)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 	"strings"
 )
 
-const usage = `Makes a release: static binaries for each platform in an archive, an SBOM for each binary, SHA256SUMS, and
-the images where a Docker engine answers. What it builds is the last commit, not what lies in the folder.
+const usage = `Makes a release: static binaries for each platform in an archive, an SBOM for each binary, SHA256SUMS,
+and the images where a Docker engine answers. What it builds is the last commit, not what lies in the folder.
 
   deploy/release                                      a trial: the version is the one that Go gives the commit
   deploy/release --version v0.1.0 --check             a release, built a second time and compared

@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -54,13 +54,11 @@ type (
 	}
 )
 
-// sbom is the bill of materials of the binary at path, which holds content: the modules that the Go tool stamped into
-// it, as go version -m shows them, and their licences. It is a function of the binary and of the time of the commit.
-func sbom(path string, content []byte, name string, src source, p platform, modules []module) ([]byte, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// sbom is the bill of materials of a binary: the modules that the Go tool stamped into it (info), as go version -m
+// shows them, and their licences. It is a function of the binary and of the time of the commit.
+func sbom(
+	info *debug.BuildInfo, content []byte, name string, src source, p platform, modules []module,
+) ([]byte, error) {
 	sum := sha256.Sum256(content)
 	main := bomComponent{
 		Type: "application", Name: name, Version: info.Main.Version,
@@ -115,7 +113,7 @@ func sbom(path string, content []byte, name string, src source, p platform, modu
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err = e.Encode(document)
+	err := e.Encode(document)
 	return text.Bytes(), err
 }
 

@@ -43,7 +43,8 @@ func checkout(ctx context.Context, root, dir, version string) (source, error) {
 	}
 	s.dir = root
 	s.commit = git("rev-parse", "HEAD")
-	git("clone", "--quiet", "--no-checkout", root, dir)
+	// With line ends as they are committed, whatever the user's own settings say.
+	git("clone", "--quiet", "--no-checkout", "--config", "core.autocrlf=false", root, dir)
 	s.dir = dir
 	git("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", s.commit)
 	seconds := git("show", "--no-patch", "--format=%cI", s.commit)
@@ -76,7 +77,7 @@ func checkout(ctx context.Context, root, dir, version string) (source, error) {
 	}
 	s.version, err = stampedVersion(ctx, dir)
 	if err == nil && version != "" && s.version != version {
-		err = fmt.Errorf("Go stamps the version %s and not %s: the commit has another tag, too", s.version, version)
+		err = fmt.Errorf("the version that Go stamps is %s and not %s: does the commit have another tag?", s.version, version)
 	}
 	return s, err
 }
@@ -108,7 +109,7 @@ func stampedVersion(ctx context.Context, dir string) (version string, err error)
 		return "", err
 	}
 	if info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "", errors.New("Go stamps no version: is git installed?")
+		return "", errors.New("the Go tool stamps no version: is git installed?")
 	}
 	return info.Main.Version, nil
 }
