@@ -23,7 +23,7 @@ Each role prints the same with --version.`,
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "riffle\n%s\n", info)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "riffle version %s\n", info)
 			return err
 		},
 	}

@@ -24,7 +24,7 @@ func riffleSays(t *testing.T, args ...string) string {
 
 func TestVersionCommandAndFlagSayTheSame(t *testing.T) {
 	text := riffleSays(t, "version")
-	if want := "riffle\n" + version.Read().String() + "\n"; text != want || riffleSays(t, "--version") != want {
+	if want := "riffle version " + version.Read().String() + "\n"; text != want || riffleSays(t, "--version") != want {
 		t.Errorf("version prints\n%s--version prints\n%swant\n%s", text, riffleSays(t, "--version"), want)
 	}
 	var info version.Info

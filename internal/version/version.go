@@ -82,7 +82,7 @@ func of(build *debug.BuildInfo, release string) Info {
 	return info
 }
 
-// String is the description for people: three lines, without a newline at the end.
+// String is the description for people: three lines, of which the first is the version, without a newline at the end.
 func (i Info) String() string {
 	commit := "unknown"
 	if i.Commit != "" {
@@ -91,13 +91,12 @@ func (i Info) String() string {
 	if i.Modified {
 		commit += ", with changes that were not committed"
 	}
-	return fmt.Sprintf("version %s\ncommit  %s\nbuilt   with %s for %s/%s", i.Version, commit, i.Go, i.OS, i.Arch)
+	return fmt.Sprintf("%s\ncommit %s\nbuilt with %s for %s/%s", i.Version, commit, i.Go, i.OS, i.Arch)
 }
 
 // Flag gives a command the flag --version, which prints the description of the binary and does nothing else.
 func Flag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().Bool("version", false, "print which build this is, then exit")
-	cmd.Version = Read().String()
-	cmd.SetVersionTemplate("{{.Name}}\n{{.Version}}\n")
+	cmd.Version = Read().String() // a template for it would link text/template, and 5 MB that the linker then keeps
 	return cmd
 }

@@ -63,12 +63,12 @@ func TestDescriptionNamesCommitAndChanges(t *testing.T) {
 		Version: "v0.1.0", Commit: commit, CommitTime: "2026-11-22T00:10:07Z", Modified: true,
 		Go: "go1.26.8", OS: "linux", Arch: "arm64",
 	}
-	want := "version v0.1.0\ncommit  " + commit + " 2026-11-22T00:10:07Z, with changes that were not committed\n" +
-		"built   with go1.26.8 for linux/arm64"
+	want := "v0.1.0\ncommit " + commit + " 2026-11-22T00:10:07Z, with changes that were not committed\n" +
+		"built with go1.26.8 for linux/arm64"
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if text := (Info{Version: "(devel)"}).String(); !strings.Contains(text, "commit  unknown\n") {
+	if text := (Info{Version: "(devel)"}).String(); !strings.Contains(text, "commit unknown\n") {
 		t.Errorf("a build without a commit is described as\n%s", text)
 	}
 }
@@ -88,7 +88,7 @@ func TestVersionFlagPrintsAndDoesNothingElse(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "shuffler\n" + Read().String() + "\n"; out.String() != want {
+	if want := "shuffler version " + Read().String() + "\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
