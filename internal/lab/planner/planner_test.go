@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -354,8 +354,8 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := channel.Shuffle{MinCohort: task.request.MinCohort}
-	var report channel.Report
+	c := simulated.Shuffle{MinCohort: task.request.MinCohort}
+	var report simulated.Report
 	for _, rel := range p.Releases {
 		c.Encodings = append(c.Encodings, rel.Encoding)
 		x := make([]float64, len(rel.Encoding.Coordinates))
@@ -371,7 +371,7 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
 	squares, sums := make([]float64, len(p.Releases)), make([]float64, len(p.Releases))
 	for range rounds {
-		got, err := c.Aggregate(func(yield func(channel.Report) bool) {
+		got, err := c.Aggregate(func(yield func(simulated.Report) bool) {
 			for range task.size {
 				if !yield(report) {
 					return

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -157,9 +157,9 @@ func (r *records) add(arm []float64, reward, weight float64) {
 }
 
 // reports computes the vectors of every record. A record that a statistic refuses counts as null, as on a device.
-func (r *records) reports(statistics []glm.Statistic) iter.Seq[channel.Report] {
-	return func(yield func(channel.Report) bool) {
-		report := make(channel.Report, len(statistics))
+func (r *records) reports(statistics []glm.Statistic) iter.Seq[simulated.Report] {
+	return func(yield func(simulated.Report) bool) {
+		report := make(simulated.Report, len(statistics))
 		for k, reward := range r.rewards {
 			record := glm.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward, Weight: r.weights[k]}
 			for i, s := range statistics {

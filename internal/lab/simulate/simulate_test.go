@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -68,7 +68,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shuffle := c.(channel.Shuffle)
+	shuffle := c.(simulated.Shuffle)
 	total := 0
 	for i, e := range shuffle.Encodings {
 		total += e.Messages()
@@ -110,8 +110,8 @@ func TestRoundsShareTheBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reports := func(yield func(channel.Report) bool) {
-			r := channel.Report{}
+		reports := func(yield func(simulated.Report) bool) {
+			r := simulated.Report{}
 			for _, s := range step.Statistics[round] {
 				r = append(r, make([]float64, s.Dim()))
 			}
