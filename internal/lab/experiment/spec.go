@@ -16,7 +16,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/lab/environment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -53,12 +52,12 @@ type Algorithm struct {
 	Learner glm.Config `json:"learner"`
 	// Anytime, if not 0, has kinds riffle and nonprivate-batched not know the horizon: they start with a learner for so many people, by
 	// simulate.Anytime.
-	Anytime int   `json:"anytime,omitempty"`
-	Terms   Terms `json:"terms"`
+	Anytime int         `json:"anytime,omitempty"`
+	Terms   TermChanges `json:"terms"`
 }
 
-// Terms are changes of the analyzer's default terms; nil leaves the default.
-type Terms struct {
+// TermChanges replace some of plan.DefaultTerms; nil keeps the default.
+type TermChanges struct {
 	MaxMessages   *int     `json:"max_messages,omitempty"`
 	MaxShift      *float64 `json:"max_shift,omitempty"`
 	DropOut       *float64 `json:"drop_out,omitempty"`
@@ -68,12 +67,11 @@ type Terms struct {
 	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
 }
 
-// resolve gives the terms of a plan: those of an analyzer whose configuration says nothing else, with the changes; but everybody is
-// honest, as all simulated people are.
-func (t Terms) resolve(epsilon, delta float64) plan.Terms {
-	d := analyzer.DefaultSettings().Privacy
-	out := plan.Terms{Epsilon: epsilon, Delta: delta, DropOut: d.DropOut, Dishonest: d.Dishonest, MinCohort: d.MinCohort,
-		MaxMessages: d.MaxMessages, VarianceRatio: d.VarianceRatio, MaxShift: d.MaxShift}
+// resolve returns the terms of a plan: the defaults with the changes. No report is planned to be dishonest, because all simulated
+// people are honest.
+func (t TermChanges) resolve(epsilon, delta float64) plan.Terms {
+	out := plan.DefaultTerms()
+	out.Epsilon, out.Delta, out.DishonestReports = epsilon, delta, 0
 	change(&out.MaxMessages, t.MaxMessages)
 	change(&out.MaxShift, t.MaxShift)
 	change(&out.DropOut, t.DropOut)
