@@ -67,23 +67,18 @@ type TimingSettings struct {
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort takes people in. 0: until it is full."`
 }
 
-// Defaults.
-const (
-	DefaultMaxMessages = plan.ByCoordinates
-	DefaultMaxShift    = 16 // levels
-	DefaultDropOut     = 0.05
-
-	// DefaultDishonestReports lets no single device destroy a cohort.
-	DefaultDishonestReports = 1
-)
-
 // DefaultSettings are the settings of a deployment that says nothing else.
 func DefaultSettings() Settings {
+	terms := plan.DefaultTerms()
 	return Settings{
 		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
-		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, DishonestReports: DefaultDishonestReports, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
-		Timing:  TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
-		Broker:  bus.Settings{URL: bus.DefaultURL},
+		Privacy: PrivacySettings{
+			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
+			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,
+			VarianceRatio: terms.VarianceRatio, MaxShift: terms.MaxShift,
+		},
+		Timing: TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
+		Broker: bus.Settings{URL: bus.DefaultURL},
 
 		MaxReportSize: bus.DefaultReportSize,
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -157,8 +157,8 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
-	reports := func(yield func(channel.Report) bool) {
-		report := make(channel.Report, len(statistics))
+	reports := func(yield func(simulated.Report) bool) {
+		report := make(simulated.Report, len(statistics))
 		for _, r := range records {
 			for i, s := range statistics {
 				var err error
@@ -171,13 +171,13 @@ func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, recor
 			}
 		}
 	}
-	var ch channel.Channel = channel.Exact{}
+	var ch simulated.Channel = simulated.Exact{}
 	if b.epsilon > 0 {
 		first := 0
 		for _, round := range step.Statistics[:step.Round] {
 			first += len(round)
 		}
-		shuffle := channel.Shuffle{MinCohort: 1}
+		shuffle := simulated.Shuffle{MinCohort: 1}
 		for i, s := range statistics {
 			planned := plan.Releases[first+i]
 			bounds, err := s.Bounds()

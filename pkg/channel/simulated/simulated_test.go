@@ -1,4 +1,4 @@
-package channel_test
+package simulated_test
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ import (
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -25,32 +25,32 @@ func seeded(label string, n int) *rand.ChaCha8 {
 }
 
 var (
-	_ channel.Channel = channel.Exact{}
-	_ channel.Channel = channel.Shuffle{}
-	_ channel.Channel = (*channel.Local)(nil)
-	_ channel.Channel = (*channel.Central)(nil)
+	_ simulated.Channel = simulated.Exact{}
+	_ simulated.Channel = simulated.Shuffle{}
+	_ simulated.Channel = (*simulated.Local)(nil)
+	_ simulated.Channel = (*simulated.Central)(nil)
 )
 
 // unitStatistics are the ranges of reports with vectors of two entries and of one.
-func unitStatistics() []channel.Statistic {
-	return []channel.Statistic{
+func unitStatistics() []simulated.Statistic {
+	return []simulated.Statistic{
 		{Lower: []float64{-1, 0}, Upper: []float64{0.5, 1}, Diameter: math.Sqrt2, Share: 3},
 		{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 1},
 	}
 }
 
-func all(t fataler, epsilon, delta float64) map[string]channel.Channel {
-	local, err := channel.NewLocal(unitStatistics(), epsilon, delta)
+func all(t fataler, epsilon, delta float64) map[string]simulated.Channel {
+	local, err := simulated.NewLocal(unitStatistics(), epsilon, delta)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	central, err := channel.NewCentral(unitStatistics(), epsilon, delta)
+	central, err := simulated.NewCentral(unitStatistics(), epsilon, delta)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return map[string]channel.Channel{
-		"exact":   channel.Exact{},
-		"shuffle": channel.Shuffle{Encodings: twoStatistics(), MinCohort: 1},
+	return map[string]simulated.Channel{
+		"exact":   simulated.Exact{},
+		"shuffle": simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 1},
 		"local":   local,
 		"central": central,
 	}
@@ -60,9 +60,9 @@ type fataler interface{ Fatalf(string, ...any) }
 
 // Every channel refuses what does not fit, and returns nothing with the error.
 func TestChannelsRefuse(t *testing.T) {
-	good := channel.Report{{0, 0}, {0}}
+	good := simulated.Report{{0, 0}, {0}}
 	for name, c := range all(t, 1, 1e-6) {
-		for what, bad := range map[string]channel.Report{
+		for what, bad := range map[string]simulated.Report{
 			"no vectors":        {},
 			"a vector missing":  {{0, 0}},
 			"a vector too many": {{0, 0}, {0}, {0}},
@@ -71,53 +71,53 @@ func TestChannelsRefuse(t *testing.T) {
 			"NaN":               {{0, math.NaN()}, {0}},
 			"infinite":          {{0, 0}, {math.Inf(-1)}},
 		} {
-			got, err := c.Aggregate(slices.Values([]channel.Report{good, bad, good}), seeded("refuse", 0))
-			if !errors.Is(err, channel.ErrReport) || got != nil {
+			got, err := c.Aggregate(slices.Values([]simulated.Report{good, bad, good}), seeded("refuse", 0))
+			if !errors.Is(err, simulated.ErrReport) || got != nil {
 				t.Errorf("%s, %s: %v, %v; want ErrReport", name, what, got, err)
 			}
 		}
-		if got, err := c.Aggregate(slices.Values([]channel.Report(nil)), seeded("refuse", 0)); !errors.Is(err, channel.ErrCohort) || got != nil {
+		if got, err := c.Aggregate(slices.Values([]simulated.Report(nil)), seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
 			t.Errorf("%s, no reports: %v, %v; want ErrCohort", name, got, err)
 		}
 	}
-	shuffle := channel.Shuffle{Encodings: twoStatistics(), MinCohort: 3}
-	if got, err := shuffle.Aggregate(slices.Values([]channel.Report{good, good}), seeded("refuse", 0)); !errors.Is(err, channel.ErrCohort) || got != nil {
+	shuffle := simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 3}
+	if got, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good}), seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
 		t.Errorf("two reports of at least three: %v, %v; want ErrCohort", got, err)
 	}
-	if _, err := shuffle.Aggregate(slices.Values([]channel.Report{good, good, good}), seeded("refuse", 0)); err != nil {
+	if _, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good, good}), seeded("refuse", 0)); err != nil {
 		t.Errorf("three reports of at least three: %v", err)
 	}
-	for _, c := range []channel.Shuffle{{}, {MinCohort: 1}, {Encodings: twoStatistics()}, {Encodings: make([]protocol.Encoding, 2), MinCohort: 1}} {
-		if got, err := c.Aggregate(slices.Values([]channel.Report{good}), seeded("refuse", 0)); !errors.Is(err, channel.ErrChannel) {
+	for _, c := range []simulated.Shuffle{{}, {MinCohort: 1}, {Encodings: twoStatistics()}, {Encodings: make([]protocol.Encoding, 2), MinCohort: 1}} {
+		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), seeded("refuse", 0)); !errors.Is(err, simulated.ErrChannel) {
 			t.Errorf("%+v: %v, %v; want ErrChannel", c, got, err)
 		}
 	}
-	change := func(f func(*channel.Statistic)) []channel.Statistic {
+	change := func(f func(*simulated.Statistic)) []simulated.Statistic {
 		statistics := unitStatistics()
 		f(&statistics[1])
 		return statistics
 	}
 	for name, c := range map[string]struct {
-		statistics     []channel.Statistic
+		statistics     []simulated.Statistic
 		epsilon, delta float64
 	}{
 		"none":         {nil, 1, 1e-6},
 		"epsilon 0":    {unitStatistics(), 0, 0},
 		"epsilon NaN":  {unitStatistics(), math.NaN(), 1e-6},
 		"delta 1":      {unitStatistics(), 1, 1},
-		"no share":     {change(func(s *channel.Statistic) { s.Share = 0 }), 1, 1e-6},
-		"share NaN":    {change(func(s *channel.Statistic) { s.Share = math.NaN() }), 1, 1e-6},
-		"no diameter":  {change(func(s *channel.Statistic) { s.Diameter = 0 }), 1, 1e-6},
-		"diameter Inf": {change(func(s *channel.Statistic) { s.Diameter = math.Inf(1) }), 1, 1e-6},
-		"no range":     {change(func(s *channel.Statistic) { s.Lower, s.Upper = nil, nil }), 1, 1e-6},
-		"half a range": {change(func(s *channel.Statistic) { s.Upper = nil }), 1, 1e-6},
-		"empty range":  {change(func(s *channel.Statistic) { s.Lower[0] = 2 }), 1, 1e-6},
-		"range NaN":    {change(func(s *channel.Statistic) { s.Lower[0] = math.NaN() }), 1, 1e-6},
+		"no share":     {change(func(s *simulated.Statistic) { s.Share = 0 }), 1, 1e-6},
+		"share NaN":    {change(func(s *simulated.Statistic) { s.Share = math.NaN() }), 1, 1e-6},
+		"no diameter":  {change(func(s *simulated.Statistic) { s.Diameter = 0 }), 1, 1e-6},
+		"diameter Inf": {change(func(s *simulated.Statistic) { s.Diameter = math.Inf(1) }), 1, 1e-6},
+		"no range":     {change(func(s *simulated.Statistic) { s.Lower, s.Upper = nil, nil }), 1, 1e-6},
+		"half a range": {change(func(s *simulated.Statistic) { s.Upper = nil }), 1, 1e-6},
+		"empty range":  {change(func(s *simulated.Statistic) { s.Lower[0] = 2 }), 1, 1e-6},
+		"range NaN":    {change(func(s *simulated.Statistic) { s.Lower[0] = math.NaN() }), 1, 1e-6},
 	} {
-		if got, err := channel.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, channel.ErrChannel) || got != nil {
+		if got, err := simulated.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) || got != nil {
 			t.Errorf("local, %s: %v, %v; want ErrChannel", name, got, err)
 		}
-		if got, err := channel.NewCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, channel.ErrChannel) || got != nil {
+		if got, err := simulated.NewCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) || got != nil {
 			t.Errorf("central, %s: %v, %v; want ErrChannel", name, got, err)
 		}
 	}
@@ -126,9 +126,9 @@ func TestChannelsRefuse(t *testing.T) {
 // The generator's memory may be reused between reports, and is never written to; taking stops at the first bad report.
 func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 	for name, c := range all(t, 1, 1e-6) {
-		memory := channel.Report{{0, 0}, {0}}
+		memory := simulated.Report{{0, 0}, {0}}
 		taken := 0
-		reused := iter.Seq[channel.Report](func(yield func(channel.Report) bool) {
+		reused := iter.Seq[simulated.Report](func(yield func(simulated.Report) bool) {
 			for i := range 10 {
 				memory[0][0], memory[1][0] = -float64(i)/10, float64(i)/10
 				taken++
@@ -140,9 +140,9 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 				}
 			}
 		})
-		var copies []channel.Report
+		var copies []simulated.Report
 		for report := range reused {
-			copies = append(copies, channel.Report{slices.Clone(report[0]), slices.Clone(report[1])})
+			copies = append(copies, simulated.Report{slices.Clone(report[0]), slices.Clone(report[1])})
 		}
 		a, err := c.Aggregate(reused, seeded("memory", 0))
 		b, err2 := c.Aggregate(slices.Values(copies), seeded("memory", 0))
@@ -156,14 +156,14 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 		}
 		taken = 0
 		copies[4][1][0] = math.NaN()
-		if _, err := c.Aggregate(func(yield func(channel.Report) bool) {
+		if _, err := c.Aggregate(func(yield func(simulated.Report) bool) {
 			for _, report := range copies {
 				taken++
 				if !yield(report) {
 					return
 				}
 			}
-		}, seeded("memory", 0)); !errors.Is(err, channel.ErrReport) || taken != 5 {
+		}, seeded("memory", 0)); !errors.Is(err, simulated.ErrReport) || taken != 5 {
 			t.Errorf("%s: %v after %d reports, want ErrReport after 5", name, err, taken)
 		}
 	}
@@ -173,9 +173,9 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 func TestShapesAndFineScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "reports")
-		reports := make([]channel.Report, n)
+		reports := make([]simulated.Report, n)
 		for i := range reports {
-			reports[i] = channel.Report{
+			reports[i] = simulated.Report{
 				{rapid.Float64Range(-1, 0.5).Draw(t, "a"), rapid.Float64Range(0, 1).Draw(t, "b")},
 				{rapid.Float64Range(-1, 1).Draw(t, "c")},
 			}
@@ -196,7 +196,7 @@ func TestShapesAndFineScale(t *testing.T) {
 				}
 			}
 		}
-		fine := channel.Shuffle{Encodings: twoStatistics(), MinCohort: 1}
+		fine := simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 1}
 		for s := range fine.Encodings {
 			e := &fine.Encodings[s]
 			e.NoiseBits, e.Scale = 0, 1<<20

@@ -1,4 +1,4 @@
-package channel
+package simulated
 
 import (
 	"fmt"

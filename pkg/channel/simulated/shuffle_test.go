@@ -1,4 +1,4 @@
-package channel_test
+package simulated_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -19,8 +19,8 @@ func twoStatistics() []protocol.Encoding {
 	}
 }
 
-func fiveReports() []channel.Report {
-	return []channel.Report{
+func fiveReports() []simulated.Report {
+	return []simulated.Report{
 		{{0.2, 0.35}, {0.9}},
 		{{-1, 1}, {-0.5}},
 		{{0, 0}, {0}}, // a null record
@@ -31,7 +31,7 @@ func fiveReports() []channel.Report {
 
 // literally runs the protocol as three processes would: every device encodes and writes out its bits, all bits of a release are
 // permuted, counted and decoded.
-func literally(t *testing.T, encodings []protocol.Encoding, reports []channel.Report, src protocol.Source) [][]float64 {
+func literally(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report, src protocol.Source) [][]float64 {
 	t.Helper()
 	var sums [][]float64
 	for s, e := range encodings {
@@ -59,9 +59,9 @@ func literally(t *testing.T, encodings []protocol.Encoding, reports []channel.Re
 	return sums
 }
 
-func simulated(t *testing.T, encodings []protocol.Encoding, reports []channel.Report, src protocol.Source) [][]float64 {
+func aggregated(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report, src protocol.Source) [][]float64 {
 	t.Helper()
-	aggregates, err := channel.Shuffle{Encodings: encodings, MinCohort: len(reports)}.Aggregate(slices.Values(reports), src)
+	aggregates, err := simulated.Shuffle{Encodings: encodings, MinCohort: len(reports)}.Aggregate(slices.Values(reports), src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestShuffleIsTheProtocol(t *testing.T) {
 	encodings, reports := twoStatistics(), fiveReports()
 	src := seeded("two samples", 0)
 	literal := sample(runs, func() [][]float64 { return literally(t, encodings, reports, src) })
-	same := sample(runs, func() [][]float64 { return simulated(t, encodings, reports, src) })
+	same := sample(runs, func() [][]float64 { return aggregated(t, encodings, reports, src) })
 	if p := difference(literal, same); p < falseAlarm {
 		t.Errorf("the channel differs from the protocol: p = %.3g", p)
 	} else {
@@ -159,20 +159,20 @@ func TestShuffleIsTheProtocol(t *testing.T) {
 		"a noise bit more": func() [][]float64 {
 			changed := twoStatistics()
 			changed[0].NoiseBits++
-			return simulated(t, changed, reports, src)
+			return aggregated(t, changed, reports, src)
 		},
 		"bias 3 % larger": func() [][]float64 {
 			changed := twoStatistics()
 			changed[1].Bias += changed[1].Bias / 33
-			sums := simulated(t, changed, reports, src)
+			sums := aggregated(t, changed, reports, src)
 			shift := 5 * 3 * (changed[1].Bias.Float() - 0.25) / changed[1].Scale // decoded as if the bias were 1/4
 			sums[1][0] += shift
 			return sums
 		},
 		"rounded to the nearest level": func() [][]float64 {
-			var changed []channel.Report
+			var changed []simulated.Report
 			for _, report := range reports {
-				var rounded channel.Report
+				var rounded simulated.Report
 				for s, x := range report {
 					y := slices.Clone(x)
 					for j := range y {
@@ -183,13 +183,13 @@ func TestShuffleIsTheProtocol(t *testing.T) {
 				}
 				changed = append(changed, rounded)
 			}
-			return simulated(t, encodings, changed, src)
+			return aggregated(t, encodings, changed, src)
 		},
 		"every random word used three times": func() [][]float64 {
-			return simulated(t, encodings, reports, &echo{src: src, times: 3})
+			return aggregated(t, encodings, reports, &echo{src: src, times: 3})
 		},
 		"one report counted twice": func() [][]float64 {
-			return simulated(t, encodings, append(slices.Clone(reports), reports[3]), src)
+			return aggregated(t, encodings, append(slices.Clone(reports), reports[3]), src)
 		},
 	} {
 		if p := difference(literal, sample(runs, run)); p >= falseAlarm {
@@ -223,9 +223,9 @@ func TestA8ShuffleIsUnbiased(t *testing.T) {
 	const releases = 40_000
 	encodings, reports := twoStatistics(), fiveReports()
 	reports = reports[:4] // the last one is clamped, and so does not keep its sum
-	shuffle := channel.Shuffle{Encodings: encodings, MinCohort: 1}
+	shuffle := simulated.Shuffle{Encodings: encodings, MinCohort: 1}
 	src := seeded("unbiased", 0)
-	exact, err := channel.Exact{}.Aggregate(slices.Values(reports), nil)
+	exact, err := simulated.Exact{}.Aggregate(slices.Values(reports), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

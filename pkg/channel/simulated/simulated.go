@@ -1,4 +1,4 @@
-// Package channel brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in one process.
+// Package simulated brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in one process.
 //
 // Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range and
 // diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know which channel
@@ -12,7 +12,7 @@
 // A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run of the
 // three processes does, with the same code; the Gaussian channels draw floating-point noise, which is good for comparing errors
 // and not for protecting anyone (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-package channel
+package simulated
 
 import (
 	"errors"

@@ -1,8 +1,9 @@
-// Package baseline holds the algorithms that Riffle is compared with, one file each, named for it. All are simulate.Players. None but
-// LocalDP protects anybody.
+// Package baseline holds the algorithms that Riffle is compared with, one file each, named for it. Each is a
+// simulate.Algorithm. None protects anyone. Riffle's own learner with other noise or none is not here: simulate.Batched with
+// another simulate.Trust is that.
 //
-// Constants are those of the authors' public experiments, as far as they are known; each file says which. An algorithm that needs
-// kappa = max 1/mu' is told it: an advantage that Riffle does not have.
+// Constants are those of the authors' public experiments, as far as they are known; each file says which. An algorithm that
+// needs kappa = max 1/mu' is told it, an advantage that Riffle does not have.
 package baseline
 
 import (
@@ -17,7 +18,7 @@ import (
 // ErrSetting wraps every reason to refuse a Setting.
 var ErrSetting = errors.New("baseline: bad setting")
 
-// Setting is what the algorithms of the literature are told.
+// Setting is what the algorithms are told.
 type Setting struct {
 	Family    glm.Family
 	Dimension int
@@ -45,7 +46,13 @@ func (s Setting) checkKappa() error {
 	return nil
 }
 
-// slope is L_mu, the largest mu' there is.
+// inTheClear is embedded by the algorithms that see every record.
+type inTheClear struct{}
+
+// MessagesPerPerson implements simulate.Sender: one record per person.
+func (inTheClear) MessagesPerPerson() float64 { return 1 }
+
+// slope is L_mu, the largest mu'.
 func (s Setting) slope() float64 { return s.Family.MaxVariance(s.Radius) }
 
 // argmax is the first arm with the largest score.
@@ -57,12 +64,4 @@ func argmax(arms [][]float64, score func(x []float64) float64) int {
 		}
 	}
 	return best
-}
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }

@@ -1,5 +1,5 @@
 //go:build race
 
-package channel_test
+package simulated_test
 
 const raceDetector = true

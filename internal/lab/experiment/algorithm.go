@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/lab/baseline"
 	"github.com/riffle-dp/riffle/internal/lab/environment"
@@ -14,10 +16,13 @@ import (
 
 // The kinds of algorithms.
 const (
-	KindRiffle   = "riffle"             // the learner through the shuffle protocol, planned as the analyzer plans
-	KindLocal    = "local-dp"           // the learner with every device's own Gaussian noise
-	KindCentral  = "central-dp"         // the learner with a trusted curator's Gaussian noise
-	KindBatched  = "nonprivate-batched" // the learner with exact sums: B-GLinCB-G
+	KindRiffle  = "riffle"     // the learner with the shuffle protocol, planned as the analyzer plans
+	KindLocal   = "local-dp"   // the learner with Gaussian noise of every device, by which it weighs its sums
+	KindCentral = "central-dp" // the learner with a trusted curator's Gaussian noise
+	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman and Sinha,
+	// "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch instead of
+	// distributional ones, and estimates from whole batches; hence B-GLinCB-G.
+	KindBatched  = "nonprivate-batched"
 	KindGreedy   = "greedy"
 	KindUniform  = "uniform"
 	KindConstant = "constant" // the best constant arm, known in hindsight
@@ -28,15 +33,18 @@ const (
 	KindFresh    = "fresh-release" // a yardstick that knows the truth: see baseline.Fresh
 )
 
-var kinds = []string{KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB, KindGLOC, KindECOLog, KindFresh}
-
-// private says whether the algorithm has an epsilon.
-func (a Algorithm) private() bool {
-	return a.Kind == KindRiffle || a.Kind == KindLocal || a.Kind == KindCentral || a.Kind == KindFresh
+var kinds = []string{
+	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB, KindGLOC,
+	KindECOLog, KindFresh,
 }
 
-// noiseFree stands for no privacy where a rule asks for an epsilon: the first cohort of the learner with exact sums is what its rule
-// gives for so large a budget that noise does not matter.
+// private says whether the algorithm has an epsilon.
+func (a AlgorithmSpec) private() bool {
+	return slices.Contains([]string{KindRiffle, KindLocal, KindCentral, KindFresh}, a.Kind)
+}
+
+// noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule for the
+// first cohort.
 const noiseFree = 10
 
 // freshDiameter is that of a score at an estimate of zero; elsewhere it is larger.
@@ -45,29 +53,20 @@ const freshDiameter = 1
 // config is the learner's configuration in a run.
 func (j job) config(info population.Info) glm.Config {
 	c := j.Algorithm.Learner
-	set(&c.Family, info.Family)
-	set(&c.MaxReward, info.MaxReward)
-	set(&c.Dimension, info.Dim)
-	set(&c.Radius, info.NormBound)
-	set(&c.Horizon, info.People)
-	set(&c.Epsilon, j.Epsilon)
-	set(&c.Epsilon, noiseFree)
-	set(&c.Delta, j.Delta)
+	c.Family, c.MaxReward = cmp.Or(c.Family, info.Family), cmp.Or(c.MaxReward, info.MaxReward)
+	c.Dimension, c.Radius = cmp.Or(c.Dimension, info.Dim), cmp.Or(c.Radius, info.NormBound)
+	c.Horizon = cmp.Or(c.Horizon, info.People)
+	c.Epsilon, c.Delta = cmp.Or(c.Epsilon, j.Epsilon, noiseFree), cmp.Or(c.Delta, j.Delta)
 	return c
 }
 
-func set[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
-}
-
-// player makes the job's player. Its coins and the channel's noise come from generators of the seed: this is a simulation.
-func (j job) player(e *environment.Environment) (simulate.Player, error) {
+// algorithm makes the job's algorithm. Its coins and the channel's noise come from generators of the seed: this is a simulation.
+func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 	info := e.Info()
 	devices, noise := rand.NewChaCha8(key(j.Seed, 'd')), rand.NewChaCha8(key(j.Seed, 'n'))
-	setting := baseline.Setting{Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure, Source: devices}
+	setting := baseline.Setting{
+		Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure, Source: devices,
+	}
 	switch j.Algorithm.Kind {
 	case KindRSGLinCB, KindGLMUCB, KindGLOC:
 		kappa, err := e.Kappa()
@@ -78,20 +77,13 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 	}
 	switch j.Algorithm.Kind {
 	case KindRiffle:
-		trust := simulate.Shuffle(j.Algorithm.Terms.resolve(j.Epsilon, j.Delta))
-		if j.Algorithm.Anytime > 0 {
-			return j.anytime(info, trust, devices, noise)
-		}
-		return simulate.NewBatched(j.config(info), trust, devices, noise)
+		return j.learner(info, simulate.Shuffle(j.Algorithm.Terms.resolve(j.Epsilon, j.Delta)), devices, noise)
 	case KindLocal:
-		return baseline.NewLocalDP(j.config(info), j.Epsilon, j.Delta, devices, noise)
+		return simulate.NewBatched(j.config(info), simulate.Local(j.Epsilon, j.Delta), devices, noise)
 	case KindCentral:
 		return simulate.NewBatched(j.config(info), simulate.Central(j.Epsilon, j.Delta), devices, noise)
 	case KindBatched:
-		if j.Algorithm.Anytime > 0 {
-			return j.anytime(info, simulate.Exact, devices, nil)
-		}
-		return baseline.NewBGLinCBG(j.config(info), devices)
+		return j.learner(info, simulate.Exact, devices, nil)
 	case KindGreedy:
 		return baseline.NewGreedy(setting)
 	case KindUniform:
@@ -117,9 +109,12 @@ func (j job) player(e *environment.Environment) (simulate.Player, error) {
 	return nil, fmt.Errorf("%w: kind %q", ErrExperiment, j.Algorithm.Kind)
 }
 
-// anytime is the learner that is not told the horizon.
-func (j job) anytime(info population.Info, trust simulate.Trust, devices, noise protocol.Source) (simulate.Player, error) {
+// learner is Riffle's own learner, told the horizon unless the algorithm is anytime.
+func (j job) learner(info population.Info, trust simulate.Trust, devices, noise protocol.Source) (simulate.Algorithm, error) {
 	c := j.config(info)
+	if j.Algorithm.Anytime == 0 {
+		return simulate.NewBatched(c, trust, devices, noise)
+	}
 	c.Horizon = j.Algorithm.Anytime
 	return simulate.NewAnytime(c, trust, devices, noise)
 }

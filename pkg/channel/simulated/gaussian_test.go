@@ -1,23 +1,23 @@
-package channel_test
+package simulated_test
 
 import (
 	"math"
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // The noise a Gaussian channel reports is the one its budget asks for: mu(1, 1e-6) = 0.2367043807, so 4.2247 diameters for a
 // statistic that has the whole budget; what the parts spend composes to the whole.
 func TestGaussianCalibration(t *testing.T) {
-	one := []channel.Statistic{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
-	c, err := channel.NewCentral(one, 1, 1e-6)
+	one := []simulated.Statistic{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
+	c, err := simulated.NewCentral(one, 1, 1e-6)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports := []channel.Report{{{0.5}}, {{-0.25}}, {{9}}}
+	reports := []simulated.Report{{{0.5}}, {{-0.25}}, {{9}}}
 	aggregates, err := c.Aggregate(slices.Values(reports), seeded("calibration", 0))
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestGaussianCalibration(t *testing.T) {
 			continue
 		}
 		const n = 7
-		aggregates, err := c.Aggregate(slices.Values(slices.Repeat([]channel.Report{{{0, 0}, {0}}}, n)), seeded("calibration", 0))
+		aggregates, err := c.Aggregate(slices.Values(slices.Repeat([]simulated.Report{{{0, 0}, {0}}}, n)), seeded("calibration", 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestGaussianCalibration(t *testing.T) {
 func TestGaussianMoments(t *testing.T) {
 	const releases = 20_000
 	reports := fiveReports()[:4]
-	exact, err := channel.Exact{}.Aggregate(slices.Values(reports), nil)
+	exact, err := simulated.Exact{}.Aggregate(slices.Values(reports), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func TestGaussianClamps(t *testing.T) {
 		if name == "exact" || name == "shuffle" {
 			continue
 		}
-		a, err := c.Aggregate(slices.Values([]channel.Report{{{-5, 7}, {1e300}}}), seeded("clamp", 0))
-		b, err2 := c.Aggregate(slices.Values([]channel.Report{{{-1, 1}, {1}}}), seeded("clamp", 0))
+		a, err := c.Aggregate(slices.Values([]simulated.Report{{{-5, 7}, {1e300}}}), seeded("clamp", 0))
+		b, err2 := c.Aggregate(slices.Values([]simulated.Report{{{-1, 1}, {1}}}), seeded("clamp", 0))
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -123,7 +123,7 @@ func TestGaussianClamps(t *testing.T) {
 
 func BenchmarkShuffle(b *testing.B) {
 	encodings, report := twoStatistics(), fiveReports()[0]
-	cohort := func(yield func(channel.Report) bool) {
+	cohort := func(yield func(simulated.Report) bool) {
 		for range 10_000 {
 			if !yield(report) {
 				return
@@ -132,7 +132,7 @@ func BenchmarkShuffle(b *testing.B) {
 	}
 	src := seeded("bench", 0)
 	for b.Loop() {
-		if _, err := (channel.Shuffle{Encodings: encodings, MinCohort: 1}).Aggregate(cohort, src); err != nil {
+		if _, err := (simulated.Shuffle{Encodings: encodings, MinCohort: 1}).Aggregate(cohort, src); err != nil {
 			b.Fatal(err)
 		}
 	}
