@@ -21,15 +21,30 @@ func TestLoadExitCodes(t *testing.T) {
 		want   []string
 	}{
 		{"good", load.Result{}, role.ExitOK, nil},
-		{"short", load.Result{Short: short}, exitShort, []string{"cohort_short: epoch 2 has 35 of 60 people", "25 more"}},
+		{
+			"short", load.Result{Short: short}, exitShort,
+			[]string{"cohort_short: epoch 2 has 35 of 60 people", "25 more"},
+		},
 		{
 			"short, goal missed", load.Result{Short: short, Goals: missed}, role.ExitFailed,
 			[]string{"goals missed: final=1", "cohort_short"},
 		},
-		{"goal missed", load.Result{Goals: missed}, role.ExitFailed, []string{"goals missed: final=1 (not measured)"}},
-		{"wrong", load.Result{Short: short, Anomalies: odd}, role.ExitFailed, []string{"answers are wrong"}},
-		{"not settled", load.Result{Unsettled: "epoch 1 was not counted"}, role.ExitFailed, []string{"epoch 1 was not counted"}},
-		{"interrupted in short", load.Result{Short: short, Interrupted: true}, role.ExitFailed, []string{"interrupted"}},
+		{
+			"goal missed", load.Result{Goals: missed}, role.ExitFailed,
+			[]string{"goals missed: final=1 (not measured)"},
+		},
+		{
+			"wrong", load.Result{Short: short, Anomalies: odd}, role.ExitFailed,
+			[]string{"answers are wrong"},
+		},
+		{
+			"not settled", load.Result{Unsettled: "epoch 1 was not counted"}, role.ExitFailed,
+			[]string{"epoch 1 was not counted"},
+		},
+		{
+			"interrupted in short", load.Result{Short: short, Interrupted: true}, role.ExitFailed,
+			[]string{"interrupted"},
+		},
 	} {
 		err := judge(&test.result)
 		exit := &role.ExitError{}

@@ -57,8 +57,8 @@ func TestCommandsDoWhatTheirScriptsSay(t *testing.T) {
 //
 //	[!] json FILE PATH [OPERATOR VALUE]
 //
-// It holds that the JSON in a file, or in stdout, has a value that is not null at a path such as cohorts.0.size, and that
-// the value compares with another: = for text and for numbers (equal to 9 digits), < <= > >= for numbers.
+// It holds that the JSON in a file, or in stdout, has a value that is not null at a path such as cohorts.0.size, and
+// that the value compares with another: = for text and for numbers (equal to 9 digits), < <= > >= for numbers.
 func jsonCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 && len(args) != 4 {
 		ts.Fatalf("usage: json FILE PATH [OPERATOR VALUE]")
