@@ -156,8 +156,8 @@ func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, 
 		return paperBatch{}, err
 	}
 	batch.inverse = NewSymmetric(regularised)
-	batch.optimizer, err = convex.NewOptimizer(convex.OptimizerConfig{Ridge: ridge, DescentConfig: convex.DescentConfig{
-		Start: r.theta, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius, Step: convex.ConstantStep(batch.step), Averaging: averaging}})
+	batch.optimizer, err = convex.NewOptimizer(convex.OptimizerConfig{
+		Start: r.theta, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius, Step: batch.step, Averaging: averaging, Ridge: ridge})
 	if err != nil {
 		return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
