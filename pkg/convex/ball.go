@@ -22,10 +22,7 @@ func (b Ball) Project(dst, x []float64) ([]float64, error) {
 	if Norm(dst) <= b.Radius {
 		return dst, nil
 	}
-	largest := 0.0
-	for _, v := range dst {
-		largest = math.Max(largest, math.Abs(v))
-	}
+	largest := MaxAbs(dst)
 	for i := range dst { // first to a size whose norm cannot overflow
 		dst[i] /= largest
 	}

@@ -15,15 +15,19 @@ func Dot(x, y []float64) float64 {
 	return sum
 }
 
-// Norm is the Euclidean norm: without intermediate overflow, NaN for a NaN, +Inf when the norm itself overflows.
-func Norm(x []float64) float64 {
+// MaxAbs is the largest absolute value of the coordinates, 0 for none. With a NaN it is NaN or +Inf.
+func MaxAbs(x []float64) float64 {
 	largest := 0.0
 	for _, v := range x {
-		if math.IsNaN(v) {
-			return v
-		}
 		largest = math.Max(largest, math.Abs(v))
 	}
+	return largest
+}
+
+// Norm is the Euclidean norm, without intermediate overflow: +Inf only when the norm itself overflows. With a NaN it is
+// NaN or +Inf.
+func Norm(x []float64) float64 {
+	largest := MaxAbs(x)
 	if largest == 0 || math.IsInf(largest, 0) {
 		return largest
 	}
