@@ -66,8 +66,8 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 	return plan
 }
 
-// simulate runs a learner on an environment in process: devices decide with the policy as it comes out of its JSON form, their vectors are
-// rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
+// simulate runs a learner on an environment in process: devices decide with the policy as it comes out of its JSON
+// form, their vectors are rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
 func simulate(t testing.TB, cfg glm.Config, env *glm.Environment, b budget, seed uint64) outcome {
 	t.Helper()
 	return run(t, cfg, func(src glm.Source) ([][]float64, []float64, func(int) float64) {
@@ -227,13 +227,13 @@ func environment(t testing.TB, kind, family string, reward float64, d, k int, ra
 		t.Fatal(err)
 	}
 	src := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 3})
-	build := glm.NewBallEnvironment
-	if kind == "fixed" {
-		build = glm.NewFixedEnvironment
-	}
-	env, err := build(f, d, k, radius, src)
+	env, err := glm.NewBallEnvironment(f, d, k, radius, src)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kind == "fixed" { // one arm set for every person: contexts do not explore by themselves, and greedy play gets stuck
+		arms := env.Draw(src)
+		env.Draw = func(glm.Source) [][]float64 { return arms }
 	}
 	return env
 }

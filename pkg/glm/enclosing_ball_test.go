@@ -11,9 +11,9 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
-// TestH17H18EnclosingBall compares with independently computed diameters 2 rho in two dimensions or more. The bound may
-// be above by its margin, never below.
-func TestH17H18EnclosingBall(t *testing.T) {
+// The diameter equals independently computed ones in two dimensions or more. The bound may be above by its margin,
+// never below.
+func TestEnclosingBallHasItsGoldenDiameters(t *testing.T) {
 	for _, c := range []struct {
 		family         familyCase
 		size, diameter float64

@@ -2,7 +2,6 @@ package convex_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -15,40 +14,42 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
-// TestAveraging follows the descent of theta from 0 with gradient -1 and step 1 in a ball of radius 2.5 by hand: the
-// iterates are 0, 1, 2, 2.5, 2.5, ...
-func TestAveraging(t *testing.T) {
+// The descent of theta from 0 with gradient -1 and step 1 in a ball of radius 2.5, followed by hand: the iterates are
+// 0, 1, 2, 2.5, 2.5, ...
+func TestAverageIsTakenOverTheStatedIterates(t *testing.T) {
 	for _, c := range []struct {
 		averaging convex.Averaging
 		rounds    int
 		want      float64
 	}{
 		{convex.AverageAll, 1, 0}, {convex.AverageAll, 2, 0.5}, {convex.AverageAll, 4, 5.5 / 4}, {"", 3, 1},
-		{convex.AverageSecondHalf, 1, 1}, {convex.AverageSecondHalf, 2, 2}, {convex.AverageSecondHalf, 3, 4.5 / 2}, {convex.AverageSecondHalf, 4, 2.5},
-		{convex.AverageNone, 1, 1}, {convex.AverageNone, 3, 2.5},
+		{convex.AverageSecondHalf, 1, 1}, {convex.AverageSecondHalf, 2, 2}, {convex.AverageSecondHalf, 3, 4.5 / 2},
+		{convex.AverageSecondHalf, 4, 2.5},
 	} {
-		got, err := convex.Descend(convex.DescentConfig{Start: []float64{0}, Rounds: c.rounds, Radius: 2.5, Step: convex.ConstantStep(1), Averaging: c.averaging},
-			func(gradient, theta []float64) error { gradient[0] = -1; return nil })
-		if err != nil || math.Abs(got[0]-c.want) > 1e-15 {
-			t.Errorf("%s over %d rounds: %v, %v; want %v", c.averaging, c.rounds, got, err, c.want)
+		o, err := convex.NewOptimizer(convex.OptimizerConfig{
+			Start: []float64{0}, Rounds: c.rounds, Radius: 2.5, Step: 1, Averaging: c.averaging})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !o.Done() {
+			if err := o.Absorb([]float64{-1}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := o.Result(); math.Abs(got[0]-c.want) > 1e-15 {
+			t.Errorf("%s over %d rounds: %v, want %v", c.averaging, c.rounds, got, c.want)
 		}
 	}
 }
 
-func TestDecreasingStep(t *testing.T) {
-	step := convex.DecreasingStep(2)
-	if step(0) != 2 || step(3) != 1 {
-		t.Errorf("%v, %v", step(0), step(3))
-	}
-}
-
-func TestDescentRefuses(t *testing.T) {
-	good := convex.DescentConfig{Start: []float64{1, 0}, Rounds: 2, Radius: 1, Step: convex.ConstantStep(1)}
+func TestOptimizerRefusesBadParametersAndReleases(t *testing.T) {
+	good := convex.OptimizerConfig{Start: []float64{1, 0}, Rounds: 2, Radius: 1, Step: 1}
 	for name, change := range map[string]func(*convex.OptimizerConfig){
 		"no rounds":    func(c *convex.OptimizerConfig) { c.Rounds = 0 },
 		"no radius":    func(c *convex.OptimizerConfig) { c.Radius = 0 },
 		"NaN radius":   func(c *convex.OptimizerConfig) { c.Radius = math.NaN() },
-		"no step":      func(c *convex.OptimizerConfig) { c.Step = nil },
+		"no step":      func(c *convex.OptimizerConfig) { c.Step = 0 },
+		"NaN step":     func(c *convex.OptimizerConfig) { c.Step = math.NaN() },
 		"no start":     func(c *convex.OptimizerConfig) { c.Start = nil },
 		"NaN start":    func(c *convex.OptimizerConfig) { c.Start = []float64{math.NaN()} },
 		"averaging":    func(c *convex.OptimizerConfig) { c.Averaging = "median" },
@@ -56,13 +57,13 @@ func TestDescentRefuses(t *testing.T) {
 		"infinite":     func(c *convex.OptimizerConfig) { c.Ridge = math.Inf(1) },
 		"infinite rad": func(c *convex.OptimizerConfig) { c.Radius = math.Inf(1) },
 	} {
-		cfg := convex.OptimizerConfig{DescentConfig: good}
+		cfg := good
 		change(&cfg)
 		if _, err := convex.NewOptimizer(cfg); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	o, err := convex.NewOptimizer(convex.OptimizerConfig{DescentConfig: good})
+	o, err := convex.NewOptimizer(good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,10 @@ func TestDescentRefuses(t *testing.T) {
 		sum     []float64
 		reports int
 		want    error
-	}{{[]float64{1}, 5, convex.ErrDimension}, {[]float64{1, math.NaN()}, 5, convex.ErrNotFinite}, {[]float64{1, 1}, 0, convex.ErrParameter}} {
+	}{
+		{[]float64{1}, 5, convex.ErrDimension}, {[]float64{1, math.NaN()}, 5, convex.ErrNotFinite},
+		{[]float64{1, 1}, 0, convex.ErrParameter},
+	} {
 		if err := o.Absorb(c.sum, c.reports); !errors.Is(err, c.want) {
 			t.Errorf("%v of %d: %v", c.sum, c.reports, err)
 		}
@@ -86,16 +90,11 @@ func TestDescentRefuses(t *testing.T) {
 	if err := o.Absorb([]float64{1, 1}, 5); !o.Done() || !errors.Is(err, convex.ErrParameter) {
 		t.Errorf("a gradient after the last round: %v", err)
 	}
-	bad := good
-	bad.Step = func(int) float64 { return math.NaN() }
-	if _, err := convex.Descend(bad, func(g, _ []float64) error { return nil }); !errors.Is(err, convex.ErrParameter) {
-		t.Errorf("a NaN step: %v", err)
-	}
 }
 
-// TestIterateIsACopy: a caller who writes into an iterate or a result does not move the optimiser.
+// A caller who writes into an iterate or a result does not move the optimiser.
 func TestIterateIsACopy(t *testing.T) {
-	o, err := convex.NewOptimizer(convex.OptimizerConfig{DescentConfig: convex.DescentConfig{Start: []float64{1}, Rounds: 2, Radius: 1, Step: convex.ConstantStep(1)}})
+	o, err := convex.NewOptimizer(convex.OptimizerConfig{Start: []float64{1}, Rounds: 2, Radius: 1, Step: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +170,9 @@ var families = []struct {
 	r    float64
 }{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 3}}
 
-// TestA25LossNeverIncreases: with exact gradients and the smoothness step the mean loss falls in every round, for every
-// family, with and without ridge, from the origin and from the ball's border; and a step ten times as long is caught.
-func TestA25LossNeverIncreases(t *testing.T) {
+// With exact gradients and the smoothness step the mean loss rises in no round, for every family, with and without
+// ridge, from the ball's border; and a step ten times as long is caught.
+func TestLossNeverIncreasesWithTheSmoothnessStep(t *testing.T) {
 	rises := func(p problem, S, ridge, factor float64) int {
 		loss, n, d := p.loss(t, ridge), len(p.arms), len(p.theta)
 		eta, err := convex.SmoothnessStep(p.family.MaxVariance(S), p.covariance(), ridge, n)
@@ -183,9 +182,7 @@ func TestA25LossNeverIncreases(t *testing.T) {
 		start := make([]float64, d)
 		start[0] = -S
 		o, err := convex.NewOptimizer(convex.OptimizerConfig{
-			DescentConfig: convex.DescentConfig{Start: start, Rounds: 40, Radius: S, Step: convex.ConstantStep(factor * eta), Averaging: convex.AverageNone},
-			Ridge:         ridge,
-		})
+			Start: start, Rounds: 40, Radius: S, Step: factor * eta, Ridge: ridge})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,8 +219,8 @@ func TestA25LossNeverIncreases(t *testing.T) {
 	}
 }
 
-// TestSmoothnessStep by hand, and its guards.
-func TestSmoothnessStep(t *testing.T) {
+// The step has values worked out by hand, and parameters out of range are refused.
+func TestSmoothnessStepIsOneOverTheCurvature(t *testing.T) {
 	for _, c := range []struct {
 		diagonal []float64
 		ridge    float64
@@ -234,7 +231,8 @@ func TestSmoothnessStep(t *testing.T) {
 		{[]float64{500, 20}, 0, 1 / 0.25},         // noise: arms of norm 1 cannot do this
 		{[]float64{-3, 0.1}, 0, 1 / (0.25 / 100)}, // noise below the floor
 	} {
-		got, err := convex.SmoothnessStep(0.25, mat.NewSymDense(2, []float64{c.diagonal[0], 0, 0, c.diagonal[1]}), c.ridge, 100)
+		covariance := mat.NewSymDense(2, []float64{c.diagonal[0], 0, 0, c.diagonal[1]})
+		got, err := convex.SmoothnessStep(0.25, covariance, c.ridge, 100)
 		if err != nil || math.Abs(got-c.want) > 1e-12*c.want {
 			t.Errorf("%v ridge %v: %v, %v; want %v", c.diagonal, c.ridge, got, err, c.want)
 		}
@@ -253,10 +251,11 @@ func TestSmoothnessStep(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestA21ErrorBound: golden values.
-func TestA21ErrorBound(t *testing.T) {
+// Golden values of the bound, and inputs out of range are refused.
+func TestOptimizerErrorHasItsGoldenValues(t *testing.T) {
 	// s = W/g = 2/4, n = 2000, b = 25: s^2 (n/4 + nb/4) = 3250.
-	b, err := convex.OptimizerError(convex.ErrorInputs{Reports: 2000, Dimension: 3, Rounds: 30, Radius: 1, MaxGradient: 1, Ridge: 50, SumProxy: 3250, Failure: 1e-3})
+	b, err := convex.OptimizerError(convex.ErrorInputs{
+		Reports: 2000, Dimension: 3, Rounds: 30, Radius: 1, MaxGradient: 1, Ridge: 50, SumProxy: 3250, Failure: 1e-3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,10 +279,10 @@ func TestA21ErrorBound(t *testing.T) {
 	}
 }
 
-// TestErrorBoundCovers runs the optimiser with eta* and Gaussian noise of the stated proxy 200 times: the excess loss must
-// stay below Nu, and not be so far below that an error of a factor 30 in Nu went unseen. A correct bound fails with
-// probability at most 200 * 2e-6.
-func TestErrorBoundCovers(t *testing.T) {
+// The optimiser runs 200 times with eta* and Gaussian noise of the stated proxy: the excess loss must stay below Nu,
+// and above Nu/100, so that an error of a factor 100 in Nu is seen. A correct bound fails with probability at most 200
+// * 2e-6.
+func TestOptimizerErrorBoundsTheExcessLoss(t *testing.T) {
 	const n, d, T, S, ridge, proxy = 400, 3, 20, 1.0, 5.0, 4000.0
 	p := newProblem(t, "logistic", 1, d, n, 1, 3)
 	loss, data := p.loss(t, ridge), p.loss(t, 0)
@@ -291,14 +290,16 @@ func TestErrorBoundCovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: n, Dimension: d, Rounds: T, Radius: S, MaxGradient: 1, Ridge: ridge, SumProxy: proxy, Failure: 1e-6})
+	bound, err := convex.OptimizerError(convex.ErrorInputs{
+		Reports: n, Dimension: d, Rounds: T, Radius: S, MaxGradient: 1, Ridge: ridge, SumProxy: proxy, Failure: 1e-6})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	largest := 0.0
 	for range 200 {
-		o, err := convex.NewOptimizer(convex.OptimizerConfig{DescentConfig: convex.DescentConfig{Start: []float64{-1, 0, 0}, Rounds: T, Radius: S, Step: convex.ConstantStep(bound.Step)}, Ridge: ridge})
+		o, err := convex.NewOptimizer(convex.OptimizerConfig{
+			Start: []float64{-1, 0, 0}, Rounds: T, Radius: S, Step: bound.Step, Ridge: ridge})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,45 +320,35 @@ func TestErrorBoundCovers(t *testing.T) {
 	}
 }
 
-// TestOptimizerIsDescentOnTheMean: absorbing sums is descending on the regularised mean loss.
-func TestOptimizerIsDescentOnTheMean(t *testing.T) {
+// Absorbing sums of gradients is projected gradient descent on the regularised mean loss.
+func TestOptimizerDescendsOnTheMeanLoss(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
+		const n, radius, step = 30, 1.5, 2.0
 		ridge := rapid.Float64Range(0, 10).Draw(rt, "ridge")
-		averaging := rapid.SampledFrom([]convex.Averaging{convex.AverageAll, convex.AverageSecondHalf, convex.AverageNone}).Draw(rt, "averaging")
-		p := newProblem(t, "logistic", 1, 2, 30, 1, rapid.Uint64().Draw(rt, "seed"))
-		cfg := convex.DescentConfig{Start: []float64{0, 0}, Rounds: rapid.IntRange(1, 9).Draw(rt, "rounds"), Radius: 1.5, Step: convex.DecreasingStep(2), Averaging: averaging}
+		rounds := rapid.IntRange(1, 9).Draw(rt, "rounds")
+		p := newProblem(t, "logistic", 1, 2, n, 1, rapid.Uint64().Draw(rt, "seed"))
 		full, data := p.loss(t, ridge), p.loss(t, 0)
-		want, err := convex.Descend(cfg, func(gradient, theta []float64) error {
-			full.Evaluate(theta, gradient, nil)
-			for j := range gradient {
-				gradient[j] /= 30
-			}
-			return nil
-		})
+		o, err := convex.NewOptimizer(convex.OptimizerConfig{
+			Start: []float64{0, 0}, Rounds: rounds, Radius: radius, Step: step, Ridge: ridge})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		o, err := convex.NewOptimizer(convex.OptimizerConfig{DescentConfig: cfg, Ridge: ridge})
-		if err != nil {
-			rt.Fatal(err)
-		}
-		sum := make([]float64, 2)
+		theta, gradient := []float64{0, 0}, make([]float64, 2)
 		for !o.Done() {
-			data.Evaluate(o.Iterate(), sum, nil)
-			if err := o.Absorb(sum, 30); err != nil {
+			if got := o.Iterate(); norm2(minus(got, theta)) > 1e-12 || norm2(got) > radius*(1+1e-15) {
+				rt.Fatalf("round %d: %v, want %v", o.Round(), got, theta)
+			}
+			full.Evaluate(theta, gradient, nil)
+			for j := range theta {
+				theta[j] -= step * gradient[j] / n
+			}
+			if size := norm2(theta); size > radius {
+				theta = []float64{theta[0] * radius / size, theta[1] * radius / size}
+			}
+			data.Evaluate(o.Iterate(), gradient, nil)
+			if err := o.Absorb(gradient, n); err != nil {
 				rt.Fatal(err)
 			}
 		}
-		if got := o.Result(); norm2(minus(got, want)) > 1e-12 || norm2(got) > 1.5*(1+1e-15) {
-			rt.Fatalf("%v, want %v", got, want)
-		}
 	})
-}
-
-func TestDescendStopsAtAnOracleError(t *testing.T) {
-	want := fmt.Errorf("gone")
-	_, err := convex.Descend(convex.DescentConfig{Start: []float64{0}, Rounds: 3, Radius: 1, Step: convex.ConstantStep(1)}, func(_, _ []float64) error { return want })
-	if !errors.Is(err, want) {
-		t.Error(err)
-	}
 }

@@ -5,10 +5,10 @@ import "math"
 // ballTolerance is the relative accuracy of the radius of EnclosingBall.
 const ballTolerance = 1e-10
 
-// EnclosingBall gives a ball that holds the gradient (mu(<x,theta>) - r) x of every record with |x| <= 1 and r in [0, R],
-// for every theta of Euclidean norm size: its centre is centre*theta/|theta|, its radius at least what is needed and, in
-// two dimensions or more, at most 1e-9 (relative) above the smallest one whenever RadiusIsTight. The sensitivity of the
-// gradient is 2*radius.
+// EnclosingBall gives a ball that holds the gradient (mu(<x,theta>) - r) x of every record with |x| <= 1 and r in [0,
+// R], for every theta of Euclidean norm size: its centre is centre*theta/|theta|, its radius at least what is needed
+// and, in two dimensions or more, at most 1e-9 (relative) above the smallest one whenever RadiusIsTight. The
+// sensitivity of the gradient is 2*radius.
 //
 // Proof. Let z = <x,theta>. The gradient is a convex combination of the one for r = 0, mu(z)x, and the one for r = R,
 // which is (R - mu(-z'))x' with x' = -x and z' = -z. So it lies in the convex hull of the points m x with
@@ -16,13 +16,13 @@ const ballTolerance = 1e-10
 //
 //	||m x - c theta/|theta| ||^2 <= m^2 - 2 c m z/|theta| + c^2,
 //
-// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see upperMaximum). Any c is
-// valid; only the radius depends on a good choice.
+// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see upperMaximum). Any c
+// is valid; a good choice makes the radius small.
 //
 // The choice. Two points m x at the same angle phi from theta, on opposite sides, are 2 m sin(phi) apart, so no ball is
 // smaller than max m sin(phi). If c = m cos(phi) at the maximum gives a radius no larger than that, the ball is the
-// smallest and twice its radius is the exact sensitivity; this is so for the families here at ordinary sizes. Otherwise c
-// is found by convex minimisation of the radius.
+// smallest and twice its radius is the exact sensitivity; this is so for the families here at ordinary sizes. Otherwise
+// c is found by convex minimisation of the radius.
 func EnclosingBall(f Family, size float64) (centre, radius float64) {
 	g := newGradientSet(f, size)
 	if size == 0 {
@@ -36,12 +36,12 @@ func EnclosingBall(f Family, size float64) (centre, radius float64) {
 	return g.minimise(c, radius)
 }
 
-// gradientSet is the set of gradients at one |theta|, described by the two functions m of the proof above in the variable
-// a = cos(phi) = z/|theta|.
+// gradientSet is the set of gradients at one |theta|, described by the two functions m of the proof above in the
+// variable a = cos(phi) = z/|theta|.
 type gradientSet struct {
 	f                    Family
 	size                 float64
-	first, second, third float64 // bounds of |mu'|, |mu''|, |mu'''| over |z| <= size
+	first, second, third float64 // bounds of the absolute derivatives of mu over |z| <= size
 }
 
 func newGradientSet(f Family, size float64) *gradientSet {

@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// TestSmoothError: golden values of the two terms, worked by hand, and what is refused.
-func TestSmoothError(t *testing.T) {
+// The two terms have values worked out by hand, and parameters out of range are refused.
+func TestSmoothErrorIsTheSumOfItsTwoTerms(t *testing.T) {
 	good := convex.SmoothInputs{Reports: 100, Dimension: 3, Rounds: 10, Step: 4, Start: 2, SumVariance: 50}
 	for _, c := range []struct {
 		name   string
@@ -45,10 +45,11 @@ func TestSmoothError(t *testing.T) {
 	}
 }
 
-// TestSmoothErrorHolds runs the optimiser of the paper profile on a quadratic whose curvatures are the largest that the step allows, the one
-// that ten rounds serve worst, and a small one: from afar without noise, from the minimum with noise, and both. The mean excess of the cumulative loss
-// over 400 runs must stay below the estimate, and not be far below. (It is 0.71 of the estimate, 0.05 and 0.56, with a standard error of a twentieth of
-// itself: the bound on the noise holds for any convex loss, and a quadratic averages most of its noise away.)
+// The optimiser of the paper profile runs on a quadratic whose curvatures are the largest that the step allows, the one
+// for which ten rounds are worst, and a small one: from far away without noise, from the minimum with noise, and both.
+// The mean excess of the cumulative loss over 400 runs must stay below the estimate, and not be far below. (It is 0.71
+// of the estimate, 0.05 and 0.56, with a standard error of a twentieth of itself: the bound on the noise holds for any
+// convex loss, and a quadratic averages most of its noise away.)
 func TestSmoothErrorHolds(t *testing.T) {
 	const n, rounds, step, runs = 400, 10, 4.0, 400
 	curvature := []float64{1 / step, 1 / (13 * step), 1 / (100 * step)}
@@ -60,15 +61,16 @@ func TestSmoothErrorHolds(t *testing.T) {
 		"noise": {[]float64{0, 0, 0}, 400},
 		"both":  {[]float64{0, 2, 0}, 30},
 	} {
-		nu, err := convex.SmoothError(convex.SmoothInputs{Reports: n, Dimension: 3, Rounds: rounds, Step: step, Start: math.Abs(c.start[1]), SumVariance: c.variance})
+		nu, err := convex.SmoothError(convex.SmoothInputs{
+			Reports: n, Dimension: 3, Rounds: rounds, Step: step, Start: math.Abs(c.start[1]), SumVariance: c.variance})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		mean := 0.0
 		for range runs {
-			o, err := convex.NewOptimizer(convex.OptimizerConfig{DescentConfig: convex.DescentConfig{
-				Start: c.start, Rounds: rounds, Radius: 1e6, Step: convex.ConstantStep(step), Averaging: convex.AverageSecondHalf}})
+			o, err := convex.NewOptimizer(convex.OptimizerConfig{
+				Start: c.start, Rounds: rounds, Radius: 1e6, Step: step, Averaging: convex.AverageSecondHalf})
 			if err != nil {
 				t.Fatal(err)
 			}

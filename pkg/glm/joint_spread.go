@@ -3,14 +3,17 @@ package glm
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// JointSpread bounds how far an outer-product statistic (Hessian or Covariance) and the Gradient of one record can move
-// together: the returned function takes two nonnegative weights and gives at least the largest a*|H-H'|^2 + b*|g-g'|^2
-// over all pairs of records (squared Euclidean distances of the vectors), at most a relative 2e-3 more than that in
-// three dimensions or more. It suits privacy.Spread. Records that are farthest apart in the gradient are nearly
-// parallel or opposite, where outer products hardly differ; so the sum is well below the sum of the squared diameters.
-// A Hessian must share the gradient's family and theta.
+// JointSpread bounds the distance that an outer-product statistic (Hessian or Covariance) and the Gradient of one
+// record can move together: the returned function takes two nonnegative weights a and b and gives at least the largest
+// a*|H-H'|^2 + b*|g-g'|^2 over all pairs of records (squared Euclidean distances of the vectors), in three dimensions
+// or more at most a relative 2e-3 more. It has the signature of privacy.Spread. Records that are farthest apart in the
+// gradient are nearly parallel or opposite, and outer products of such arms hardly differ; the sum is therefore well
+// below the sum of the squared diameters. A Hessian must share the gradient's family and theta.
 //
 // Proof. (1) The sum is convex in each reward and each weight of Covariance, so rewards are 0 or R and weights 0 or the
 // bound. As in EnclosingBall, r = R at x is the point m e with e = -x and m = R - mu(-<e,theta>), and xx' = ee'; so
@@ -32,16 +35,15 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 		return nil, err
 	}
 	if gradient.Kind != Gradient || outer.Kind == Gradient || outer.ArmDim != gradient.ArmDim {
-		return nil, fmt.Errorf("%w: joint spread of %s (d=%d) and %s (d=%d), want an outer product and a gradient of equal dimension",
+		return nil, fmt.Errorf(
+			"%w: joint spread of %s (d=%d) and %s (d=%d), want an outer product and a gradient of equal dimension",
 			ErrStatistic, outer.Kind, outer.ArmDim, gradient.Kind, gradient.ArmDim)
 	}
 	if outer.Kind == Hessian {
 		same := outer.Family.Name() == gradient.Family.Name() && outer.Family.MaxReward() == gradient.Family.MaxReward()
-		for j := range gradient.Theta {
-			same = same && outer.Theta[j] == gradient.Theta[j]
-		}
-		if !same {
-			return nil, fmt.Errorf("%w: joint spread of a hessian and a gradient at different points or of different families", ErrStatistic)
+		if !same || !slices.Equal(outer.Theta, gradient.Theta) {
+			return nil, fmt.Errorf("%w: joint spread of a hessian and a gradient of different points or families",
+				ErrStatistic)
 		}
 	}
 	s := newJointSet(outer, gradient)
@@ -65,7 +67,7 @@ const (
 // interval is a range of a nonnegative quantity.
 type interval struct{ lo, hi float64 }
 
-// jointSet tabulates weight and length over cells of the angle, level by level: cells[b][l][i] is cell i of
+// jointSet tabulates weight and length over cells of the angle, level by level: branches[b][l][i] is cell i of
 // jointCoarse*2^l on branch b.
 type jointSet struct {
 	branches [][][]jointCell
@@ -75,7 +77,7 @@ type jointSet struct {
 type jointCell struct{ w, m interval }
 
 func newJointSet(outer, gradient Statistic) *jointSet {
-	f, size := gradient.Family, norm(gradient.Theta)
+	f, size := gradient.Family, convex.Norm(gradient.Theta)
 	g := newGradientSet(f, size)
 	s := &jointSet{cos: make([]float64, jointCells+1)}
 	for i := range s.cos {
@@ -162,7 +164,7 @@ func (s *jointSet) spread(a, b float64) float64 {
 	return math.Max(bound, best*(1+jointTolerance)) * (1 + boundsSlack)
 }
 
-// cosines returns the range of e.e' for angles in the cells that start at borders i and j and are width wide.
+// cosines returns the range of e.e' for angles in the cells that start at borders i and j and have the given width.
 func (s *jointSet) cosines(i, j, width int) (lo, hi float64) {
 	apart := max(0, i-j-width, j-i-width) // least |phi - phi'|
 	hi = s.cos[apart]
@@ -210,8 +212,8 @@ func jointSum(a, b, w, v, m, n, lo, hi float64) float64 {
 	return a*(w*w+v*v) + b*(m*m+n*n) - 2*x*c*c - 2*y*c
 }
 
-// near is the sum close to one pair of angles, up to the width of the finest cells. It only decides what is dropped:
-// every dropped box is below the final bound whatever near returns.
+// near is the sum close to one pair of angles, up to the width of the finest cells. It only decides which boxes are
+// dropped: every dropped box is below the final bound, whatever near returns.
 func (s *jointSet) near(a, b float64, first, second, i, j int) float64 {
 	finest := len(s.branches[0]) - 1
 	i, j = min(i, jointCells-1), min(j, jointCells-1)
