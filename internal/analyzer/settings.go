@@ -192,7 +192,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	env.Account(messages)
-	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err
 	}

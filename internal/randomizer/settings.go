@@ -162,7 +162,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return nil, err
 		}
 	}
-	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type Env struct {
 	Log     zerolog.Logger       // typed attributes only, never a payload
 	Metrics *prometheus.Registry // what /metrics shows
 	Health  *Health              // what /readyz shows
+	Clock   Clock                // by which the role works; the shell itself keeps to the system's
 
 	settings Settings
 	mux      *http.ServeMux
@@ -47,7 +48,7 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log.level: %w", err)
 	}
-	e := &Env{Name: name, Log: log, Metrics: prometheus.NewRegistry(), settings: settings}
+	e := &Env{Name: name, Log: log, Metrics: prometheus.NewRegistry(), Clock: SystemClock(), settings: settings}
 	e.Health = &Health{log: log, conditions: map[string]error{}}
 	e.mux = opsMux(e)
 	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -97,7 +97,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		env.Account(accounts[a.item])
 	}
-	steps, err := role.NewSteps(env.Metrics, env.Name, Steps()...)
+	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err
 	}
