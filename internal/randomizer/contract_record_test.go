@@ -111,7 +111,7 @@ func outside(t *testing.T, name string) view {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = uint32(window.Milliseconds())
+	a.Timing.RewardWindow = window
 	s.open(a)
 	var v view
 	due := map[uint32]time.Time{}
@@ -168,8 +168,8 @@ func outside(t *testing.T, name string) view {
 		report := s.Open(r.envelope, a)
 		one := v.Reports[report.Slot]
 		v.Reports[report.Slot] = sent{report.Device, len(r.envelope), one.Reports + 1}
-		if len(r.envelope) != wire.EnvelopeSize(s.Messages(a)) {
-			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(s.Messages(a)))
+		if len(r.envelope) != wire.EnvelopeSize(a.ReportMessages()) {
+			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(a.ReportMessages()))
 		}
 		if late[report.Device] = r.at.Sub(due[report.Device]); late[report.Device] < 0 {
 			t.Errorf("device %d reported %v before its time", report.Device, -late[report.Device])
@@ -262,7 +262,7 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 			continue
 		}
 		envelope := s.Seal(wire.Report{Announcement: digest, Epoch: 1, Slot: 3, Device: 4, Bits: sealed}, s.identity)
-		if len(envelope) != wire.EnvelopeSize(s.Messages(a)) {
+		if len(envelope) != wire.EnvelopeSize(a.ReportMessages()) {
 			t.Errorf("%s: a report of %d bytes", name, len(envelope))
 		}
 		_, seen := s.bits(envelope, a, digest)

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,7 +36,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	s.must(err)
 	s.host.c.Reports = account
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 800
+	a.Timing.RewardWindow = 800 * time.Millisecond
 	s.open(a)
 	marks := testbed.Marks(markArm, markArm2, markReward, -0.3172839451, 0.5839506173)
 	arms := fmt.Sprintf(`[%v, %v], [-0.3172839451, 0.5839506173]`, markArm, markArm2)
@@ -110,7 +111,7 @@ func TestBitMessagesShareNothing(t *testing.T) {
 		}
 		outer[string(r.envelope[:2+seal.HPKEKeySize+2+seal.EncapsulatedSize])] = true
 	}
-	if want := 6 * s.Messages(a); len(keys) != want || len(ciphertexts) != want {
+	if want := 6 * a.ReportMessages(); len(keys) != want || len(ciphertexts) != want {
 		t.Errorf("%d bit messages have %d ephemeral keys and %d ciphertexts", want, len(keys), len(ciphertexts))
 	}
 	if len(outer) != 6 {
