@@ -7,8 +7,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -26,14 +24,13 @@ type round struct {
 
 // announced is one announcement as this host judges it.
 type announced struct {
-	*rifflev1.Announcement
+	*plan.Announcement
 	digest [32]byte
-	policy *glm.Policy
 	// What the host would let its records take part in; weak says why not, and then nobody is enrolled.
 	weak      error
 	guarantee privacy.Guarantee // of the whole epoch
 	releases  int
-	round     *plan.Round
+	round     *plan.Encoder
 	sealer    *seal.BitSealer
 }
 
@@ -44,9 +41,6 @@ func (h *Host) judge(stored bus.Announcement) (*announced, error) {
 		return nil, err
 	}
 	out := &announced{Announcement: a, digest: digest}
-	if out.policy, err = wire.PolicyFromProto(a.Policy); err != nil {
-		return nil, err
-	}
 	if a.Final {
 		return out, nil
 	}
@@ -57,7 +51,7 @@ func (h *Host) judge(stored bus.Announcement) (*announced, error) {
 		return nil, err
 	}
 	if out.guarantee, out.weak = h.c.Limits.Check(a); out.weak == nil {
-		out.round, out.weak = h.c.Limits.CheckRound(a, out.policy)
+		out.round, out.weak = h.c.Limits.CheckRound(a)
 	}
 	return out, nil
 }
@@ -164,12 +158,18 @@ func succeeds(a, last *announced) error {
 	if next {
 		return nil
 	}
-	for name, pair := range map[string][2]fmt.Stringer{"plan": {a.Plan, last.Plan}, "cohort": {a.Cohort, last.Cohort}, "timing": {a.Timing, last.Timing}} {
-		if pair[0].String() != pair[1].String() {
-			return fmt.Errorf("%w: round %d of epoch %d changes the epoch's %s", ErrRewound, a.Round, a.Epoch, name)
-		}
+	changed := ""
+	switch {
+	case !a.Plan.Equal(last.Plan):
+		changed = "plan"
+	case a.Cohort != last.Cohort:
+		changed = "cohort"
+	case a.Timing != last.Timing:
+		changed = "timing"
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: round %d of epoch %d changes the epoch's %s", ErrRewound, a.Round, a.Epoch, changed)
 }
 
 // rewound tells whether the broker shows less than an earlier process of this host saw: the policy is not the one in force, and

@@ -39,7 +39,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	s.start()
 	s.host.bodies.time = 3 * time.Second
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 6000
+	a.Timing.RewardWindow = 6 * time.Second
 	s.open(a)
 	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n", "Transfer-Encoding: chunked\r\n"}
 	var stalled []net.Conn
@@ -115,7 +115,7 @@ func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at th
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 100)
-	a.Timing.RewardWindowMs = 1000
+	a.Timing.RewardWindow = time.Second
 	s.open(a)
 	bodies := hostileBodies()
 	runtime.GC()

@@ -111,7 +111,7 @@ func outside(t *testing.T, name string) view {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = uint32(window.Milliseconds())
+	a.Timing.RewardWindow = window
 	s.open(a)
 	var v view
 	due := map[uint32]time.Time{}

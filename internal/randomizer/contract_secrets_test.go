@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,7 +36,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	s.must(err)
 	s.host.c.Reports = account
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 800
+	a.Timing.RewardWindow = 800 * time.Millisecond
 	s.open(a)
 	marks := testbed.Marks(markArm, markArm2, markReward, -0.3172839451, 0.5839506173)
 	arms := fmt.Sprintf(`[%v, %v], [-0.3172839451, 0.5839506173]`, markArm, markArm2)

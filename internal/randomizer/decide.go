@@ -71,11 +71,11 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
-	set, err := arms(a.policy.Dimension)
+	set, err := arms(a.Policy.Dimension)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := a.policy.Decide(set, h.c.Source())
+	made, err := a.Policy.Decide(set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
@@ -114,7 +114,7 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	s, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
-		return accept(reward, a.policy.MaxReward), nil
+		return accept(reward, a.Policy.MaxReward), nil
 	}
 	if s == nil {
 		return Acceptance{}, ErrToken

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -164,7 +163,7 @@ func (h *Host) askOn() error {
 // settle asks until the answer is known, and makes it durable.
 func (h *Host) settle(q *question) (s *session, why, err error) {
 	over := h.over(q.a)
-	request, _, err := wire.Sign(&rifflev1.EnrolRequest{
+	request, _, err := wire.Sign(&wire.EnrolRequest{
 		Deployment: h.c.Deployment, Epoch: q.a.Epoch, Announcement: q.a.digest[:], Device: q.number, Credential: h.c.Credential,
 	}, h.c.Identity)
 	if err != nil {
@@ -177,7 +176,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 		reply, err := h.try(q, request)
 		wait := pause
 		switch {
-		case err == nil && reply.Refusal != rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
+		case err == nil && reply.Refusal != wire.RefusalWrongEpoch:
 			return h.answered(q, reply, heard)
 		case err == nil: // the shuffler is ahead of what was seen here, or not there yet
 			wait, why = askAgain, because(NotAdmitted, "the shuffler is not in epoch %d", q.a.Epoch)
@@ -226,7 +225,7 @@ func (h *Host) over(a *announced) <-chan struct{} {
 }
 
 // try puts the request to the shuffler once. Questions that no decision waits for are put a few at a time.
-func (h *Host) try(q *question, request []byte) (*rifflev1.EnrolReply, error) {
+func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
 	ctx := h.life
 	if q.waitsPast(0) {
 		var cancel context.CancelFunc
@@ -247,7 +246,7 @@ func (h *Host) try(q *question, request []byte) (*rifflev1.EnrolReply, error) {
 }
 
 // answered makes a definite answer durable. heard is as in settle, before the request that was answered.
-func (h *Host) answered(q *question, reply *rifflev1.EnrolReply, heard bool) (s *session, why, err error) {
+func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *session, why, err error) {
 	switch r := reply.Refusal; {
 	case reply.Enrolled && reply.Held && !heard:
 		why, err = h.provedOld(q, "gave this device a place in the cohort before it was first asked for one")
@@ -255,10 +254,10 @@ func (h *Host) answered(q *question, reply *rifflev1.EnrolReply, heard bool) (s 
 	case reply.Enrolled:
 		s, err := h.promise(q.a, q.seat, reply)
 		return s, nil, err
-	case r == rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED && !heard && len(q.seat.ledger().Entries) == 1:
+	case r == wire.RefusalAlreadyEnrolled && !heard && len(q.seat.ledger().Entries) == 1:
 		why, err = h.provedOld(q, "enrolled this device in an earlier cohort, in which it never asked for a place")
 		return nil, why, err
-	case r == rifflev1.Refusal_REFUSAL_COHORT_FULL, r == rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED:
+	case r == wire.RefusalCohortFull, r == wire.RefusalEnrolmentClosed:
 		h.mu.Lock()
 		if h.current == q.a {
 			h.full = true

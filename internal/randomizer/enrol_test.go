@@ -16,7 +16,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -25,7 +24,7 @@ import (
 // losing lets answers get lost until the returned function is called.
 func (s *scene) losing() (found func()) {
 	s.mu.Lock()
-	s.lost = func(*rifflev1.EnrolReply) bool { return true }
+	s.lost = func(*wire.EnrolReply) bool { return true }
 	s.mu.Unlock()
 	return func() {
 		s.mu.Lock()
@@ -51,7 +50,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 1500
+	a.Timing.RewardWindow = 1500 * time.Millisecond
 	s.open(a)
 	found := s.losing()
 	for i := range 6 {
@@ -105,7 +104,7 @@ func TestARestartFillsThePlace(t *testing.T) {
 	s.open(s.Announcement(glm.Practical, 12))
 	durable := make(chan privacy.EntryState, 1)
 	s.mu.Lock()
-	s.lost = func(*rifflev1.EnrolReply) bool {
+	s.lost = func(*wire.EnrolReply) bool {
 		if len(durable) == 0 && s.asked == 1 { // at the time of the first request
 			durable <- kept(t, s.host, "x").Ledger.State(1)
 		}
@@ -152,9 +151,9 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
 	found := s.losing()
-	no := rifflev1.Refusal_REFUSAL_WRONG_EPOCH
+	no := wire.RefusalWrongEpoch
 	s.mu.Lock()
-	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply { return &rifflev1.EnrolReply{Refusal: no} }
+	s.answer = func(wire.Enrolment) *wire.EnrolReply { return &wire.EnrolReply{Refusal: no} }
 	s.mu.Unlock()
 	s.impatient("late")
 	found()
@@ -163,7 +162,7 @@ func TestARefusalCostsNothing(t *testing.T) {
 		t.Errorf("ledger %+v", l)
 	}
 	s.mu.Lock()
-	no = rifflev1.Refusal_REFUSAL_HOST_SHARE
+	no = wire.RefusalHostShare
 	s.mu.Unlock()
 	nothing := func(name string) {
 		t.Helper()
@@ -218,8 +217,8 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 		s.judged(next)
 	}
 	s.mu.Lock()
-	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
-		return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED}
+	s.answer = func(wire.Enrolment) *wire.EnrolReply {
+		return &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 	}
 	s.mu.Unlock()
 	if d := s.decide("x", twoArms); d["reason"] != "not_admitted" {
@@ -237,7 +236,7 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	a := s.Announcement(glm.Practical, 20)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	s.start()
 	s.open(a)
 	path := filepath.Join(s.config.StateDir, "devices")
@@ -321,12 +320,12 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()
-	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
-		return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED}
+	s.answer = func(wire.Enrolment) *wire.EnrolReply {
+		return &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 	}
 	s.mu.Unlock()
 	if d := s.decide("y", twoArms); d["reason"] != "state_rolled_back" {
@@ -351,15 +350,15 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()
-	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
+	s.answer = func(wire.Enrolment) *wire.EnrolReply {
 		if err := s.host.store.close(); err != nil { // what is written from here on fails
 			t.Error(err)
 		}
-		return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED}
+		return &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 	}
 	s.mu.Unlock()
 	if status, answer := s.post("/v1/devices/y/decisions", twoArms); status != http.StatusInternalServerError {
@@ -390,7 +389,7 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	seat.device.Ledger, err = seat.device.Ledger.Ask(a.Epoch, a.releases, a.guarantee)
 	seat.mu.Unlock()
 	s.must(err)
-	promised, err := s.host.promise(a, seat, &rifflev1.EnrolReply{Enrolled: true, ReportAfterMs: 100})
+	promised, err := s.host.promise(a, seat, &wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})
 	s.must(err)
 	seat.mu.Lock()
 	over := promised.over
@@ -410,7 +409,7 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	s.config.Limits.Records, s.config.Limits.Epsilon = 3, 20
 	coins := rand.New(rand.NewPCG(8, 2))
 	var held, lost int
-	s.lost = func(reply *rifflev1.EnrolReply) bool {
+	s.lost = func(reply *wire.EnrolReply) bool {
 		no := coins.IntN(10) < 7
 		if no {
 			lost++
@@ -439,12 +438,12 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	s.mu.Lock()
 	earlier := s.slots
 	s.slots = map[uint32]uint32{}
-	s.answer = func(e wire.Enrolment) *rifflev1.EnrolReply {
+	s.answer = func(e wire.Enrolment) *wire.EnrolReply {
 		switch _, before := earlier[e.Request.Device]; {
 		case e.Request.Epoch != 2:
-			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH}
+			return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}
 		case before:
-			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED}
+			return &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 		}
 		return nil
 	}

@@ -25,20 +25,20 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Config is what a host needs.
 type Config struct {
 	Deployment string
-	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
-	Shuffler   []byte           // Ed25519 public key that enrolment replies and key sets must be signed with
-	Identity   *seal.Identity   // the host's key
-	Credential *rifflev1.Signed // the registrar's word that this host may enrol Devices devices
-	Devices    int              // as in the credential
+	Analyzer   []byte         // Ed25519 public key that announcements must be signed with
+	Shuffler   []byte         // Ed25519 public key that enrolment replies and key sets must be signed with
+	Identity   *seal.Identity // the host's key
+	Credential []byte         // the registrar's word that this host may enrol Devices devices
+	Devices    int            // as in the credential
 	Limits     Limits
 	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process
@@ -82,10 +82,10 @@ type Host struct {
 	refusal    error // why the latest announcement is not in force; nil where it is
 	rolledBack error // proof that the store is older than what the host has done
 	current    *announced
-	changed    chan struct{}    // closed when current changes, or nothing is asked any more
-	full       bool             // the current cohort takes no more devices
-	keys       *rifflev1.KeySet // the shuffler's latest
-	shuffler   []byte           // its key that reports are sealed to
+	changed    chan struct{} // closed when current changes, or nothing is asked any more
+	full       bool          // the current cohort takes no more devices
+	keys       *wire.KeySet  // the shuffler's latest
+	shuffler   []byte        // its key that reports are sealed to
 	devices    map[string]*seat
 	numbers    uint32              // devices numbered so far
 	sessions   map[string]*session // by token
@@ -255,7 +255,7 @@ func (h *Host) Status() Status {
 	if a == nil {
 		return s
 	}
-	s.Epoch, s.Round, s.Final, s.Cohort = a.Epoch, a.Round, a.Final, a.Cohort.GetSize()
+	s.Epoch, s.Round, s.Final, s.Cohort = a.Epoch, a.Round, a.Final, a.Cohort.Size
 	if err := h.rewound(a); err != nil {
 		if h.caughtUp && h.rolledBack == nil {
 			s.Refused = err.Error()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -29,16 +28,14 @@ func TestReportsCarryTheRecords(t *testing.T) {
 	terms := testbed.Terms()
 	terms.Epsilon, terms.MaxMessages, terms.MaxShift, terms.VarianceRatio = 100, 500, 400, 0
 	a := s.Draw(learner.Next(), terms, 1, nil)
-	a.Timing.RewardWindowMs = 1500
+	a.Timing.RewardWindow = 1500 * time.Millisecond
 	s.config.Limits.Epsilon, s.config.Limits.MaxMessages = 100, 1<<20
 	s.start()
 	check(t, s, a, s.open(a), 12)
 }
 
-func check(t *testing.T, s *scene, a *rifflev1.Announcement, digest [32]byte, n int) {
-	policy, err := wire.PolicyFromProto(a.Policy)
-	s.must(err)
-	round, err := plan.CheckRound(a, policy)
+func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int) {
+	round, err := plan.CheckRound(a)
 	s.must(err)
 	truth := make([][]float64, len(round.Statistics))
 	for i, st := range round.Statistics {
@@ -109,12 +106,12 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	}
 	expect("first", "sampled")
 	expect("first", "record_used")
-	refuse := func(r rifflev1.Refusal) {
+	refuse := func(r wire.Refusal) {
 		s.mu.Lock()
-		s.answer = func(wire.Enrolment) *rifflev1.EnrolReply { return &rifflev1.EnrolReply{Refusal: r} }
+		s.answer = func(wire.Enrolment) *wire.EnrolReply { return &wire.EnrolReply{Refusal: r} }
 		s.mu.Unlock()
 	}
-	refuse(rifflev1.Refusal_REFUSAL_NO_CREDENTIAL)
+	refuse(wire.RefusalNoCredential)
 	unsampled := expect("second", "not_admitted")
 	if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
 		t.Errorf("the reward of a person who is not sampled: %v", answer)
@@ -122,9 +119,9 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	if l := s.host.Ledger("second"); len(l.Entries) != 0 {
 		t.Errorf("a refusal is in the ledger: %+v", l)
 	}
-	refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL)
+	refuse(wire.RefusalCohortFull)
 	expect("second", "cohort_full")
-	refuse(rifflev1.Refusal_REFUSAL_UNSPECIFIED)
+	refuse(wire.NoRefusal)
 	before := len(s.enrolments())
 	expect("third", "cohort_full") // known now: the shuffler is not asked again
 	if len(s.enrolments()) != before {
@@ -134,7 +131,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	s.answer = nil
 	s.mu.Unlock()
 	s.reports(1)
-	final := &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 2, Previous: digest[:], Policy: a.Policy, Final: true}
+	final := &plan.Announcement{Deployment: a.Deployment, Epoch: 2, Previous: digest[:], Policy: a.Policy, Final: true}
 	s.open(final)
 	expect("second", "final_policy")
 }
@@ -145,9 +142,9 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	asked := 0
-	s.answer = func(wire.Enrolment) *rifflev1.EnrolReply {
+	s.answer = func(wire.Enrolment) *wire.EnrolReply {
 		if asked++; asked < 3 {
-			return &rifflev1.EnrolReply{Refusal: rifflev1.Refusal_REFUSAL_WRONG_EPOCH}
+			return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}
 		}
 		return nil
 	}
@@ -185,7 +182,7 @@ func TestRewards(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	s.open(a)
 	token := s.decide("x", twoArms)["token"].(string)
 	reward := func(body string) (int, any) {
@@ -244,7 +241,7 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 2000
+	a.Timing.RewardWindow = 2 * time.Second
 	s.open(a)
 	for i, c := range []struct {
 		reward  string
@@ -377,7 +374,7 @@ func TestRounds(t *testing.T) {
 }
 
 // nextRound is a valid second round of the paper's profile.
-func nextRound(s *scene, a *rifflev1.Announcement, digest [32]byte) *rifflev1.Announcement {
+func nextRound(s *scene, a *plan.Announcement, digest [32]byte) *plan.Announcement {
 	s.t.Helper()
 	learner, err := glm.NewLearner(testbed.Learner(glm.Paper, 12))
 	s.must(err)
@@ -385,7 +382,7 @@ func nextRound(s *scene, a *rifflev1.Announcement, digest [32]byte) *rifflev1.An
 	step.Round = 1
 	encodings, err := plan.Encode(a.Plan, step)
 	s.must(err)
-	return &rifflev1.Announcement{
+	return &plan.Announcement{
 		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy, Reference: a.Reference, Plan: a.Plan,
 		Encodings: encodings, Cohort: a.Cohort, Timing: a.Timing, AnalyzerKey: a.AnalyzerKey,
 	}
@@ -397,7 +394,7 @@ func TestEpochOver(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	digest := s.open(a)
 	token := s.decide("x", twoArms)["token"]
 	next := s.Announcement(glm.Practical, 12)

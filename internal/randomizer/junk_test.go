@@ -5,12 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -59,7 +56,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	s.open(next)
 	sampled("z")
 
-	second := proto.Clone(next).(*rifflev1.Announcement)
+	second := next.Clone()
 	second.Cohort.Size++
 	s.Announce(thief, second)
 	testbed.Eventually(t, "another history", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })

@@ -7,7 +7,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -50,8 +49,8 @@ func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error
 	return nil
 }
 
-func (h *Host) openKeys(payload []byte) (*rifflev1.KeySet, error) {
-	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Shuffler})
+func (h *Host) openKeys(payload []byte) (*wire.KeySet, error) {
+	set, _, err := wire.Open[wire.KeySet](payload, wire.Party{Deployment: h.c.Deployment, Key: h.c.Shuffler})
 	return set, err
 }
 
@@ -62,12 +61,12 @@ func (h *Host) keysRefused(why outcome.Reason, err error) error {
 }
 
 // takeKeys seals to the newest key of a set from now on.
-func (h *Host) takeKeys(set *rifflev1.KeySet) {
+func (h *Host) takeKeys(set *wire.KeySet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.keys, h.shuffler = set, set.Keys[0]
 }
 
-func sameKeys(a, b *rifflev1.KeySet) bool {
+func sameKeys(a, b *wire.KeySet) bool {
 	return slices.EqualFunc(a.Keys, b.Keys, func(x, y []byte) bool { return string(x) == string(y) })
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // A broker that kept an old set of the shuffler's keys shows it again, genuine as it is: no report is sealed to a retired key, neither by
@@ -21,7 +21,7 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	s.start()
 	retired := s.ShufflerKey.Public()
 	set := func(number uint64, keys ...[]byte) []byte {
-		signed, _ := s.Sign(&rifflev1.KeySet{Deployment: testbed.Deployment, Number: number, Keys: keys}, s.Shuffler)
+		signed, _ := s.Sign(&wire.KeySet{Deployment: testbed.Deployment, Number: number, Keys: keys}, s.Shuffler)
 		return signed
 	}
 	s.ShufflerKey = testbed.NewKey(t) // reports are opened with it below

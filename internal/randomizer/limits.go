@@ -5,8 +5,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/role"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -34,24 +32,24 @@ func (e *WeakPlan) Error() string {
 
 // Check computes the guarantee of an epoch's plan from first principles and compares it, and all that the guarantee rests on, with
 // the limits. The announcement is in range and signed; nothing in it is believed.
-func (l Limits) Check(a *rifflev1.Announcement) (privacy.Guarantee, error) {
+func (l Limits) Check(a *plan.Announcement) (privacy.Guarantee, error) {
 	weak := func(limit, format string, v ...any) (privacy.Guarantee, error) {
 		return privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
 	}
 	releases := 0
-	for _, r := range a.Plan.GetRounds() {
-		releases += len(r.GetReleases())
+	for _, r := range a.Plan.Rounds {
+		releases += len(r.Releases)
 	}
-	if n := int(a.Cohort.GetMinimum()); n < l.MinCohort {
+	if n := int(a.Cohort.Minimum); n < l.MinCohort {
 		return weak("min_cohort", "it releases a cohort of %d people, this device hides among no fewer than %d", n, l.MinCohort)
 	}
 	if releases > l.MaxReleases {
 		return weak("max_releases", "it would use one record in %d releases, this device allows %d", releases, l.MaxReleases)
 	}
-	if s := a.Policy.GetNormBound(); !(s <= l.MaxNorm) {
+	if s := a.Policy.Radius; !(s <= l.MaxNorm) {
 		return weak("max_norm", "it bounds the parameter's norm by %g, this device by %g", s, l.MaxNorm)
 	}
-	dishonest := int(math.Ceil(l.Dishonest * float64(a.Cohort.GetSize())))
+	dishonest := int(math.Ceil(l.Dishonest * float64(a.Cohort.Size)))
 	g, err := plan.Guarantee(a, dishonest)
 	if err != nil {
 		return weak("epsilon", "it bounds nothing of what it reveals about one person: %v", err)
@@ -59,17 +57,17 @@ func (l Limits) Check(a *rifflev1.Announcement) (privacy.Guarantee, error) {
 	switch eps := g.Epsilon(l.Delta); {
 	case math.IsInf(eps, 1):
 		return weak("epsilon", "nothing bounds what it reveals about one person at delta %g, this device's limit is epsilon %g (the plan claims %g at delta %g)",
-			l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
+			l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
 	case !(eps <= l.Epsilon):
 		return weak("epsilon", "what it reveals about one person is bounded only by epsilon %s at delta %g, this device's limit is %g (the plan claims %g at delta %g)",
-			privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.GetEpsilon(), a.Plan.GetDelta())
+			privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
 	}
 	return g, nil
 }
 
 // CheckRound prepares one round's statistics and encodings and refuses what the plan did not announce.
-func (l Limits) CheckRound(a *rifflev1.Announcement, policy *glm.Policy) (*plan.Round, error) {
-	r, err := plan.CheckRound(a, policy)
+func (l Limits) CheckRound(a *plan.Announcement) (*plan.Encoder, error) {
+	r, err := plan.CheckRound(a)
 	if err != nil {
 		return nil, &WeakPlan{"epsilon", err.Error()}
 	}

@@ -2,6 +2,7 @@ package randomizer
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -26,6 +27,17 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the golden texts")
+
+// message is an announcement as the wire carries it, where a malicious analyzer can write whatever it likes.
+func message(t *testing.T, b *testbed.Bed, a *plan.Announcement) *rifflev1.Announcement {
+	t.Helper()
+	signed, _ := b.Sign(a, b.Analyzer)
+	outer, m := new(rifflev1.Signed), new(rifflev1.Announcement)
+	if err := errors.Join(proto.Unmarshal(signed, outer), proto.Unmarshal(outer.Body, m)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
 
 // forge signs anything as an announcement, unchecked: a malicious analyzer does not use wire.Sign.
 func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload []byte, digest [32]byte) {
@@ -185,9 +197,9 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		if k.limits != nil {
 			k.limits(&limits)
 		}
-		a := b.Announcement(k.profile, 12)
+		honest := b.Announcement(k.profile, 12)
 		if k.exact { // the device grants what the honest plan needs, and nothing more
-			g, err := plan.Guarantee(a, 0)
+			g, err := plan.Guarantee(honest, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,6 +213,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.shuffler = b.ShufflerKey.Public()
+		a := message(t, b, honest)
 		payload, digest := forge(t, a, b.Analyzer)
 		if k.honest {
 			if _, err := h.follow(bus.Announcement{Epoch: 1, Payload: payload}); err != nil || h.Status().Refused != "" {

@@ -3,10 +3,8 @@ package randomizer
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -81,15 +79,13 @@ func AnnouncementReasons() []outcome.Reason { return append(KeySetReasons(), Pla
 // KeySetReasons lists why a set of the shuffler's keys may not be taken.
 func KeySetReasons() []outcome.Reason {
 	all := []outcome.Reason{Rewound}
-	for _, r := range []rifflev1.Refusal{rifflev1.Refusal_REFUSAL_MALFORMED, rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT, rifflev1.Refusal_REFUSAL_BAD_SIGNATURE} {
+	for _, r := range []wire.Refusal{wire.RefusalMalformed, wire.RefusalWrongDeployment, wire.RefusalBadSignature} {
 		all = append(all, wireReason(r))
 	}
 	return all
 }
 
-func wireReason(r rifflev1.Refusal) outcome.Reason {
-	return outcome.Reason(strings.ToLower(strings.TrimPrefix(r.String(), "REFUSAL_")))
-}
+func wireReason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String()) }
 
 // announcementReason is why an announcement was refused.
 func announcementReason(err error) outcome.Reason {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -41,7 +40,7 @@ type session struct {
 }
 
 // promise makes the enrolment durable and enters the report into the timetable. From here on there will be a report at that time.
-func (h *Host) promise(a *announced, seat *seat, reply *rifflev1.EnrolReply) (*session, error) {
+func (h *Host) promise(a *announced, seat *seat, reply *wire.EnrolReply) (*session, error) {
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
 	d := seat.device
@@ -49,7 +48,7 @@ func (h *Host) promise(a *announced, seat *seat, reply *rifflev1.EnrolReply) (*s
 	if d.Ledger, err = d.Ledger.Promise(a.Epoch); err != nil {
 		return nil, fmt.Errorf("randomizer: the ledger changed while the shuffler was asked: %w", err)
 	}
-	d.Enrolment = &enrolment{Epoch: a.Epoch, Slot: reply.Slot, ReportAt: time.Now().Add(time.Duration(reply.ReportAfterMs) * time.Millisecond)}
+	d.Enrolment = &enrolment{Epoch: a.Epoch, Slot: reply.Slot, ReportAt: time.Now().Add(reply.ReportAfter)}
 	if err := h.store.put(d); err != nil {
 		return nil, fmt.Errorf("randomizer: the enrolment cannot be kept: %w", err)
 	}
@@ -81,7 +80,7 @@ func (h *Host) begin(seat *seat, a *announced) *session {
 	e := seat.device.Enrolment
 	s := &session{
 		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.device.Number, rounds: len(a.Plan.Rounds),
-		maxReward: a.policy.MaxReward, record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
+		maxReward: a.Policy.MaxReward, record: glm.Record{Null: true}, expires: e.ReportAt, reported: e.Reported,
 	}
 	h.mu.Lock()
 	h.sessions[s.token], h.open[s.number] = s, s
@@ -176,7 +175,7 @@ func (h *Host) drop(s *session, why outcome.Reason) {
 
 // jitter spreads the reports of a later round over its window by public randomness, as enrolment does for the first.
 func jitter(a *announced, slot uint32) time.Duration {
-	spread := uint64(min(a.Timing.GetJitterMs(), a.Timing.GetRoundWindowMs()))
+	spread := uint64(min(a.Timing.Jitter, a.Timing.RoundWindow) / time.Millisecond)
 	d := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(a.digest[:]), slot))
 	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
 }

@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -26,7 +23,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 8000 // the first process must die before it
+	a.Timing.RewardWindow = 8 * time.Second // the first process must die before it
 	digest := s.open(a)
 	var tokens []any
 	for i := range 3 {
@@ -92,7 +89,7 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	found := s.losing()
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 500
+	a.Timing.RewardWindow = 500 * time.Millisecond
 	s.open(a)
 	asked := make(chan struct{})
 	for _, name := range []string{"a", "b", "c"} {
@@ -131,7 +128,7 @@ func TestRestartAfterTheReportTime(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 1000
+	a.Timing.RewardWindow = time.Second
 	s.open(a)
 	s.decide("x", twoArms)
 	s.must(s.stop())
@@ -147,7 +144,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 60_000
+	a.Timing.RewardWindow = time.Minute
 	s.open(a)
 	s.decide("x", twoArms)
 	s.host.mu.Lock()
@@ -216,14 +213,14 @@ func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 			s := newScene(t)
 			s.start()
 			a := s.Announcement(glm.Paper, 12)
-			a.Timing.RoundWindowMs, a.Timing.JitterMs = 50, 10
+			a.Timing.RoundWindow, a.Timing.Jitter = 50*time.Millisecond, 10*time.Millisecond
 			digest := s.open(a)
 			s.decide("x", twoArms)
 			s.decide("y", twoArms)
 			s.reports(2)
 			weak := nextRound(s, a, digest)
 			weak.Encodings[0].Scale *= 1.01
-			payload, _ := forge(t, weak, s.Analyzer)
+			payload, _ := s.Sign(weak, s.Analyzer)
 			if !running {
 				s.must(s.stop())
 			}
@@ -252,7 +249,7 @@ func TestStricterLimitsAfterRestart(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindowMs = 1000
+	a.Timing.RewardWindow = time.Second
 	s.open(a)
 	s.decide("x", twoArms)
 	s.must(s.stop())
@@ -288,7 +285,7 @@ func TestRewoundBroker(t *testing.T) {
 	if got := other.host.Status(); !strings.Contains(got.Refused, "has seen round 0 of epoch 2 before") || got.Enrolling {
 		t.Errorf("status %+v", got)
 	}
-	forked := proto.Clone(next).(*rifflev1.Announcement)
+	forked := next.Clone()
 	forked.Cohort.Size++
 	other.Announce(other.analyzer, forked)
 	testbed.Eventually(t, "refused", func() bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -54,10 +54,10 @@ type scene struct {
 	unserve context.CancelFunc // ends the shuffler's service of enrolment
 
 	mu        sync.Mutex
-	lost      func(*rifflev1.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
-	asked     int                                         // requests so far
-	answer    func(e wire.Enrolment) *rifflev1.EnrolReply // nil: the next slot, at the announced time
-	announced *rifflev1.Announcement
+	lost      func(*wire.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
+	asked     int                                     // requests so far
+	answer    func(e wire.Enrolment) *wire.EnrolReply // nil: the next slot, at the announced time
+	announced *plan.Announcement
 	slots     map[uint32]uint32 // by device
 	enrolled  []enrolled
 	arrived   []arrival
@@ -69,7 +69,7 @@ func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOpt
 	t.Helper()
 	s := &scene{Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
-	var credential *rifflev1.Signed
+	var credential []byte
 	s.identity, credential = s.Host(capacity)
 	s.PublishKeys(s.shuffler)
 	s.config = Config{
@@ -128,7 +128,7 @@ func (s *scene) must(err error) {
 }
 
 // open announces and waits until the host has judged the announcement.
-func (s *scene) open(a *rifflev1.Announcement) [32]byte {
+func (s *scene) open(a *plan.Announcement) [32]byte {
 	s.t.Helper()
 	s.mu.Lock()
 	s.announced = a
@@ -140,7 +140,7 @@ func (s *scene) open(a *rifflev1.Announcement) [32]byte {
 	return digest
 }
 
-func (s *scene) judged(a *rifflev1.Announcement) {
+func (s *scene) judged(a *plan.Announcement) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "in the announced round, with the shuffler's key", func() bool {
 		now := s.host.Status()
@@ -162,7 +162,7 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	var reply *rifflev1.EnrolReply
+	var reply *wire.EnrolReply
 	if s.answer != nil {
 		reply = s.answer(e)
 	}
@@ -173,7 +173,7 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 			s.slots[e.Request.Device] = slot
 			s.enrolled = append(s.enrolled, enrolled{e.Request.Device, slot, now, len(request)})
 		}
-		reply = &rifflev1.EnrolReply{Enrolled: true, Slot: slot, Held: known, ReportAfterMs: s.announced.GetTiming().GetRewardWindowMs()}
+		reply = &wire.EnrolReply{Enrolled: true, Slot: slot, Held: known, ReportAfter: s.announced.Timing.RewardWindow}
 	}
 	if s.lost != nil && s.lost(reply) {
 		return []byte("as good as no answer, and quicker"), nil
@@ -249,11 +249,9 @@ func (s *scene) decide(device, body string) map[string]any {
 const twoArms = `{"arms": [[0.6, 0.2], [-0.3, 0.5]]}`
 
 // bits opens a report and counts its bit messages: ones and messages, by release and coordinate.
-func (s *scene) bits(envelope []byte, a *rifflev1.Announcement, digest [32]byte) (ones, seen [][]uint64) {
+func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (ones, seen [][]uint64) {
 	s.t.Helper()
-	encodings, err := wire.Encodings(a)
-	s.must(err)
-	for _, e := range encodings {
+	for _, e := range a.Encodings {
 		ones, seen = append(ones, make([]uint64, len(e.Coordinates))), append(seen, make([]uint64, len(e.Coordinates)))
 	}
 	opener := seal.NewBitOpener(s.AnalyzerKey, digest)

@@ -26,8 +26,8 @@ func (h *Host) Snapshot() status.Snapshot {
 	if a == nil || a.Final || a.Epoch != s.Epoch {
 		return out
 	}
-	out.Rounds = len(a.Plan.GetRounds())
-	out.Cohort = &status.Cohort{Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(), Messages: s.Messages}
+	out.Rounds = len(a.Plan.Rounds)
+	out.Cohort = &status.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Messages: s.Messages}
 	if s.Epsilon > 0 {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(s.Epsilon), Delta: s.Delta}
 	}
