@@ -85,8 +85,8 @@ func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 			person++
 		}
 		for r := range uint32(len(a.Plan.Rounds)) {
-			a, policy := d.announcement(epoch, r)
-			round, err := plan.CheckRound(a, policy)
+			a, _ := d.announcement(epoch, r)
+			round, err := plan.CheckRound(a)
 			d.must(err)
 			c := d.counts(epoch, r)
 			if c.Destroyed || c.Reports != a.Cohort.Size {
