@@ -127,7 +127,7 @@ func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.
 	return truth, variance
 }
 
-func reports(d *deployment, round *plan.Round, records []glm.Record) iter.Seq[simulated.Report] {
+func reports(d *deployment, round *plan.Encoder, records []glm.Record) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		for _, r := range records {
 			report := make(simulated.Report, len(round.Statistics))
