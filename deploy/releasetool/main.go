@@ -64,7 +64,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	flags.StringVar(&o.version, "version", "",
 		"version of the release, `vX.Y.Z`; a tag of that name must name this commit")
-	flags.StringVar(&o.out, "out", "", "`folder` to write to, which must be empty or absent (default out/VERSION)")
+	flags.StringVar(&o.out, "out", "",
+		"`folder` to write to, from the top of the repository; it must be empty (default out/VERSION)")
 	flags.BoolVar(&o.check, "check", false, "build twice, in two folders with two build caches, and compare every file")
 	flags.BoolVar(&noImages, "no-images", false, "make no images")
 	flags.BoolVar(&notice, "notice", false, "write the list of modules in NOTICE anew, and do nothing else")
