@@ -116,7 +116,11 @@ func release(ctx context.Context, root string, o options, log io.Writer) (err er
 	} else if dirty != "" {
 		fmt.Fprintf(log, "!!! These changes are not committed. They are NOT part of the release:\n%s\n", dirty)
 	}
-	src, err := checkout(ctx, root, filepath.Join(temp, "first"), o.version)
+	commit, err := output(ctx, root, nil, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	src, err := checkout(ctx, root, filepath.Join(temp, "first"), commit, o.version)
 	if err != nil {
 		return err
 	}
@@ -131,8 +135,9 @@ func release(ctx context.Context, root string, o options, log io.Writer) (err er
 		return err
 	}
 	if o.check {
-		// Another folder, whose path has another length, and a cache that holds nothing of the first build.
-		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), o.version)
+		// The same commit, although there may be a later one by now, in a folder whose path has another length, with a
+		// cache that holds nothing of the first build.
+		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), commit, o.version)
 		if err != nil {
 			return err
 		}
