@@ -101,8 +101,8 @@ func (c Config) resolvePaper() (Config, error) {
 	fill(&p.ProxyRatio, 1)
 	fill(&p.DesignTolerance, DefaultDesignTolerance)
 	if p.Warmup < 1 || p.Second < 1 || p.Warmup > c.Horizon/2 {
-		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up at "+
-			"most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
+		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up "+
+			"at most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
 			ErrConfig, p.Warmup, p.Second, c.Horizon)
 	}
 	if p.Rounds < 1 || p.Rounds > 1<<16 {

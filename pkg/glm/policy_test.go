@@ -15,7 +15,8 @@ import (
 
 // drawPolicy makes a valid policy with stages around theta.
 func drawPolicy(r *rapid.T, d int, pairwise bool) *glm.Policy {
-	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: d, Radius: 3, Play: glm.PlayDesign, Pairwise: pairwise}
+	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: d, Radius: 3,
+		Play: glm.PlayDesign, Pairwise: pairwise}
 	vector := func(name string) []float64 {
 		v := rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, name)
 		for j := range v {
@@ -25,7 +26,8 @@ func drawPolicy(r *rapid.T, d int, pairwise bool) *glm.Policy {
 	}
 	p.Theta = vector("theta")
 	for range rapid.IntRange(0, 4).Draw(r, "stages") {
-		p.Stages = append(p.Stages, glm.Stage{Theta: vector("stage"), Covariance: drawCovariance(r, d), Width: rapid.Float64Range(0, 3).Draw(r, "width")})
+		p.Stages = append(p.Stages, glm.Stage{Theta: vector("stage"), Covariance: drawCovariance(r, d),
+			Width: rapid.Float64Range(0, 3).Draw(r, "width")})
 	}
 	if rapid.Bool().Draw(r, "some explore") {
 		p.Explore = rapid.Float64Range(0, 1).Draw(r, "explore")
@@ -60,8 +62,8 @@ func drawArms(r *rapid.T, d int) [][]float64 {
 	return arms
 }
 
-// A23, first half: survivors are never empty, do not depend on the order of the arms, and only they are played.
-func TestDecideProperties(t *testing.T) {
+// Survivors are never empty, do not depend on the order of the arms, and only they are played.
+func TestOnlySurvivorsArePlayed(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 5).Draw(r, "d")
 		p := drawPolicy(r, d, rapid.Bool().Draw(r, "pairwise"))
@@ -94,11 +96,12 @@ func TestDecideProperties(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if !slices.Contains(survivors, decision.Arm) || decision.Survivors != len(survivors) || !(decision.Propensity > 0 && decision.Propensity <= 1) {
+		if !slices.Contains(survivors, decision.Arm) || decision.Survivors != len(survivors) ||
+			!(decision.Propensity > 0 && decision.Propensity <= 1) {
 			r.Fatalf("%+v of survivors %v", decision, survivors)
 		}
 		if p.Scaling != nil {
-			// A24: s^2 <= w_max and s^2 <= mu'(x.theta_1).
+			// s^2 <= w_max and s^2 <= mu'(x.theta_1).
 			z := inner(arms[decision.Arm], p.Scaling.Theta)
 			if w := decision.Weight; !(w >= 0 && w <= .25 && w <= (glm.Logistic{}).Variance(z)) {
 				r.Fatalf("weight %v at z = %v", w, z)
@@ -109,7 +112,7 @@ func TestDecideProperties(t *testing.T) {
 	})
 }
 
-// tied: two arms with the same estimate in some stage make the greedy arm ambiguous.
+// tied says whether two arms have the same estimate in some stage, which makes the greedy arm ambiguous.
 func tied(arms [][]float64, p *glm.Policy) bool {
 	for _, s := range p.Stages {
 		for i, x := range arms {
@@ -138,8 +141,8 @@ func inner(x, y []float64) (z float64) {
 	return z
 }
 
-// A23, second half: width 0 leaves exactly the greedy arm of the stage; with theta_j = theta* the best arm survives any
-// widths; and any stage whose confidence set holds theta* keeps it.
+// Width 0 leaves exactly the greedy arm of the stage; with theta_j = theta* the best arm survives at every width; and a
+// stage whose confidence set holds theta* keeps it.
 func TestEliminationKeepsTheBestArm(t *testing.T) {
 	for _, pairwise := range []bool{false, true} {
 		rapid.Check(t, func(r *rapid.T) {
@@ -207,9 +210,9 @@ func identity(d int) glm.Symmetric {
 	return m
 }
 
-// The pairwise rule never keeps an arm that the rule on single arms drops by the greedy arm's bounds: it is the same
-// set, used better.
-func TestPairwiseIsTighter(t *testing.T) {
+// The pairwise rule never keeps an arm that the rule on single arms drops by the greedy arm's bounds, because both use
+// the same confidence set.
+func TestPairwiseRuleIsTighter(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 5).Draw(r, "d")
 		p := drawPolicy(r, d, false)
@@ -239,10 +242,11 @@ func TestPairwiseIsTighter(t *testing.T) {
 	})
 }
 
-// A24 at theta_1 = theta*: s^2 <= mu'(x.theta*), with equality iff beta = 1, i.e. iff the half-width is zero.
-func TestScalingWeight(t *testing.T) {
+// At theta_1 = theta*, s^2 <= mu'(x.theta*), with equality if and only if the half-width is zero.
+func TestScalingWeightStaysBelowTheVariance(t *testing.T) {
 	family := glm.Probit{}
-	s := glm.Scaling{Stage: glm.Stage{Theta: []float64{1, -1}, Covariance: identity(2), Width: 0}, Diameter: 4, SelfConcordance: 2, MaxWeight: .4}
+	s := glm.Scaling{Stage: glm.Stage{Theta: []float64{1, -1}, Covariance: identity(2), Width: 0}, Diameter: 4,
+		SelfConcordance: 2, MaxWeight: .4}
 	x := []float64{.6, .3}
 	z := inner(x, s.Theta)
 	if w := s.Weight(family, x); w != family.Variance(z) {
@@ -265,7 +269,8 @@ func TestScalingWeight(t *testing.T) {
 // The draw follows the design: 2e5 draws of a three-arm design with weights 1/3 each. False alarm below 1e-6 (4.9
 // sigma, three arms); a bias of 0.6 % in one weight is caught with probability above 0.9.
 func TestDecideFollowsTheDesign(t *testing.T) {
-	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1, Theta: []float64{0, 0}, Play: glm.PlayDesign, DesignTolerance: 1e-9}
+	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1,
+		Theta: []float64{0, 0}, Play: glm.PlayDesign, DesignTolerance: 1e-9}
 	arms := [][]float64{{.5, 0}, {0, .5}, {.5, .5}}
 	src := rand.NewChaCha8([32]byte{7})
 	const n = 200000
@@ -287,8 +292,9 @@ func TestDecideFollowsTheDesign(t *testing.T) {
 	}
 }
 
-func TestDecideArms(t *testing.T) {
-	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3, Theta: []float64{1, 0}, Play: glm.PlayGreedy}
+func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
+	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
+		Theta: []float64{1, 0}, Play: glm.PlayGreedy}
 	src := rand.NewChaCha8([32]byte{})
 	for name, c := range map[string]struct {
 		arms [][]float64
@@ -306,7 +312,7 @@ func TestDecideArms(t *testing.T) {
 		}
 	}
 	// Arms longer than 1 are scaled down before they are compared, even those whose norm overflows, and the caller's
-	// stay as they were.
+	// arms stay as they were.
 	arms := [][]float64{{.9, 0}, {3, 4}, {math.MaxFloat64, math.MaxFloat64}}
 	d, err := p.Decide(arms, src)
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {
@@ -315,26 +321,30 @@ func TestDecideArms(t *testing.T) {
 	if x, long := glm.ToUnitBall([]float64{3, 4}); !long || !about(x[0], .6, 1e-15) || !about(x[1], .8, 1e-15) {
 		t.Errorf("%v", x)
 	}
-	// A policy that lost its parts gives an error, not a panic.
+	// A policy without its parts gives an error, not a panic.
 	for name, broken := range map[string]glm.Policy{
 		"play":  {Dimension: 2, Theta: []float64{0, 0}},
 		"theta": {Dimension: 2, Play: glm.PlayGreedy},
 		"stage": {Dimension: 2, Theta: []float64{0, 0}, Play: glm.PlayGreedy, Stages: []glm.Stage{{}}},
 		"family": {Dimension: 2, Theta: []float64{0, 0}, Play: glm.PlayDesign, Family: "cauchy",
 			Scaling: &glm.Scaling{Stage: glm.Stage{Theta: []float64{0, 0}, Covariance: identity(2)}}},
-		"scaling": {Dimension: 2, Theta: []float64{0, 0}, Play: glm.PlayDesign, Family: "logistic", MaxReward: 1, Scaling: &glm.Scaling{}},
+		"scaling": {Dimension: 2, Theta: []float64{0, 0}, Play: glm.PlayDesign, Family: "logistic", MaxReward: 1,
+			Scaling: &glm.Scaling{}},
 	} {
-		if d, err := broken.Decide([][]float64{{.1, .2}, {.3, -.4}}, src); !errors.Is(err, glm.ErrPolicy) && !errors.Is(err, glm.ErrBadArm) {
+		if d, err := broken.Decide([][]float64{{.1, .2}, {.3, -.4}}, src); !errors.Is(err, glm.ErrPolicy) &&
+			!errors.Is(err, glm.ErrBadArm) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
 }
 
-func TestPolicyValidate(t *testing.T) {
+func TestValidateRefusesBadPolicies(t *testing.T) {
 	valid := func() *glm.Policy {
 		stage := glm.Stage{Theta: []float64{1, 2}, Covariance: glm.Symmetric{2, .5, 1}, Width: 1}
-		return &glm.Policy{Profile: glm.Paper, Epoch: 3, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3, Theta: []float64{0, 3}, Play: glm.PlayDesign,
-			Stages: []glm.Stage{stage}, Scaling: &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: .25}}
+		return &glm.Policy{Profile: glm.Paper, Epoch: 3, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
+			Theta: []float64{0, 3}, Play: glm.PlayDesign,
+			Stages: []glm.Stage{stage}, Scaling: &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1,
+				MaxWeight: .25}}
 	}
 	if err := valid().Validate(); err != nil {
 		t.Fatal(err)
@@ -377,7 +387,7 @@ func TestPolicyValidate(t *testing.T) {
 }
 
 // Covariances of every size and scale are judged without a panic (gonum's eigenvalues panic on the second).
-func TestPolicyCovariances(t *testing.T) {
+func TestCovariancesOfEveryScaleAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		covariance glm.Symmetric
 		valid      bool
@@ -392,7 +402,8 @@ func TestPolicyCovariances(t *testing.T) {
 		{glm.Symmetric{-1e-123, 0, 0}, false},
 		{glm.Symmetric{1e101, 0, 1}, false},
 	} {
-		p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1, Theta: []float64{0, 0}, Play: glm.PlayDesign,
+		p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1,
+			Theta: []float64{0, 0}, Play: glm.PlayDesign,
 			Stages: []glm.Stage{{Theta: []float64{0, 0}, Covariance: c.covariance, Width: 1}}}
 		if err := p.Validate(); (err == nil) != c.valid {
 			t.Errorf("%v: %v", c.covariance, err)
@@ -400,8 +411,8 @@ func TestPolicyCovariances(t *testing.T) {
 	}
 }
 
-// Every float64 survives the JSON form, so device and analyzer follow one function.
-func TestPolicyJSON(t *testing.T) {
+// Every float64 survives the JSON form, so that device and analyzer follow the same function.
+func TestPolicySurvivesJSON(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPolicy(r, 3, true)
 		text, err := json.Marshal(p)
@@ -424,12 +435,15 @@ func TestPolicyJSON(t *testing.T) {
 	})
 }
 
-// Whatever policy comes in, valid or not, deciding gives a decision or an error.
+// With any policy, valid or not, deciding gives a decision or an error.
 func FuzzDecide(f *testing.F) {
-	f.Add([]byte(`{"profile":"practical","family":"logistic","max_reward":1,"dimension":2,"radius":3,"theta":[1,2],"play":"design","pairwise":true,
+	f.Add([]byte(`{"profile":"practical","family":"logistic","max_reward":1,"dimension":2,"radius":3,"theta":[1,2],
+		"play":"design","pairwise":true,
 		"stages":[{"theta":[1,2],"covariance":[1,0,1],"width":1}],
-		"scaling":{"theta":[1,2],"covariance":[1,0,1],"width":1,"diameter":6,"self_concordance":1,"max_weight":0.25}}`), .1, .2, .3, .4)
-	f.Add([]byte(`{"dimension":2,"theta":[0,0],"play":"uniform","stages":[{"covariance":[1e308,1e308,1e308],"theta":[1e308,1],"width":1e308}]}`), 1., 1., -1., 1e-300)
+		"scaling":{"theta":[1,2],"covariance":[1,0,1],"width":1,"diameter":6,"self_concordance":1,"max_weight":0.25}}`),
+		.1, .2, .3, .4)
+	f.Add([]byte(`{"dimension":2,"theta":[0,0],"play":"uniform",
+		"stages":[{"covariance":[1e308,1e308,1e308],"theta":[1e308,1],"width":1e308}]}`), 1., 1., -1., 1e-300)
 	f.Fuzz(func(t *testing.T, text []byte, a, b, c, d float64) {
 		var p glm.Policy
 		if json.Unmarshal(text, &p) != nil {
