@@ -50,7 +50,7 @@ type PaperConfig struct {
 	Failure float64 `json:"failure"`
 	// Rounds is T_opt, the gradient rounds of each batch; default convex.DefaultRounds.
 	Rounds int `json:"rounds"`
-	// CovarianceShare is the part of mu^2 for the covariance release; the gradients divide the rest evenly. In (0, 1).
+	// CovarianceShare in (0, 1) is the part of mu^2 for the covariance release; the gradients divide the rest evenly.
 	CovarianceShare float64 `json:"covariance_share"`
 	// EstimationRidge is the ridge of the optimiser with TunedConstants, default 1. It is separate from the design
 	// matrices' lambda, which would bias theta. With ProofConstants both are the same lambda.

@@ -10,10 +10,9 @@ import (
 
 // A device receives a policy, checks it once, and decides among the arms that its user has.
 func ExamplePolicy_Decide() {
+	stage := glm.Stage{Theta: []float64{1, -0.5}, Covariance: glm.Symmetric{0.04, 0, 0.04}, Width: 2}
 	policy := glm.Policy{Profile: glm.Practical, Epoch: 1, Family: glm.FamilyLogistic, MaxReward: 1, Dimension: 2,
-		Radius: 3,
-		Theta:  []float64{1, -0.5}, Play: glm.PlayDesign, Pairwise: true,
-		Stages: []glm.Stage{{Theta: []float64{1, -0.5}, Covariance: glm.Symmetric{0.04, 0, 0.04}, Width: 2}}}
+		Radius: 3, Theta: stage.Theta, Stages: []glm.Stage{stage}, Pairwise: true, Play: glm.PlayDesign}
 	if err := policy.Validate(); err != nil {
 		fmt.Println(err)
 		return
