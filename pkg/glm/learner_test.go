@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -252,7 +253,7 @@ func TestNewtonStepFindsASmallParameter(t *testing.T) {
 		x := env.Draw(src)[0]
 		for i, s := range step.Statistics[0] {
 			// The mean reward in place of a reward excludes sampling error as well.
-			record := glm.Record{Arm: x, Reward: glm.Logistic{}.Mean(inner(x, truth))}
+			record := glm.Record{Arm: x, Reward: glm.Logistic{}.Mean(convex.Dot(x, truth))}
 			if vector, err = s.Vector(vector, record); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"gonum.org/v1/gonum/mat"
 )
@@ -80,7 +81,7 @@ func checkMixture(t *testing.T, p glm.Policy, arms [][]float64, got []float64) {
 	t.Helper()
 	share, greedy := p.Explore, 0
 	for a, x := range arms {
-		if inner(x, p.Theta) > inner(arms[greedy], p.Theta) {
+		if convex.Dot(x, p.Theta) > convex.Dot(arms[greedy], p.Theta) {
 			greedy = a
 		}
 	}
