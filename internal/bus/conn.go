@@ -108,7 +108,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	options := []nats.Option{
 		nats.Name(o.Name),
 		nats.Nkey(public, pair.Sign),
-		nats.CustomInboxPrefix(inbox(o.Role, public)),
+		nats.CustomInboxPrefix(Inbox(o.Role, public)),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // a broker that is being reconfigured must not end the process's connection for good
 		nats.ReconnectWait(redialPause),
@@ -145,7 +145,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if o.Role == Admin {
 		c.js, err = jetstream.New(c.nc)
 	} else {
-		c.js, err = jetstream.NewWithAPIPrefix(c.nc, apiLocal)
+		c.js, err = jetstream.NewWithAPIPrefix(c.nc, APILocal)
 	}
 	if err != nil {
 		c.nc.Close()

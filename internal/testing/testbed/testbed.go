@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -39,8 +40,8 @@ const ackWait = 5 * time.Second
 // Bed is a running broker with the keys of one deployment.
 type Bed struct {
 	tb      testing.TB
-	options bus.ServerOptions
-	server  *bus.Server
+	options broker.Options
+	server  *broker.Server
 	seeds   map[bus.Role][]byte
 	second  []byte // seed of another host
 
@@ -49,9 +50,9 @@ type Bed struct {
 }
 
 // New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
-func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *Bed {
+func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *Bed {
 	tb.Helper()
-	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
+	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
 		seed, public, err := bus.NewSeed()
 		b.must(err)
@@ -68,7 +69,7 @@ func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions
 	for _, f := range change {
 		f(&b.options, &provisioned)
 	}
-	b.server, err = bus.Start(b.options)
+	b.server, err = broker.Start(b.options)
 	b.must(err)
 	tb.Cleanup(b.server.Stop)
 	admin := b.Connect(bus.Admin)
