@@ -5,14 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nkeys"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -395,115 +391,5 @@ func TestSizes(t *testing.T) {
 		if err := dev.PublishReport(ctx, 1, 0, id, nil); !errors.Is(err, bus.ErrBadName) {
 			t.Errorf("id %q: %v", id, err)
 		}
-	}
-}
-
-func TestSeedFiles(t *testing.T) {
-	t.Parallel()
-	seed, public, err := bus.NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(path, append(seed, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := bus.ReadSeed(path)
-	if err != nil || !bytes.Equal(got, seed) {
-		t.Fatal(err)
-	}
-	if p, err := bus.PublicKey(got); err != nil || p != public {
-		t.Errorf("public key %q, %v", p, err)
-	}
-	refused := func(what, path string) {
-		t.Helper()
-		got, err := bus.ReadSeed(path)
-		if !errors.Is(err, bus.ErrCredentials) || got != nil {
-			t.Errorf("%s: %v", what, err)
-		} else if bytes.Contains([]byte(err.Error()), seed[2:20]) {
-			t.Errorf("%s: the error shows the seed: %v", what, err)
-		}
-	}
-	for _, mode := range []os.FileMode{0o640, 0o660, 0o604, 0o644, 0o620, 0o601} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		refused(fmt.Sprintf("mode %04o", mode), path)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	other, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := other.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, content := range map[string][]byte{"nonsense": []byte("nonsense"), "empty": nil, "cut": seed[:len(seed)-1], "no user's": account} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		refused(what, path)
-	}
-	refused("no file", filepath.Join(t.TempDir(), "none"))
-	refused("a folder", t.TempDir())
-}
-
-// The permissions that count are those of the file that is read: somebody who swaps the name in between gets nothing read that is open
-// to others.
-func TestSeedFileSwapped(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "seed")
-	files := map[os.FileMode]string{0o600: filepath.Join(dir, "private"), 0o644: filepath.Join(dir, "open")}
-	seeds := map[os.FileMode][]byte{}
-	for mode, file := range files {
-		seed, _, err := bus.NewSeed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seeds[mode] = seed
-		if err := os.WriteFile(file, seed, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point := func(mode os.FileMode) {
-		next := path + ".next"
-		if err := errors.Join(os.Symlink(files[mode], next), os.Rename(next, path)); err != nil {
-			t.Error(err)
-		}
-	}
-	point(0o600)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				point([]os.FileMode{0o600, 0o644}[i%2])
-			}
-		}
-	}()
-	read, refused := 0, 0
-	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
-		switch got, err := bus.ReadSeed(path); {
-		case errors.Is(err, bus.ErrCredentials):
-			refused++
-		case err != nil:
-			t.Error(err)
-		case !bytes.Equal(got, seeds[0o600]):
-			t.Fatalf("after %d reads a file of mode 0644 was read", read)
-		default:
-			read++
-		}
-	}
-	close(stop)
-	<-stopped
-	if read == 0 || refused == 0 {
-		t.Errorf("%d reads and %d refusals: nothing was tried", read, refused)
 	}
 }

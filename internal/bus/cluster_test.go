@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
@@ -24,7 +25,7 @@ func TestCluster(t *testing.T) {
 	users := map[bus.Role][]string{}
 	seeds := map[bus.Role][]byte{}
 	for _, r := range bus.Roles() {
-		seed, public, err := bus.NewSeed()
+		seed, public, err := keyfile.NewSeed()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // brokerProcess is a broker in a process of its own, whose files can be kept from growing: to the server that is a disk that fails its
@@ -110,7 +111,7 @@ func TestDiskFull(t *testing.T) {
 	b := &brokerProcess{t: t, options: broker.Options{Dir: t.TempDir(), Users: map[bus.Role][]string{}}}
 	seeds := map[bus.Role][]byte{}
 	for _, r := range bus.Roles() {
-		seed, public, err := bus.NewSeed()
+		seed, public, err := keyfile.NewSeed()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // What the tests see of a connection: they stand outside the package because the broker that they start imports it.
@@ -53,4 +54,7 @@ func Pace(stuck, look time.Duration) Pacing {
 	return p
 }
 
-var AttachAt = attach
+// MonitorAt is Monitor at another pace.
+func (c *Conn) MonitorAt(ctx context.Context, p Pacing, reg prometheus.Registerer, report func(string, error)) error {
+	return c.monitor(ctx, p, reg, report)
+}

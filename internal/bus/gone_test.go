@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // What is not there any more is gone, at once, in whichever of its words the broker says so: for every call that names one message, on
@@ -75,7 +76,7 @@ func TestGone(t *testing.T) {
 // doubleServer is a server without streams, where the test itself answers what a broker would. It knows one key.
 func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte) {
 	t.Helper()
-	seed, public, err := bus.NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}

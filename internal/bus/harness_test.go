@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/access"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
 )
@@ -55,7 +56,7 @@ func newBroker(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptio
 }
 
 func (b *bed) addUser(r bus.Role) []byte {
-	seed, public, err := bus.NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		b.t.Fatal(err)
 	}

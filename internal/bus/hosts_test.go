@@ -13,6 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // The server sends the answer to a request to whatever reply subject it names, and does not ask whether the asker may publish there. A
@@ -23,7 +24,7 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprintf("permissions %v", !open), func(t *testing.T) {
 			t.Parallel()
-			seed, public, err := bus.NewSeed()
+			seed, public, err := keyfile.NewSeed()
 			if err != nil {
 				t.Fatal(err)
 			}

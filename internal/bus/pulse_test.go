@@ -145,7 +145,12 @@ func newShell(t *testing.T, o bus.Options, p bus.Pacing) *shell {
 	go func() {
 		defer close(ended)
 		err := s.env.Run(ctx, func(ctx context.Context) (err error) {
-			if s.conn, err = bus.AttachAt(ctx, s.env, o, p); err != nil {
+			o.Logger = &s.env.Log
+			if s.conn, err = bus.Connect(ctx, o); err != nil {
+				return err
+			}
+			set := func(condition string, err error) { s.env.Health.Condition(condition).Set(err) }
+			if err := s.conn.MonitorAt(ctx, p, s.env.Metrics, set); err != nil {
 				return err
 			}
 			close(up)

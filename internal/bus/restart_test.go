@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // collect receives reports until n different ones came, acknowledges them if told to, and returns how often each came.
@@ -187,7 +189,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, key, err := bus.NewSeed()
+	_, key, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +201,7 @@ func TestPortInUse(t *testing.T) {
 
 func TestServerOptionFaults(t *testing.T) {
 	t.Parallel()
-	_, key, err := bus.NewSeed()
+	_, key, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,15 +224,23 @@ func TestServerOptionFaults(t *testing.T) {
 func TestConnectRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	seed, _, err := bus.NewSeed()
+	pair, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]bus.Options{
 		"stranger":   {URL: b.server.URL(), Role: bus.Analyzer, Seed: seed},
 		"no seed":    {URL: b.server.URL(), Role: bus.Analyzer},
-		"no such":    {URL: b.server.URL(), Role: bus.Analyzer, SeedFile: filepath.Join(t.TempDir(), "none")},
 		"not a seed": {URL: b.server.URL(), Role: bus.Analyzer, Seed: []byte("SUABC")},
+		"no user's":  {URL: b.server.URL(), Role: bus.Analyzer, Seed: account},
 	} {
 		if _, err := bus.Connect(b.ctx(), o); !errors.Is(err, bus.ErrCredentials) {
 			t.Errorf("%s: %v", name, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // authority writes a certificate authority and what it signs for 127.0.0.1 into a directory.
@@ -66,7 +67,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	authority(t, dir)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	seed, public, err := bus.NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -54,11 +55,11 @@ func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) 
 	tb.Helper()
 	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
-		seed, public, err := bus.NewSeed()
+		seed, public, err := keyfile.NewSeed()
 		b.must(err)
 		b.seeds[r], b.options.Users[r] = seed, []string{public}
 	}
-	seed, public, err := bus.NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	b.must(err)
 	b.second, b.options.Users[bus.Randomizer] = seed, append(b.options.Users[bus.Randomizer], public)
 	for _, id := range []**seal.Identity{&b.Analyzer, &b.Shuffler, &b.Registrar} {
