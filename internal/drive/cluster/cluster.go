@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
@@ -31,7 +32,7 @@ type Options struct {
 // Cluster is a running deployment.
 type Cluster struct {
 	o      Options
-	broker *bus.Server
+	broker *broker.Server
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -68,7 +69,7 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 			c = nil
 		}
 	}()
-	if c.broker, err = StartBroker(ctx, keys, bus.ServerOptions{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
+	if c.broker, err = StartBroker(ctx, keys, broker.Options{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
 		return c, err
 	}
 	for _, name := range c.Names() {
@@ -90,7 +91,7 @@ func (o Options) limits() bus.ProvisionOptions {
 }
 
 // StartBroker starts a broker for the users of a folder of keys and provisions its streams.
-func StartBroker(ctx context.Context, keys string, o bus.ServerOptions, p bus.ProvisionOptions) (*bus.Server, error) {
+func StartBroker(ctx context.Context, keys string, o broker.Options, p bus.ProvisionOptions) (*broker.Server, error) {
 	users, err := keyring.LoadUsers(keys)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
@@ -99,9 +100,9 @@ func StartBroker(ctx context.Context, keys string, o bus.ServerOptions, p bus.Pr
 	for role, public := range users {
 		o.Users[bus.Role(role)] = public
 	}
-	server, err := bus.Start(o)
+	server, err := broker.Start(o)
 	if err != nil {
-		return nil, fmt.Errorf("broker: %w", err)
+		return nil, err
 	}
 	err = Provision(ctx, keys, server.URL(), p)
 	if err != nil {
