@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// WriteTable writes the result for people.
+// WriteTable writes the result for a terminal.
 func (r Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	what := fmt.Sprintf("%s releases of vectors of dimension %d", plural(r.times(), "round of", "rounds of"), r.Dimension)
@@ -57,27 +56,12 @@ func (r Result) times() int {
 	return n
 }
 
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true}
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	return t
-}
-
 func (r Result) cohortTable() table.Writer {
 	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each", "CPU each", "budget unused"}
 	if r.Exploration != "" {
 		header = append(header, "explorers", "width")
 	}
-	t := newTable(header...)
+	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
 		row := table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon), up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser), fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)}
 		if r.Exploration != "" {
@@ -96,7 +80,7 @@ func (r Result) cohortTable() table.Writer {
 }
 
 func (r Result) releaseTable() table.Writer {
-	t := newTable("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages", "error of a sum", "central", "local", "noise ratio", "limited by")
+	t := chart.Columns{}.Table("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages", "error of a sum", "central", "local", "noise ratio", "limited by")
 	for i, c := range r.Cohorts {
 		for _, rel := range c.Releases {
 			name := rel.Statistic
@@ -111,7 +95,7 @@ func (r Result) releaseTable() table.Writer {
 }
 
 func frontierTable(f Frontier) table.Writer {
-	t := newTable(fmt.Sprintf("Cohort %d, %s people: noise ratio", f.Cohort, number(f.People)), "messages each", "bytes each", "CPU each", "epsilon")
+	t := chart.Columns{}.Table(fmt.Sprintf("Cohort %d, %s people: noise ratio", f.Cohort, number(f.People)), "messages each", "bytes each", "CPU each", "epsilon")
 	for _, p := range f.Points {
 		t.AppendRow(table.Row{fmt.Sprintf("%.3f", p.VarianceRatio), number(p.MessagesPerUser), number(p.BytesPerUser), seconds(p.CPUSecondsPerUser), up(p.Epsilon)})
 	}
