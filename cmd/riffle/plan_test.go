@@ -63,7 +63,8 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"5,000 people in 5 cohorts", "hessian", "gradient", "noise ratio", "measured just now", "The first cohort has"} {
+	for _, want := range []string{"5,000 people in 5 cohorts", "hessian", "gradient", "noise ratio",
+		"measured just now", "The first cohort has"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -74,7 +75,8 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 	}
 	// More dimensions have a plan without being asked for messages, which hosts' own default limit lets through.
 	eleven := planJSON(t, "--dim", "11", "--cohort", "600")
-	if got := eleven["messages_per_user"].(float64); !(got > 300 && got < float64(randomizer.DefaultLimits().MaxMessages)) {
+	if got := eleven["messages_per_user"].(float64); !(got > 300 &&
+		got < float64(randomizer.DefaultLimits().MaxMessages)) {
 		t.Errorf("%v messages of one person at 11 dimensions", got)
 	}
 	// One report of the learner's cohorts may be dishonest; the vectors of --releases are planned without.
@@ -84,7 +86,8 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 		dishonest float64
 	}{{m, 1}, {vectors, 0}, {planJSON(t, "--dishonest-reports", "3"), 3}} {
 		for _, cohort := range c.plan["cohorts"].([]any) {
-			if cohort := cohort.(map[string]any); cohort["honest"].(float64) != cohort["minimum"].(float64)-c.dishonest {
+			cohort := cohort.(map[string]any)
+			if cohort["honest"].(float64) != cohort["minimum"].(float64)-c.dishonest {
 				t.Errorf("%v dishonest reports are counted on, cohort %v", c.dishonest, cohort)
 			}
 		}
@@ -94,10 +97,12 @@ func TestPlanAlonePlansTheDefaultDeployment(t *testing.T) {
 func TestPlanFlags(t *testing.T) {
 	// --honest and --dishonest are the same thing.
 	a, b := planJSON(t, "--cohort", "500", "--honest", "0.9"), planJSON(t, "--cohort", "500", "--dishonest", "0.1")
-	if a["dishonest"] != b["dishonest"] || a["messages_per_user"] != b["messages_per_user"] || a["epsilon"] != b["epsilon"] {
+	if a["dishonest"] != b["dishonest"] || a["messages_per_user"] != b["messages_per_user"] ||
+		a["epsilon"] != b["epsilon"] {
 		t.Errorf("%v and %v", a["epsilon"], b["epsilon"])
 	}
-	if got := a["cohorts"].([]any)[0].(map[string]any)["honest"]; got != 425.0 { // 475 are needed, 50 of 500 are dishonest
+	// 475 are needed, 50 of 500 are dishonest
+	if got := a["cohorts"].([]any)[0].(map[string]any)["honest"]; got != 425.0 {
 		t.Errorf("%v honest", got)
 	}
 	for args, want := range map[string]string{
@@ -110,14 +115,16 @@ func TestPlanFlags(t *testing.T) {
 		"--epsilon -1":                      "--epsilon",
 		"unexpected":                        "unknown command",
 	} {
-		if out, err := runRiffle(append([]string{"plan"}, strings.Fields(args)...)...); err == nil || !strings.Contains(err.Error(), want) {
+		if out, err := runRiffle(append([]string{"plan"}, strings.Fields(args)...)...); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q; output %s", args, err, want, out)
 		}
 	}
 	// Why there is no plan is JSON too.
 	out, err := runRiffle("plan", "--json", "--messages", "20")
 	var m map[string]map[string]any
-	if err == nil || json.Unmarshal([]byte(out), &m) != nil || m["infeasible"]["option"] != "--messages" || m["infeasible"]["remedy"] == "" {
+	if err == nil || json.Unmarshal([]byte(out), &m) != nil || m["infeasible"]["option"] != "--messages" ||
+		m["infeasible"]["remedy"] == "" {
 		t.Errorf("%v: %s", err, out)
 	}
 }

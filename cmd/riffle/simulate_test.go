@@ -36,7 +36,8 @@ func TestSimulateLists(t *testing.T) {
 func TestSimulateJSON(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.yaml")
-	text := "{name: mine, environments: [{kind: ball, dimension: 2, arms: 3}], horizons: [5000], epsilons: [1], seeds: 9, algorithms: [{name: riffle}, {name: uniform}]}"
+	text := "{name: mine, environments: [{kind: ball, dimension: 2, arms: 3}], horizons: [5000], epsilons: [1], " +
+		"seeds: 9, algorithms: [{name: riffle}, {name: uniform}]}"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -52,14 +53,16 @@ func TestSimulateJSON(t *testing.T) {
 			Messages  float64 `json:"messages_per_user"`
 		}
 	}
-	if err := json.Unmarshal([]byte(execute(t, "simulate", file, "--json", "--seeds", "2", "--horizon", "300", "--epsilon", "4", "--out", out)), &result); err != nil {
+	if err := json.Unmarshal([]byte(execute(t, "simulate", file, "--json", "--seeds", "2", "--horizon", "300",
+		"--epsilon", "4", "--out", out)), &result); err != nil {
 		t.Fatal(err)
 	}
 	if len(result.Rows) != 2 {
 		t.Fatalf("%+v", result)
 	}
 	r := result.Rows[0]
-	if r.Algorithm != "riffle" || r.Epsilon == nil || *r.Epsilon != 4 || r.Horizon != 300 || r.Seeds != 2 || !(r.Regret > 0) || !(r.RegretSE >= 0) || !(r.Messages > 0) {
+	if r.Algorithm != "riffle" || r.Epsilon == nil || *r.Epsilon != 4 || r.Horizon != 300 || r.Seeds != 2 ||
+		!(r.Regret > 0) || !(r.RegretSE >= 0) || !(r.Messages > 0) {
 		t.Errorf("%+v", r)
 	}
 	if result.Rows[1].Epsilon != nil {

@@ -1,9 +1,9 @@
-// Package chart shows the results of runs: tables for a terminal ([Columns]), the result of one deployed run as a table and as
-// JSON ([Result]), and line charts as PNG or SVG ([Chart]).
+// Package chart shows the results of runs: tables for a terminal ([Columns]), the result of one deployed run as a table
+// and as JSON ([Result]), and line charts as PNG or SVG ([Chart]).
 //
-// A Chart has labels next to its lines. It serves for regret over people, for regret with a band over seeds, and for a frontier
-// on a logarithmic axis. The same values give the same bytes on one architecture. The package computes no statistics: callers
-// give it the values to draw.
+// A Chart has labels next to its lines. It serves for regret over people, for regret with a band over seeds, and for a
+// frontier on a logarithmic axis. The same values give the same bytes on one architecture. The package computes no
+// statistics: callers give it the values to draw.
 package chart
 
 import (
@@ -93,7 +93,8 @@ func (c Chart) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// SVG draws the chart as SVG with text as text. The font is not embedded; where it is missing a viewer takes one of equal widths.
+// SVG draws the chart as SVG with text as text. The font is not embedded; where it is missing a viewer takes one of
+// equal widths.
 func (c Chart) SVG() ([]byte, error) {
 	w, h, err := c.prepare()
 	if err != nil {
@@ -112,8 +113,8 @@ func (c Chart) SVG() ([]byte, error) {
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }
 
-// prepare checks the chart and fills in its defaults. The receiver of PNG and SVG is a copy, but its slices are the caller's: they
-// are not written to.
+// prepare checks the chart and fills in its defaults. The receiver of PNG and SVG is a copy, but its slices are the
+// caller's: they are not written to.
 func (c *Chart) prepare() (w, h vg.Length, err error) {
 	if c.Width == 0 {
 		c.Width = DefaultWidth
@@ -122,7 +123,8 @@ func (c *Chart) prepare() (w, h vg.Length, err error) {
 		c.Height = DefaultHeight
 	}
 	if !(c.Width >= 200 && c.Width <= 5000 && c.Height >= 150 && c.Height <= 5000) {
-		return 0, 0, fmt.Errorf("%w: size %v x %v points; width must be in [200, 5000], height in [150, 5000]", ErrChart, c.Width, c.Height)
+		return 0, 0, fmt.Errorf("%w: size %v x %v points; width must be in [200, 5000], height in [150, 5000]",
+			ErrChart, c.Width, c.Height)
 	}
 	if len(c.Series) == 0 {
 		return 0, 0, fmt.Errorf("%w: no series", ErrChart)
@@ -282,7 +284,8 @@ func (c *Chart) add(p *plot.Plot, i int) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrChart, err)
 		}
-		dots.GlyphStyle = draw.GlyphStyle{Color: c.colour(i), Radius: vg.Points(width + 1.25), Shape: draw.CircleGlyph{}}
+		dots.GlyphStyle = draw.GlyphStyle{Color: c.colour(i), Radius: vg.Points(width + 1.25),
+			Shape: draw.CircleGlyph{}}
 		p.Add(dots)
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
-// Labels moved apart keep their order, are at least a gap apart, stay where they are if nothing touches, and keep their mean.
+// Labels moved apart keep their order, are at least a gap apart, stay where they are if nothing touches, and keep their
+// mean.
 func TestSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(0, 100), 1, 8).Draw(t, "y")
@@ -37,7 +38,8 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// A rounded range covers the range, both of its ends are ticks, and there are three to seven ticks with different labels.
+// A rounded range covers the range, both of its ends are ticks, and there are three to seven ticks with different
+// labels.
 func TestRoundRangeAndTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.Float64Range(-1e5, 1e5).Draw(t, "low")

@@ -12,8 +12,8 @@ type Regret struct {
 	Regret []float64
 }
 
-// RegretChart shows cumulative regret. The first curve is the subject. Curves named in scale are drawn grey and dashed: they only
-// give a scale. Each label has the curve's last value.
+// RegretChart shows cumulative regret. The first curve is the subject. Curves named in scale are drawn grey and dashed:
+// they only give a scale. Each label has the curve's last value.
 func RegretChart(title, subtitle string, curves []Regret, scale ...string) Chart {
 	c := Chart{Title: title, Subtitle: subtitle, X: "people decided for", Y: "cumulative regret (reward missed)"}
 	grey := map[string]bool{}

@@ -8,10 +8,11 @@ import (
 	"math"
 )
 
-// Result is the result of one deployed run. Its JSON form is a stable interface: keys are added, never renamed or removed.
+// Result is the result of one deployed run. Its JSON form is a stable interface: keys are added, never renamed or
+// removed.
 //
-// Regret is in units of reward and summed over all users, against each user's best arm: by its true mean if the population knows
-// it, by its reward in hindsight for labelled data. Values are mean rewards on people held out.
+// Regret is in units of reward and summed over all users, against each user's best arm: by its true mean if the
+// population knows it, by its reward in hindsight for labelled data. Values are mean rewards on people held out.
 type Result struct {
 	Data    string `json:"data"`           // population: "adult", "synthetic" or a file's name
 	Map     string `json:"map,omitempty"`  // feature map of the census
@@ -32,8 +33,8 @@ type Result struct {
 
 	Regret           float64  `json:"regret"`
 	UniformRegret    float64  `json:"uniform_regret"`         // of an arm drawn uniformly, in expectation
-	ConstantRegret   float64  `json:"constant_regret"`        // of the best arm that ignores the context, known in hindsight
-	NonPrivateRegret *float64 `json:"nonprivate_regret"`      // of the same batched algorithm without noise; null = not run
+	ConstantRegret   float64  `json:"constant_regret"`        // of the best constant arm, known in hindsight
+	NonPrivateRegret *float64 `json:"nonprivate_regret"`      // of the same algorithm without noise; null: not run
 	PolicyValue      *float64 `json:"policy_value,omitempty"` // of the last policy, on people held out
 	ConstantValue    *float64 `json:"best_constant_value,omitempty"`
 	NonPrivateValue  *float64 `json:"nonprivate_value,omitempty"` // of a fit to the rewards of all arms of all users
@@ -56,8 +57,10 @@ func (r Result) Check() error {
 	for name, v := range map[string]*float64{
 		"epsilon": &r.Epsilon, "delta": &r.Delta, "regret": &r.Regret, "uniform_regret": &r.UniformRegret,
 		"constant_regret": &r.ConstantRegret, "nonprivate_regret": r.NonPrivateRegret, "policy_value": r.PolicyValue,
-		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue, "messages_per_user": &r.MessagesPerUser,
-		"bytes_per_user": &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser, "wall_seconds": &r.WallSeconds,
+		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue,
+		"messages_per_user": &r.MessagesPerUser,
+		"bytes_per_user":    &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser,
+		"wall_seconds": &r.WallSeconds,
 	} {
 		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 			return fmt.Errorf("%w: %s is %v", ErrResult, name, *v)

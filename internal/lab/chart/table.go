@@ -66,7 +66,8 @@ func (c Columns) Table(header ...any) table.Writer {
 var resultColumns = Columns{Left: 1, First: 36, Others: 12}
 
 func (r Result) regretTable() table.Writer {
-	t := resultColumns.Table(fmt.Sprintf("Regret over %s people", Number(float64(r.Users), 0)), "total", "per person", "of uniform")
+	t := resultColumns.Table(fmt.Sprintf("Regret over %s people", Number(float64(r.Users), 0)), "total", "per person",
+		"of uniform")
 	row := func(name string, regret *float64) {
 		if regret == nil {
 			return
@@ -90,7 +91,9 @@ func (r Result) valueTable() table.Writer {
 		name  string
 		value *float64
 	}{
-		{"Riffle's last policy", r.PolicyValue}, {"non-private fit to all rewards", r.NonPrivateValue}, {"best constant arm", r.ConstantValue},
+		{"Riffle's last policy", r.PolicyValue},
+		{"non-private fit to all rewards", r.NonPrivateValue},
+		{"best constant arm", r.ConstantValue},
 	} {
 		if row.value != nil {
 			t.AppendRow(table.Row{row.name, Number(*row.value, 4)})

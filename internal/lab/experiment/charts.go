@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 )
 
-// Charts returns the charts of the rows, by name: regret over people for every environment (longest horizon, first epsilon), and
-// regret and messages against epsilon and against the horizon if there are several of these.
+// Charts returns the charts of the rows, by name: regret over people for every environment (longest horizon, first
+// epsilon), and regret and messages against epsilon and against the horizon if there are several of these.
 func (e *Experiment) Charts(rows []Row) map[string]chart.Chart {
 	charts := map[string]chart.Chart{}
 	var environments []string
@@ -60,7 +60,8 @@ func courses(rows []Row, name string, delta float64) chart.Chart {
 	c := chart.Chart{X: "people", Y: "cumulative regret", LogX: true, LogY: true,
 		Subtitle: fmt.Sprintf("%s, %s people, bands of two standard errors", name, chart.Number(float64(longest), 0))}
 	if first > 0 {
-		c.Subtitle = fmt.Sprintf("%s, %s people, ε = %g, δ = %g, bands of two standard errors", name, chart.Number(float64(longest), 0), first, delta)
+		c.Subtitle = fmt.Sprintf("%s, %s people, ε = %g, δ = %g, bands of two standard errors", name,
+			chart.Number(float64(longest), 0), first, delta)
 	}
 	for _, r := range rows {
 		if r.Horizon != longest || r.Epsilon != nil && *r.Epsilon != first {
@@ -152,7 +153,8 @@ func against(rows []Row, name, x, y string) chart.Chart {
 	if x == "epsilon" && y == "regret" { // algorithms without privacy are horizontal lines
 		for _, r := range rows {
 			if r.Horizon == longest && r.Epsilon == nil && r.Regret > 0 && r.Algorithm != KindUniform {
-				c.Series = append(c.Series, chart.Series{Name: r.Algorithm, X: []float64{low, high}, Y: []float64{r.Regret, r.Regret}, Dashed: true})
+				c.Series = append(c.Series, chart.Series{Name: r.Algorithm, X: []float64{low, high},
+					Y: []float64{r.Regret, r.Regret}, Dashed: true})
 			}
 		}
 	}

@@ -36,7 +36,8 @@ func WriteCSV(w io.Writer, rows []Row) error {
 		return number(*v)
 	}
 	lines := [][]string{{
-		"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret", "messages_per_user",
+		"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret",
+		"messages_per_user",
 		"value", "value_se", "final_value", "final_value_se", "worst_final_value",
 	}}
 	for _, r := range rows {
@@ -49,7 +50,8 @@ func WriteCSV(w io.Writer, rows []Row) error {
 	return out.WriteAll(lines)
 }
 
-// WriteTable writes the rows for a terminal, or as Markdown, and then the growth of regret if there are enough horizons.
+// WriteTable writes the rows for a terminal, or as Markdown, and then the growth of regret if there are enough
+// horizons.
 func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	final, several := false, false
 	for _, r := range rows {

@@ -31,7 +31,8 @@ func (o Options) explain(err error, cohort, people, rounds int) error {
 	if !errors.As(err, &inner) {
 		return err
 	}
-	e := &Infeasible{Option: inner.Constraint, Cohort: cohort + 1, People: people, Reason: inner.Reason, Remedy: inner.Remedy}
+	e := &Infeasible{Option: inner.Constraint, Cohort: cohort + 1, People: people, Reason: inner.Reason,
+		Remedy: inner.Remedy}
 	switch inner.Constraint {
 	case "MaxMessages":
 		e.Option = "--messages"

@@ -38,8 +38,10 @@ func TestMessageCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.MessagesPerCoordinate > c.most || r.VarianceRatio > c.variance || !(r.Epsilon <= 1) || r.MessagesPerUser != r.MessagesPerCoordinate*c.dim*c.releases {
-			t.Errorf("%+v: %d messages per coordinate, %d per user, variance ratio %v, epsilon %v", c, r.MessagesPerCoordinate, r.MessagesPerUser, r.VarianceRatio, r.Epsilon)
+		if r.MessagesPerCoordinate > c.most || r.VarianceRatio > c.variance || !(r.Epsilon <= 1) ||
+			r.MessagesPerUser != r.MessagesPerCoordinate*c.dim*c.releases {
+			t.Errorf("%+v: %d messages per coordinate, %d per user, variance ratio %v, epsilon %v", c,
+				r.MessagesPerCoordinate, r.MessagesPerUser, r.VarianceRatio, r.Epsilon)
 		}
 	}
 }
@@ -79,7 +81,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// The JSON form has the keys that programs rely on, all of them finite numbers of the right kind, and reads back as it was.
+// The JSON form has the keys that programs rely on, all of them finite numbers of the right kind, and reads back as it
+// was.
 func TestJSON(t *testing.T) {
 	r, err := Run(defaults())
 	if err != nil {
@@ -93,24 +96,28 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"epsilon", "delta", "mu", "messages_per_user", "messages_per_coordinate", "noise_bits", "scale", "bias", "variance_ratio", "bytes_per_user", "cpu_seconds_per_user"} {
+	for _, key := range []string{"epsilon", "delta", "mu", "messages_per_user", "messages_per_coordinate", "noise_bits",
+		"scale", "bias", "variance_ratio", "bytes_per_user", "cpu_seconds_per_user"} {
 		if v, ok := m[key].(float64); !ok || !(v > 0) {
 			t.Errorf("%s is %v", key, m[key])
 		}
 	}
-	for key, kind := range map[string]reflect.Kind{"cohorts": reflect.Slice, "frontier": reflect.Slice, "first_cohort": reflect.Map, "unused_budget": reflect.Float64} {
+	for key, kind := range map[string]reflect.Kind{"cohorts": reflect.Slice, "frontier": reflect.Slice,
+		"first_cohort": reflect.Map, "unused_budget": reflect.Float64} {
 		if reflect.ValueOf(m[key]).Kind() != kind {
 			t.Errorf("%s is %T", key, m[key])
 		}
 	}
 	cohort := m["cohorts"].([]any)[0].(map[string]any)
-	for _, key := range []string{"size", "minimum", "honest", "epsilon", "expected_epsilon", "messages_per_user", "releases", "unused_budget"} {
+	for _, key := range []string{"size", "minimum", "honest", "epsilon", "expected_epsilon", "messages_per_user",
+		"releases", "unused_budget"} {
 		if _, ok := cohort[key]; !ok {
 			t.Errorf("cohorts have no %s", key)
 		}
 	}
 	release := cohort["releases"].([]any)[0].(map[string]any)
-	for _, key := range []string{"statistic", "deviation", "central_deviation", "local_deviation", "variance_ratio", "noise_bits", "scale", "bias", "limit"} {
+	for _, key := range []string{"statistic", "deviation", "central_deviation", "local_deviation", "variance_ratio",
+		"noise_bits", "scale", "bias", "limit"} {
 		if _, ok := release[key]; !ok {
 			t.Errorf("releases have no %s", key)
 		}
@@ -153,7 +160,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		}
 		found++
 		c := r.Cohorts[0]
-		if !(c.Epsilon <= o.Epsilon) || !(c.ExpectedEpsilon <= c.Epsilon) || c.Honest > c.Minimum || c.Minimum > c.Size || r.Users != c.Size {
+		if !(c.Epsilon <= o.Epsilon) || !(c.ExpectedEpsilon <= c.Epsilon) || c.Honest > c.Minimum ||
+			c.Minimum > c.Size || r.Users != c.Size {
 			t.Errorf("%+v: %+v", o, c)
 		}
 		if o.MaxMessages > 0 && c.MessagesPerUser > o.MaxMessages || o.Bytes > 0 && c.BytesPerUser > o.Bytes {
@@ -163,7 +171,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		for _, rel := range c.Releases {
 			messages += rel.Times * rel.MessagesPerUser
 			reports += rel.Times
-			if o.VarianceRatio > 0 && rel.VarianceRatio > o.VarianceRatio*(1+1e-9) || math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
+			if o.VarianceRatio > 0 && rel.VarianceRatio > o.VarianceRatio*(1+1e-9) ||
+				math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
 				t.Errorf("%+v: %+v", o, rel)
 			}
 			if math.Abs(rel.LocalDeviation/rel.CentralDeviation-math.Sqrt(float64(c.Size))) > 1e-9 {
@@ -175,7 +184,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 			size = reports * wire.EnvelopeSize(messages/reports)
 		}
 		if messages != c.MessagesPerUser || messages != r.MessagesPerUser || size != c.BytesPerUser {
-			t.Errorf("%+v: %d messages, %d bytes, the releases have %d and %d", o, c.MessagesPerUser, c.BytesPerUser, messages, size)
+			t.Errorf("%+v: %d messages, %d bytes, the releases have %d and %d", o, c.MessagesPerUser, c.BytesPerUser,
+				messages, size)
 		}
 		if c.UnusedBudget > 0.01 && !strings.Contains(strings.Join(r.notes(), "\n"), "unused") {
 			t.Errorf("%+v: %v of the budget is unused and nobody says so", o, c.UnusedBudget)
@@ -200,15 +210,30 @@ func TestInfeasibleOptions(t *testing.T) {
 		option string
 		follow func(*Options, *Infeasible)
 	}{
-		"messages":               {func(o *Options) { o.MaxMessages = 20 }, "--messages", func(o *Options, _ *Infeasible) { o.MaxMessages = 40 }},
-		"bytes":                  {func(o *Options) { o.MaxMessages, o.Bytes = 0, 2327 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
-		"few bytes":              {func(o *Options) { o.MaxMessages, o.Bytes = 0, 10 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
-		"variance with messages": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 60, 1.3, 0 }, "--messages", func(o *Options, e *Infeasible) { o.MaxMessages = 240 }},
-		"variance":               {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.01, 0 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.1 }},
-		"variance of 1":          {func(o *Options) { o.MaxMessages, o.VarianceRatio = 0, 1 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.5 }},
-		"honest":                 {func(o *Options) { o.Dishonest = 0.96 }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.Dishonest = 0.5 }},
-		"cohort":                 {func(o *Options) { o.Cohorts = []int{40} }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.MinCohort = 38 }},
-		"mean":                   {func(o *Options) { o.MaxMessages, o.MeanMessages = 0, 20 }, "--mean-messages", func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
+		"messages": {func(o *Options) { o.MaxMessages = 20 }, "--messages",
+			func(o *Options, _ *Infeasible) { o.MaxMessages = 40 }},
+		"bytes": {func(o *Options) { o.MaxMessages, o.Bytes = 0, 2327 }, "--bytes",
+			func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
+		"few bytes": {func(o *Options) { o.MaxMessages, o.Bytes = 0, 10 }, "--bytes",
+			func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
+		"variance with messages": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 60, 1.3, 0 },
+			"--messages", func(o *Options, e *Infeasible) { o.MaxMessages = 240 }},
+		"variance": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.01, 0 },
+			"--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.1 }},
+		"variance of 1": {func(o *Options) { o.MaxMessages, o.VarianceRatio = 0, 1 }, "--variance",
+			func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.5 }},
+		"honest": {func(o *Options) { o.Dishonest = 0.96 },
+			"--cohort with --drop-out, --honest and the minimum cohort", func(o *Options,
+				_ *Infeasible) {
+				o.Dishonest = 0.5
+			}},
+		"cohort": {func(o *Options) { o.Cohorts = []int{40} },
+			"--cohort with --drop-out, --honest and the minimum cohort", func(o *Options,
+				_ *Infeasible) {
+				o.MinCohort = 38
+			}},
+		"mean": {func(o *Options) { o.MaxMessages, o.MeanMessages = 0, 20 }, "--mean-messages",
+			func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
 		"noise bits": {func(o *Options) {
 			o.MaxMessages, o.NoiseBits, o.Epsilon, o.Delta, o.Cohorts, o.MinCohort = 0, 1, 0.1, 1e-12, []int{5}, 1
 		}, "--noise-bits", func(o *Options, _ *Infeasible) { o.NoiseBits = 500 }},
@@ -231,12 +256,24 @@ func TestInfeasibleOptions(t *testing.T) {
 
 func TestOptionsOutOfRange(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"dimension": func(o *Options) { o.Dimension = 0 }, "users": func(o *Options) { o.Users = 0 }, "epsilon": func(o *Options) { o.Epsilon = math.NaN() },
-		"delta": func(o *Options) { o.Delta = 1 }, "drop-out": func(o *Options) { o.DropOut = 1 }, "dishonest": func(o *Options) { o.Dishonest = -0.1 },
-		"messages": func(o *Options) { o.MaxMessages = -2 }, "variance": func(o *Options) { o.VarianceRatio = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
-		"share": func(o *Options) { o.HessianShare = 1 }, "norm": func(o *Options) { o.ThetaNorm = 51 }, "family": func(o *Options) { o.Family = "cauchy" },
-		"cohort": func(o *Options) { o.Cohorts = []int{100, 0} }, "releases": func(o *Options) { o.Releases = 1 << 20 },
-		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) { o.MaxMessages, o.MeanMessages, o.Releases = 0, 50, 2 },
+		"dimension":   func(o *Options) { o.Dimension = 0 },
+		"users":       func(o *Options) { o.Users = 0 },
+		"epsilon":     func(o *Options) { o.Epsilon = math.NaN() },
+		"delta":       func(o *Options) { o.Delta = 1 },
+		"drop-out":    func(o *Options) { o.DropOut = 1 },
+		"dishonest":   func(o *Options) { o.Dishonest = -0.1 },
+		"messages":    func(o *Options) { o.MaxMessages = -2 },
+		"variance":    func(o *Options) { o.VarianceRatio = math.Inf(1) },
+		"cap":         func(o *Options) { o.MaxShift = math.NaN() },
+		"share":       func(o *Options) { o.HessianShare = 1 },
+		"norm":        func(o *Options) { o.ThetaNorm = 51 },
+		"family":      func(o *Options) { o.Family = "cauchy" },
+		"cohort":      func(o *Options) { o.Cohorts = []int{100, 0} },
+		"releases":    func(o *Options) { o.Releases = 1 << 20 },
+		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) {
+			o.MaxMessages,
+				o.MeanMessages, o.Releases = 0, 50, 2
+		},
 	} {
 		o := defaults()
 		change(&o)
@@ -270,13 +307,17 @@ func TestDimensions(t *testing.T) {
 				worst = max(worst, rel.VarianceRatio)
 			}
 		}
-		t.Logf("%d dimensions, %d numbers, first cohort %d: %d messages, %d bytes, noise ratio at most %.2f", d, numbers, r.FirstCohort.Size, r.MessagesPerUser, r.BytesPerUser, worst)
-		if r.MessagesPerUser > r.MessageLimit || r.MessageLimit != max(150, numbers*15/2) || worst > 1.45 || !(r.Epsilon <= 1) {
-			t.Errorf("dimension %d: %d of %d messages, noise ratio %v, epsilon %v", d, r.MessagesPerUser, r.MessageLimit, worst, r.Epsilon)
+		t.Logf("%d dimensions, %d numbers, first cohort %d: %d messages, %d bytes, noise ratio at most %.2f", d,
+			numbers, r.FirstCohort.Size, r.MessagesPerUser, r.BytesPerUser, worst)
+		if r.MessagesPerUser > r.MessageLimit || r.MessageLimit != max(150, numbers*15/2) || worst > 1.45 ||
+			!(r.Epsilon <= 1) {
+			t.Errorf("dimension %d: %d of %d messages, noise ratio %v, epsilon %v", d, r.MessagesPerUser,
+				r.MessageLimit, worst, r.Epsilon)
 		}
 		refused := strings.Contains(strings.Join(r.notes(), " "), "Hosts refuse this plan")
 		if want := r.MessagesPerUser > o.HostMessages; refused != want {
-			t.Errorf("dimension %d: %d messages, hosts send %d; said so: %v", d, r.MessagesPerUser, o.HostMessages, refused)
+			t.Errorf("dimension %d: %d messages, hosts send %d; said so: %v", d, r.MessagesPerUser, o.HostMessages,
+				refused)
 		}
 	}
 }
@@ -332,10 +373,11 @@ func TestSearchShare(t *testing.T) {
 	}
 }
 
-// The predicted error is that of the protocol. Every entry is placed half way between two levels, where rounding has its largest
-// variance, so that the prediction is exact: errors of rounds*coordinates sums are independent and nearly Gaussian, their mean square
-// over the predicted variance has mean 1 and standard deviation sqrt(2/(rounds*coordinates)). The limits are 5 standard deviations: a
-// false alarm has probability 6e-7 per release. An error of 9 % in the prediction, half of a noise bit, is found with probability 0.99.
+// The predicted error is that of the protocol. Every entry is placed half way between two levels, where rounding has
+// its largest variance, so that the prediction is exact: errors of rounds*coordinates sums are independent and nearly
+// Gaussian, their mean square over the predicted variance has mean 1 and standard deviation
+// sqrt(2/(rounds*coordinates)). The limits are 5 standard deviations: a false alarm has probability 6e-7 per release.
+// An error of 9 % in the prediction, half of a noise bit, is found with probability 0.99.
 func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates a few hundred cohorts")
@@ -393,7 +435,8 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	for i, rel := range p.Releases {
 		n := float64(rounds * len(rel.Encoding.Coordinates))
 		ratio, spread := squares[i]/n/(rel.Deviation*rel.Deviation), math.Sqrt(2/n)
-		t.Logf("%s: measured variance over predicted %.4f, one standard deviation is %.4f", rel.Statistic, ratio, spread)
+		t.Logf("%s: measured variance over predicted %.4f, one standard deviation is %.4f", rel.Statistic, ratio,
+			spread)
 		if math.Abs(ratio-1) > 5*spread {
 			t.Errorf("%s: measured variance is %v times the predicted one", rel.Statistic, ratio)
 		}
