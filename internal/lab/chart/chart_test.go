@@ -100,7 +100,7 @@ func charts() map[string]chart.Chart {
 }
 
 // The PNG has two pixels for each point, is white at its corners and not empty.
-func TestPNG(t *testing.T) {
+func TestPNGIsDrawn(t *testing.T) {
 	for name, c := range charts() {
 		path := keep(t, name+".png")
 		if err := c.Save(path); err != nil {
@@ -140,7 +140,7 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-func TestSVG(t *testing.T) {
+func TestSVGIsDrawn(t *testing.T) {
 	for name, c := range charts() {
 		path := keep(t, name+".svg")
 		if err := c.Save(path); err != nil {
@@ -180,7 +180,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-func TestChartRefuses(t *testing.T) {
+func TestChartsThatCannotBeDrawnAreRefused(t *testing.T) {
 	x := []float64{1, 2}
 	for name, c := range map[string]chart.Chart{
 		"no series":    {},
@@ -208,7 +208,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-func TestNumber(t *testing.T) {
+func TestNumberGroupsThousands(t *testing.T) {
 	for _, c := range []struct {
 		v        float64
 		decimals int

@@ -26,7 +26,7 @@ func adultResult() chart.Result {
 	}
 }
 
-func TestResultJSON(t *testing.T) {
+func TestResultJSONHasItsKeys(t *testing.T) {
 	var b bytes.Buffer
 	if err := adultResult().WriteJSON(&b); err != nil {
 		t.Fatal(err)
@@ -61,12 +61,12 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-func TestResultRefusesTheImpossible(t *testing.T) {
+func TestImpossibleResultsAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*chart.Result){
 		"NaN":          func(r *chart.Result) { r.Regret = math.NaN() },
 		"infinite":     func(r *chart.Result) { r.Epsilon = math.Inf(1) },
 		"NaN behind *": func(r *chart.Result) { r.PolicyValue = ptr(math.NaN()) },
-		"nobody":       func(r *chart.Result) { r.Users = 0 },
+		"no users":     func(r *chart.Result) { r.Users = 0 },
 	} {
 		r := adultResult()
 		spoil(&r)
@@ -80,7 +80,7 @@ func TestResultRefusesTheImpossible(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestResultTableFitsATerminal(t *testing.T) {
 	var b bytes.Buffer
 	if err := adultResult().WriteTable(&b); err != nil {
 		t.Fatal(err)

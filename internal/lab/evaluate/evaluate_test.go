@@ -52,10 +52,10 @@ func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evalua
 	return log, truth
 }
 
-// TestCoverage: 95 % intervals of 400 logs hold the truth in 91 to 98.5 % of them (about four standard errors of 1.1 %
+// 95 % intervals of 400 logs hold the truth in 91 to 98.5 % of them (about four standard errors of 1.1 %
 // around 95 %: false alarm 1e-4 per estimator, seeds fixed; power: intervals half as wide would hold it in 67 %), and
 // the doubly robust one is narrower than IPS.
-func TestCoverage(t *testing.T) {
+func TestIntervalsCoverTheTruth(t *testing.T) {
 	const logs = 400
 	target := evaluate.Greedy([]float64{1, 1, -0.5})
 	hits, width := map[string]float64{}, map[string]float64{}
@@ -90,8 +90,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestOwnPolicy: valued on its own log, a policy gets its mean reward from IPS and SNIPS, to rounding.
-func TestOwnPolicy(t *testing.T) {
+// Valued on its own log, a policy gets its mean reward from IPS and SNIPS, to rounding.
+func TestOwnPolicyHasTheMeanReward(t *testing.T) {
 	log, _ := logOf(t, 200, 3, evaluate.Uniform)
 	r, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t)})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestOwnPolicy(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestBadInputsAreRefused(t *testing.T) {
 	log, _ := logOf(t, 20, 1, evaluate.Uniform)
 	half := func(arms [][]float64) ([]float64, error) { return make([]float64, len(arms)), nil }
 	broken := errors.New("broken")
@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestRead(t *testing.T) {
+func TestLogsAreReadStrictly(t *testing.T) {
 	log, _ := logOf(t, 30, 2, evaluate.Uniform)
 	var text strings.Builder
 	for _, d := range log {

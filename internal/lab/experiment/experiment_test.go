@@ -32,7 +32,7 @@ func TestCommittedExperimentsLoad(t *testing.T) {
 	}
 }
 
-// TestHeadlineHasItsAlgorithms: other programs look these names up.
+// Other programs look up these names.
 func TestHeadlineHasItsAlgorithms(t *testing.T) {
 	e, err := experiment.Load("headline")
 	if err != nil {
@@ -76,7 +76,7 @@ func run(t *testing.T, text, folder string) ([]experiment.Row, *experiment.Exper
 	return rows, e
 }
 
-// TestRunIsRepeatable: results are a function of the experiment, whether runs are kept, taken from the folder, or
+// Results are a function of the experiment, whether runs are kept, taken from the folder, or
 // repeated.
 func TestRunIsRepeatable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
@@ -111,8 +111,8 @@ func TestRunIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestResumes: a run that was kept is not run again. The kept file is forged, and believed.
-func TestResumes(t *testing.T) {
+// A run that was kept is not run again: a forged result in the folder is believed.
+func TestKeptRunsAreNotRunAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
 	one := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1,
   algorithms: [{name: uniform}]}`
@@ -136,7 +136,7 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-func TestJSONAndCSV(t *testing.T) {
+func TestRowsAreWrittenAsJSONAndCSV(t *testing.T) {
 	rows, _ := run(t, strings.Replace(small, "{name: riffle}", "{name: central-dp}", 1), "")
 	var text bytes.Buffer
 	if err := experiment.WriteJSON(&text, rows); err != nil {
@@ -168,7 +168,7 @@ func TestJSONAndCSV(t *testing.T) {
 	}
 }
 
-func TestBadExperiments(t *testing.T) {
+func TestBadExperimentsAreRefused(t *testing.T) {
 	good := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1,
   epsilons: [1], algorithms: [{name: riffle}]}`
 	if _, err := experiment.Parse([]byte(good)); err != nil {
@@ -192,7 +192,7 @@ func TestBadExperiments(t *testing.T) {
 	}
 }
 
-func TestExponent(t *testing.T) {
+func TestExponentOfASquareRootIsOneHalf(t *testing.T) {
 	var rows []experiment.Row
 	for _, n := range []int{100, 1000, 10000, 100000} {
 		rows = append(rows, experiment.Row{Algorithm: "a", Horizon: n, Regret: 3 * sqrt(n)})
@@ -214,7 +214,7 @@ func sqrt(n int) float64 {
 	return x
 }
 
-func TestRunStops(t *testing.T) {
+func TestRunStopsWhenCancelled(t *testing.T) {
 	e, err := experiment.Parse([]byte(small))
 	if err != nil {
 		t.Fatal(err)

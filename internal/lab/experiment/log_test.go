@@ -14,10 +14,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// TestLogs: a run that logs has the result of one that does not. What it logs is what was played, with odds under which
-// the log values what made it exactly, and from uniform play's log the learner's last policy gets, doubly robust, its
-// value in what it plays. The interval is of four standard errors and the seed is fixed: false alarm below 1e-4.
-func TestLogs(t *testing.T) {
+// A run that logs has the result of one that does not. The log has the arms that were played, with their propensities,
+// and the doubly robust estimate of the learner's last policy on the log of uniform play is its value. The interval is
+// of four standard errors and the seed is fixed: false alarm below 1e-4.
+func TestLoggedDecisionsValueThePolicies(t *testing.T) {
 	const text = `
 name: logs
 title: a test

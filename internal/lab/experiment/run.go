@@ -54,7 +54,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 	results := make([]*result, len(jobs))
 	total := 0
 	for _, j := range jobs {
-		if j.Horizon == 0 { // as many as there are
+		if j.Horizon == 0 { // all people of the data
 			total = 0
 			break
 		}

@@ -25,7 +25,7 @@ func (e *Infeasible) Error() string {
 	return fmt.Sprintf("no plan: %s%s cannot be met: %s; %s", where, e.Option, e.Reason, e.Remedy)
 }
 
-// explain puts a planner's refusal into the words of the options.
+// explain puts a refusal of privacy.Solve into the words of the options.
 func (o Options) explain(err error, cohort, people, rounds int) error {
 	var inner *privacy.Infeasible
 	if !errors.As(err, &inner) {

@@ -1,9 +1,8 @@
-// Package planner answers, before anything runs, what a deployment's privacy costs: how many bit messages, bytes and
-// seconds of each person, and how large the error of every released sum is beside that of a trusted curator and of
-// local differential privacy.
-//
-// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve); this package lays out
-// the cohorts, prices the plans and shows them.
+// Package planner says what a deployment's privacy costs before anything runs: how many bit messages, bytes and seconds
+// it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
+// that of local differential privacy. The plans are those that an analyzer announces for the same settings (pkg/plan,
+// privacy.Solve). This package lays out the cohorts, computes the costs and shows them. CPU times are estimates from
+// one measurement of this machine; the other numbers are exact.
 package planner
 
 import (
@@ -33,7 +32,7 @@ type Options struct {
 	// HessianShare is the Hessian's part of the budget: 0 is the learner's default, SearchShare finds the one with the
 	// least noise in an estimate.
 	HessianShare float64
-	// Releases > 0 plans so many rounds that each release one vector of the dimension with entries in [-1/2, 1/2] and
+	// Releases > 0 is a number of rounds that each release one vector of the dimension with entries in [-1/2, 1/2] and
 	// l2 diameter 1, instead of the practical profile's Hessian and gradient.
 	Releases int
 
@@ -48,7 +47,7 @@ type Options struct {
 	SealSeconds float64
 }
 
-// SearchShare as a HessianShare searches for it.
+// SearchShare as a HessianShare asks for a search.
 const SearchShare = -1
 
 func (o Options) check() error {
@@ -101,9 +100,9 @@ func (o Options) check() error {
 type task struct {
 	size    int
 	request privacy.Request
-	// rounds is in how many reports one person sends the releases: 1, or one each.
+	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
-	// explores says how people of the learner's own schedule explore; nobody, for cohorts that were given.
+	// explores says how people explore in the learner's own schedule; zero for cohorts that the caller gave.
 	explores glm.Exploration
 }
 
@@ -229,7 +228,7 @@ func (o Options) limit(t task) (int, error) {
 	return most, err
 }
 
-// held is how many messages so many reports of the allowed bytes hold.
+// held is how many messages fit into one report per round within the allowed bytes.
 func (o Options) held(rounds int) (int, error) {
 	if o.Bytes < rounds*wire.EnvelopeSize(1) {
 		return 0, &Infeasible{Option: "--bytes",

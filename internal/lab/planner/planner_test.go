@@ -19,16 +19,16 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files of testdata")
 
-// vectors are so many generic releases in one cohort.
+// vectors asks for generic releases in one cohort.
 func vectors(dim, cohort, releases int, variance float64) Options {
 	return Options{Cohorts: []int{cohort}, Dimension: dim, Releases: releases, SealSeconds: 30e-6,
 		Terms: plan.Terms{Epsilon: 1, Delta: 1e-6, VarianceRatio: variance}}
 }
 
-// The message counts that the certificate makes possible must be found.
-func TestMessageCounts(t *testing.T) {
+// The planner finds the message counts that the certificate makes possible.
+func TestPlansReachTheKnownMessageCounts(t *testing.T) {
 	for _, c := range []struct {
 		dim, releases int
 		variance      float64
@@ -47,7 +47,7 @@ func TestMessageCounts(t *testing.T) {
 }
 
 // The terminal's table of the default deployment and of generic vectors.
-func TestTables(t *testing.T) {
+func TestTablesAreTheGoldenOnes(t *testing.T) {
 	for name, o := range map[string]Options{"default": defaults(), "vectors": vectors(5, 2000, 32, 2)} {
 		r, err := Run(o)
 		if err != nil {
@@ -77,13 +77,13 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s has changed (go test ./internal/planner -update writes it anew):\n%s", path, got)
+		t.Errorf("%s has changed (go test ./internal/lab/planner -update rewrites it):\n%s", path, got)
 	}
 }
 
 // The JSON form has the keys that programs rely on, all of them finite numbers of the right kind, and reads back as it
 // was.
-func TestJSON(t *testing.T) {
+func TestJSONHasItsKeysAndReadsBack(t *testing.T) {
 	r, err := Run(defaults())
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Whatever is asked for: what comes back keeps to it, its sums are right, and nothing is lost in silence.
+// A plan keeps to the options, its sums are right, and a note says what it leaves unused.
 func TestResultsKeepToTheOptions(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	found := 0
@@ -188,7 +188,7 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 				messages, size)
 		}
 		if c.UnusedBudget > 0.01 && !strings.Contains(strings.Join(r.notes(), "\n"), "unused") {
-			t.Errorf("%+v: %v of the budget is unused and nobody says so", o, c.UnusedBudget)
+			t.Errorf("%+v: %v of the budget is unused and no note says so", o, c.UnusedBudget)
 		}
 		for _, f := range r.Frontier {
 			for i := 1; i < len(f.Points); i++ {
@@ -203,8 +203,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 	}
 }
 
-// What binds is named in the words of the command line, and what it proposes works.
-func TestInfeasibleOptions(t *testing.T) {
+// A refusal names the option that binds, in the words of the command line, and its remedy works.
+func TestInfeasibleOptionsNameARemedyThatWorks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Options)
 		option string
@@ -254,7 +254,7 @@ func TestInfeasibleOptions(t *testing.T) {
 	}
 }
 
-func TestOptionsOutOfRange(t *testing.T) {
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"dimension":   func(o *Options) { o.Dimension = 0 },
 		"users":       func(o *Options) { o.Users = 0 },
@@ -285,7 +285,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 
 // The default limit on messages follows the dimension: every dimension has a plan, with about the noise of 5
 // dimensions. What hosts would refuse is said.
-func TestDimensions(t *testing.T) {
+func TestEveryDimensionHasAPlan(t *testing.T) {
 	dimensions := []int{1, 2, 5, 11, 20}
 	if os.Getenv("RIFFLE_LONG") != "" {
 		dimensions = append(dimensions, 3, 8, 10, 15, 30, 36)
@@ -322,8 +322,8 @@ func TestDimensions(t *testing.T) {
 	}
 }
 
-// Messages in the mean go where they help: small cohorts get more than large ones, and the mean is kept.
-func TestMeanMessages(t *testing.T) {
+// Mean messages go where they help: small cohorts get more than large ones, and the mean is kept.
+func TestMeanMessagesGoToSmallCohorts(t *testing.T) {
 	o := defaults()
 	o.MaxMessages, o.MeanMessages = 0, 100
 	r, err := Run(o)
@@ -339,7 +339,7 @@ func TestMeanMessages(t *testing.T) {
 }
 
 // A searched division of the budget has no more noise in an estimate than the learner's.
-func TestSearchShare(t *testing.T) {
+func TestSearchedShareHasLeastNoise(t *testing.T) {
 	o := defaults()
 	o.Cohorts = []int{500}
 	info, err := o.information()
@@ -441,13 +441,13 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 			t.Errorf("%s: measured variance is %v times the predicted one", rel.Statistic, ratio)
 		}
 		if bias := sums[i] / n / rel.Deviation * math.Sqrt(n); math.Abs(bias) > 5 {
-			t.Errorf("%s: sums are off by %v standard errors in the mean", rel.Statistic, bias)
+			t.Errorf("%s: sums are off by %v standard errors on average", rel.Statistic, bias)
 		}
 	}
 }
 
 // The picture of a frontier can be drawn, and the time of a bit message is a time.
-func TestChartAndCalibration(t *testing.T) {
+func TestFrontierIsDrawnAndSealingIsMeasured(t *testing.T) {
 	r, err := Run(vectors(5, 500, 2, 2))
 	if err != nil {
 		t.Fatal(err)

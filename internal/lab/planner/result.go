@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Result is a plan and its price. Its JSON form is a stable interface: keys are added, never renamed or removed.
+// Result is a plan and its costs. Its JSON form is a stable interface: keys are added, never renamed or removed.
 //
 // The numbers at the top describe the cohort in which a person sends most, and its release with the most messages per
 // coordinate; Epsilon and Mu are the weakest of all cohorts. A person is in one cohort only, so guarantees of cohorts
@@ -68,9 +68,9 @@ type Cohort struct {
 	Width     float64 `json:"width"`
 	Honest    int     `json:"honest"`  // devices whose noise is counted
 	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
-	// ExpectedEpsilon is what the plan gives if everybody reports and is honest.
+	// ExpectedEpsilon is what the plan gives if all devices report and are honest.
 	ExpectedEpsilon float64 `json:"expected_epsilon"`
-	// HonestEpsilon is what the plan gives at the minimum if everybody is honest.
+	// HonestEpsilon is what the plan gives at the minimum if all devices are honest.
 	HonestEpsilon     float64   `json:"honest_epsilon"`
 	Mu                float64   `json:"mu"`
 	MessagesPerUser   int       `json:"messages_per_user"`

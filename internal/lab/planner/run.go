@@ -88,7 +88,7 @@ func (o Options) limits(tasks []task) ([]int, error) {
 	return limits, nil
 }
 
-// price is what a cohort's plan costs one person.
+// price is the costs of a cohort's plan for one person.
 func (o Options) price(t task, p privacy.Plan) (Cohort, error) {
 	c := Cohort{
 		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest,

@@ -70,7 +70,7 @@ func (s Statistic) validate() error {
 	return nil
 }
 
-// sum adds up the cohort's clamped vectors; each is given to noise, if there is one, before it is added.
+// sum adds up the cohort's clamped vectors. A noise that is not nil changes each vector before it is added.
 func (g gaussian) sum(cohort iter.Seq[Report], noise func(s int, x []float64)) ([]Aggregate, error) {
 	aggregates := make([]Aggregate, len(g.dims))
 	clamped := make([][]float64, len(g.dims))
@@ -114,7 +114,7 @@ func (g gaussian) noise(src protocol.Source) func(s int, x []float64) {
 	}
 }
 
-// setVariance gives every entry the variance of so many draws.
+// setVariance sets the variance of every entry to that of the given number of draws.
 func (g gaussian) setVariance(aggregates []Aggregate, draws int) {
 	for s, dim := range g.dims {
 		aggregates[s].Variance = make([]float64, dim)

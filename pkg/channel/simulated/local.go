@@ -6,8 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Local is local differential privacy: each device adds Gaussian noise of its own, enough for (epsilon, delta) whoever
-// looks at its report. Nobody need be trusted, and the error of a sum grows with the square root of the cohort. A
+// Local is local differential privacy: each device adds Gaussian noise of its own, enough for (epsilon, delta) against
+// anyone who sees its report. It needs no trust, and the error of a sum grows with the square root of the cohort. A
 // research baseline, with floating-point noise: not for protecting anyone.
 type Local struct{ gaussian }
 

@@ -1,14 +1,14 @@
-// Package simulated brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in
-// one process.
+// Package simulated has channels of different trust in one process: each brings the sums of a cohort's statistics back
+// to a learner.
 //
 // Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range
 // and diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know
-// which channel it was. Shuffle is the protocol of this project. Local and Central are what it is compared with, Exact
-// is no privacy at all.
+// which channel it was. Shuffle is the protocol of this project. It is compared with Local and Central; Exact has no
+// privacy at all.
 //
 //	Exact     everyone sees everything
 //	Central   a curator sees every vector and publishes noisy sums
-//	Shuffle   the devices' noise and a shuffler; nobody sees a vector
+//	Shuffle   the devices' noise and a shuffler; no one sees a vector
 //	Local     the devices' noise alone
 //
 // A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run

@@ -59,7 +59,7 @@ func all(t fataler, epsilon, delta float64) map[string]simulated.Channel {
 type fataler interface{ Fatalf(string, ...any) }
 
 // Every channel refuses what does not fit, and returns nothing with the error.
-func TestChannelsRefuse(t *testing.T) {
+func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 	good := simulated.Report{{0, 0}, {0}}
 	for name, c := range all(t, 1, 1e-6) {
 		for what, bad := range map[string]simulated.Report{
@@ -177,7 +177,7 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 }
 
 // With no noise and a fine scale, Shuffle is Exact up to rounding; all channels return shapes that fit the reports.
-func TestShapesAndFineScale(t *testing.T) {
+func TestShuffleWithAFineScaleIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "reports")
 		reports := make([]simulated.Report, n)
