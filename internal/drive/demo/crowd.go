@@ -13,7 +13,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/population"
-	"github.com/riffle-dp/riffle/internal/randomizer"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
@@ -175,14 +174,14 @@ func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next f
 		mu.Lock()
 		defer mu.Unlock()
 		switch decision.Reason {
-		case randomizer.Sampled, randomizer.RecordUsed: // used: by an earlier try whose answer was lost; the device will report
+		case client.Sampled, client.RecordUsed: // used: by an earlier try whose answer was lost; the device will report
 			d.o.Progress.Update(func(s *progress.State) { s.Done++ })
 			due = !disturbed && sampled >= int(a.Cohort.Size)/2
 			disturbed = disturbed || due
 			return due, nil
-		case randomizer.PlanRefused:
+		case client.PlanRefused:
 			return false, fmt.Errorf("demo: person %d: %s", v.number, decision.Detail)
-		case randomizer.CohortFull, randomizer.RoundsUnderWay, randomizer.FinalPolicy:
+		case client.CohortFull, client.RoundsUnderWay, client.FinalPolicy:
 			full = true
 		}
 		sampled--
@@ -238,13 +237,9 @@ func (d *crowd) ready(ctx context.Context, epoch uint64) error {
 }
 
 // serve is one person's app: it asks for a decision, sees the reward of the played arm, and reports it.
-func (d *crowd) serve(ctx context.Context, i int, p population.Person) (*randomizer.Decision, error) {
-	wrong := func(err error) (*randomizer.Decision, error) { return nil, fmt.Errorf("demo: person %d: %w", i, err) }
-	body, err := client.Arms(p.Arms)
-	if err != nil {
-		return wrong(err)
-	}
-	decision, _, err := d.client.Decide(ctx, d.randomizer(i), fmt.Sprintf("person-%d", i), body)
+func (d *crowd) serve(ctx context.Context, i int, p population.Person) (*client.Decision, error) {
+	wrong := func(err error) (*client.Decision, error) { return nil, fmt.Errorf("demo: person %d: %w", i, err) }
+	decision, _, err := d.client.Decide(ctx, d.randomizer(i), fmt.Sprintf("person-%d", i), p.Arms)
 	if err != nil {
 		return wrong(err)
 	}
@@ -252,8 +247,8 @@ func (d *crowd) serve(ctx context.Context, i int, p population.Person) (*randomi
 	if err != nil {
 		return wrong(err)
 	}
-	_, err = d.client.Reward(ctx, d.randomizer(i), decision.Token, reward)
-	if err != nil && !client.Expired(err) { // expired: the randomizer was restarted in between, or the machine is too slow for the window
+	_, _, err = d.client.Reward(ctx, d.randomizer(i), decision.Token, reward)
+	if err != nil && !errors.Is(err, client.ExpiredToken) { // expired: the randomizer was restarted in between, or the machine is too slow for the window
 		return wrong(err)
 	}
 	return decision, nil

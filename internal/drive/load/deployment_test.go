@@ -244,7 +244,7 @@ func names(t *testing.T, ops []string, shown map[string]bool) {
 
 // testNames holds every metric, and every value of a label, that dashboards and alerts ask for against what the roles of a real run show.
 func testNames(t *testing.T, shown map[string]bool) {
-	deploy := filepath.Join("..", "..", "deploy")
+	deploy := filepath.Join("..", "..", "..", "deploy")
 	var files []string
 	for _, pattern := range []string{"grafana/*.json", "prometheus/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(deploy, pattern))
@@ -280,7 +280,7 @@ func testNames(t *testing.T, shown map[string]bool) {
 
 // testPage looks at a role's page and holds what it shows against the JSON.
 func testPage(t *testing.T, base, role string) {
-	picture, err := filepath.Abs(filepath.Join("..", "..", "out", "screenshots", "run-"+role+".png"))
+	picture, err := filepath.Abs(filepath.Join("..", "..", "..", "out", "screenshots", "run-"+role+".png"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
@@ -41,7 +40,7 @@ func (g *gate) watch(ctx context.Context, c *client.Client, apis []string) error
 	defer ticker.Stop()
 	answered, told := time.Now(), false
 	for {
-		var all []randomizer.Status
+		var all []client.Status
 		for _, api := range apis {
 			s, err := c.Status(ctx, client.At(api))
 			if err != nil { // it comes back, or the people's own calls fail
@@ -51,7 +50,7 @@ func (g *gate) watch(ctx context.Context, c *client.Client, apis []string) error
 				}
 				break
 			}
-			all = append(all, s)
+			all = append(all, *s)
 		}
 		if len(all) == len(apis) {
 			answered, told = time.Now(), false
@@ -66,7 +65,7 @@ func (g *gate) watch(ctx context.Context, c *client.Client, apis []string) error
 }
 
 // see takes in what all randomizers say.
-func (g *gate) see(all []randomizer.Status) {
+func (g *gate) see(all []client.Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first, refused := all[0], 0
@@ -138,13 +137,13 @@ func (g *gate) try() bool {
 }
 
 // left takes note of a person who took no place after all. Where the cohort is full, or closed, nobody else need come.
-func (g *gate) left(d *randomizer.Decision) {
+func (g *gate) left(d *client.Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d != nil && d.Epoch < g.epoch {
 		return // their place was in an earlier cohort
 	}
-	if d != nil && d.Reason == randomizer.CohortFull {
+	if d != nil && d.Reason == client.CohortFull {
 		g.free = 0
 		return
 	}

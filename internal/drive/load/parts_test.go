@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
@@ -138,41 +137,41 @@ func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
 	g := newGate(false)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	status := func(epoch uint64, enrolling bool) randomizer.Status {
-		return randomizer.Status{Epoch: epoch, Cohort: 2, Enrolling: enrolling}
+	status := func(epoch uint64, enrolling bool) client.Status {
+		return client.Status{Epoch: epoch, Cohort: 2, Enrolling: enrolling}
 	}
-	g.see([]randomizer.Status{status(1, true), status(0, false)}) // one is behind: nobody comes yet
+	g.see([]client.Status{status(1, true), status(0, false)}) // one is behind: nobody comes yet
 	if g.try() {
 		t.Fatal("somebody came too early")
 	}
-	g.see([]randomizer.Status{status(1, true), status(1, true)})
+	g.see([]client.Status{status(1, true), status(1, true)})
 	for i, want := range []bool{true, true, false} {
 		if g.try() != want {
 			t.Fatalf("person %d came: %v", i, !want)
 		}
 	}
-	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // their place is free again
+	g.left(&client.Decision{Epoch: 1, Reason: client.ShufflerUnreachable}) // their place is free again
 	if _, err := g.enter(ctx); err != nil || g.try() {
 		t.Fatal("not one more came")
 	}
-	g.see([]randomizer.Status{status(1, true), status(1, true)}) // the same epoch gives no new places
+	g.see([]client.Status{status(1, true), status(1, true)}) // the same epoch gives no new places
 	if g.try() {
 		t.Fatal("a place came out of nothing")
 	}
-	g.see([]randomizer.Status{status(2, true), status(2, true)})
-	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // of an earlier cohort
-	g.left(&randomizer.Decision{Epoch: 2, Reason: randomizer.CohortFull})
+	g.see([]client.Status{status(2, true), status(2, true)})
+	g.left(&client.Decision{Epoch: 1, Reason: client.ShufflerUnreachable}) // of an earlier cohort
+	g.left(&client.Decision{Epoch: 2, Reason: client.CohortFull})
 	if g.try() {
 		t.Fatal("somebody came to a full cohort")
 	}
 	entered := make(chan error, 1)
 	go func() { _, err := g.enter(ctx); entered <- err }()
-	g.see([]randomizer.Status{{Epoch: 3, Final: true}, {Epoch: 3, Final: true}})
+	g.see([]client.Status{{Epoch: 3, Final: true}, {Epoch: 3, Final: true}})
 	if err := <-entered; err != nil || !g.try() {
 		t.Error("the last policy lets everybody in")
 	}
 	g = newGate(false)
-	g.see([]randomizer.Status{{Epoch: 1, Refused: "weak"}, {Epoch: 1, Refused: "weak"}})
+	g.see([]client.Status{{Epoch: 1, Refused: "weak"}, {Epoch: 1, Refused: "weak"}})
 	if _, err := g.enter(ctx); err == nil {
 		t.Error("everybody refuses the plan, and people came")
 	}

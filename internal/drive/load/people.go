@@ -10,7 +10,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/population"
-	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
@@ -147,16 +146,12 @@ func (c *crowd) serve(ctx context.Context, v visit) error {
 	if v.manner == malformed {
 		c.nonsense(ctx, v.i)
 	}
-	body, err := client.Arms(v.person.Arms)
-	if err != nil {
-		return err
-	}
 	device := fmt.Sprintf("%s-%d", c.o.Device, v.i)
 	begin := v.due
 	if begin.IsZero() {
 		begin = time.Now()
 	}
-	d, calls, err := c.client.Decide(ctx, c.at(v.i), device, body)
+	d, calls, err := c.client.Decide(ctx, c.at(v.i), device, v.person.Arms)
 	c.decisions.add(time.Since(begin))
 	c.tally.calls(calls)
 	if err != nil {
@@ -170,19 +165,19 @@ func (c *crowd) serve(ctx context.Context, v visit) error {
 	if d.Sampled {
 		c.truth.sampled(d.Epoch)
 	} else {
-		if d.Reason == randomizer.RecordUsed && calls.Unsure {
+		if d.Reason == client.RecordUsed && calls.Unsure {
 			c.truth.silent(d.Epoch) // the lost answer had enrolled the device
 		}
 		c.gate.left(d)
 	}
 	if v.manner == duplicate {
-		c.again(ctx, v, device, body)
+		c.again(ctx, v, device)
 	}
 	return c.reward(ctx, v, d)
 }
 
 // reward tells the reward, or does not, as the person's manner is.
-func (c *crowd) reward(ctx context.Context, v visit, d *randomizer.Decision) error {
+func (c *crowd) reward(ctx context.Context, v visit, d *client.Decision) error {
 	reward, err := v.person.Reward(d.Arm)
 	if err != nil {
 		return fmt.Errorf("load: person %d: %w", v.i, err)
@@ -196,7 +191,7 @@ func (c *crowd) reward(ctx context.Context, v visit, d *randomizer.Decision) err
 		return nil
 	}
 	begin := time.Now()
-	calls, err := c.client.Reward(ctx, c.at(v.i), d.Token, reward)
+	_, calls, err := c.client.Reward(ctx, c.at(v.i), d.Token, reward)
 	c.rewards.add(time.Since(begin))
 	c.tally.calls(calls)
 	switch {
@@ -206,7 +201,7 @@ func (c *crowd) reward(ctx context.Context, v visit, d *randomizer.Decision) err
 		if calls.Unsure && d.Sampled {
 			c.truth.doubt(d.Epoch, "the answer to a reward was lost on its way")
 		}
-		if !client.Expired(err) {
+		if !errors.Is(err, client.ExpiredToken) {
 			return c.refused(ctx, "reward", v.i, err, calls)
 		}
 		c.tally.refusal("reward", err, false)
@@ -230,7 +225,7 @@ func (c *crowd) refused(ctx context.Context, item string, i int, err error, call
 	}
 	c.tally.refusal(item, err, false)
 	if item == "decision" {
-		if epoch, _ := c.gate.now(); calls.Unsure || r.Reason == "bad_arms" {
+		if epoch, _ := c.gate.now(); calls.Unsure || r.Reason == client.BadArms {
 			c.truth.silent(epoch)
 		}
 		c.gate.left(nil)
