@@ -136,11 +136,11 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		return nil, nil, err
 	}
 	defer w.close()
-	crowd := newCrowd(c, o)
-	if err := crowd.drive(ctx, w); err != nil {
+	people := newAudience(c, o)
+	if err := people.drive(ctx); err != nil {
 		return nil, nil, err
 	}
-	crowd.observe(ctx) // the last reports were counted since the last look
+	people.observe(ctx) // the last reports were counted since the last look
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Work = "stopping", s.AllWork })
 	released, err := w.releases(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
-	curves, err := compare(ctx, o, crowd.played, released.final, result)
+	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
 }
 

@@ -115,36 +115,6 @@ func wide(dim int) *population.Population {
 	return population.New(population.Info{Name: "wide", People: 5000, Dim: dim, Arms: 2, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 3}, nil, nil)
 }
 
-// A population that cannot be read on is an error, not the end of the population.
-func TestUnreadablePopulation(t *testing.T) {
-	whole := synthetic(t, 100, 1)
-	broken := errors.New("the disk is gone")
-	p := population.New(whole.Info(), func(yield func(population.Person, error) bool) {
-		n := 0
-		for person, err := range whole.People() {
-			if n == 30 {
-				err = broken
-			}
-			if n++; !yield(person, err) || err != nil {
-				return
-			}
-		}
-	}, nil)
-	n := 0
-	var last error
-	for v, err := range visitors(p) {
-		if last = err; err == nil {
-			if v.number != n {
-				t.Errorf("person %d has number %d", n, v.number)
-			}
-			n++
-		}
-	}
-	if n != 30 || !errors.Is(last, broken) {
-		t.Errorf("%d people, then %v", n, last)
-	}
-}
-
 // The bar counts a report when it arrives and when its bits are counted, once each, and never goes back.
 func TestAdvance(t *testing.T) {
 	ptr := func(n int) *int { return &n }

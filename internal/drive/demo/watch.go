@@ -49,17 +49,6 @@ type released struct {
 	announced map[[2]uint64]*rifflev1.Announcement // by epoch and round
 }
 
-// announcements follows what is announced.
-func (w *watcher) announcements(ctx context.Context, f func(*rifflev1.Announcement) error) error {
-	return w.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
-		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
-		if err != nil {
-			return err
-		}
-		return f(a)
-	})
-}
-
 // releases reads the whole run back from the public log.
 func (w *watcher) releases(ctx context.Context) (*released, error) {
 	r := &released{announced: map[[2]uint64]*rifflev1.Announcement{}}

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
-// again asks for a decision that was made already. A device has one record: the answer must not sample it again.
-func (c *crowd) again(ctx context.Context, v visit, device string) {
-	d, calls, err := c.client.Decide(ctx, c.at(v.i), device, v.person.Arms)
+// decideAgain asks for a decision that was made already. A device has one record: the answer must not sample it again.
+func (c *session) decideAgain(ctx context.Context, v crowd.Visit) {
+	d, calls, err := c.Decide(ctx, v)
 	c.tally.calls(calls)
 	switch {
 	case err != nil:
@@ -25,9 +26,9 @@ func (c *crowd) again(ctx context.Context, v visit, device string) {
 	}
 }
 
-// tellAgain tells a reward that was told already, and then another one for the same decision.
-func (c *crowd) tellAgain(ctx context.Context, v visit, d *client.Decision, reward float64) {
-	_, calls, err := c.client.Reward(ctx, c.at(v.i), d.Token, reward)
+// rewardAgain tells a reward that was told already, and then another one for the same decision.
+func (c *session) rewardAgain(ctx context.Context, v crowd.Visit, d *client.Decision, reward float64) {
+	calls, err := c.Reward(ctx, v, d, reward)
 	c.tally.calls(calls)
 	switch {
 	case err == nil:
@@ -38,7 +39,7 @@ func (c *crowd) tellAgain(ctx context.Context, v visit, d *client.Decision, rewa
 	if !d.Sampled {
 		return // nobody keeps its reward: there is nothing to contradict
 	}
-	_, calls, err = c.client.Reward(ctx, c.at(v.i), d.Token, reward+1)
+	calls, err = c.Reward(ctx, v, d, reward+1)
 	c.tally.calls(calls)
 	if err == nil {
 		c.tally.anomaly("a second, different reward was accepted")
@@ -51,12 +52,12 @@ func (c *crowd) tellAgain(ctx context.Context, v visit, d *client.Decision, rewa
 // lateBy is how long after the window a late reward comes: more than two clocks on one machine differ.
 const lateBy = time.Second
 
-// tooLate tells a reward after its window. The device has sent, or is about to send, its null record.
-func (c *crowd) tooLate(i int, d *client.Decision, reward float64) {
-	if !pause(c.lateContext, time.Until(*d.RewardBy)+lateBy) {
+// rewardTooLate tells a reward after its window. The device has sent, or is about to send, its null record.
+func (c *session) rewardTooLate(v crowd.Visit, d *client.Decision, reward float64) {
+	if !crowd.Pause(c.lateContext, time.Until(*d.RewardBy)+lateBy) {
 		return
 	}
-	_, _, err := c.client.Reward(c.lateContext, c.at(i), d.Token, reward)
+	_, err := c.Reward(c.lateContext, v, d, reward)
 	if err == nil {
 		c.tally.anomaly("a reward was accepted after its window")
 		c.truth.doubt(d.Epoch, "a reward was accepted after its window")
@@ -90,24 +91,24 @@ var kinds = []nonsense{
 }
 
 // nonsense sends the i-th malformed request.
-func (c *crowd) nonsense(ctx context.Context, i int) {
+func (c *session) nonsense(ctx context.Context, i int) {
 	k := kinds[c.tally.next()%len(kinds)]
 	var err error
 	if !k.device {
-		_, _, err = c.client.RewardRaw(ctx, c.at(i), []byte(k.body))
+		_, _, err = c.Client.RewardRaw(ctx, c.At(i), []byte(k.body))
 	} else {
-		device := fmt.Sprintf("%s-%d-nonsense", c.o.Device, i)
+		device := c.Device(i) + "-nonsense"
 		if k.long {
 			device = strings.Repeat("x", 200)
-		} else if !c.gate.try() { // it takes a place like anybody else; while there is none the next kind has its turn
+		} else if !c.Gate.Try() { // it takes a place like anybody else; while there is none the next kind has its turn
 			return
 		}
-		epoch, _ := c.gate.now()
-		_, _, err = c.client.DecideRaw(ctx, c.at(i), device, []byte(k.body))
+		epoch, _ := c.Gate.Now()
+		_, _, err = c.Client.DecideRaw(ctx, c.At(i), device, []byte(k.body))
 		if !k.long {
 			// An epoch can have begun in between; the device is in one of the two.
 			c.truth.silent(epoch)
-			if later, _ := c.gate.now(); later != epoch {
+			if later, _ := c.Gate.Now(); later != epoch {
 				c.truth.silent(later)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"io"
 	"net/http"
 	"regexp"
@@ -178,7 +179,7 @@ func allAccounts(ctx context.Context, ops []string, patience time.Duration) (all
 			}
 			all = append(all, some...)
 		}
-		if balanced || time.Now().After(deadline) || !pause(ctx, look) {
+		if balanced || time.Now().After(deadline) || !crowd.Pause(ctx, crowd.Look) {
 			return all, nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -194,7 +195,7 @@ func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(5 * look):
+		case <-time.After(5 * crowd.Look):
 		}
 	}
 }
