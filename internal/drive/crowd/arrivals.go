@@ -26,8 +26,8 @@ func (a *arrivals) at(k int) time.Duration {
 // held moves all later arrivals by a time in which no person could come.
 func (a *arrivals) held(d time.Duration) { a.origin = a.origin.Add(d) }
 
-// next waits until the next person is due and returns that time, from which their waiting counts. It lies in the past where the process
-// cannot keep up.
+// next waits until the next person is due and returns that time, from which their waiting counts. It lies in the past
+// where the process cannot keep up.
 func (a *arrivals) next(ctx context.Context) (time.Time, error) {
 	if a.rate == 0 {
 		return time.Time{}, ctx.Err()

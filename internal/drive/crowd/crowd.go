@@ -1,11 +1,12 @@
-// Package crowd plays the apps of a population's people: each person comes in their turn, asks a randomizer for a decision through the
-// public client, and does with it what the caller's Serve does. The demo and the load test both drive people with it.
+// Package crowd plays the apps of a population's people: each person comes in their turn, asks a randomizer for a
+// decision through the public client, and does with it what the caller's Serve does. The demo and the load test both
+// drive people with it.
 //
-// A [Gate] decides when the next person may come: while the deployment learns, only as many as the open cohort has places. It learns
-// that from the randomizers' status alone, as an app could.
+// A [Gate] decides when the next person may come: while the deployment learns, only as many as the open cohort has
+// places. It learns that from the randomizers' status alone, as an app could.
 //
-// People come in the population's order, and person i always uses the same device of the same randomizer. In which order their requests
-// arrive, and who is in which cohort, depends on the machine's scheduling and is not reproducible.
+// People come in the population's order, and person i always uses the same device of the same randomizer. In which
+// order their requests arrive, and who is in which cohort, depends on the machine's scheduling and is not reproducible.
 package crowd
 
 import (
@@ -30,8 +31,8 @@ type Crowd struct {
 	Concurrency int           // people served at the same time, at least 1
 	Rate        float64       // people a second; 0: as fast as Concurrency allows
 	Ramp        time.Duration // time over which Rate, or Concurrency, grows from 0
-	// Serve is a person's visit, called from several goroutines; again sends the person through the gate once more. An error ends the
-	// drive.
+	// Serve is a person's visit, called from several goroutines; again sends the person through the gate once more. An
+	// error ends the drive.
 	Serve func(ctx context.Context, v Visit) (again bool, err error)
 	// Waiting, which may be nil, is called when the next person begins or ends to wait at the gate.
 	Waiting func(bool)
@@ -61,7 +62,8 @@ func (c *Crowd) Reward(ctx context.Context, v Visit, d *client.Decision, reward 
 	return calls, err
 }
 
-// Drive serves all people of the population, those who come again included. It ends early with the context or the first error.
+// Drive serves all people of the population, those who come again included. It ends early with the context or the first
+// error.
 func (c *Crowd) Drive(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -37,14 +37,14 @@ type Gate struct {
 	err     error
 }
 
-// NewGate makes a gate that is closed until Watch has seen a cohort. A steady one is always open. away is told once of each silence of
-// the i-th randomizer that lasts longer than Patience.
+// NewGate makes a gate that is closed until Watch has seen a cohort. A steady one is always open. away is told once of
+// each silence of the i-th randomizer that lasts longer than Patience.
 func NewGate(steady bool, away func(i int, err error)) *Gate {
 	return &Gate{steady: steady, away: away, changed: make(chan struct{})}
 }
 
-// Watch follows the randomizers until the context ends. A randomizer that does not answer keeps the gate as it is: it comes back, or the
-// people's own calls fail.
+// Watch follows the randomizers until the context ends. A randomizer that does not answer keeps the gate as it is: it
+// comes back, or the people's own calls fail.
 func (g *Gate) Watch(ctx context.Context, c *client.Client, randomizers []client.Base) error {
 	answered, told := time.Now(), false
 	for {
@@ -155,8 +155,8 @@ func (g *Gate) wait(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// Left gives back the place of a person who was not sampled; d is nil if their request was refused. No further person is sent to a
-// cohort that takes in nobody any more.
+// Left gives back the place of a person who was not sampled; d is nil if their request was refused. No further person
+// is sent to a cohort that takes in nobody any more.
 func (g *Gate) Left(d *client.Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,7 +170,8 @@ func (g *Gate) Left(d *client.Decision) {
 	}
 }
 
-// Room returns the places of the epoch's cohort and those that no person was sent to; both are 0 while the gate is always open.
+// Room returns the places of the epoch's cohort and those that no person was sent to; both are 0 while the gate is
+// always open.
 func (g *Gate) Room() (epoch uint64, size, free int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

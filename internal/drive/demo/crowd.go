@@ -36,8 +36,8 @@ type audience struct {
 func newAudience(c *cluster.Cluster, o Options) *audience {
 	d := &audience{
 		Crowd: crowd.Crowd{
-			Population: o.Population, Client: client.New(client.Options{Connections: apps}), Devices: "person", Concurrency: apps,
-			Gate: crowd.NewGate(false, func(int, error) {}), // a process that has ended is noticed by oversee
+			Population: o.Population, Client: client.New(client.Options{Connections: apps}), Devices: "person",
+			Concurrency: apps, Gate: crowd.NewGate(false, func(int, error) {}), // a process that has ended is noticed by oversee
 		},
 		c: c, o: o, played: make([]int, o.Population.Info().People), sampled: map[uint64]int{},
 	}
@@ -90,8 +90,8 @@ func (d *audience) oversee(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// serve is one person's visit: their app asks for a decision, sees the reward of the arm that is played, and tells it. A person who is
-// not sampled comes again, because the whole population is learned from.
+// serve is one person's visit: their app asks for a decision, sees the reward of the arm that is played, and tells it.
+// A person who is not sampled comes again, because the whole population is learned from.
 func (d *audience) serve(ctx context.Context, v crowd.Visit) (again bool, err error) {
 	decision, _, err := d.Decide(ctx, v)
 	if err != nil {
@@ -101,7 +101,8 @@ func (d *audience) serve(ctx context.Context, v crowd.Visit) (again bool, err er
 	if err != nil {
 		return false, err
 	}
-	// The token has expired where its randomizer was restarted in between, or where the machine is too slow for the window.
+	// The token has expired where its randomizer was restarted in between, or where the machine is too slow for the
+	// window.
 	if _, err = d.Reward(ctx, v, decision, reward); err != nil && !errors.Is(err, client.ExpiredToken) {
 		return false, err
 	}

@@ -15,8 +15,9 @@ import (
 // askTime bounds one question to a role. Progress that is late is shown at the next look.
 const askTime = 2 * time.Second
 
-// observe brings progress up to what the shuffler and the analyzer say of themselves. People are decided for within seconds; what takes
-// the time comes after them, when reports are sealed, taken in and opened. Where a role does not answer, nothing changes.
+// observe brings progress up to what the shuffler and the analyzer say of themselves. People are decided for within
+// seconds; what takes the time comes after them, when reports are sealed, taken in and opened. Where a role does not
+// answer, nothing changes.
 func (d *audience) observe(ctx context.Context) {
 	shuffler, err := snapshot(ctx, d.c.Ops(cluster.Shuffler))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// watcher sees what is public, with the auditor's key.
+// watcher reads what is public, with the auditor's rights on the broker.
 type watcher struct {
 	conn   *bus.Conn
 	bundle keyring.Bundle
@@ -46,7 +46,7 @@ type released struct {
 	final     *glm.Policy
 	epochs    int
 	manifests []*rifflev1.Manifest
-	announced map[[2]uint64]*rifflev1.Announcement // by epoch and round
+	announced map[[2]uint64]*rifflev1.Announcement // key: epoch and round
 }
 
 // releases reads the whole run back from the public log.

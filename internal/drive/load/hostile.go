@@ -23,8 +23,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols sends one null
-// report as any device may, so that its cohort can be compared, and then everything that must be refused.
+// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols
+// sends one null report as any device may, so that its cohort can be compared, and then everything that must be
+// refused.
 type hostile struct {
 	o      Hostile
 	keys   *keyring.HostKeys

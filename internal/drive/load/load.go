@@ -22,10 +22,12 @@ import (
 // ErrUnreachable says that a randomizer cannot be reached at the beginning.
 var ErrUnreachable = errors.New("load: a randomizer cannot be reached")
 
-// patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not counted yet.
+// patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not
+// counted yet.
 const patience = 10 * time.Second
 
-// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what happened until then.
+// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what
+// happened until then.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := errors.Join(o.Faults()...); err != nil {
 		return nil, err

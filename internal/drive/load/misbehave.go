@@ -75,8 +75,8 @@ type nonsense struct {
 	want   string // reason
 }
 
-// kinds lists the malformed requests. Those with bad arms enrol their device like any other decision, and it reports the null record:
-// who takes part must not depend on what is decided about.
+// kinds lists the malformed requests. Those with bad arms enrol their device like any other decision, and it reports
+// the null record: who takes part must not depend on what is decided about.
 var kinds = []nonsense{
 	{what: "decision: not JSON", device: true, body: `{"arms": [[0.1`, want: "bad_arms"},
 	{what: "decision: unknown field", device: true, body: `{"arm": [[0.1, 0.2]]}`, want: "bad_arms"},

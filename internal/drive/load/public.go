@@ -155,9 +155,9 @@ func epsilon(a *rifflev1.Announcement, reports uint32) (float64, error) {
 	return g.Epsilon(a.Plan.GetDelta()), nil
 }
 
-// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what follows from it
-// is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports that were promised, and how many of
-// them are in cohorts that are over.
+// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what
+// follows from it is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports
+// that were promised, and how many of them are in cohorts that are over.
 func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int)) error {
 	deadline := time.Now().Add(limit)
 	for {
@@ -211,7 +211,8 @@ func (l *ledger) over(epoch uint64, a *rifflev1.Announcement) bool {
 	return true
 }
 
-// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of people counts for none.
+// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of
+// people counts for none.
 func (l *ledger) learned(t *truth, short *Shortfall) bool {
 	var last, ours uint64
 	for at := range l.announced {
