@@ -1,7 +1,8 @@
-// Package cluster runs a whole deployment on one machine: a broker inside this process, and each role as a process of its own with
-// its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
+// Package cluster runs a whole deployment on one machine: a broker inside this process, and each role as a process of
+// its own with its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
 //
-// Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it ends.
+// Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it
+// ends.
 package cluster
 
 import (
@@ -80,12 +81,12 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	return c, nil
 }
 
-// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting because the free
-// disk is less than what the limits would set aside.
+// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
+// because the free disk is less than what the limits would set aside.
 const maxStore = 1 << 40
 
-// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The hosts are this
-// process's own, so no limit is set on all of them together.
+// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
+// hosts are this process's own, so no limit is set on all of them together.
 func (o Options) limits() bus.ProvisionOptions {
 	return bus.ProvisionOptions{HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1}
 }
