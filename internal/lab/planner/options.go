@@ -96,6 +96,12 @@ func (o Options) check() error {
 	return nil
 }
 
+// config is the learner's configuration.
+func (o Options) config() glm.Config {
+	return glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+}
+
 // task is one cohort to plan.
 type task struct {
 	size    int
@@ -122,8 +128,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		return all, nil, nil
 	}
-	config := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
-		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	config := o.config()
 	if len(o.Cohorts) > 0 {
 		config.Horizon = 0
 		for _, n := range o.Cohorts {
