@@ -1,8 +1,10 @@
 // Package planner says what a deployment's privacy costs before anything runs: how many bit messages, bytes and seconds
 // it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
-// that of local differential privacy. The plans are those that an analyzer announces for the same settings (pkg/plan,
-// privacy.Solve). This package lays out the cohorts, computes the costs and shows them. CPU times are estimates from
-// one measurement of this machine; the other numbers are exact.
+// that of local differential privacy.
+//
+// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve). This package lays out
+// the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
+// other numbers are exact.
 package planner
 
 import (
