@@ -11,14 +11,18 @@ import (
 
 // Answers of nats-server 2.15.
 const (
-	answerFull = `{"status":"unavailable","status_code":503,"error":"JetStream stream 'STREAMS > REPORTS' write error: write /data/jetstream/STREAMS/streams/REPORTS/msgs/2.blk: no space left on device"}`
-	answerOff  = `{"status":"unavailable","status_code":503,"error":"JetStream not enabled"}`
-	answerBad  = `{"status":"unavailable","status_code":503,"error":"JetStream stream 'STREAMS > REPORTS' write error: write /data/jetstream/STREAMS/streams/REPORTS/msgs/2.blk: input/output error"}`
+	answerFull = `{"status":"unavailable","status_code":503,` +
+		`"error":"JetStream stream 'STREAMS > REPORTS' ` +
+		`write error: write /data/jetstream/STREAMS/streams/REPORTS/msgs/2.blk: no space left on device"}`
+	answerOff = `{"status":"unavailable","status_code":503,"error":"JetStream not enabled"}`
+	answerBad = `{"status":"unavailable","status_code":503,` +
+		`"error":"JetStream stream 'STREAMS > REPORTS' ` +
+		`write error: write /data/jetstream/STREAMS/streams/REPORTS/msgs/2.blk: input/output error"}`
 	answerSoon = `{"status":"error","status_code":500,"error":"nats: server is not ready for connections"}`
 )
 
-// A broker that keeps a write error is to be restarted once its disk has room, and not before: without room it would fail again. What a
-// restart does not mend, or what passes by itself, ends nobody.
+// A broker that keeps a write error is to be restarted once its disk has room, and not before: without room it would
+// fail again. What a restart does not mend, or what passes by itself, ends no broker.
 func TestBrokerCheck(t *testing.T) {
 	const room = 1 << 30
 	for name, c := range map[string]struct {
@@ -26,14 +30,14 @@ func TestBrokerCheck(t *testing.T) {
 		free   uint64
 		want   error
 	}{
-		"ready":                            {"", room, nil},
-		"a full disk that nobody wrote to": {"", 1 << 20, container.ErrDiskFull},
-		"a full disk":                      {answerFull, 1 << 20, container.ErrDiskFull},
-		"a disk that has room again":       {answerFull, room, container.ErrStuck},
-		"one of several, switched off":     {answerOff, room, container.ErrStuck},
-		"one of several, and no room":      {answerOff, 0, container.ErrDiskFull},
-		"a broken disk":                    {answerBad, room, container.ErrNotReady},
-		"not started yet":                  {answerSoon, room, container.ErrNotReady},
+		"ready":                              {"", room, nil},
+		"a full disk without a failed write": {"", 1 << 20, container.ErrDiskFull},
+		"a full disk":                        {answerFull, 1 << 20, container.ErrDiskFull},
+		"a disk that has room again":         {answerFull, room, container.ErrStuck},
+		"one of several, switched off":       {answerOff, room, container.ErrStuck},
+		"one of several, and no room":        {answerOff, 0, container.ErrDiskFull},
+		"a broken disk":                      {answerBad, room, container.ErrNotReady},
+		"not started yet":                    {answerSoon, room, container.ErrNotReady},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -42,8 +46,10 @@ func TestBrokerCheck(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			b := container.Broker{Health: server.URL, Data: "/data", Free: func(string) (uint64, error) { return c.free, nil }}
-			if err := b.Check(t.Context()); !errors.Is(err, c.want) || errors.Is(err, container.ErrStuck) != (c.want == container.ErrStuck) {
+			b := container.Broker{Health: server.URL, Data: "/data",
+				Free: func(string) (uint64, error) { return c.free, nil }}
+			if err := b.Check(t.Context()); !errors.Is(err, c.want) ||
+				errors.Is(err, container.ErrStuck) != (c.want == container.ErrStuck) {
 				t.Errorf("%v, not %v", err, c.want)
 			}
 		})

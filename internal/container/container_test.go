@@ -28,12 +28,13 @@ func TestReady(t *testing.T) {
 		t.Error(err)
 	}
 	ready = false
-	if err := container.Ready(t.Context(), url); !errors.Is(err, container.ErrNotReady) || !strings.Contains(err.Error(), "broker: not yet") {
+	if err := container.Ready(t.Context(), url); !errors.Is(err, container.ErrNotReady) ||
+		!strings.Contains(err.Error(), "broker: not yet") {
 		t.Errorf("not ready: %v", err)
 	}
 	server.Close()
 	if err := container.Ready(t.Context(), url); err == nil {
-		t.Error("nobody answered, and that was taken for ready")
+		t.Error("nothing answered, and that was taken for ready")
 	}
 }
 
@@ -43,7 +44,8 @@ func TestEquip(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	command := func(args ...string) error {
-		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
+		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
 		role = container.Equip(role, server.URL)
 		role.SetArgs(args)
 		return role.Execute()
@@ -62,7 +64,8 @@ func TestEquip(t *testing.T) {
 // A secret as Kubernetes mounts it: links into a hidden folder, files that a group can read.
 func TestInstall(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := keyring.Generate(keys, keyring.Options{Name: "demo", Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
+	if err := keyring.Generate(keys, keyring.Options{Name: "demo",
+		Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	mounted := filepath.Join(t.TempDir(), "secrets")

@@ -63,7 +63,8 @@ func TestGenerateAndLoad(t *testing.T) {
 		keys *keyring.ServerKeys
 		from wire.Party
 	}{{analyzer, bundle.AnalyzerParty()}, {shuffler, bundle.ShufflerParty()}} {
-		signed, _, err := wire.Sign(&rifflev1.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1, Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
+		signed, _, err := wire.Sign(&rifflev1.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1,
+			Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,8 @@ func TestGenerateAndLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, []string{"admin", "analyzer", "auditor", "randomizer", "shuffler"}) || len(users["randomizer"]) != 2 {
+	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got,
+		[]string{"admin", "analyzer", "auditor", "randomizer", "shuffler"}) || len(users["randomizer"]) != 2 {
 		t.Error(users)
 	}
 }
@@ -299,7 +301,8 @@ func TestRotateUser(t *testing.T) {
 		t.Errorf("other users changed: %v", now)
 	}
 	for path, text := range snapshot(t, root) {
-		if base := filepath.Base(path); before[path] != text && base != keyring.UsersFile && path != filepath.Join(root, "analyzer", "nats.seed") {
+		if base := filepath.Base(path); before[path] != text && base != keyring.UsersFile &&
+			path != filepath.Join(root, "analyzer", "nats.seed") {
 			t.Errorf("%s changed", path)
 		}
 	}
@@ -404,13 +407,14 @@ func TestBundleFile(t *testing.T) {
 		t.Fatal(b, err)
 	}
 	for name, change := range map[string][2]string{
-		"format":         {"bundle-1", "bundle-2"},
-		"unknown field":  {`"format"`, `"x": 1, "format"`},
-		"name":           {`"demo"`, `"Demo"`},
-		"short key":      {"AQEBAQ", "AQEB"},
-		"no key":         {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
-		"absent key":     {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
-		"one key twice":  {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE", "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
+		"format":        {"bundle-1", "bundle-2"},
+		"unknown field": {`"format"`, `"x": 1, "format"`},
+		"name":          {`"demo"`, `"Demo"`},
+		"short key":     {"AQEBAQ", "AQEB"},
+		"no key":        {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
+		"absent key":    {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
+		"one key twice": {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
+			"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
 		"not an object":  {"{", "["},
 		"more than that": {"}\n", "}\n{}"},
 	} {

@@ -73,7 +73,9 @@ riffle_resumed_items{item="report",role="shuffler"} 5
 riffle_retried_total{item="report",reason="duplicate",role="shuffler"} 1
 riffle_retried_total{item="report",reason="late",role="shuffler"} 0
 riffle_retried_total{item="report",reason="unlisted",role="shuffler"} 0
-# HELP riffle_unaccounted_items resumed + received - released - refused - pending. It may leave 0 for moments while items are on their way; if it stays away from 0, items were lost or counted twice.
+# HELP riffle_unaccounted_items resumed + received - released - refused - pending. ` +
+		`It may leave 0 for moments while items are on their way; ` +
+		`if it stays away from 0, items were lost or counted twice.
 # TYPE riffle_unaccounted_items gauge
 riffle_unaccounted_items{item="report",role="shuffler"} 6
 `
@@ -84,7 +86,8 @@ riffle_unaccounted_items{item="report",role="shuffler"} 6
 		t.Error(problems, err)
 	}
 	err = o.Check()
-	for _, want := range []string{"6 items report unaccounted for: resumed 5 + received 10 != released 4 + refused", "3 items report refused without a declared reason"} {
+	for _, want := range []string{"6 items report unaccounted for: resumed 5 + received 10 != released 4 + refused",
+		"3 items report refused without a declared reason"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Check said %v, want %q", err, want)
 		}
