@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Statement is one entry of the audit log. Role and Kind are what the subject says; who signed is for the reader to
-// check.
+// Statement is one entry of the audit log. Role and Kind are what the subject says; the reader must check the
+// signature.
 type Statement struct {
 	Role     Role
 	Kind     string

@@ -34,7 +34,7 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 	return b, nil
 }
 
-// LastReport is the sequence of the newest stored report, whatever round it is for; 0 where none is stored.
+// LastReport is the sequence of the newest stored report of any round; 0 if none is stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
 func (c *Conn) LastReport(ctx context.Context) (uint64, error) {

@@ -16,7 +16,7 @@ import (
 
 var errStop = errors.New("enough")
 
-func TestReportRoundTrip(t *testing.T) {
+func TestReportsArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
@@ -161,7 +161,7 @@ func TestMixedRoundTrip(t *testing.T) {
 }
 
 // A place takes any number of announcements, so that no one can occupy it, and shows all readers the same order.
-func TestPlaceIsNotTaken(t *testing.T) {
+func TestNoAnnouncementOccupiesAPlace(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	thief, ana := b.connect(bus.Analyzer), b.connect(bus.Analyzer)
@@ -374,7 +374,7 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestLargestMessagePassesAndALargerOneIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
 		p.ReportSize,

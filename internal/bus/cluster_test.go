@@ -16,9 +16,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-// TestCluster runs three servers with every stream on all of them, and stops the one that leads the reports in the
-// middle of a run. It takes about half a minute: RIFFLE_LONG=1 runs it.
-func TestCluster(t *testing.T) {
+// TestClusterSurvivesItsLeader runs three servers with every stream on all of them, and stops the one that leads the
+// reports in the middle of a run. It takes about half a minute: RIFFLE_LONG=1 runs it.
+func TestClusterSurvivesItsLeader(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("RIFFLE_LONG=1 runs it")
 	}

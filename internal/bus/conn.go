@@ -24,7 +24,7 @@ const (
 	maxPause    = 2 * time.Second        //
 	dialTime    = 5 * time.Second        // one try to connect
 	redialPause = 200 * time.Millisecond // between tries to connect again
-	redialRange = 300 * time.Millisecond // random addition, so that devices do not come back all at once
+	redialRange = 300 * time.Millisecond // random addition, so that devices do not all come back at once
 )
 
 // DefaultURL is where a broker listens that was started by hand on the same machine.
@@ -108,7 +108,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(redialPause),
 		nats.ReconnectJitter(redialRange, redialRange),
-		nats.ReconnectBufSize(-1), // nothing is sent late behind the caller's back: methods retry by themselves
+		nats.ReconnectBufSize(-1), // nothing is sent later without the caller: methods retry by themselves
 		nats.Timeout(dialTime),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),

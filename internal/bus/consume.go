@@ -12,7 +12,7 @@ import (
 const (
 	prefetch      = 1024     // messages asked for ahead
 	prefetchBytes = 64 << 20 // and bytes
-	// a request for messages is repeated this often; it outlives a killed client by no more
+	// a request for messages is repeated this often, and outlives a killed client by at most this long
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = 2 * time.Second // silence for twice this long: ask again
 )
@@ -104,8 +104,8 @@ func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, fn func(jetst
 	}
 }
 
-// delivery reads a message's place. What has a malformed name was not put there by this package: it is acknowledged
-// away.
+// delivery reads a message's place. A message with a malformed name was not stored by this package: it is
+// acknowledged and dropped.
 func (c *Conn) delivery(m jetstream.Msg, prefix string, indexed bool) (d *Delivery, index uint32, ok bool) {
 	epoch, round, index, err := parseRound(m.Subject(), prefix, indexed)
 	if err != nil {

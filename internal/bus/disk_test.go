@@ -107,7 +107,7 @@ func (b *brokerProcess) stop() {
 // A broker whose disk fails its writes answers publishers nothing, says so to who deletes, and stays so. The role is
 // not ready and names the cause; once the broker has been restarted with room it goes on by itself, and nothing that
 // was acknowledged is lost.
-func TestDiskFull(t *testing.T) {
+func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := &brokerProcess{t: t, options: broker.Options{Dir: t.TempDir(), Users: map[bus.Role][]string{}}}
 	seeds := map[bus.Role][]byte{}

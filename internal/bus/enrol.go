@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// enrolBacklog is how many enrolment requests wait for a worker before the broker's own buffers fill. Askers repeat
-// what is lost.
+// enrolBacklog is how many enrolment requests wait for a worker before the broker's own buffers fill. Clients repeat
+// the requests that are lost.
 const enrolBacklog = 4096
 
 // enrolTime is how long an asker waits before it repeats its request. A shuffler under load commits many enrolments

@@ -11,7 +11,7 @@ import (
 )
 
 // A single question is heard at most once, and the asker knows where no shuffler can have heard it.
-func TestEnrolOnce(t *testing.T) {
+func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) ||

@@ -19,16 +19,16 @@ var (
 	ErrFull = errors.New("bus: the broker has no room for this")
 
 	// ErrUnknown: the context ended before the broker answered. The payload may or may not be stored. Repeat the same
-	// call: what is stored already is recognised. Wraps the context's error and the last failure.
+	// call: what is already stored is recognised. The error wraps the context's error and the last failure.
 	ErrUnknown = errors.New("bus: no answer from the broker, outcome unknown")
 
-	// ErrRefused: the broker answers, again and again, what is not known here. Wraps that answer. What was asked for
-	// did not happen as far as can be known, and asking once more will not help: look the answer's code up in the
+	// ErrRefused: the broker repeatedly gives an answer that is not known here. The error wraps that answer. As far
+	// as can be known, the request had no effect, and repeating it will not help: look up the answer's code in the
 	// server's documentation.
 	ErrRefused = errors.New("bus: refused by the broker")
 
-	// ErrDisk: the broker cannot write to its disk. It stays so until there is room and it is restarted; calls go
-	// on trying meanwhile, and end as ErrUnknown with this inside.
+	// ErrDisk: the broker cannot write to its disk. This lasts until the disk has room and the broker is restarted.
+	// Calls keep trying until then, and end as ErrUnknown, which wraps this error.
 	ErrDisk = errors.New("bus: the broker cannot write to its disk: free space there and restart it")
 
 	// ErrGone: no message is stored there: it was purged, or never was. Nothing changed.
@@ -44,7 +44,7 @@ var (
 	// into a missing stream is not answered at all, and ends as ErrUnknown.
 	ErrUnprovisioned = errors.New("bus: stream missing: the broker is not provisioned")
 
-	// ErrCredentials: the seed is missing, malformed, readable by others, or not known to the broker.
+	// ErrCredentials: the seed is missing or malformed, or the broker does not know its user.
 	ErrCredentials = errors.New("bus: credentials refused")
 )
 

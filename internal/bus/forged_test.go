@@ -136,7 +136,7 @@ var answers = []string{`{"seq":999999999}`, `{"seq":1}`, `{"batch":1,"no_wait":t
 
 // The server publishes answers to whatever the asker named as reply, without asking whether they may publish there.
 // Every role tries every lever with every request that it may make.
-func TestForgedReplySubjects(t *testing.T) {
+func TestForgedReplySubjectsReachNothing(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprintf("permissions %v", !open), func(t *testing.T) {

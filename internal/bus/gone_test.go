@@ -19,7 +19,7 @@ import (
 
 // What is not there any more is gone, at once, in whichever of its words the broker says so: for every call that
 // names one message, on a stream that any replica may be asked for and on one that only the leader answers for.
-func TestGone(t *testing.T) {
+func TestPurgedMessageIsGone(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{true, false} {
 		t.Run(fmt.Sprintf("direct get %v", direct), func(t *testing.T) {
@@ -121,7 +121,7 @@ func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 
 // An answer that is not known here ends the call, with what it said; one that comes late after such answers still
 // counts, and calls that are not answered at all go on.
-func TestUnknownAnswer(t *testing.T) {
+func TestUnknownAnswerEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]string{
 		"a server error":      `{"error":{"code":500,"err_code":19999,"description":"the moon is full"}}`,

@@ -94,7 +94,7 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 
 // A new host is taken in while the others work: the broker reads its configuration again, and neither connections nor
 // streams are lost.
-func TestHostAddedToARunningBroker(t *testing.T) {
+func TestHostIsAddedToARunningBroker(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.startItself(func(*server.Options) {})
@@ -159,7 +159,7 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 
 // A credential that was replaced ends with the next reload, the connections made with it included; the new one has
 // its place.
-func TestReplacedCredential(t *testing.T) {
+func TestReplacedCredentialEndsItsConnections(t *testing.T) {
 	t.Parallel()
 	for _, r := range []bus.Role{bus.Analyzer, bus.Randomizer} {
 		t.Run(string(r), func(t *testing.T) {

@@ -31,8 +31,8 @@ func (c *Conn) PublishManifest(ctx context.Context, epoch uint64, round uint32, 
 }
 
 // Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
-// context ends, in the order in which the shuffler published them but for redeliveries. What is not acknowledged is
-// delivered again.
+// context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
+// acknowledged is delivered again.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
 func (c *Conn) Mixed(ctx context.Context, handler func(*Mixed)) error {

@@ -26,7 +26,7 @@ func TestSubjectsReadBack(t *testing.T) {
 	})
 }
 
-func TestMalformedSubjects(t *testing.T) {
+func TestMalformedSubjectsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "1", "1.", ".1", "1.2.3", "01.2", "1.02", "+1.2", "-1.2", "1.4294967296",
 		"18446744073709551616.0", "a.b", "1. 2"} {
@@ -53,7 +53,7 @@ func FuzzParseRound(f *testing.F) {
 	})
 }
 
-func TestTokens(t *testing.T) {
+func TestTokensHoldNoSeparator(t *testing.T) {
 	t.Parallel()
 	for s, ok := range map[string]bool{"a": true, "A-z_09": true, "": false, "a.b": false, "*": false, ">": false,
 		"a b": false, "é": false,

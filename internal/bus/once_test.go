@@ -70,7 +70,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 }
 
 // Message ids are shared by all who write into a stream. No one can make the broker take their message for another's.
-func TestNobodyUsesUpAnothersID(t *testing.T) {
+func TestNoHostUsesUpAnothersID(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
@@ -100,7 +100,7 @@ func TestNobodyUsesUpAnothersID(t *testing.T) {
 
 // A dishonest host may put reports under names that no round has, and an analyzer announcements. Such a report is one
 // of no round, and such an announcement is skipped.
-func TestMalformedNames(t *testing.T) {
+func TestMalformedNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)

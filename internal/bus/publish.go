@@ -33,8 +33,8 @@ func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, 
 	return ack, nil
 }
 
-// create stores a message under a subject that may hold only one. What is stored already counts as done if it is the
-// same.
+// create stores a message under a subject that may hold only one. If the same message is already stored, the call
+// succeeds.
 func (c *Conn) create(ctx context.Context, stream, subject string, payload []byte) error {
 	first := nats.Header{headerExpectLast: {strconv.Itoa(0)}}
 	for {

@@ -15,9 +15,10 @@ import (
 type pace struct {
 	ask    time.Duration // between questions whether the broker is there
 	look   time.Duration // between looks at what is known
-	silent time.Duration // hearing nothing for so long means that it is not there
-	stuck  time.Duration // a call that waits for so long is told of
-	// a refusal for want of room is told of for so long, or until a write succeeds: some write again only when ready
+	silent time.Duration // the broker counts as away after this long without a sign of it
+	stuck  time.Duration // a call that waits for this long is reported
+	// a refusal for want of room is reported for this long, or until a write succeeds: some callers write again only
+	// when ready
 	room time.Duration
 }
 

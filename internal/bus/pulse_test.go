@@ -231,7 +231,7 @@ func (s *shell) metric(name string) (v float64) {
 
 // A broker that is frozen keeps its connections open and one that is gone does not. Both are noticed within three
 // seconds, neither holds up who asks the role how it is, and the role is ready again by itself.
-func TestBrokerAway(t *testing.T) {
+func TestAwayBrokerShows(t *testing.T) {
 	t.Parallel()
 	t.Run("frozen", func(t *testing.T) {
 		t.Parallel()
@@ -329,7 +329,7 @@ func TestStuckCallShows(t *testing.T) {
 
 // A broker that answers but does not store is told of, whether it says so or is silent, and work goes on by itself
 // when it stores again.
-func TestBrokerRefusesWrites(t *testing.T) {
+func TestRefusedWritesShow(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]string{
 		"no room":   `{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`,

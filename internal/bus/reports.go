@@ -40,8 +40,8 @@ func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, ms
 
 // Reports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends.
 // The handler, or the code that it passes the Delivery to, calls Ack once the admission (or refusal) is durable.
-// Several shuffler workers share the reports. A report that names no round, which PublishReport does not make,
-// arrives as one of epoch 0, which no announcement has.
+// Several shuffler workers share the reports. A report that names no round (PublishReport makes none) arrives as one
+// of epoch 0, which no announcement has.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered
 // again.

@@ -31,7 +31,7 @@ func (b *bed) waiting(admin *bus.Conn) map[string]uint64 {
 
 // A host reports under its own name only, whatever it publishes to, and wherever it has the server send an answer:
 // what the broker counts against a host is that host's.
-func TestNobodyReportsAsAnother(t *testing.T) {
+func TestNoHostReportsAsAnother(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()
@@ -90,7 +90,7 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 
 // What one host may have waiting is bounded by the broker. Above it the host is told that there is no room, and
 // others are not; what is stored already may be repeated; and once something is forgotten there is room again.
-func TestOneHostsShare(t *testing.T) {
+func TestOneHostHasItsShareOnly(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 5 })
 	b.server.Stop()
@@ -130,7 +130,7 @@ func TestOneHostsShare(t *testing.T) {
 }
 
 // A report larger than any plan's is refused at the broker, so that a host's share is one of bytes too.
-func TestReportsHaveASize(t *testing.T) {
+func TestTooLargeReportIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize = 10_000 })
 	dev := b.connect(bus.Randomizer)
@@ -143,7 +143,7 @@ func TestReportsHaveASize(t *testing.T) {
 }
 
 // All hosts together share the broker's room for reports: what does not fit is refused, and what is stored stays.
-func TestReportsFillTheirRoom(t *testing.T) {
+func TestFullStreamOfReportsRefuses(t *testing.T) {
 	t.Parallel()
 	const size, share, room = 10_000, 5, 100_000
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
@@ -174,7 +174,7 @@ func TestReportsFillTheirRoom(t *testing.T) {
 }
 
 // One host alone can never take the room of all.
-func TestProvisionFaults(t *testing.T) {
+func TestImpossibleLimitsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	admin := b.connect(bus.Admin)
@@ -203,7 +203,7 @@ func TestProvisionFaults(t *testing.T) {
 }
 
 // A broker whose disk has not what the limits set aside is not provisioned, and the operator learns what to lower.
-func TestReportsReserveTheirRoom(t *testing.T) {
+func TestProvisionReservesTheRoomOfReports(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()

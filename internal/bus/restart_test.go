@@ -117,7 +117,7 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 
 // The server stops and starts again on its directory and port while everything runs. Nothing that was acknowledged is
 // lost, publishers and watchers go on by themselves.
-func TestServerRestart(t *testing.T) {
+func TestServerRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
@@ -184,7 +184,7 @@ func TestServerRestart(t *testing.T) {
 	}
 }
 
-func TestPortInUse(t *testing.T) {
+func TestPortInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -202,7 +202,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-func TestServerOptionFaults(t *testing.T) {
+func TestFaultyServerOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	_, key, err := keyfile.NewSeed()
 	if err != nil {
@@ -224,7 +224,7 @@ func TestServerOptionFaults(t *testing.T) {
 	}
 }
 
-func TestConnectRefused(t *testing.T) {
+func TestConnectRefusesWrongCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	pair, err := nkeys.CreateAccount()
@@ -265,7 +265,7 @@ func TestConnectRefused(t *testing.T) {
 	}
 }
 
-func TestProvision(t *testing.T) {
+func TestProvisionTwiceKeepsEverything(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, ana, shuf := b.connect(bus.Randomizer), b.connect(bus.Analyzer), b.connect(bus.Shuffler)
@@ -292,7 +292,7 @@ func TestProvision(t *testing.T) {
 
 // The streams' limits must fit into what the broker may store. Where they do not, provisioning says so; where they
 // did once, and the broker may store less since, what is there is left alone.
-func TestProvisionOnASmallDisk(t *testing.T) {
+func TestProvisionRefusesASmallDisk(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(o *broker.Options, _ *bus.ProvisionOptions) { o.MaxStore = 20 << 30 })
 	for _, r := range []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer} {
@@ -315,7 +315,7 @@ func TestProvisionOnASmallDisk(t *testing.T) {
 }
 
 // A stream that is full refuses what is new and names the limit; a larger limit lets work go on.
-func TestJunkFillsAnnouncements(t *testing.T) {
+func TestFullStreamOfAnnouncementsRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.MaxAnnouncementBytes = 1 << 20 })
 	ana, dev, shuf := b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Shuffler)
@@ -340,7 +340,7 @@ func TestJunkFillsAnnouncements(t *testing.T) {
 	}
 }
 
-func TestUnprovisioned(t *testing.T) {
+func TestUnprovisionedBrokerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	admin := b.connect(bus.Admin)

@@ -9,14 +9,14 @@ import (
 )
 
 // oddTries is how often an answer that is not known here is asked for again: with the pauses between tries about five
-// seconds, enough for what a server says while it starts, moves a leader or stops.
+// seconds, which covers what a server says while it starts, moves a leader or stops.
 const oddTries = 8
 
 // do tries fn until it succeeds, fails for good, or the context ends. Subject is where fn sends to: the broker's
 // refusal of it ends the try at once. Each try gets a context of its own.
 //
-// Only the absence of an answer, and what is known to pass, is borne for as long as the context lives. An answer that
-// is not known here ends the call as ErrRefused after oddTries: it may never be another.
+// A call is repeated for as long as its context lives while there is no answer, or one that is known to pass. An
+// answer that is not known here ends the call as ErrRefused after oddTries tries: it may never change.
 func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) error) error {
 	pause, odd := firstPause, 0
 	waiting := c.await(subject)

@@ -62,7 +62,7 @@ func authority(t *testing.T, dir string) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSRefusesWrongCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority(t, dir)

@@ -23,7 +23,7 @@ const (
 
 // A broker that keeps a write error is to be restarted once its disk has room, and not before: without room it would
 // fail again. What a restart does not mend, or what passes by itself, ends no broker.
-func TestBrokerCheck(t *testing.T) {
+func TestOnlyAStuckBrokerIsRestarted(t *testing.T) {
 	const room = 1 << 30
 	for name, c := range map[string]struct {
 		answer string // "": it is ready
@@ -61,7 +61,7 @@ func TestBrokerCheck(t *testing.T) {
 }
 
 // A liveness probe must not end a broker that a restart does not help, above all not one whose disk is still full.
-func TestBrokerAlive(t *testing.T) {
+func TestLivenessFailsOnlyWhereARestartHelps(t *testing.T) {
 	for answer, ok := range map[string]bool{"": true, answerSoon: true, answerBad: true, answerFull: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if answer != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
-func TestReady(t *testing.T) {
+func TestReadyIsWhatTheRoleSays(t *testing.T) {
 	ready := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !ready {
@@ -39,7 +39,7 @@ func TestReady(t *testing.T) {
 }
 
 // The commands stand beside a role's own run without taking its place.
-func TestEquip(t *testing.T) {
+func TestCommandsStandBesideTheRole(t *testing.T) {
 	ran := 0
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -62,7 +62,7 @@ func TestEquip(t *testing.T) {
 }
 
 // A secret as Kubernetes mounts it: links into a hidden folder, files that a group can read.
-func TestInstall(t *testing.T) {
+func TestInstalledKeysAreUsable(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := keyring.Generate(keys, keyring.Options{Name: "demo",
 		Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {

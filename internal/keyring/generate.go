@@ -15,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Options says what to generate.
+// Options says which deployment to make keys for.
 type Options struct {
 	Name  string        // of the deployment: a-z, 0-9, "-", at most 63
 	Hosts []HostOptions // randomizer hosts; more can be added with AddHost
@@ -149,7 +149,7 @@ func AddHost(root string, h HostOptions) error {
 }
 
 // RotateHPKE makes a new HPKE key for the analyzer or the shuffler and returns its file. The role seals and announces
-// with it once restarted; older keys keep opening until their files are deleted.
+// with it once restarted; older keys still open messages until their files are deleted.
 func RotateHPKE(root, role string) (string, error) {
 	if role != Analyzer && role != Shuffler {
 		return "", fmt.Errorf("%w: %q has no HPKE key; %s and %s have", ErrOptions, role, Analyzer, Shuffler)

@@ -85,7 +85,7 @@ func hostName(s string) bool {
 // BrokerFolder is where the certificate and key of a broker lie: server.pem and server.key.
 func BrokerFolder(root, name string) string { return filepath.Join(root, "broker-"+name) }
 
-// HasAuthority tells whether the folder belongs to a deployment whose brokers have certificates.
+// HasAuthority reports whether the folder belongs to a deployment whose brokers have certificates.
 func HasAuthority(root string) bool {
 	_, err := os.Stat(filepath.Join(root, AuthorityFile))
 	return err == nil

@@ -66,7 +66,7 @@ func handshake(t *testing.T, root, broker, name string, client *tls.Config) erro
 	return err
 }
 
-func TestBrokerCertificates(t *testing.T) {
+func TestBrokerIsBelievedUnderItsNamesOnly(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "n1.example.org", "127.0.0.1", "::1"}},
 		BrokerOptions{"n2", []string{"n2"}})
 	other := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
@@ -113,7 +113,7 @@ func TestBrokerIsNoAuthority(t *testing.T) {
 	}
 }
 
-func TestBrokerFiles(t *testing.T) {
+func TestPrivateBrokerFilesAreClosed(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
 	for path, mode := range map[string]fs.FileMode{
 		AuthorityFile: 0o644, "registrar/" + authorityKeyFile: 0o600, "broker-n1/" +
@@ -132,7 +132,7 @@ func TestBrokerFiles(t *testing.T) {
 
 // A fresh deployment, a broker that is added and one that is renewed are believed by clocks that are behind or ahead:
 // by the minutes of a clock that is never set, and by the hours of one that took its time zone for UTC.
-func TestClocksThatAreOff(t *testing.T) {
+func TestClocksThatAreOffBelieveAFreshDeployment(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}}, BrokerOptions{"n2", []string{"n2"}})
 	if err := AddBroker(root, BrokerOptions{"n3", []string{"n3"}}); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestClocksThatAreOff(t *testing.T) {
 	}
 }
 
-func TestRenewBroker(t *testing.T) {
+func TestRenewedBrokerIsBelievedAgain(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "10.0.0.7"}})
 	client := &tls.Config{RootCAs: authorityPool(t, root)}
 	later := time.Now().Add(CertificateLife + time.Hour)
@@ -177,7 +177,7 @@ func TestRenewBroker(t *testing.T) {
 	}
 }
 
-func TestAddBroker(t *testing.T) {
+func TestAddedBrokerIsBelieved(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
 	if err := AddBroker(root, BrokerOptions{"n2", []string{"n2"}}); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAddBroker(t *testing.T) {
 	}
 }
 
-func TestGenerateRefusesBrokers(t *testing.T) {
+func TestGenerateRefusesFaultyBrokers(t *testing.T) {
 	for name, brokers := range map[string][]BrokerOptions{
 		"two of one name": {{"n1", []string{"a"}}, {"n1", []string{"b"}}},
 		"bad name":        {{"N1", []string{"a"}}},

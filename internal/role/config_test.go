@@ -117,7 +117,7 @@ func write(t *testing.T, content string) string {
 	return "riffle.yaml"
 }
 
-func TestPrecedence(t *testing.T) {
+func TestLaterSourceWins(t *testing.T) {
 	const file = "broker: {url: from-file, token: file-secret}\ncohort: {minimum: 11, size: 12, window: 13s, " +
 		"jitter: 1s}\nepsilon: 0.5\ntags: [f, 'g,h']\nverify: true\n"
 	vars := map[string]string{"BROKER_URL": "from-env", "BROKER_TOKEN": "env-secret", "COHORT_MINIMUM": "21",
@@ -172,7 +172,7 @@ func TestPrecedence(t *testing.T) {
 }
 
 // Each of these must be refused, with exit code 1, the place, and nothing started.
-func TestStrictness(t *testing.T) {
+func TestUnknownAndMalformedSettingsAreFaults(t *testing.T) {
 	for _, c := range []struct {
 		name, file, env string
 		args            []string
@@ -223,7 +223,8 @@ func TestStrictness(t *testing.T) {
 			want: `log.level = "loud" (--log-level) must be debug, info, warn or error`},
 		{name: "profiler open to others", args: []string{"--ops-pprof=0.0.0.0:6060"},
 			want: `ops.pprof = "0.0.0.0:6060" (--ops-pprof) must be on loopback`},
-		{name: "two listeners on one address", args: []string{"--ops-listen=127.0.0.1:9402", "--ops-pprof=127.0.0.1:9402"},
+		{name: "two listeners on one address", args: []string{"--ops-listen=127.0.0.1:9402",
+			"--ops-pprof=127.0.0.1:9402"},
 			want: `ops.listen = "127.0.0.1:9402" (--ops-listen) must differ from ` +
 				`ops.pprof = "127.0.0.1:9402" (--ops-pprof)`},
 		{name: "listener without port", args: []string{"--ops-listen=localhost"},
@@ -253,7 +254,7 @@ func TestStrictness(t *testing.T) {
 }
 
 // What Docker and Kubernetes put into the environment of a container is no setting and no fault.
-func TestServiceLinks(t *testing.T) {
+func TestVariablesOfContainersArePassedOver(t *testing.T) {
 	for _, name := range []string{"PORT", "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_OPS", "PORT_9402_TCP",
 		"PORT_9402_TCP_ADDR", "OPS_PORT_9402_TCP_PROTO"} {
 		t.Setenv("RIFFLE_SAMPLER_"+name, "tcp://10.0.0.1:9402")
@@ -370,9 +371,11 @@ func TestNoFaultFromAFault(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) { golden(t, "help.txt", run(t, defaults(), "--help").stdout) }
+func TestHelpNamesEverySetting(t *testing.T) {
+	golden(t, "help.txt", run(t, defaults(), "--help").stdout)
+}
 
-func TestPrintConfig(t *testing.T) {
+func TestPrintConfigDocumentsEveryKey(t *testing.T) {
 	golden(t, "reference.yaml", run(t, defaults(), "--print-config").stdout)
 	r := run(t, defaults(), "--print-config", "--config=testdata/faulty.yaml")
 	if r.code != role.ExitConfig || r.stdout != "" {
@@ -405,7 +408,7 @@ func TestPrintedConfigLoads(t *testing.T) {
 }
 
 // --check-config goes the way of starting up to the end of Prepare, and touches nothing: not even the port.
-func TestCheckConfig(t *testing.T) {
+func TestCheckConfigStartsNothing(t *testing.T) {
 	for _, args := range [][]string{
 		{"--broker-url=x"},
 		{},
@@ -431,7 +434,7 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-func TestSecret(t *testing.T) {
+func TestSecretIsNeverPrinted(t *testing.T) {
 	path := write(t, "broker: {url: x, token: hush}\n")
 	r := run(t, defaults(), "--config", path)
 	if r.prepared == nil || r.prepared.Broker.Token.Reveal() != "hush" {
@@ -465,7 +468,7 @@ func TestSecret(t *testing.T) {
 }
 
 // A struct that is no schema is a mistake in the program, and the first test that makes the command finds it.
-func TestSchemaMistakes(t *testing.T) {
+func TestSchemaMistakesPanic(t *testing.T) {
 	for want, command := range map[string]func(){
 		"has no doc tag": func() {
 			refuse[struct {

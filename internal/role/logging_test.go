@@ -103,7 +103,7 @@ func TestLogLinesAreTyped(t *testing.T) {
 }
 
 // A line has its role, its level, and a clock that does not tell the order of what happens within a second.
-func TestLogLine(t *testing.T) {
+func TestLogLineHasWholeSeconds(t *testing.T) {
 	var out bytes.Buffer
 	env, err := role.NewEnv("actor", role.DefaultSettings(""), &out)
 	if err != nil {

@@ -148,7 +148,7 @@ func takenPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestPortInUse(t *testing.T) {
+func TestPortInUseNamesItsSetting(t *testing.T) {
 	taken := takenPort(t)
 	r := run(t, defaults(), "--broker-url=x", "--ops-listen="+taken, "--log-format=json")
 	want := "ops.listen = " + taken + ": another process has this port: stop it, or choose another address with " +

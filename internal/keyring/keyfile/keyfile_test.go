@@ -67,7 +67,7 @@ var kinds = map[string]struct {
 	},
 }
 
-func TestPrivateFiles(t *testing.T) {
+func TestPrivateFilesAreForTheirOwnerAlone(t *testing.T) {
 	for kind, k := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")
@@ -111,8 +111,8 @@ func TestPrivateFiles(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: whatever is wrong with a file is an error that does not show the key.
-func TestDamagedFiles(t *testing.T) {
+// TestDamagedFilesAreRefusedWithoutShowingTheKey: whatever is wrong with a file is an error that does not show the key.
+func TestDamagedFilesAreRefusedWithoutShowingTheKey(t *testing.T) {
 	for kind, k := range kinds {
 		path := filepath.Join(t.TempDir(), "key")
 		if _, err := k.write(t, path); err != nil {
@@ -187,8 +187,8 @@ func TestPublicFiles(t *testing.T) {
 	}
 }
 
-// TestGolden fixes the file format: a key of 32 bytes 1.
-func TestGolden(t *testing.T) {
+// TestFormatIsTheGoldenOne fixes the file format: a key of 32 bytes 1.
+func TestFormatIsTheGoldenOne(t *testing.T) {
 	const text = "# any comment\n\nriffle-ed25519-private AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE " +
 		"iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w\n"
 	path := filepath.Join(t.TempDir(), "key")

@@ -94,7 +94,7 @@ riffle_unaccounted_items{item="report",role="shuffler"} 6
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestReasonsMustBeWellFormed(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for _, reasons := range [][]outcome.Reason{{"Late"}, {""}, {"two words"}, {late, late}, {outcome.Unlisted}} {
 		if _, err := outcome.New(reg, "shuffler", "report", nil, reasons...); err == nil {
@@ -134,7 +134,7 @@ func newTier(t interface{ Fatal(...any) }) *tier {
 
 // The identity holds after any history, and stops holding as soon as one item goes astray: a check that cannot fail
 // would be none.
-func TestIdentity(t *testing.T) {
+func TestEveryItemIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newTier(t)
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
@@ -176,7 +176,7 @@ func TestIdentity(t *testing.T) {
 }
 
 // Many goroutines count while others read; the role's own lock may be held while it counts.
-func TestConcurrent(t *testing.T) {
+func TestConcurrentItemsAreAllCounted(t *testing.T) {
 	r := newTier(t)
 	var wg sync.WaitGroup
 	for range 4 {

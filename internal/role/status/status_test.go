@@ -138,7 +138,7 @@ func TestNoGuaranteeIsNotShownAsNone(t *testing.T) {
 	}
 }
 
-func TestGauges(t *testing.T) {
+func TestGaugesShowTheSnapshot(t *testing.T) {
 	_, env := serve(t, "shuffler", busy)
 	want := map[string]float64{
 		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600,

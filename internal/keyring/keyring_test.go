@@ -29,7 +29,7 @@ func generate(t *testing.T) string {
 	return root
 }
 
-func TestGenerateAndLoad(t *testing.T) {
+func TestGeneratedKeysLoad(t *testing.T) {
 	root := generate(t)
 	bundle, err := keyring.LoadBundle(root)
 	if err != nil || bundle.Deployment != "demo" {
@@ -197,7 +197,7 @@ func closeAll(t *testing.T, folder string) {
 	}
 }
 
-func TestGenerateRefusals(t *testing.T) {
+func TestGenerateRefusesFaultyOptions(t *testing.T) {
 	root := generate(t)
 	before := snapshot(t, root)
 	if err := keyring.Generate(root, keyring.Options{Name: "demo"}); !errors.Is(err, keyfile.ErrExists) {
@@ -241,7 +241,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 	return out
 }
 
-func TestAddHost(t *testing.T) {
+func TestAddedHostHasItsKeys(t *testing.T) {
 	root := generate(t)
 	if err := keyring.AddHost(root, keyring.HostOptions{Name: "three", Devices: 9}); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestAddHost(t *testing.T) {
 	}
 }
 
-func TestRotateUser(t *testing.T) {
+func TestRotatedUserReplacesTheOld(t *testing.T) {
 	root := generate(t)
 	old, err := keyfile.LoadSeed(filepath.Join(root, "analyzer", "nats.seed"))
 	if err != nil {
@@ -317,7 +317,7 @@ func TestRotateUser(t *testing.T) {
 	}
 }
 
-func TestRotation(t *testing.T) {
+func TestRotationKeepsOlderKeys(t *testing.T) {
 	root := generate(t)
 	first, err := keyring.LoadShuffler(root)
 	if err != nil {
@@ -355,7 +355,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestLoadRefusals(t *testing.T) {
+func TestDamagedKeyringsAreRefused(t *testing.T) {
 	root := generate(t)
 	if err := os.Chmod(filepath.Join(root, "analyzer", "identity.key"), 0o644); err != nil {
 		t.Fatal(err)
