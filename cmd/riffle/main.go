@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/version"
 )
 
 func main() { os.Exit(role.Main(root())) }
@@ -40,5 +41,6 @@ Begin with: riffle demo`,
 	add("run", role.Command(shuffler.Role()))
 	add("run", role.Command(analyzer.Role()))
 	add("run", loadCommand())
-	return cmd
+	cmd.AddCommand(versionCommand())
+	return version.Flag(cmd)
 }

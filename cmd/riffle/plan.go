@@ -7,90 +7,106 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/lab/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Defaults that differ for generic vectors.
+// Defaults that package analyzer does not have.
 const (
-	planUsers         = 5000 // as the demo
-	planGenericCohort = 2000
+	planUsers         = 5000 // as in the demo
+	planGenericCohort = 2000 // people, with --releases
 )
 
 // planFlags are the choices of riffle plan.
 type planFlags struct {
 	o      planner.Options
 	honest float64
-	bits   uint32
+	share  string
+	biases []float64
 	json   bool
 	out    string
 }
 
 func planCommand() *cobra.Command {
-	s := analyzer.DefaultSettings()
-	f := planFlags{o: planner.Options{HostMessages: randomizer.DefaultLimits().MaxMessages}}
+	f := planFlags{o: planner.Options{Terms: plan.DefaultTerms(), HostMessages: randomizer.DefaultLimits().MaxMessages}}
+	learner := analyzer.DefaultSettings().Learner
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "see what a deployment's privacy costs, before anything runs",
-		Long: `Plans every cohort of a deployment and prints what it costs each person in bit messages, bytes and CPU, and how large the error of
-every released sum is beside that of a trusted curator and of local differential privacy. Without flags it plans the default
-deployment. Nothing is started and nothing is sent.
+		Long: `The command plans every cohort of a deployment. It prints what each cohort costs a person in bit messages, bytes and CPU
+time, and compares the error of every released sum with the errors of a trusted curator and of local differential privacy.
+Without flags it plans the default deployment. It starts nothing and sends nothing.
 
-Give one budget and the planner does the rest: with --variance it finds the fewest messages for that precision, with --messages,
---mean-messages or --bytes the best precision for them. It searches the scale, the noise bits, their bias, and on request the division
-of the budget over the releases (--hessian-share search) and of the messages over the cohorts (--mean-messages).
+Give one budget and the planner finds the rest: with --variance it finds the fewest messages for that precision; with
+--messages, --mean-messages or --bytes it finds the best precision for that cost. It searches the scale, the number of noise
+bits and their bias. On request it also divides the budget over the releases (--hessian-share search) and the messages over
+the cohorts (--mean-messages).
 
-With --releases it plans so many rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's statistics; then
---drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort to 2000 people, and --variance to 2 if there is no other budget.
+With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's
+statistics. Then --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort defaults to 2000 people,
+and --variance defaults to 2 if no other budget is given.
 
-In the JSON form the numbers at the top describe the cohort in which a person sends most, and of it the release with the most messages
-per coordinate; "epsilon" is the weakest of all cohorts. A person is in one cohort only: cohorts do not add up.`,
+In the JSON output the numbers at the top describe the cohort in which a person sends most and, within it, the release with
+the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is in one cohort only, so the
+guarantees of the cohorts do not add up.`,
 		Example: `  riffle plan
   riffle plan --dim 20
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
 		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return f.settle(cmd.Flags().Changed)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, f) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&f.o.Users, "users", planUsers, "people, divided into cohorts by the learner's schedule")
-	flags.IntSliceVar(&f.o.Cohorts, "cohort", nil, "sizes of the cohorts instead, as 200,400,800")
+	flags.IntSliceVar(&f.o.Cohorts, "cohort", nil, "sizes of the cohorts instead, for example 200,400,800")
 	flags.IntVar(&f.o.Dimension, "dim", 5, "numbers in an arm's vector, or in a vector of --releases")
-	flags.Float64Var(&f.o.Epsilon, "epsilon", s.Privacy.Epsilon, "guarantee for one person")
-	flags.Float64Var(&f.o.Delta, "delta", s.Privacy.Delta, "delta of that guarantee")
-	flags.Float64Var(&f.honest, "honest", 1, "share of a cohort whose noise is counted; the same as --dishonest 1-HONEST")
-	flags.Float64Var(&f.o.Dishonest, "dishonest", s.Privacy.Dishonest, "share of a cohort that may hold its noise back")
-	flags.IntVar(&f.o.DishonestReports, "dishonest-reports", s.Privacy.DishonestReports, "fewest reports of a cohort that may hold their noise back, whatever the share")
-	flags.Float64Var(&f.o.DropOut, "drop-out", s.Privacy.DropOut, "share of a cohort that may fail to report without its release being destroyed")
-	flags.IntVar(&f.o.MinCohort, "min-cohort", s.Privacy.MinCohort, "fewest reports of any release")
-	flags.IntVar(&f.o.Messages, "messages", s.Privacy.MaxMessages, "most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, beyond them 7.5 for each number released; 0: no limit. The default gives way to another budget")
-	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0, "most bit messages of one person in the mean; cohorts get more where it helps more")
+	flags.Float64Var(&f.o.Epsilon, "epsilon", f.o.Epsilon, "epsilon of one person's guarantee")
+	flags.Float64Var(&f.o.Delta, "delta", f.o.Delta, "delta of that guarantee")
+	flags.Float64Var(&f.honest, "honest", 1,
+		"share of a cohort whose noise is counted; the same as --dishonest 1-HONEST")
+	flags.Float64Var(&f.o.Dishonest, "dishonest", f.o.Dishonest, "share of a cohort that may withhold its noise")
+	flags.IntVar(&f.o.DishonestReports, "dishonest-reports", f.o.DishonestReports,
+		"least number of a cohort's reports that may withhold their noise, whatever the share")
+	flags.Float64Var(&f.o.DropOut, "drop-out", f.o.DropOut,
+		"share of a cohort that may fail to report without its release being destroyed")
+	flags.IntVar(&f.o.MinCohort, "min-cohort", f.o.MinCohort, "fewest reports of any release")
+	flags.IntVar(&f.o.MaxMessages, "messages", f.o.MaxMessages,
+		"most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, above that 7.5 for each number\n"+
+			"released; 0: no limit. The default does not apply if another budget is given")
+	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0,
+		"most bit messages per person on average; cohorts in which messages help more get more of them")
 	flags.IntVar(&f.o.Bytes, "bytes", 0, "most bytes that one person sends, over all rounds; 0: no limit")
-	flags.Float64Var(&f.o.Variance, "variance", 0, "largest noise variance of a release, over a trusted curator's; 0: the least that the messages allow")
-	flags.Float64Var(&f.o.MaxShift, "max-shift", s.Privacy.MaxShift, "cap on the levels by which a record can move a release, beyond which sampling error dominates; 0: none. The default gives way to --variance")
-	flags.StringVar(&f.o.Family, "family", s.Learner.Family, "reward family: logistic, probit, poisson or gaussian")
-	flags.Float64Var(&f.o.MaxReward, "max-reward", s.Learner.MaxReward, "largest reward that a person can give")
-	flags.Float64Var(&f.o.Radius, "norm-bound", s.Learner.Radius, "bound on the parameter's norm; the schedule depends on it")
-	flags.Float64Var(&f.o.ThetaNorm, "theta-norm", 0, "norm of the public point at which the statistics are evaluated; 0 is that of the first cohort")
-	share := flags.String("hessian-share", "default", "part of the budget for the Hessian, the rest is the gradient's: a number, default (the learner's), or search")
-	flags.IntVar(&f.o.Releases, "releases", 0, "plan so many rounds of one generic vector each instead of the learner's statistics")
-	flags.Uint32Var(&f.bits, "noise-bits", 0, "noise bits per device and coordinate; 0: searched")
-	flags.Float64SliceVar(&f.o.Biases, "bias", []float64{0.5, 0.25}, "probabilities of a noise bit to search")
+	flags.Float64Var(&f.o.VarianceRatio, "variance", 0,
+		"largest noise variance of a release, relative to a trusted curator's; 0: the least that the messages allow")
+	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
+		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
+			"The default does not apply if --variance is given")
+	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, poisson or gaussian")
+	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
+	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
+		"bound on the parameter's norm; the learner's schedule depends on it")
+	flags.Float64Var(&f.o.ThetaNorm, "theta-norm", 0,
+		"norm of the public point at which the statistics are evaluated; 0 is the first cohort's")
+	flags.StringVar(&f.share, "hessian-share", "default",
+		"share of the budget for the Hessian; the gradient gets the rest: a number, default (the learner's), or search")
+	flags.IntVar(&f.o.Releases, "releases", 0,
+		"number of rounds of one generic vector each, planned instead of the learner's statistics")
+	flags.Uint32Var(&f.o.NoiseBits, "noise-bits", 0, "noise bits per device and coordinate; 0: searched")
+	flags.Float64SliceVar(&f.biases, "bias", []float64{0.5, 0.25}, "probabilities of a noise bit to search")
 	flags.BoolVar(&f.json, "json", false, "print the plan, or why there is none, as one JSON object")
-	flags.StringVar(&f.out, "out", "", "file for a picture of the frontier, .png or .svg")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
-		f.o.HessianShare, err = parseShare(*share)
-		if err != nil {
-			return err
-		}
-		return f.settle(flags.Changed)
-	}
+	flags.StringVar(&f.out, "out", "", "file for a chart of the frontier, .png or .svg")
 	return cmd
 }
 
@@ -108,35 +124,44 @@ func parseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// settle resolves defaults that depend on other flags.
-func (f *planFlags) settle(changed func(string) bool) error {
-	f.o.NoiseBits = f.bits
+// settle parses flags and resolves defaults that depend on other flags.
+func (f *planFlags) settle(changed func(string) bool) (err error) {
+	if f.o.HessianShare, err = parseShare(f.share); err != nil {
+		return err
+	}
+	for _, p := range f.biases {
+		b, err := protocol.BiasFrom(p)
+		if err != nil {
+			return fmt.Errorf("--bias %v: want probabilities between 0 and 1", p)
+		}
+		f.o.Biases = append(f.o.Biases, b)
+	}
 	if changed("honest") {
 		if dishonest := 1 - f.honest; changed("dishonest") && math.Abs(dishonest-f.o.Dishonest) > 1e-9 {
 			return fmt.Errorf("--honest %g and --dishonest %g contradict each other: give one of them", f.honest, f.o.Dishonest)
 		}
 		f.o.Dishonest = math.Round((1-f.honest)*1e12) / 1e12 // 1-0.9 is 0.09999999999999998
 	}
-	if f.o.Releases > 0 {
-		for name, value := range map[string]*float64{"drop-out": &f.o.DropOut, "max-shift": &f.o.MaxShift} {
-			if !changed(name) {
-				*value = 0
-			}
+	generic := f.o.Releases > 0
+	for name, value := range map[string]*float64{"drop-out": &f.o.DropOut, "max-shift": &f.o.MaxShift} {
+		if generic && !changed(name) {
+			*value = 0
 		}
-		for name, value := range map[string]*int{"min-cohort": &f.o.MinCohort, "dishonest-reports": &f.o.DishonestReports} {
-			if !changed(name) {
-				*value = 0
-			}
+	}
+	for name, value := range map[string]*int{"min-cohort": &f.o.MinCohort, "dishonest-reports": &f.o.DishonestReports} {
+		if generic && !changed(name) {
+			*value = 0
 		}
-		if !changed("users") && !changed("cohort") {
-			f.o.Cohorts = []int{planGenericCohort}
-		}
+	}
+	if generic && !changed("users") && !changed("cohort") {
+		f.o.Cohorts = []int{planGenericCohort}
 	}
 	if changed("variance") && !changed("max-shift") {
-		f.o.MaxShift = 0 // the cap would exempt a release from what was asked for
+		f.o.MaxShift = 0 // the cap would exempt a release from the variance that was asked for
 	}
-	if !changed("messages") && (f.o.Releases > 0 || changed("bytes") || changed("variance") || changed("mean-messages") || changed("noise-bits")) {
-		f.o.Messages = 0
+	budgets := []string{"bytes", "variance", "mean-messages", "noise-bits"}
+	if !changed("messages") && (generic || slices.ContainsFunc(budgets, changed)) {
+		f.o.MaxMessages = 0
 	}
 	if changed("cohort") && changed("users") {
 		return errors.New("--users and --cohort say the same thing twice: give one of them")

@@ -7,8 +7,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/container"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/version"
 )
 
 func main() {
-	os.Exit(role.Main(container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")))
+	cmd := container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")
+	os.Exit(role.Main(version.Flag(cmd)))
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -134,7 +134,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	keys := map[string]bool{} // of the analyzer, that epochs were announced with
 	epochs, final := 0, false
 	for _, stored := range announced {
-		a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, bundle.AnalyzerParty())
+		a, _, err := wire.Open[plan.Announcement](stored.Payload, bundle.AnalyzerParty())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,13 +151,13 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	}
 	released := 0
 	err = auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
-		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, bundle.ShufflerParty())
+		m, _, err := wire.Open[wire.Manifest](st.Payload, bundle.ShufflerParty())
 		if err != nil {
 			return err
 		}
 		released++
 		t.Logf("epoch %d: enrolled %d, reports %d, messages %d, %s", m.Epoch, m.Enrolled, m.Reports, m.Messages, m.Outcome)
-		if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != m.Enrolled || int(m.Enrolled) != c.sampled[m.Epoch] {
+		if m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Enrolled) != c.sampled[m.Epoch] {
 			t.Errorf("epoch %d: %d were sampled", m.Epoch, c.sampled[m.Epoch])
 		}
 		return nil
@@ -167,7 +167,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	}
 	counted := 0
 	err = auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
-		n, _, err := wire.Open[rifflev1.Counts](st.Payload, bundle.AnalyzerParty())
+		n, _, err := wire.Open[wire.Counts](st.Payload, bundle.AnalyzerParty())
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := wire.Open[rifflev1.KeySet](signed, bundle.ShufflerParty())
+	set, _, err := wire.Open[wire.KeySet](signed, bundle.ShufflerParty())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +227,8 @@ func TestComposeCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
-		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, bundle.ShufflerParty())
-		if err == nil && (m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != m.Enrolled || int(m.Reports) != c.sampled[m.Epoch]) {
+		m, _, err := wire.Open[wire.Manifest](st.Payload, bundle.ShufflerParty())
+		if err == nil && (m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Reports) != c.sampled[m.Epoch]) {
 			t.Errorf("epoch %d: %s, %d reports of %d enrolled, %d sampled", m.Epoch, m.Outcome, m.Reports, m.Enrolled, c.sampled[m.Epoch])
 		}
 		return err

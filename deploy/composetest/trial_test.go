@@ -15,7 +15,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -250,7 +249,7 @@ func (x *trial) after() {
 		x.epoch = now.Epoch
 		err = x.fill(nil)
 	}
-	var m *rifflev1.Manifest
+	var m *wire.Manifest
 	if err == nil {
 		m, err = x.settled(x.epoch, nil)
 	}
@@ -288,19 +287,19 @@ func (x *trial) roles() (all []string) {
 	return all
 }
 
-func outcomeOf(m *rifflev1.Manifest) string {
-	if m.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+func outcomeOf(m *wire.Manifest) string {
+	if m.Outcome == wire.Released {
 		return "released"
 	}
 	return "destroyed"
 }
 
 // manifest looks for the manifest of an epoch; nil where there is none yet.
-func (x *trial) manifest(epoch uint64) (found *rifflev1.Manifest, err error) {
+func (x *trial) manifest(epoch uint64) (found *wire.Manifest, err error) {
 	ctx, cancel := context.WithTimeout(x.ctx, 3*time.Second)
 	defer cancel()
 	err = x.auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
-		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, x.bundle.ShufflerParty())
+		m, _, err := wire.Open[wire.Manifest](st.Payload, x.bundle.ShufflerParty())
 		if err == nil && m.Epoch == epoch {
 			found = m
 		}
@@ -310,7 +309,7 @@ func (x *trial) manifest(epoch uint64) (found *rifflev1.Manifest, err error) {
 }
 
 // settled waits for an epoch's manifest. watch is called in between.
-func (x *trial) settled(epoch uint64, watch func()) (*rifflev1.Manifest, error) {
+func (x *trial) settled(epoch uint64, watch func()) (*wire.Manifest, error) {
 	for until := time.Now().Add(trialPatience); time.Now().Before(until); {
 		if watch != nil {
 			watch()

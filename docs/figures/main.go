@@ -57,7 +57,7 @@ func numbers() error {
 	for _, k := range []float64{2, 8} {
 		fmt.Printf("budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k, privacy.Spell(privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta)))
 	}
-	theory := protocol.Theory{Reports: 2000, Dimension: 15, Bound: 1, Epsilon: epsilon, Delta: delta}
+	theory := protocol.Theory{Reports: 2000, Dimension: 15, Epsilon: epsilon, Delta: delta}
 	fmt.Printf("theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(), theory.NoiseBits())
 	for _, n := range []uint64{3000, 12000, 60000} {
 		b, err := privacy.NewBinomial(n, 0.5)

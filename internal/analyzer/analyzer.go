@@ -18,12 +18,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -38,7 +36,7 @@ type Config struct {
 	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
 	Learner    glm.Config
 	Terms      plan.Terms
-	Timing     *rifflev1.Timing
+	Timing     plan.Timing
 	Bus        *bus.Conn
 	Log        zerolog.Logger
 	Messages   *outcome.Outcomes // account of bit messages; made with Reasons
@@ -150,7 +148,7 @@ func (z *Analyzer) Run(ctx context.Context) error {
 // learn is the loop from the first announcement to the last.
 func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) error {
 	var previous []byte
-	var current *rifflev1.Announcement // the epoch's first announcement
+	var current *plan.Announcement // the epoch's first announcement
 	for epoch := uint64(1); ; {
 		step := z.learner.Next()
 		a, err := z.drawUp(step, epoch, current, previous)
@@ -222,7 +220,7 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 
 // settle appends a round's counts to the audit log and returns those that stand there. Where the broker's data was set back and brought
 // forward again, the log has this round's counts already, and its chunks are gone with them: what was signed first stays, and is acted on.
-func (z *Analyzer) settle(ctx context.Context, counts *rifflev1.Counts) (*rifflev1.Counts, error) {
+func (z *Analyzer) settle(ctx context.Context, counts *wire.Counts) (*wire.Counts, error) {
 	logged, err := z.counted(ctx)
 	if err != nil {
 		return nil, err
@@ -256,28 +254,22 @@ func (z *Analyzer) passed(step string) error {
 }
 
 // absorb gives a round's counts to the learner, and says so in the log.
-func (z *Analyzer) absorb(a *rifflev1.Announcement, counts *rifflev1.Counts, step glm.Step, log zerolog.Logger) error {
-	encodings, err := wire.Encodings(a)
-	if err != nil {
-		return err
-	}
+func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, step glm.Step, log zerolog.Logger) error {
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	defer func() { z.note(func(p *Progress) { p.Releases = append(p.Releases, stats) }) }()
 	if counts.Destroyed {
 		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 		return z.learner.Destroyed()
 	}
-	live := proto.Clone(a).(*rifflev1.Announcement)
-	live.Cohort.Minimum = counts.Reports
 	stats.Epsilon = math.Inf(1) // as long as nothing bounds it
-	if g, err := plan.Guarantee(live, 0); err == nil {
+	if g, err := plan.GuaranteeWith(a, counts.Reports); err == nil {
 		stats.Epsilon = g.Epsilon(z.c.Terms.Delta)
 	}
-	if len(counts.Releases) != len(encodings) {
-		return fmt.Errorf("analyzer: round %d of epoch %d has %d releases and counts of %d", a.Round, a.Epoch, len(encodings), len(counts.Releases))
+	if len(counts.Releases) != len(a.Encodings) {
+		return fmt.Errorf("analyzer: round %d of epoch %d has %d releases and counts of %d", a.Round, a.Epoch, len(a.Encodings), len(counts.Releases))
 	}
 	var sums []glm.Aggregate
-	for i, e := range encodings {
+	for i, e := range a.Encodings {
 		sum, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports))
 		if err != nil {
 			return fmt.Errorf("analyzer: release %d of round %d, epoch %d: %w", i, a.Round, a.Epoch, err)

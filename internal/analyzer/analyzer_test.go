@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"google.golang.org/protobuf/proto"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -29,13 +27,11 @@ func TestCountsAreExact(t *testing.T) {
 			s.start()
 			learner, err := glm.NewLearner(s.config.Learner)
 			s.must(err)
-			follows := func(a *rifflev1.Announcement) {
+			follows := func(a *plan.Announcement) {
 				t.Helper()
 				step := learner.Next()
-				policy, err := wire.PolicyToProto(&step.Policy)
-				s.must(err)
-				if !proto.Equal(a.Policy, policy) {
-					t.Errorf("round %d of epoch %d: the policy is\n%v\nthe learner's is\n%v", a.Round, a.Epoch, a.Policy, policy)
+				if !reflect.DeepEqual(a.Policy, step.Policy) {
+					t.Errorf("round %d of epoch %d: the policy is\n%v\nthe learner's is\n%v", a.Round, a.Epoch, a.Policy, step.Policy)
 				}
 			}
 			released := 0
@@ -57,14 +53,12 @@ func TestCountsAreExact(t *testing.T) {
 						}
 					}
 					released += int(r.manifest.Messages)
-					encodings, err := wire.Encodings(a)
-					s.must(err)
 					var sums []glm.Aggregate
-					for i, e := range encodings {
+					for i, e := range a.Encodings {
 						sum, err := e.Decode(ones[i], uint64(a.Cohort.Minimum))
 						s.must(err)
 						sums = append(sums, glm.Aggregate{
-							Kind: wire.StatisticFromProto(a.Plan.Rounds[round].Releases[i].Statistic), Sum: sum,
+							Kind: a.Plan.Rounds[round].Releases[i].Statistic, Sum: sum,
 							Variance: e.Variance(uint64(a.Cohort.Minimum)), Reports: int(a.Cohort.Minimum),
 						})
 					}
@@ -88,12 +82,12 @@ func TestCountsAreExact(t *testing.T) {
 // policy stays, and a new cohort is asked for.
 func TestRejectedReleases(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release{
-		"a chunk is missing": func(_ *scene, _ *rifflev1.Announcement, _ [32]byte, r *release) *release {
+	for name, change := range map[string]func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release{
+		"a chunk is missing": func(_ *scene, _ *plan.Announcement, _ [32]byte, r *release) *release {
 			r.chunks[1] = nil
 			return r
 		},
-		"a chunk is another round's": func(s *scene, _ *rifflev1.Announcement, _ [32]byte, r *release) *release {
+		"a chunk is another round's": func(s *scene, _ *plan.Announcement, _ [32]byte, r *release) *release {
 			c, err := wire.ParseChunk(r.chunks[1])
 			s.must(err)
 			c.Round++
@@ -101,50 +95,50 @@ func TestRejectedReleases(t *testing.T) {
 			s.must(err)
 			return r
 		},
-		"a chunk is junk": func(_ *scene, _ *rifflev1.Announcement, _ [32]byte, r *release) *release {
+		"a chunk is junk": func(_ *scene, _ *plan.Announcement, _ [32]byte, r *release) *release {
 			r.chunks[1] = []byte("junk")
 			return r
 		},
-		"a chunk is not the manifest's": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"a chunk is not the manifest's": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			other, _ := s.honest(a, digest, int(r.manifest.Reports))
 			r.chunks[1] = other.chunks[1]
 			return r
 		},
-		"chunks are swapped": func(_ *scene, _ *rifflev1.Announcement, _ [32]byte, r *release) *release {
+		"chunks are swapped": func(_ *scene, _ *plan.Announcement, _ [32]byte, r *release) *release {
 			r.manifest.ChunksDigest = bytes.Repeat([]byte{7}, 32)
 			return r
 		},
-		"another announcement": func(_ *scene, _ *rifflev1.Announcement, _ [32]byte, r *release) *release {
+		"another announcement": func(_ *scene, _ *plan.Announcement, _ [32]byte, r *release) *release {
 			r.manifest.Announcement = make([]byte, 32)
 			return r
 		},
-		"too few reports": func(s *scene, a *rifflev1.Announcement, digest [32]byte, _ *release) *release {
+		"too few reports": func(s *scene, a *plan.Announcement, digest [32]byte, _ *release) *release {
 			few, _ := s.honest(a, digest, int(a.Cohort.Minimum)-1)
 			return few
 		},
-		"more reports than slots": func(s *scene, a *rifflev1.Announcement, digest [32]byte, _ *release) *release {
+		"more reports than slots": func(s *scene, a *plan.Announcement, digest [32]byte, _ *release) *release {
 			many, _ := s.honest(a, digest, int(a.Cohort.Size)+1)
 			many.manifest.Enrolled++
 			return many
 		},
-		"fewer messages than reports hold": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"fewer messages than reports hold": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			honest, _ := s.honest(a, digest, int(a.Cohort.Minimum))
 			honest.manifest.Reports *= 2
 			honest.manifest.Enrolled = honest.manifest.Reports
 			return honest
 		},
-		"a message does not open": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"a message does not open": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			other := digest
 			other[3] ^= 1
 			return s.replace(a, digest, 1, func() []byte { return s.one(a.AnalyzerKey, other, 0, 0) })
 		},
-		"a message names no coordinate": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"a message names no coordinate": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			return s.replace(a, digest, 1, func() []byte { return s.one(a.AnalyzerKey, digest, 0, 999) })
 		},
-		"a message names no release": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"a message names no release": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			return s.replace(a, digest, 1, func() []byte { return s.one(a.AnalyzerKey, digest, 9, 0) })
 		},
-		"a coordinate has too many messages": func(s *scene, a *rifflev1.Announcement, digest [32]byte, r *release) *release {
+		"a coordinate has too many messages": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			return s.replace(a, digest, 30, func() []byte { return s.one(a.AnalyzerKey, digest, 0, 0) })
 		},
 	} {
@@ -159,7 +153,7 @@ func TestRejectedReleases(t *testing.T) {
 				t.Errorf("counts %v", c)
 			}
 			next, _ := s.announcement(2, 0)
-			if !proto.Equal(next.Policy.Family, a.Policy.Family) || !reflect.DeepEqual(next.Policy.Theta, a.Policy.Theta) || next.Policy.Cohorts != a.Policy.Cohorts {
+			if next.Policy.Family != a.Policy.Family || !reflect.DeepEqual(next.Policy.Theta, a.Policy.Theta) || next.Policy.Epoch != a.Policy.Epoch {
 				t.Errorf("the policy changed from %v to %v", a.Policy, next.Policy)
 			}
 			s.must(s.stop())
@@ -178,11 +172,9 @@ func (s *scene) one(key []byte, digest [32]byte, release uint8, coordinate uint1
 }
 
 // replace is an honest release of a whole cohort in which n messages are others.
-func (s *scene) replace(a *rifflev1.Announcement, digest [32]byte, n int, by func() []byte) *release {
+func (s *scene) replace(a *plan.Announcement, digest [32]byte, n int, by func() []byte) *release {
 	s.t.Helper()
-	encodings, err := wire.Encodings(a)
-	s.must(err)
-	all, _ := bits(s.t, encodings, int(a.Cohort.Size), half)
+	all, _ := bits(s.t, a.Encodings, int(a.Cohort.Size), half)
 	r := s.seal(a, digest, all, int(a.Cohort.Size), len(all))
 	chunk, err := wire.ParseChunk(r.chunks[0])
 	s.must(err)
@@ -222,7 +214,7 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 			if g, err := plan.Guarantee(a, 0); err != nil || !(g.Epsilon(s.config.Terms.Delta) <= s.config.Terms.Epsilon) {
 				t.Errorf("%+v, %v", g, err)
 			}
-			n := c.bad(s.Messages(a))
+			n := c.bad(a.ReportMessages())
 			other := digest
 			other[0] ^= 1
 			r := s.replace(a, digest, n, func() []byte { return s.one(a.AnalyzerKey, other, 0, 0) })
@@ -247,17 +239,15 @@ func TestOnesOnOneCoordinateAreBorne(t *testing.T) {
 	s.config.Terms.DishonestReports = 1
 	s.start()
 	a, digest := s.announcement(1, 0)
-	encodings, err := wire.Encodings(a)
-	s.must(err)
-	all, _ := bits(t, encodings, cohort-1, func(release, coordinate int) float64 {
+	all, _ := bits(t, a.Encodings, cohort-1, func(release, coordinate int) float64 {
 		if release+coordinate == 0 {
 			return 1
 		}
 		return half(release, coordinate)
 	})
-	all = append(all, slices.Repeat([]bit{{one: true}}, s.Messages(a))...)
+	all = append(all, slices.Repeat([]bit{{one: true}}, a.ReportMessages())...)
 	s.publish(s.seal(a, digest, all, cohort, 70))
-	if c := s.counts(1, 0); c.Destroyed || c.Releases[0].Ones[0] != uint64(cohort*encodings[0].MessagesAt(0)) {
+	if c := s.counts(1, 0); c.Destroyed || c.Releases[0].Ones[0] != uint64(cohort*a.Encodings[0].MessagesAt(0)) {
 		t.Errorf("counts %v", c)
 	}
 	s.announcement(2, 0)
@@ -340,7 +330,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 						if step == pastAnnouncing && epoch == 1 && round == 0 {
 							restart()
 						}
-						if again, _ := s.announcement(epoch, round); !proto.Equal(a, again) {
+						if again, _ := s.announcement(epoch, round); !reflect.DeepEqual(a, again) {
 							t.Fatalf("epoch %d, round %d: announced\n%v\ninstead of\n%v", epoch, round, again, a)
 						}
 						straight.publish(r)
@@ -348,7 +338,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 						if epoch == 1 && round == 0 && step != pastAnnouncing {
 							restart()
 						}
-						if !proto.Equal(s.counts(epoch, round), straight.counts(epoch, round)) {
+						if !reflect.DeepEqual(s.counts(epoch, round), straight.counts(epoch, round)) {
 							t.Fatalf("epoch %d, round %d: counts differ", epoch, round)
 						}
 						if int(round) == len(a.Plan.Rounds)-1 {
@@ -388,8 +378,7 @@ func TestChangedConfiguration(t *testing.T) {
 		"cohort":   func(c *Config) { c.Learner.Practical.FirstCohort = 13 },
 		"family":   func(c *Config) { c.Learner.Family = "probit" },
 		"timing": func(c *Config) {
-			c.Timing = proto.Clone(c.Timing).(*rifflev1.Timing)
-			c.Timing.RewardWindowMs++
+			c.Timing.RewardWindow += time.Millisecond
 		},
 	} {
 		if short--; testing.Short() && short < 0 {

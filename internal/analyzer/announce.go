@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -22,7 +21,7 @@ type place struct {
 // past is what this analyzer announced and counted before.
 type past struct {
 	announced map[place]stored
-	counts    map[place]*rifflev1.Counts
+	counts    map[place]*wire.Counts
 	replay    replay
 }
 
@@ -61,11 +60,11 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 }
 
 // counted reads the counts of every round that this analyzer signed, from the audit log. The first of a round is the one that was acted on.
-func (z *Analyzer) counted(ctx context.Context) (map[place]*rifflev1.Counts, error) {
+func (z *Analyzer) counted(ctx context.Context) (map[place]*wire.Counts, error) {
 	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	counts := map[place]*rifflev1.Counts{}
+	counts := map[place]*wire.Counts{}
 	err := z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
-		c, _, err := wire.Open[rifflev1.Counts](s.Payload, own)
+		c, _, err := wire.Open[wire.Counts](s.Payload, own)
 		if err != nil {
 			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).Msg("counts that this analyzer did not sign are skipped")
 			return nil
@@ -82,7 +81,7 @@ func (z *Analyzer) counted(ctx context.Context) (map[place]*rifflev1.Counts, err
 const misused = "somebody else writes with the analyzer's broker credential: rotate it (or the analyzer's signing key was changed, which needs a new deployment)"
 
 // own opens what lies under a round; nil where it is not this analyzer's, which stops nothing.
-func (z *Analyzer) own(s bus.Announcement) (*rifflev1.Announcement, [32]byte, error) {
+func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error) {
 	a, digest, err := wire.OpenAnnouncement(s.Payload, s.Epoch, s.Round, wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()})
 	if errors.Is(err, wire.ErrForeign) {
 		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Str("cause", misused).Msg("an announcement that this analyzer did not sign is skipped")
@@ -95,12 +94,8 @@ func (z *Analyzer) own(s bus.Announcement) (*rifflev1.Announcement, [32]byte, er
 }
 
 // drawUp writes the announcement of a step. first is the epoch's first announcement, nil at an epoch's beginning.
-func (z *Analyzer) drawUp(step glm.Step, epoch uint64, first *rifflev1.Announcement, previous []byte) (*rifflev1.Announcement, error) {
-	policy, err := wire.PolicyToProto(&step.Policy)
-	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
-	}
-	a := &rifflev1.Announcement{Deployment: z.c.Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: policy, Final: step.Done}
+func (z *Analyzer) drawUp(step glm.Step, epoch uint64, first *plan.Announcement, previous []byte) (*plan.Announcement, error) {
+	a := &plan.Announcement{Deployment: z.c.Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy, Final: step.Done}
 	if step.Done {
 		return a, nil
 	}
@@ -122,6 +117,7 @@ func (z *Analyzer) drawUp(step glm.Step, epoch uint64, first *rifflev1.Announcem
 		return a, nil
 	}
 	a.Plan, a.Cohort = first.Plan, first.Cohort
+	var err error
 	a.Encodings, err = plan.Encode(first.Plan, step)
 	return a, err
 }
@@ -138,7 +134,7 @@ func reference(step glm.Step) []float64 {
 
 // announce signs and stores an announcement. One that was stored before must be the same but for a rotated HPKE key. The broker takes any
 // number for a place, and everybody goes by the first: so none is stored where one stands, and what was stored is read back.
-func (z *Analyzer) announce(ctx context.Context, a *rifflev1.Announcement, past *past) (digest [32]byte, err error) {
+func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *past) (digest [32]byte, err error) {
 	at := place{a.Epoch, a.Round}
 	before, known := past.announced[at]
 	if known && !a.Final {
@@ -175,7 +171,7 @@ func (z *Analyzer) announce(ctx context.Context, a *rifflev1.Announcement, past 
 	if first != digest {
 		return digest, fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first)", ErrConfigChanged, a.Round, a.Epoch)
 	}
-	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.GetSize()).Bool("final", a.Final).Msg("announced")
+	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.Size).Bool("final", a.Final).Msg("announced")
 	return digest, nil
 }
 

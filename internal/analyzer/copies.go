@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"maps"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -115,7 +114,7 @@ func (s *second) look(chunk uint32, messages []byte) (first, twice position, fou
 
 // copied reads a counted round's chunks again where a message may stand twice. finding, if not nil, says where one does (Repeated), or that
 // the chunks are no longer there as they were counted, or that too many messages may be copies to compare them all (Rejected).
-func (n *counter) copied(ctx context.Context, work *roundWork, m *rifflev1.Manifest) (finding, err error) {
+func (n *counter) copied(ctx context.Context, work *roundWork, m *wire.Manifest) (finding, err error) {
 	work.opening.Lock()
 	again, dropped := work.copies.again(), work.copies.dropped
 	work.opening.Unlock()

@@ -12,19 +12,17 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // one report's bit messages, sealed.
-func (s *scene) report(a *rifflev1.Announcement, digest [32]byte) []byte {
+func (s *scene) report(a *plan.Announcement, digest [32]byte) []byte {
 	s.t.Helper()
-	encodings, err := wire.Encodings(a)
-	s.must(err)
-	all, _ := bits(s.t, encodings, 1, half)
+	all, _ := bits(s.t, a.Encodings, 1, half)
 	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	s.must(err)
 	var messages []byte
@@ -36,7 +34,7 @@ func (s *scene) report(a *rifflev1.Announcement, digest [32]byte) []byte {
 }
 
 // permuted is a release of these messages in a random order.
-func (s *scene) permuted(a *rifflev1.Announcement, digest [32]byte, messages []byte, reports int) *release {
+func (s *scene) permuted(a *plan.Announcement, digest [32]byte, messages []byte, reports int) *release {
 	s.t.Helper()
 	all := slices.Collect(slices.Chunk(messages, seal.BitSize))
 	protocol.Permute(all, testbed.Source())
@@ -47,15 +45,15 @@ func (s *scene) permuted(a *rifflev1.Announcement, digest [32]byte, messages []b
 // published and adds no noise. The release is refused, with a reason of its own.
 func TestCopiesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, attack := range map[string]func(s *scene, a *rifflev1.Announcement, digest [32]byte) []byte{
-		"one person for everybody": func(s *scene, a *rifflev1.Announcement, digest [32]byte) (all []byte) {
+	for name, attack := range map[string]func(s *scene, a *plan.Announcement, digest [32]byte) []byte{
+		"one person for everybody": func(s *scene, a *plan.Announcement, digest [32]byte) (all []byte) {
 			victim := s.report(a, digest)
 			for range a.Cohort.Size {
 				all = append(all, victim...)
 			}
 			return all
 		},
-		"one person twice": func(s *scene, a *rifflev1.Announcement, digest [32]byte) []byte {
+		"one person twice": func(s *scene, a *plan.Announcement, digest [32]byte) []byte {
 			all := s.report(a, digest)
 			all = append(all, all...)
 			for range a.Cohort.Size - 2 {
@@ -63,7 +61,7 @@ func TestCopiesAreRefused(t *testing.T) {
 			}
 			return all
 		},
-		"one bit twice": func(s *scene, a *rifflev1.Announcement, digest [32]byte) (all []byte) {
+		"one bit twice": func(s *scene, a *plan.Announcement, digest [32]byte) (all []byte) {
 			for range a.Cohort.Size {
 				all = append(all, s.report(a, digest)...)
 			}
@@ -98,12 +96,10 @@ func TestCopiesHideBehindNothing(t *testing.T) {
 	s.start()
 	a, digest := s.announcement(1, 0)
 	s.must(s.stop())
-	encodings, err := wire.Encodings(a)
-	s.must(err)
 	n := newCounter(s.config)
 	work := &roundWork{
-		at: place{1, 0}, encodings: encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
-		copies: newCopies(int(a.Cohort.Size)*perReport(encodings), filterBits), chunks: map[uint32]*chunkCount{},
+		at: place{1, 0}, encodings: a.Encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
+		copies: newCopies(int(a.Cohort.Size)*perReport(a.Encodings), filterBits), chunks: map[uint32]*chunkCount{},
 	}
 	work.copies.most = 100
 	put := func(index uint32, chunk []byte) {
@@ -140,16 +136,14 @@ func TestTheSecondLookIsAtWhatWasCounted(t *testing.T) {
 	s.start()
 	a, digest := s.announcement(1, 0)
 	s.must(s.stop())
-	encodings, err := wire.Encodings(a)
-	s.must(err)
 	r := s.permuted(a, digest, bytes.Repeat(s.report(a, digest), int(a.Cohort.Size)), int(a.Cohort.Size))
 	innocent, _ := s.honest(a, digest, int(a.Cohort.Size))
 	n := newCounter(s.config)
 	look := func() error {
 		t.Helper()
 		work := &roundWork{
-			at: place{1, 0}, encodings: encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
-			copies: newCopies(int(a.Cohort.Size)*perReport(encodings), filterBits), chunks: map[uint32]*chunkCount{},
+			at: place{1, 0}, encodings: a.Encodings, opener: seal.NewBitOpener(s.AnalyzerKey, digest),
+			copies: newCopies(int(a.Cohort.Size)*perReport(a.Encodings), filterBits), chunks: map[uint32]*chunkCount{},
 		}
 		for _, chunk := range r.chunks {
 			s.must(n.open(work, chunk))

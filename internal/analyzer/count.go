@@ -13,7 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -93,11 +93,8 @@ func (n *counter) receive(ctx context.Context) error {
 
 // count waits for the round's manifest and returns its counts: destroyed where the shuffler says so, and where what came is not what
 // the announcement and the manifest promise.
-func (n *counter) count(ctx context.Context, a *rifflev1.Announcement, digest [32]byte) (*rifflev1.Counts, error) {
-	encodings, err := wire.Encodings(a)
-	if err != nil {
-		return nil, err
-	}
+func (n *counter) count(ctx context.Context, a *plan.Announcement, digest [32]byte) (*wire.Counts, error) {
+	encodings := a.Encodings
 	expected := int(a.Cohort.Size) * perReport(encodings)
 	work := &roundWork{at: place{a.Epoch, a.Round}, encodings: encodings, copies: newCopies(expected, filterBits), chunks: map[uint32]*chunkCount{}}
 	for _, k := range n.c.Keys {
@@ -120,10 +117,10 @@ func (n *counter) count(ctx context.Context, a *rifflev1.Announcement, digest [3
 	if err != nil {
 		return nil, err
 	}
-	counts := &rifflev1.Counts{
+	counts := &wire.Counts{
 		Deployment: n.c.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Manifest: manifestDigest[:], Reports: manifest.Reports,
 	}
-	if manifest.Outcome == rifflev1.Outcome_OUTCOME_DESTROYED {
+	if manifest.Outcome == wire.Destroyed {
 		counts.Destroyed = true
 		return counts, nil
 	}
@@ -151,7 +148,7 @@ const poll = 2 * time.Second
 
 // manifest waits for the shuffler's word about the round, and until it stands in the audit log: the analyzer acts on nothing that
 // nobody could hold the shuffler to.
-func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Manifest, [32]byte, error) {
+func (n *counter) manifest(ctx context.Context, work *roundWork) (*wire.Manifest, [32]byte, error) {
 	from := wire.Party{Deployment: n.c.Deployment, Key: n.c.Shuffler}
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
@@ -167,7 +164,7 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 			}
 		}
 		if payload != nil {
-			m, digest, err := wire.Open[rifflev1.Manifest](payload, from)
+			m, digest, err := wire.Open[wire.Manifest](payload, from)
 			if err == nil && (m.Epoch != work.at.epoch || m.Round != work.at.round) {
 				err = fmt.Errorf("it is about round %d of epoch %d", m.Round, m.Epoch)
 			}
@@ -208,7 +205,7 @@ func (n *counter) manifest(ctx context.Context, work *roundWork) (*rifflev1.Mani
 }
 
 // complete reads the chunks that did not come through the consumer: those from before a restart.
-func (n *counter) complete(ctx context.Context, work *roundWork, m *rifflev1.Manifest) error {
+func (n *counter) complete(ctx context.Context, work *roundWork, m *wire.Manifest) error {
 	for coming := true; coming; {
 		n.mu.Lock()
 		missing := work.lacks(m.Chunks)
@@ -347,7 +344,7 @@ func perReport(encodings []protocol.Encoding) int {
 // tally checks the round against announcement and manifest, and fills in the counts. finding, if not nil, is why the round is refused
 // although its numbers are right. Dishonest devices can make messages that do not open or name the wrong coordinate; as many as the plan's
 // dishonest reports can hold are borne (they count as zeros), more are not.
-func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWork, m *rifflev1.Manifest, counts *rifflev1.Counts, finding error) error {
+func (n *counter) tally(a *plan.Announcement, digest [32]byte, work *roundWork, m *wire.Manifest, counts *wire.Counts, finding error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	total := &chunkCount{bad: map[outcome.Reason]int{}}
@@ -404,7 +401,7 @@ func (n *counter) tally(a *rifflev1.Announcement, digest [32]byte, work *roundWo
 	}
 	n.c.Messages.Released(total.messages - total.bad[Undecryptable] - total.bad[OutOfPlan])
 	for _, ones := range total.tallies {
-		counts.Releases = append(counts.Releases, &rifflev1.ReleaseCounts{Ones: ones})
+		counts.Releases = append(counts.Releases, wire.ReleaseCounts{Ones: ones})
 	}
 	return nil
 }

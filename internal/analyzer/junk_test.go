@@ -6,13 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -53,7 +52,7 @@ func TestJunkStopsNothing(t *testing.T) {
 	for _, epoch := range []uint64{1, 2, 3} {
 		s.Junk(thief, epoch, 0, genuine) // for 2 and 3 a genuine one at a place that is not its
 	}
-	forged, _ := s.Sign(&rifflev1.Counts{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Manifest: make([]byte, 32), Destroyed: true}, testbed.NewIdentity(t))
+	forged, _ := s.Sign(&wire.Counts{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Manifest: make([]byte, 32), Destroyed: true}, testbed.NewIdentity(t))
 	s.must(thief.AppendAudit(s.Context(), "counts", forged))
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)
@@ -71,7 +70,7 @@ func TestJunkStopsNothing(t *testing.T) {
 	s.announcement(3, 0)
 	s.must(s.stop())
 	s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
-		if c, _, err := wire.Open[rifflev1.Counts](st.Payload, s.AnalyzerParty()); err == nil && c.Epoch == 1 && c.Releases[0].Ones[0] != ones[0][0] {
+		if c, _, err := wire.Open[wire.Counts](st.Payload, s.AnalyzerParty()); err == nil && c.Epoch == 1 && c.Releases[0].Ones[0] != ones[0][0] {
 			t.Errorf("epoch 1 was counted as %v", c)
 		}
 		return nil
@@ -85,8 +84,8 @@ func TestSecondAnalyzer(t *testing.T) {
 	s := newScene(t, glm.Practical)
 	s.start()
 	a, digest := s.announcement(1, 0)
-	rival := proto.Clone(a).(*rifflev1.Announcement)
-	rival.Epoch, rival.Previous, rival.Timing.RewardWindowMs = 2, digest[:], rival.Timing.RewardWindowMs+1
+	rival := a.Clone()
+	rival.Epoch, rival.Previous, rival.Timing.RewardWindow = 2, digest[:], rival.Timing.RewardWindow+time.Millisecond
 	s.Announce(s.Connect(bus.Analyzer), rival) // behind the analyzer's back: it has read its past
 	r, _ := s.honest(a, digest, cohort)
 	s.publish(r)

@@ -3,7 +3,7 @@ package analyzer
 import (
 	"github.com/rs/zerolog"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // replay is what of the past this process has gone through again. A reader of the log sees one line of it: the rounds themselves were
@@ -15,7 +15,7 @@ type replay struct {
 }
 
 // replayed notes a round whose counts were signed before this process began.
-func (p *past) replayed(c *rifflev1.Counts) {
+func (p *past) replayed(c *wire.Counts) {
 	p.replay.epoch = c.Epoch
 	p.replay.rounds++
 	if c.Destroyed {

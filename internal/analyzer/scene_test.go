@@ -11,8 +11,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -97,9 +97,9 @@ func (s *scene) end() {
 }
 
 // announcement waits for a round's announcement.
-func (s *scene) announcement(epoch uint64, round uint32) (*rifflev1.Announcement, [32]byte) {
+func (s *scene) announcement(epoch uint64, round uint32) (*plan.Announcement, [32]byte) {
 	s.t.Helper()
-	var a *rifflev1.Announcement
+	var a *plan.Announcement
 	var digest [32]byte
 	testbed.Eventually(s.t, "announced", func() bool {
 		all, err := s.auditor.Announcements(s.Context())
@@ -128,13 +128,13 @@ func (s *scene) announcement(epoch uint64, round uint32) (*rifflev1.Announcement
 }
 
 // counts waits for a round's signed counts.
-func (s *scene) counts(epoch uint64, round uint32) *rifflev1.Counts {
+func (s *scene) counts(epoch uint64, round uint32) *wire.Counts {
 	s.t.Helper()
-	var c *rifflev1.Counts
+	var c *wire.Counts
 	testbed.Eventually(s.t, "counted", func() bool {
 		n := 0
 		s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
-			one, _, err := wire.Open[rifflev1.Counts](st.Payload, s.AnalyzerParty())
+			one, _, err := wire.Open[wire.Counts](st.Payload, s.AnalyzerParty())
 			if err == nil && one.Epoch == epoch && one.Round == round {
 				c = one
 				n++
@@ -152,7 +152,7 @@ func (s *scene) counts(epoch uint64, round uint32) *rifflev1.Counts {
 // release is what a shuffler hands over.
 type release struct {
 	chunks   [][]byte
-	manifest *rifflev1.Manifest
+	manifest *wire.Manifest
 }
 
 // bit is one message of a hand-made release.
@@ -183,7 +183,7 @@ func bits(t *testing.T, encodings []protocol.Encoding, reports int, share func(r
 func half(release, coordinate int) float64 { return 0.5 + 0.01*float64(release+coordinate) }
 
 // seal makes the messages of a release and cuts them into chunks of so many.
-func (s *scene) seal(a *rifflev1.Announcement, digest [32]byte, all []bit, reports, size int) *release {
+func (s *scene) seal(a *plan.Announcement, digest [32]byte, all []bit, reports, size int) *release {
 	s.t.Helper()
 	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	s.must(err)
@@ -195,7 +195,7 @@ func (s *scene) seal(a *rifflev1.Announcement, digest [32]byte, all []bit, repor
 	return s.cut(a, digest, messages, reports, size)
 }
 
-func (s *scene) cut(a *rifflev1.Announcement, digest [32]byte, messages []byte, reports, size int) *release {
+func (s *scene) cut(a *plan.Announcement, digest [32]byte, messages []byte, reports, size int) *release {
 	s.t.Helper()
 	r := &release{}
 	var digests [][32]byte
@@ -205,8 +205,8 @@ func (s *scene) cut(a *rifflev1.Announcement, digest [32]byte, messages []byte, 
 		r.chunks, digests = append(r.chunks, chunk), append(digests, wire.ChunkDigest(chunk))
 	}
 	total := wire.ChunksDigest(digests)
-	r.manifest = &rifflev1.Manifest{
-		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: rifflev1.Outcome_OUTCOME_RELEASED,
+	r.manifest = &wire.Manifest{
+		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: wire.Released,
 		Enrolled: a.Cohort.Size, Reports: uint32(reports), Messages: uint64(len(messages) / seal.BitSize), Chunks: uint32(len(r.chunks)),
 		ChunksDigest: total[:], ReportsDigest: make([]byte, 32),
 	}
@@ -232,18 +232,16 @@ func (s *scene) close(r *release) {
 }
 
 // honest is a round's release of so many reports, and the counts that it must give.
-func (s *scene) honest(a *rifflev1.Announcement, digest [32]byte, reports int) (*release, [][]uint64) {
+func (s *scene) honest(a *plan.Announcement, digest [32]byte, reports int) (*release, [][]uint64) {
 	s.t.Helper()
-	encodings, err := wire.Encodings(a)
-	s.must(err)
-	all, ones := bits(s.t, encodings, reports, half)
+	all, ones := bits(s.t, a.Encodings, reports, half)
 	return s.seal(a, digest, all, reports, 70), ones
 }
 
 // destroyed is what a shuffler says of a cohort that did not come together.
-func destroyed(a *rifflev1.Announcement, digest [32]byte) *release {
-	return &release{manifest: &rifflev1.Manifest{
-		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: rifflev1.Outcome_OUTCOME_DESTROYED,
+func destroyed(a *plan.Announcement, digest [32]byte) *release {
+	return &release{manifest: &wire.Manifest{
+		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: wire.Destroyed,
 		Enrolled: a.Cohort.Size, Reports: 3,
 	}}
 }

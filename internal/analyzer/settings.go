@@ -11,7 +11,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -68,23 +67,18 @@ type TimingSettings struct {
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort takes people in. 0: until it is full."`
 }
 
-// Defaults.
-const (
-	DefaultMaxMessages = plan.ByCoordinates
-	DefaultMaxShift    = 16 // levels
-	DefaultDropOut     = 0.05
-
-	// DefaultDishonestReports lets no single device destroy a cohort.
-	DefaultDishonestReports = 1
-)
-
 // DefaultSettings are the settings of a deployment that says nothing else.
 func DefaultSettings() Settings {
+	terms := plan.DefaultTerms()
 	return Settings{
 		Learner: LearnerSettings{Profile: string(glm.Practical), Family: "logistic", MaxReward: 1, Radius: 3},
-		Privacy: PrivacySettings{Epsilon: 1, Delta: 1e-6, DropOut: DefaultDropOut, DishonestReports: DefaultDishonestReports, MinCohort: 50, MaxMessages: DefaultMaxMessages, MaxShift: DefaultMaxShift},
-		Timing:  TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
-		Broker:  bus.Settings{URL: bus.DefaultURL},
+		Privacy: PrivacySettings{
+			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
+			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,
+			VarianceRatio: terms.VarianceRatio, MaxShift: terms.MaxShift,
+		},
+		Timing: TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
+		Broker: bus.Settings{URL: bus.DefaultURL},
 
 		MaxReportSize: bus.DefaultReportSize,
 	}
@@ -152,10 +146,11 @@ func (s Settings) terms() plan.Terms {
 		MaxMessages: p.MaxMessages, VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift}
 }
 
-func (t TimingSettings) proto() *rifflev1.Timing {
-	return &rifflev1.Timing{
-		RewardWindowMs: uint32(t.RewardWindow.Milliseconds()), JitterMs: uint32(t.Jitter.Milliseconds()), GraceMs: uint32(t.Grace.Milliseconds()),
-		RoundWindowMs: uint32(t.RoundWindow.Milliseconds()), EnrolmentMs: uint32(t.Enrolment.Milliseconds()),
+func (t TimingSettings) announced() plan.Timing {
+	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+	return plan.Timing{
+		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace), RoundWindow: whole(t.RoundWindow),
+		Enrolment: whole(t.Enrolment),
 	}
 }
 
@@ -198,7 +193,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	z, err := New(Config{
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
-		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.proto(), Log: env.Log, Messages: messages, Steps: steps,
+		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Steps whose time is measured.
@@ -20,13 +18,10 @@ const (
 func Steps() []string { return []string{stepRound, stepLearning} }
 
 // announced notes what is in force.
-func (z *Analyzer) announced(a *rifflev1.Announcement, step glm.Step) error {
+func (z *Analyzer) announced(a *plan.Announcement, step glm.Step) error {
 	messages, eps := 0, 0.0
 	if !a.Final {
-		var err error
-		if messages, err = wire.ReportMessages(a); err != nil {
-			return fmt.Errorf("analyzer: %w", err)
-		}
+		messages = a.ReportMessages()
 		g, err := plan.Guarantee(a, 0)
 		if err != nil {
 			return fmt.Errorf("analyzer: epoch %d: %w", a.Epoch, err)
@@ -35,7 +30,7 @@ func (z *Analyzer) announced(a *rifflev1.Announcement, step glm.Step) error {
 	}
 	z.note(func(p *Progress) {
 		p.Epoch, p.Round, p.Final, p.Policy = a.Epoch, a.Round, a.Final, step.Policy
-		p.Size, p.Minimum, p.Rounds, p.Messages = a.Cohort.GetSize(), a.Cohort.GetMinimum(), len(a.Plan.GetRounds()), messages
+		p.Size, p.Minimum, p.Rounds, p.Messages = a.Cohort.Size, a.Cohort.Minimum, len(a.Plan.Rounds), messages
 		p.Epsilon = max(p.Epsilon, eps)
 	})
 	return nil

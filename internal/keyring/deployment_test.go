@@ -16,7 +16,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -64,11 +63,11 @@ func TestGenerateAndLoad(t *testing.T) {
 		keys *keyring.ServerKeys
 		from wire.Party
 	}{{analyzer, bundle.AnalyzerParty()}, {shuffler, bundle.ShufflerParty()}} {
-		signed, _, err := wire.Sign(&rifflev1.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1, Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
+		signed, _, err := wire.Sign(&wire.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1, Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, _, err := wire.Open[rifflev1.KeySet](signed, c.from)
+		set, _, err := wire.Open[wire.KeySet](signed, c.from)
 		if err != nil || len(c.keys.HPKE) != 1 || !bytes.Equal(set.Keys[0], c.keys.HPKE[0].Public()) {
 			t.Error(set, err)
 		}
@@ -93,7 +92,7 @@ func TestGenerateAndLoad(t *testing.T) {
 			t.Fatal(h, err)
 		}
 		is("randomizer", h.Seed)
-		request := &rifflev1.EnrolRequest{
+		request := &wire.EnrolRequest{
 			Deployment: "demo", Epoch: 1, Announcement: make([]byte, 32), Device: devices - 1, Credential: h.Credential,
 		}
 		signed, _, err := wire.Sign(request, h.Identity)

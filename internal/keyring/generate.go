@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nkeys"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -270,7 +269,7 @@ func newHost(root, deployment string, h HostOptions, by *seal.Identity, users ma
 	if err := keyfile.WriteIdentity(filepath.Join(folder, hostFile), host); err != nil {
 		return err
 	}
-	signed, _, err := wire.Sign(&rifflev1.Credential{Deployment: deployment, HostKey: host.Public(), Devices: h.Devices}, by)
+	signed, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: h.Devices}, by)
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // ServerKeys is what the analyzer or the shuffler needs.
@@ -28,10 +26,10 @@ type ServerKeys struct {
 // HostKeys is what a randomizer host needs.
 type HostKeys struct {
 	Bundle     Bundle
-	Identity   *seal.Identity   // the host key
-	Credential *rifflev1.Signed // the registrar's, for enrolment requests
-	Devices    uint32           // devices 0..Devices-1 may enrol
-	Seed       []byte           // NATS
+	Identity   *seal.Identity // the host key
+	Credential []byte         // the registrar's, for enrolment requests
+	Devices    uint32         // devices 0..Devices-1 may enrol
+	Seed       []byte         // NATS
 }
 
 // RegistrarKeys is what the registrar needs.
@@ -102,7 +100,7 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &HostKeys{Bundle: bundle, Credential: new(rifflev1.Signed)}
+	k := &HostKeys{Bundle: bundle}
 	folder := hostFolder(root, host)
 	if k.Identity, err = keyfile.LoadIdentity(filepath.Join(folder, hostFile)); err != nil {
 		return nil, err
@@ -115,17 +113,14 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 	if err != nil {
 		return nil, err
 	}
-	credential, _, err := wire.Open[rifflev1.Credential](signed, bundle.RegistrarParty())
+	credential, _, err := wire.Open[wire.Credential](signed, bundle.RegistrarParty())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
 	}
 	if !bytes.Equal(credential.HostKey, k.Identity.Public()) {
 		return nil, fmt.Errorf("%s: %w: the credential is another host's", path, ErrMismatch)
 	}
-	if err := proto.Unmarshal(signed, k.Credential); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
-	}
-	k.Devices = credential.Devices
+	k.Credential, k.Devices = signed, credential.Devices
 	return k, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/version"
 )
 
 // Exit codes of a role.
@@ -132,6 +134,9 @@ func Command[C any](role Role[C]) *cobra.Command {
 func (e *Env) start(ctx context.Context, serve Serve) error {
 	ctx, stop := withSignals(ctx, e.Log)
 	defer stop()
+	b := version.Read()
+	e.Log.Info().Str("version", b.Version).Str("commit", b.Commit).Bool("modified", b.Modified).Str("go", b.Go).
+		Msg("starting")
 	if err := e.Run(ctx, serve); err != nil {
 		e.Log.Error().Err(err).Msg("failed")
 		code := ExitFailed

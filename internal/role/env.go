@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/version"
 )
 
 // An Env is what a role finds around itself: where it logs, counts, and says how it is.
@@ -59,13 +61,29 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 		}
 		return 1
 	})
-	for _, c := range []prometheus.Collector{ready, collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+	for _, c := range []prometheus.Collector{
+		ready, buildInfo(name), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
 		if err := e.Metrics.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// buildInfo is a metric that is always 1 and says with its labels which build the role is.
+func buildInfo(role string) prometheus.Collector {
+	b := version.Read()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "riffle_build_info", Help: "Always 1; the labels say which build the role is.",
+		ConstLabels: prometheus.Labels{
+			"role": role, "version": b.Version, "commit": b.Commit, "modified": strconv.FormatBool(b.Modified),
+			"goversion": b.Go,
+		},
+	})
+	g.Set(1)
+	return g
 }
 
 // Handle mounts a handler on the ops listener; pattern is one of http.ServeMux. Call it before Run.

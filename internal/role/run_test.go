@@ -66,7 +66,7 @@ func TestExitCodesAndSignals(t *testing.T) {
 		code      int
 		says      []string
 	}{
-		{"done", nil, nil, role.ExitOK, []string{`"message":"stopped"`}},
+		{"done", nil, nil, role.ExitOK, []string{`"message":"starting"`, `"go":"go1.`, `"message":"stopped"`}},
 		{"waits", nil, []os.Signal{term}, role.ExitOK, []string{`"signal":"terminated"`, `"message":"stopped"`}},
 		{"waits", nil, []os.Signal{interrupt}, role.ExitOK, []string{`"signal":"interrupt"`, `"message":"stopped"`}},
 		{"misconfigured", nil, nil, role.ExitConfig, []string{"actor: the configuration has 1 fault:\n  the key file is empty\n"}},
@@ -223,6 +223,7 @@ func TestOpsListener(t *testing.T) {
 		{func() { env.Health.Condition("broker").Set(nil) }, "/readyz", 200, "ready", ""},
 		{func() { reports.Received(3); reports.Released(2); reports.Refused(full, 1) }, "/metrics", 200, `riffle_refused_total{item="report",reason="cohort_full",role="actor"} 1`, ""},
 		{nil, "/metrics", 200, `riffle_ready{role="actor"} 1`, ""},
+		{nil, "/metrics", 200, `riffle_build_info{commit="`, ""},
 		{nil, "/metrics", 200, "go_goroutines", ""},
 		{nil, "/", 200, "status page", ""},
 		{nil, "/elsewhere", 404, "", ""},

@@ -10,13 +10,13 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // An opening is an announcement that was verified.
 type opening struct {
-	*rifflev1.Announcement
+	*plan.Announcement
 	digest   Digest
 	messages int // bit messages of one report
 }
@@ -32,12 +32,7 @@ func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opening{Announcement: a, digest: digest}
-	if !a.Final {
-		if o.messages, err = wire.ReportMessages(a); err != nil {
-			return nil, err
-		}
-	}
+	o := &opening{Announcement: a, digest: digest, messages: a.ReportMessages()}
 	return o, nil
 }
 
@@ -72,7 +67,7 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	var no *Refused
 	switch {
 	case errors.As(err, &no):
-		if no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
+		if no.Reason == wire.RefusalWrongEpoch {
 			s.mu.Lock()
 			if at := (place{o.Epoch, int(o.Round)}); s.unfit[at] == nil { // the first one counts
 				s.unfit[at] = o
@@ -111,7 +106,7 @@ func (s *Shuffler) follow(o *opening) error {
 	}
 	s.promised(o.Announcement)
 	if opened {
-		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.GetSize()).Uint32("minimum", o.Cohort.GetMinimum()).
+		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.Size).Uint32("minimum", o.Cohort.Minimum).
 			Int("messages", o.messages).Bool("final", o.Final).Msg("round opened")
 	}
 	return nil
@@ -131,7 +126,7 @@ func (s *Shuffler) reconsider() error {
 		err := s.follow(o)
 		var no *Refused
 		switch {
-		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == rifflev1.Refusal_REFUSAL_WRONG_EPOCH:
+		case errors.Is(err, ErrBusy), errors.As(err, &no) && no.Reason == wire.RefusalWrongEpoch:
 			waits = cmp.Or(waits, err)
 			continue
 		case errors.Is(err, errFatal):

@@ -7,7 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 func (s *scene) eventually(what string, condition func() bool) {
@@ -23,11 +23,11 @@ func (s *scene) clockOf() time.Time {
 }
 
 // filled is a scene with a full cohort of twelve whose reports fall due at once.
-func filled(t *testing.T, grace uint32) *scene {
+func filled(t *testing.T, grace time.Duration) *scene {
 	s := newScene(t)
 	s.start()
 	a := s.announcement()
-	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, grace
+	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, grace
 	s.open(a)
 	s.enrol(12)
 	return s
@@ -36,7 +36,7 @@ func filled(t *testing.T, grace uint32) *scene {
 // released expects a release with so many reports, and nothing else to have happened to any.
 func (s *scene) released(reports int) {
 	s.t.Helper()
-	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || int(m.Reports) != reports {
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || int(m.Reports) != reports {
 		s.t.Errorf("manifest %v", m)
 	}
 	s.finished()
@@ -47,7 +47,7 @@ func (s *scene) released(reports int) {
 // helps them here: all that had come by the deadline is taken in first.
 func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	t.Parallel()
-	s := filled(t, 1)
+	s := filled(t, time.Millisecond)
 	s.must(s.stop())
 	for i := range uint32(10) {
 		s.send(s.report(i))
@@ -75,7 +75,7 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 			s := newScene(t)
 			s.start()
 			a := s.announcement()
-			a.Timing.RewardWindowMs, a.Timing.GraceMs = 600_000, 1 // ten minutes: the step is longer
+			a.Timing.RewardWindow, a.Timing.Grace = 10*time.Minute, time.Millisecond // ten minutes: the step is longer
 			s.open(a)
 			s.enrol(12)
 			s.must(s.stop())
@@ -86,7 +86,7 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 				t.Fatal("destroyed")
 			}
 			for i := range uint32(12) {
-				if left := s.ask(i).ReportAfterMs; left < 590_000 || left > 601_000 {
+				if left := s.ask(i).ReportAfter; left < 590*time.Second || left > 601*time.Second {
 					t.Errorf("device %d is asked to report in %d ms", i, left)
 				}
 				s.send(s.report(i))
@@ -97,13 +97,13 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 }
 
 // cutOff is a shuffler with a full cohort that the broker cannot reach.
-func cutOff(t *testing.T, grace uint32) (*scene, *testbed.Link) {
+func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 	s := newScene(t)
 	var link *testbed.Link
 	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
 	s.start()
 	a := s.announcement()
-	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, grace
+	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, grace
 	s.open(a)
 	s.enrol(12)
 	link.Freeze()
@@ -114,7 +114,7 @@ func cutOff(t *testing.T, grace uint32) (*scene, *testbed.Link) {
 // time it is back is taken in, and those who were cut off as well have the grace.
 func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
-	s, link := cutOff(t, 600_000)
+	s, link := cutOff(t, 10*time.Minute)
 	for i := range uint32(8) {
 		s.send(s.report(i))
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -64,7 +63,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			case !bytes.Equal(bits(t, after), spool) && step != stepRemoved:
 				t.Error("what left is not what was permuted before the crash")
 			}
-			if m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
 			if out, err := s.analyzer.ReadManifest(s.Context(), 1, 0); err != nil || !slices.EqualFunc(s.logged(), [][]byte{out}, bytes.Equal) {
@@ -189,7 +188,7 @@ func TestLostReportDestroys(t *testing.T) {
 	s.send(s.report(11))
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || len(s.left(1, 0)) != 0 {
+	if m.Outcome != wire.Destroyed || len(s.left(1, 0)) != 0 {
 		t.Errorf("manifest %v", m)
 	}
 	s.account(0, 12, nil)
@@ -224,7 +223,7 @@ func TestMembershipIsDurableBeforeAnythingLeaves(t *testing.T) {
 	s.must(err)
 	defer again.Close()
 	r, ok := again.state.Unfinished()
-	if !ok || len(r.Members) != 12 || r.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if !ok || len(r.Members) != 12 || r.Outcome != wire.Released {
 		t.Errorf("the journal has %+v", r)
 	}
 }

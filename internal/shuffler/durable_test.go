@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -63,8 +62,8 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	s, disk := onSlowDisk(t)
 	release := disk.hold()
 	t.Cleanup(release)
-	request, _ := s.Sign(&rifflev1.EnrolRequest{Deployment: s.config.Deployment, Epoch: 1, Announcement: s.digest[:], Credential: s.credential}, s.host)
-	ask := func(ctx context.Context) (*rifflev1.EnrolReply, error) {
+	request, _ := s.Sign(&wire.EnrolRequest{Deployment: s.config.Deployment, Epoch: 1, Announcement: s.digest[:], Credential: s.credential}, s.host)
+	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
 		b, err := s.devices.Enrol(ctx, request)
 		if err != nil {
 			return nil, err

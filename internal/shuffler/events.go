@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a bit message, a
@@ -71,8 +72,8 @@ type Excluded struct {
 // Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
 // destruction.
 type Committed struct {
-	Round   uint32           `json:"round"`
-	Outcome rifflev1.Outcome `json:"outcome"`
+	Round   uint32       `json:"round"`
+	Outcome wire.Outcome `json:"outcome"`
 }
 
 // Finished records that the round's manifest is out.
@@ -82,10 +83,10 @@ type Finished struct {
 
 // Adopted ends a round as the shuffler's own manifest says that it ended, where the events that led there are lost.
 type Adopted struct {
-	Round    uint32           `json:"round"`
-	Outcome  rifflev1.Outcome `json:"outcome"`
-	Enrolled uint32           `json:"enrolled"`
-	Reports  uint32           `json:"reports"`
+	Round    uint32       `json:"round"`
+	Outcome  wire.Outcome `json:"outcome"`
+	Enrolled uint32       `json:"enrolled"`
+	Reports  uint32       `json:"reports"`
 	// Members says that the reports admitted so far are those of the manifest. Otherwise nobody is known to have reported, and nobody can
 	// report in a later round of the epoch.
 	Members bool `json:"members,omitempty"`
@@ -103,19 +104,23 @@ type Keys struct {
 }
 
 // openedBy is the event of an announcement that is opened now.
-func openedBy(a *rifflev1.Announcement, d Digest, messages int, now time.Time) *Event {
+func openedBy(a *plan.Announcement, d Digest, messages int, now time.Time) *Event {
 	return &Event{Opened: &Opened{
-		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.GetSize(), Minimum: a.Cohort.GetMinimum(),
-		Rounds: len(a.Plan.GetRounds()), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size, Minimum: a.Cohort.Minimum,
+		Rounds: len(a.Plan.Rounds), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
 	}}
 }
 
-func timingOf(t *rifflev1.Timing) Timing {
-	return Timing{t.GetRewardWindowMs(), t.GetJitterMs(), t.GetGraceMs(), t.GetRoundWindowMs(), t.GetEnrolmentMs()}
+func timingOf(t plan.Timing) Timing {
+	ms := func(d time.Duration) uint32 { return uint32(d.Milliseconds()) }
+	return Timing{ms(t.RewardWindow), ms(t.Jitter), ms(t.Grace), ms(t.RoundWindow), ms(t.Enrolment)}
 }
 
-func (t Timing) proto() *rifflev1.Timing {
-	return &rifflev1.Timing{RewardWindowMs: t.RewardWindow, JitterMs: t.Jitter, GraceMs: t.Grace, RoundWindowMs: t.RoundWindow, EnrolmentMs: t.Enrolment}
+func (t Timing) announced() plan.Timing {
+	d := func(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+	return plan.Timing{
+		RewardWindow: d(t.RewardWindow), Jitter: d(t.Jitter), Grace: d(t.Grace), RoundWindow: d(t.RoundWindow), Enrolment: d(t.Enrolment),
+	}
 }
 
 // Encode returns the journal's form of the event.
@@ -168,7 +173,7 @@ func (s *State) Apply(ev *Event) error {
 		if copy(a.digest[:], ev.Admitted.Digest) != len(a.digest) {
 			return fmt.Errorf("admission event: digest has %d bytes", len(ev.Admitted.Digest))
 		}
-		if _, ok := r.reports[ev.Admitted.Slot]; ok || r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		if _, ok := r.reports[ev.Admitted.Slot]; ok || r.outcome != wire.Undecided {
 			return fmt.Errorf("admission event: slot %d cannot be admitted any more", ev.Admitted.Slot)
 		}
 		r.reports[ev.Admitted.Slot] = a
@@ -177,7 +182,7 @@ func (s *State) Apply(ev *Event) error {
 		if err != nil {
 			return err
 		}
-		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+		if r.outcome != wire.Undecided {
 			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
 		}
 		for _, slot := range ev.Excluded.Slots {
@@ -192,11 +197,11 @@ func (s *State) Apply(ev *Event) error {
 		if err != nil {
 			return err
 		}
-		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && ev.Committed.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED {
+		if r.outcome != wire.Undecided && ev.Committed.Outcome != wire.Destroyed {
 			return fmt.Errorf("commit event: round %d is committed already", ev.Committed.Round)
 		}
 		r.outcome = ev.Committed.Outcome
-		s.epoch.destroyed = r.outcome == rifflev1.Outcome_OUTCOME_DESTROYED
+		s.epoch.destroyed = r.outcome == wire.Destroyed
 	case ev.Finished != nil:
 		r, err := s.round(ev.Finished.Round)
 		if err != nil {
@@ -215,7 +220,7 @@ func (s *State) Apply(ev *Event) error {
 		if !ev.Adopted.Members {
 			r.reports = map[uint32]admitted{}
 		}
-		s.epoch.destroyed = r.outcome == rifflev1.Outcome_OUTCOME_DESTROYED
+		s.epoch.destroyed = r.outcome == wire.Destroyed
 	case ev.Passed != nil:
 		s.tells(time.UnixMilli(ev.Passed.At))
 	default:
@@ -238,7 +243,7 @@ func (s *State) applyOpened(o *Opened) error {
 		return nil
 	}
 	s.epoch = &epoch{
-		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.proto(), opened: r.opened, planned: o.Rounds,
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, planned: o.Rounds,
 		slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -24,7 +23,7 @@ const people = 101
 func (s *scene) crowded() {
 	s.t.Helper()
 	a := s.Announcement(glm.Practical, people)
-	a.Timing.GraceMs = 600_000
+	a.Timing.Grace = 600_000 * time.Millisecond
 	s.open(a)
 	s.enrol(people)
 }
@@ -33,7 +32,7 @@ func (s *scene) crowded() {
 func (s *scene) costly() []byte {
 	s.t.Helper()
 	stranger, _ := s.Host(capacity)
-	bits := make([]byte, s.Messages(s.opened)*seal.BitSize)
+	bits := make([]byte, s.opened.ReportMessages()*seal.BitSize)
 	return s.Seal(wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Bits: bits}, stranger)
 }
 
@@ -90,7 +89,7 @@ func TestFloodOfAnotherHost(t *testing.T) {
 			}
 			before := s.config.Bus.Traffic()
 			s.start()
-			if m := s.manifest(1, 0); m.Reports != people || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+			if m := s.manifest(1, 0); m.Reports != people || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
 			refused := 0

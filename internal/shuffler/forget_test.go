@@ -9,8 +9,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // never is longer than any test.
@@ -42,14 +43,14 @@ func (s *scene) acknowledged() {
 }
 
 // paper is a first announcement of the paper profile, and what makes the one of its next round.
-func (s *scene) paper() (first *rifflev1.Announcement, next func(digest [32]byte) *rifflev1.Announcement) {
+func (s *scene) paper() (first *plan.Announcement, next func(digest [32]byte) *plan.Announcement) {
 	s.t.Helper()
-	make := func() *rifflev1.Announcement {
+	make := func() *plan.Announcement {
 		a := s.Announcement(glm.Paper, 12)
-		a.Timing.GraceMs = 600_000
+		a.Timing.Grace = 600_000 * time.Millisecond
 		return a
 	}
-	return make(), func(digest [32]byte) *rifflev1.Announcement {
+	return make(), func(digest [32]byte) *plan.Announcement {
 		a := make()
 		a.Round, a.Previous, a.Encodings = 1, digest[:], a.Encodings[1:]
 		return a
@@ -77,7 +78,7 @@ func TestFinishedRoundForgetsItsReports(t *testing.T) {
 	if kept := s.stored(22); len(kept) != 0 {
 		t.Errorf("after the release the broker holds %v", kept)
 	}
-	s.account(11, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_SIZE: 11})
+	s.account(11, 0, map[wire.Refusal]int{wire.RefusalWrongSize: 11})
 }
 
 // Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an open round
@@ -97,7 +98,7 @@ func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 		s.send(s.report(i))
 	}
 	s.finished()
-	if m := s.manifest(1, 0); m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if m := s.manifest(1, 0); m.Reports != 12 || m.Outcome != wire.Released {
 		t.Fatalf("manifest %v", m)
 	}
 	testbed.Eventually(t, "forgotten", func() bool { return len(s.stored(13)) == 0 })
@@ -117,7 +118,7 @@ func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 	for i := range uint32(11) {
 		s.send(s.report(i + 1))
 	}
-	if m := s.manifest(1, 1); m.Reports != 12 || m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if m := s.manifest(1, 1); m.Reports != 12 || m.Outcome != wire.Released {
 		t.Errorf("manifest %v", m)
 	}
 	s.forgotten()
@@ -132,7 +133,7 @@ func TestJunkIsForgottenBetweenCohorts(t *testing.T) {
 		s.sendTo(1, 0, []byte("junk"))
 	}
 	s.forgotten()
-	s.account(0, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_EPOCH: 10})
+	s.account(0, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 10})
 }
 
 // A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from being forgotten.
@@ -154,7 +155,7 @@ func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
 	if kept := s.stored(12); len(kept) != 0 {
 		t.Errorf("after the release the broker holds %v", kept)
 	}
-	s.account(11, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_EPOCH: 1})
+	s.account(11, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 1})
 }
 
 // A crash after the manifest and before the purge, or a purge that fails: the next try forgets, whatever else happens.

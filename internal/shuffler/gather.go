@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // gathered are the bit messages of a round's members, in memory between the decision who they are and the spool.
@@ -94,7 +94,7 @@ func (g *gathered) slot(message uint32) uint32 {
 //
 // Who is refused here depends on ciphertexts that no honest device sends, never on a record.
 func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error) {
-	if r.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if r.Outcome != wire.Released {
 		return true, nil // nothing of it leaves
 	}
 	if s.gathered, err = s.gather(ctx, r, s.gathered); err != nil {
@@ -115,8 +115,8 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 	if err != nil {
 		return false, err
 	}
-	why := s.c.Reports.Refused(reason(rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE), len(slots))
-	s.c.Messages.Refused(reason(rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE), len(slots)*r.Messages)
+	why := s.c.Reports.Refused(reason(wire.RefusalRepeatedMessage), len(slots))
+	s.c.Messages.Refused(reason(wire.RefusalRepeatedMessage), len(slots)*r.Messages)
 	s.c.Log.Warn().Str("reason", string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Int("reports", len(slots)).Int("hosts", s.hosts(slots)).
 		Msg("reports that repeat a bit message are refused: their hosts do not follow the protocol")
 	return false, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -65,7 +64,7 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 			}
 			m := s.manifest(1, 0)
 			s.finished()
-			if want := 12 - c.refused; m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || int(m.Reports) != want || m.Messages != uint64(want*s.Messages(s.opened)) {
+			if want := 12 - c.refused; m.Outcome != wire.Released || int(m.Reports) != want || m.Messages != uint64(want*s.opened.ReportMessages()) {
 				t.Errorf("manifest %v", m)
 			}
 			seen := map[string]bool{}
@@ -76,7 +75,7 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 					seen[key] = true
 				}
 			}
-			s.account(12-c.refused, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE: c.refused})
+			s.account(12-c.refused, 0, map[wire.Refusal]int{wire.RefusalRepeatedMessage: c.refused})
 			s.forgotten()
 		})
 	}
@@ -105,10 +104,10 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 	s.pass(11)
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || m.Reports != 9 || len(s.left(1, 0)) != 0 {
+	if m.Outcome != wire.Destroyed || m.Reports != 9 || len(s.left(1, 0)) != 0 {
 		t.Errorf("manifest %v", m)
 	}
-	s.account(0, 9, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE: 2})
+	s.account(0, 9, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 }
 
 // A membership that was committed although its reports could not be read, and so not held against each other, is looked at before it
@@ -130,11 +129,11 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	sh, err := New(s.config)
 	s.must(err)
 	s.must(sh.decide(func(*State) (*Event, error) {
-		return &Event{Committed: &Committed{Outcome: rifflev1.Outcome_OUTCOME_RELEASED}}, nil
+		return &Event{Committed: &Committed{Outcome: wire.Released}}, nil
 	}))
 	s.must(sh.Close())
 	s.start()
-	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || len(s.left(1, 0)) != 0 {
+	if m := s.manifest(1, 0); m.Outcome != wire.Destroyed || len(s.left(1, 0)) != 0 {
 		t.Errorf("manifest %v", m)
 	}
 	s.finished()
@@ -151,9 +150,9 @@ func TestExcludedSlots(t *testing.T) {
 		s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
 	}
 	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{0, 2}}})
-	s.refused(s.report(0, 1, 0, 0, d, 7), rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE)
+	s.refused(s.report(0, 1, 0, 0, d, 7), wire.RefusalRepeatedMessage)
 	s.reopened()
-	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED { // complete: nobody else can report
+	if c := s.commit(); c == nil || c.Outcome != wire.Released { // complete: nobody else can report
 		t.Fatalf("committed %+v", c)
 	}
 	if r, _ := s.state.Unfinished(); len(r.Members) != 1 || r.Members[0].Slot != 1 {
@@ -161,7 +160,7 @@ func TestExcludedSlots(t *testing.T) {
 	}
 	s.finish(0)
 	s.must(s.open(announcement(1, 1, 3, 1, 2), digest(2)))
-	s.refused(s.report(0, 1, 1, 0, digest(2), 9), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
+	s.refused(s.report(0, 1, 1, 0, digest(2), 9), wire.RefusalNotEnrolled)
 	s.reopened()
 	for _, slots := range [][]uint32{{0}, {2}} {
 		if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 1, Slots: slots}}); err == nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -29,7 +28,7 @@ var errState = errors.New("the state folder is older than what this shuffler has
 const historyCondition = "history"
 
 // manifest reads a round's manifest; nil where there is none. One that is not this shuffler's own is an error.
-func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*rifflev1.Manifest, error) {
+func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*wire.Manifest, error) {
 	signed, err := s.c.Bus.ReadManifest(ctx, epoch, round)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -37,7 +36,7 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*r
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := wire.Open[rifflev1.Manifest](signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
+	m, _, err := wire.Open[wire.Manifest](signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
 	if err == nil && (m.Epoch != epoch || m.Round != round) {
 		err = fmt.Errorf("it is that of round %d of epoch %d", m.Round, m.Epoch)
 	}
@@ -177,7 +176,7 @@ func (s *Shuffler) opened(o *opening) error {
 
 // adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten from time to time, as
 // refused ones are. It describes the round, and is empty where there was nothing to adopt.
-func (s *Shuffler) adopt(m *rifflev1.Manifest) (line string, err error) {
+func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 	held, messages := 0, 0
 	err = s.decide(func(state *State) (*Event, error) {
 		ev := state.Adopt(m)
@@ -330,7 +329,7 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		var refused *Refused
 		switch {
 		case errors.As(err, &refused):
-			if refused.Reason == rifflev1.Refusal_REFUSAL_NOT_ENROLLED {
+			if refused.Reason == wire.RefusalNotEnrolled {
 				strangers++
 			}
 		case err != nil:
@@ -350,7 +349,7 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 	lost := s.lost || again > 0
 	s.mu.Unlock()
 	if strangers > 0 && lost {
-		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(rifflev1.Refusal_REFUSAL_NOT_ENROLLED))).Uint64("epoch", last.epoch).Uint32("round", last.round).
+		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).Uint64("epoch", last.epoch).Uint32("round", last.round).
 			Int("reports", strangers).Msg("reports of devices whose enrolments are lost cannot be used; their places go to others")
 	}
 	return err

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -49,7 +49,7 @@ func (s *scene) why(condition string) string {
 func at(slot uint32) func(*wire.Report) { return func(r *wire.Report) { r.Slot = slot } }
 
 // next is an announcement of the epoch after the one in force.
-func (s *scene) next() *rifflev1.Announcement {
+func (s *scene) next() *plan.Announcement {
 	a := s.announcement()
 	a.Epoch, a.Previous = s.opened.Epoch+1, s.digest[:]
 	return a
@@ -114,7 +114,7 @@ func TestRestoredStateFolder(t *testing.T) {
 				t.Errorf("%d warnings of a restored folder: %q", n, view.Warnings)
 			}
 			s.cohort(20, 12, 12)
-			if m := s.manifest(2, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != 12 {
+			if m := s.manifest(2, 0); m.Outcome != wire.Released || m.Reports != 12 {
 				t.Errorf("manifest %v", m)
 			}
 			s.finished()
@@ -175,7 +175,7 @@ func TestRestoredWithinTheRound(t *testing.T) {
 	for i := range uint32(3) {
 		s.send(s.report(9 + i))
 	}
-	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != 12 {
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
 		t.Errorf("manifest %v", m)
 	}
 	s.finished()
@@ -205,7 +205,7 @@ func TestRestoredWithinTheRelease(t *testing.T) {
 	s.eventually("crashed", func() bool { return s.crashed() })
 	before := len(s.left(1, 0))
 	s.restore(folder)
-	if m := s.manifest(1, 0); m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED {
+	if m := s.manifest(1, 0); m.Outcome != wire.Destroyed {
 		t.Errorf("manifest %v", m)
 	}
 	s.finished()
@@ -225,7 +225,7 @@ func TestRestoredBetweenRounds(t *testing.T) {
 			s := newScene(t)
 			s.start()
 			a := s.Announcement(glm.Paper, 12)
-			a.Timing.GraceMs = 600_000
+			a.Timing.Grace = 600_000 * time.Millisecond
 			s.open(a)
 			s.enrol(12)
 			for i := range uint32(10) {
@@ -253,9 +253,9 @@ func TestRestoredBetweenRounds(t *testing.T) {
 				return err == nil && b.Waiting == 0 && s.shuffler.Held() == 6
 			})
 			s.restore(folder)
-			want := rifflev1.Outcome_OUTCOME_DESTROYED
+			want := wire.Destroyed
 			if known {
-				want = rifflev1.Outcome_OUTCOME_RELEASED
+				want = wire.Released
 				for i := range uint32(4) {
 					s.send(s.report(6 + i))
 				}
@@ -315,7 +315,7 @@ func TestBrokerSetBack(t *testing.T) {
 			s.eventually("ready again", func() bool { return s.why(historyCondition) == "" })
 			if early {
 				s.send(s.report(31, at(11)))
-				if m := s.manifest(2, 0); m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+				if m := s.manifest(2, 0); m.Outcome != wire.Released {
 					t.Errorf("manifest %v", m)
 				}
 			} else {

@@ -2,12 +2,10 @@ package shuffler
 
 import (
 	"testing"
-
-	"google.golang.org/protobuf/proto"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
 
 // What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and whenever it came.
@@ -35,8 +33,8 @@ func TestJunkAnnouncements(t *testing.T) {
 	refused(9)
 	s.open(a)
 	genuine, _ := s.Sign(a, s.Analyzer)
-	second := proto.Clone(a).(*rifflev1.Announcement)
-	second.Timing.RewardWindowMs++
+	second := a.Clone()
+	second.Timing.RewardWindow += time.Millisecond
 	s.Announce(thief, second)
 	s.Junk(thief, 1, 0)          // stored before
 	s.Junk(thief, 2, 0, genuine) // a genuine one at a place that is not its

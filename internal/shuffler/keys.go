@@ -9,7 +9,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -18,7 +17,7 @@ import (
 // in the journal before it leaves; where one of state folder and broker was set back, the other still knows it. Where both were, a
 // number comes again: hosts that saw a later set refuse this one, and say so.
 func (s *Shuffler) publishKeys(ctx context.Context) error {
-	set := &rifflev1.KeySet{Deployment: s.c.Deployment}
+	set := &wire.KeySet{Deployment: s.c.Deployment}
 	for _, k := range s.c.Keys {
 		set.Keys = append(set.Keys, k.Public())
 	}
@@ -27,11 +26,14 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if shown == nil {
+		shown = new(wire.KeySet)
+	}
 	s.mu.Lock()
 	own := s.state.keys
 	s.mu.Unlock()
-	set.Number = max(shown.GetNumber(), own.Number)
-	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) || shown.GetNumber() == set.Number && keysDigest(shown.GetKeys()) != digest
+	set.Number = max(shown.Number, own.Number)
+	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) || shown.Number == set.Number && keysDigest(shown.Keys) != digest
 	if set.Number == 0 || changed {
 		if set.Number == math.MaxUint64 {
 			return fmt.Errorf("shuffler: there is no number for another set of keys")
@@ -44,7 +46,7 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 		}
 		return &Event{Keys: &Keys{Number: set.Number, Digest: digest[:]}}, nil
 	})
-	if err != nil || shown.GetNumber() == set.Number {
+	if err != nil || shown.Number == set.Number {
 		return err
 	}
 	signed, _, err := wire.Sign(set, s.c.Identity)
@@ -56,7 +58,7 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 }
 
 // shownKeys is this shuffler's own latest set at the broker; nil where there is none. One that it did not sign counts for nothing.
-func (s *Shuffler) shownKeys(ctx context.Context) (*rifflev1.KeySet, error) {
+func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	payload, err := s.c.Bus.Keys(ctx, bus.Shuffler)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -64,7 +66,7 @@ func (s *Shuffler) shownKeys(ctx context.Context) (*rifflev1.KeySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, _, err := wire.Open[rifflev1.KeySet](payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
+	set, _, err := wire.Open[wire.KeySet](payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
 	if err != nil {
 		s.c.Log.Error().Err(err).Msg("the key set at the broker is not this shuffler's; hosts refuse it, and another is published")
 		return nil, nil

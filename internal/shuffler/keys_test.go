@@ -8,13 +8,12 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // published runs the shuffler's publication of its keys with these, and returns what the broker shows then.
-func (s *scene) published(keys ...*seal.HPKEKey) *rifflev1.KeySet {
+func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.t.Helper()
 	s.config.Keys = keys
 	sh, err := New(s.config)
@@ -23,7 +22,7 @@ func (s *scene) published(keys ...*seal.HPKEKey) *rifflev1.KeySet {
 	s.must(sh.Close())
 	payload, err := s.devices.Keys(s.Context(), bus.Shuffler)
 	s.must(err)
-	set, _, err := wire.Open[rifflev1.KeySet](payload, s.ShufflerParty())
+	set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty())
 	s.must(err)
 	if want := keys[0].Public(); !bytes.Equal(set.Keys[0], want) || len(set.Keys) != len(keys) {
 		s.t.Fatalf("the set shown has %d keys, and not the configured ones", len(set.Keys))
@@ -77,7 +76,7 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	if after, err := s.devices.Keys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("an unchanged set changed: %v", err)
 	}
-	forged, _ := s.Sign(&rifflev1.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}, s.Analyzer)
+	forged, _ := s.Sign(&wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}, s.Analyzer)
 	s.must(s.config.Bus.PutKeys(s.Context(), forged))
 	if n := s.published(s.ShufflerKey).Number; n != 1 {
 		t.Errorf("after somebody else's set: number %d", n)

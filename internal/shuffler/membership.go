@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Moment is what Due needs to know of time.
@@ -29,9 +29,9 @@ func (s *State) Due(m Moment) *Release {
 		return nil
 	}
 	r := e.release(n, s.minimum)
-	r.Outcome = rifflev1.Outcome_OUTCOME_DESTROYED
+	r.Outcome = wire.Destroyed
 	if len(r.Members) >= int(r.Minimum) {
-		r.Outcome = rifflev1.Outcome_OUTCOME_RELEASED
+		r.Outcome = wire.Released
 	}
 	return r
 }
@@ -40,7 +40,7 @@ func (s *State) Due(m Moment) *Release {
 // report was admitted meanwhile.
 func (s *State) Commit(r *Release) *Event {
 	e := s.epoch
-	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED ||
+	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != wire.Undecided ||
 		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *State) Unfinished() (*Release, bool) {
 		return nil, false
 	}
 	for i, r := range s.epoch.rounds {
-		if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && !r.done {
+		if r.outcome != wire.Undecided && !r.done {
 			return s.epoch.release(i, s.minimum), true
 		}
 	}
@@ -79,7 +79,7 @@ type Release struct {
 	Epoch        uint64
 	Round        uint32
 	Announcement Digest
-	Outcome      rifflev1.Outcome
+	Outcome      wire.Outcome
 	Messages     int // bit messages of one report
 	Enrolled     uint32
 	Minimum      uint32
@@ -92,11 +92,11 @@ type Release struct {
 // record.
 func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
 		return time.Time{}, false
 	}
 	if n := len(e.rounds) - 1; n > 0 {
-		at = e.rounds[n].opened.Add(time.Duration(e.timing.GetRoundWindowMs()) * time.Millisecond)
+		at = e.rounds[n].opened.Add(e.timing.RoundWindow)
 	} else if !e.closed(now) {
 		return time.Time{}, false
 	} else {
@@ -115,5 +115,5 @@ func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 
 // grace is the time that the latest epoch gives slow networks.
 func (s *State) grace() time.Duration {
-	return time.Duration(s.epoch.timing.GetGraceMs()) * time.Millisecond
+	return s.epoch.timing.Grace
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/shuffler/journal"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // A journal of the first version, which knows of no passed time, exclusions, adoptions or key sets, is replayed to the same decisions, and
@@ -60,7 +60,7 @@ func TestAJournalOfTheFirstVersion(t *testing.T) {
 	second[0] = 2
 	now, _ := sh.clock.now()
 	_, _, _, err = sh.state.Enrol(host, 2, second, now)
-	if no, ok := err.(*Refused); !ok || no.Reason != rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED {
+	if no, ok := err.(*Refused); !ok || no.Reason != wire.RefusalAlreadyEnrolled {
 		t.Errorf("a device of the first cohort: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // interruptedOften is a shuffler that does not run, with ten of twelve reports and a grace of twenty seconds, for whom the broker hangs for a
@@ -16,7 +16,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 	s := newScene(t)
 	s.start()
 	a := s.announcement()
-	a.Timing.RewardWindowMs, a.Timing.JitterMs, a.Timing.GraceMs = 100, 50, 20_000
+	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, 20*time.Second
 	s.open(a)
 	s.enrol(12)
 	for i := range uint32(10) {
@@ -42,7 +42,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 		s.must(sh.commit(s.Context()))
 		now, _ := sh.clock.now()
 		if r, ok := sh.state.Unfinished(); ok {
-			if r.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+			if r.Outcome != wire.Released {
 				t.Errorf("decided on %v", r.Outcome)
 			}
 			s.must(sh.commit(s.Context())) // the next look finds nothing late

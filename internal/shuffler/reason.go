@@ -1,16 +1,12 @@
 package shuffler
 
 import (
-	"strings"
-
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// reason is a refusal as error, metric label and log field: REFUSAL_COHORT_FULL is cohort_full.
-func reason(r rifflev1.Refusal) outcome.Reason {
-	return outcome.Reason(strings.ToLower(strings.TrimPrefix(r.String(), "REFUSAL_")))
-}
+// reason is a refusal as error, metric label and log field.
+func reason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String()) }
 
 // Reasons of the shuffler's own.
 const (
@@ -22,10 +18,8 @@ const (
 // Reasons lists every reason for which the shuffler refuses something or tries it again.
 func Reasons() []outcome.Reason {
 	var all []outcome.Reason
-	for n := int32(1); ; n++ {
-		if _, ok := rifflev1.Refusal_name[n]; !ok {
-			return append(all, Destroyed, Ahead, Interrupted)
-		}
-		all = append(all, reason(rifflev1.Refusal(n)))
+	for _, r := range wire.Refusals() {
+		all = append(all, reason(r))
 	}
+	return append(all, Destroyed, Ahead, Interrupted)
 }

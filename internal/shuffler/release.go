@@ -8,7 +8,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -167,8 +166,8 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 }
 
 // gone accounts for the reports of a round that is over.
-func (s *Shuffler) gone(o rifflev1.Outcome, reports, messages int) {
-	if o == rifflev1.Outcome_OUTCOME_RELEASED {
+func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
+	if o == wire.Released {
 		s.c.Reports.Released(reports)
 		s.c.Messages.Released(messages)
 	} else {
@@ -182,11 +181,11 @@ func (s *Shuffler) gone(o rifflev1.Outcome, reports, messages int) {
 // logged. It depends on the release and its spool alone and is signed deterministically, so a retry appends and sends the same bytes,
 // and either is stored once.
 func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left bool, err error) {
-	manifest := &rifflev1.Manifest{
+	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
 	}
-	if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+	if r.Outcome == wire.Released {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
 			return false, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
@@ -227,7 +226,7 @@ func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left boo
 func (s *Shuffler) destroy(r *Release, why error) error {
 	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
 	return s.decide(func(*State) (*Event, error) {
-		return &Event{Committed: &Committed{Round: r.Round, Outcome: rifflev1.Outcome_OUTCOME_DESTROYED}}, nil
+		return &Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}}, nil
 	})
 }
 
@@ -255,7 +254,7 @@ func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) (err error)
 }
 
 // forward sends the spooled messages and completes the manifest with what was sent.
-func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifest *rifflev1.Manifest) error {
+func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifest *wire.Manifest) error {
 	var chunks [][32]byte
 	messages, err := spool.chunks(s.chunk, func(index uint32, bits []byte) error {
 		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Bits: bits})

@@ -12,8 +12,8 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -26,7 +26,7 @@ type scene struct {
 	t                 testing.TB
 	analyzer, devices *bus.Conn
 	host              *seal.Identity
-	credential        *rifflev1.Signed
+	credential        []byte
 	config            Config
 	crash             func(after string) error
 	forgetEvery       time.Duration
@@ -35,7 +35,7 @@ type scene struct {
 	shuffler *Shuffler
 	stop     func() error // ends the shuffler; its error unless the context ended it
 
-	opened *rifflev1.Announcement
+	opened *plan.Announcement
 	digest [32]byte
 
 	mu      sync.Mutex
@@ -137,7 +137,7 @@ func (c *clock) skip(d time.Duration) {
 }
 
 // open announces and waits until the shuffler takes enrolments or reports of the round.
-func (s *scene) open(a *rifflev1.Announcement) {
+func (s *scene) open(a *plan.Announcement) {
 	s.t.Helper()
 	s.opened, s.digest = a, s.Announce(s.analyzer, a)
 	testbed.Eventually(s.t, "open", func() bool {
@@ -147,9 +147,9 @@ func (s *scene) open(a *rifflev1.Announcement) {
 }
 
 // ask enrols a device of the scene's host, under the announcement in force unless changed.
-func (s *scene) ask(device uint32, change ...func(*rifflev1.EnrolRequest)) *rifflev1.EnrolReply {
+func (s *scene) ask(device uint32, change ...func(*wire.EnrolRequest)) *wire.EnrolReply {
 	s.t.Helper()
-	r := &rifflev1.EnrolRequest{Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device, Credential: s.credential}
+	r := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device, Credential: s.credential}
 	for _, f := range change {
 		f(r)
 	}
@@ -157,7 +157,7 @@ func (s *scene) ask(device uint32, change ...func(*rifflev1.EnrolRequest)) *riff
 	return s.askRaw(signed)
 }
 
-func (s *scene) askRaw(signed []byte) *rifflev1.EnrolReply {
+func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
 	s.t.Helper()
 	b, err := s.devices.Enrol(s.Context(), signed)
 	s.must(err)
@@ -186,7 +186,7 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
 	s.must(err)
 	var bits []byte
-	for range s.Messages(s.opened) {
+	for range s.opened.ReportMessages() {
 		bits, err = sealer.AppendSeal(bits, 0, 0, true)
 		s.must(err)
 	}
@@ -213,16 +213,16 @@ func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
 }
 
 // manifest waits for a round's manifest.
-func (s *scene) manifest(epoch uint64, round uint32) *rifflev1.Manifest {
+func (s *scene) manifest(epoch uint64, round uint32) *wire.Manifest {
 	s.t.Helper()
-	var m *rifflev1.Manifest
+	var m *wire.Manifest
 	testbed.Eventually(s.t, "released or destroyed", func() bool {
 		signed, err := s.analyzer.ReadManifest(s.Context(), epoch, round)
 		if errors.Is(err, bus.ErrGone) {
 			return false
 		}
 		s.must(err)
-		m, _, err = wire.Open[rifflev1.Manifest](signed, s.ShufflerParty())
+		m, _, err = wire.Open[wire.Manifest](signed, s.ShufflerParty())
 		s.must(err)
 		return true
 	})
@@ -252,7 +252,7 @@ func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 
 // account checks how often each reason stands in the reports' account, how many reports were released and how many destroyed, and
 // that nothing else happened to any.
-func (s *scene) account(released, destroyed int, want map[rifflev1.Refusal]int) {
+func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	s.t.Helper()
 	check := func() error {
 		var faults []error
@@ -285,9 +285,9 @@ func (s *scene) account(released, destroyed int, want map[rifflev1.Refusal]int) 
 }
 
 // announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing: see pass.
-func (s *scene) announcement() *rifflev1.Announcement {
+func (s *scene) announcement() *plan.Announcement {
 	s.t.Helper()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.GraceMs = 600_000
+	a.Timing.Grace = 600_000 * time.Millisecond
 	return a
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/shuffler/journal"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -83,20 +83,20 @@ type Shuffler struct {
 
 	mu       sync.Mutex
 	state    *State
-	latest   func() error                      // waits until the last decision is durable; nil before the first
-	rounds   []finished                        // that are over, oldest first
-	planned  map[uint64]*rifflev1.Announcement // first announcement of each epoch
-	epsilon  map[place]float64                 // by epoch and reports: it takes a while to compute
-	unfit    map[place]*opening                // announcements that do not follow what is open, by epoch and round: they may later
-	never    map[place]Digest                  // announcements that are refused for good, by epoch and round
-	doubt    bool                              // one came since the broker was last held against the journal
-	trouble  error                             // the broker shows less than the journal knows
-	lost     bool                              // the state folder is known to be older than what was signed
-	recalled bool                              // the journal was held against the broker
-	newest   *opening                          // the latest announcement by then
-	looked   seenRound                         // the last round whose stored reports were looked through, where they had to be
-	warned   uint64                            // epoch of the last warning that one host holds most of its cohort
-	warnings []string                          // for people
+	latest   func() error                  // waits until the last decision is durable; nil before the first
+	rounds   []finished                    // that are over, oldest first
+	planned  map[uint64]*plan.Announcement // first announcement of each epoch
+	epsilon  map[place]float64             // by epoch and reports: it takes a while to compute
+	unfit    map[place]*opening            // announcements that do not follow what is open, by epoch and round: they may later
+	never    map[place]Digest              // announcements that are refused for good, by epoch and round
+	doubt    bool                          // one came since the broker was last held against the journal
+	trouble  error                         // the broker shows less than the journal knows
+	lost     bool                          // the state folder is known to be older than what was signed
+	recalled bool                          // the journal was held against the broker
+	newest   *opening                      // the latest announcement by then
+	looked   seenRound                     // the last round whose stored reports were looked through, where they had to be
+	warned   uint64                        // epoch of the last warning that one host holds most of its cohort
+	warnings []string                      // for people
 
 	forgetEvery time.Duration
 	forgotten   uint64 // up to this sequence the broker forgot the reports last; guarded by mu
@@ -121,7 +121,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: j, wake: make(chan struct{}, 1), chunk: chunkMessages, state: NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		planned: map[uint64]*rifflev1.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{}, never: map[place]Digest{}, forgetEvery: forgetEvery,
+		planned: map[uint64]*plan.Announcement{}, epsilon: map[place]float64{}, unfit: map[place]*opening{}, never: map[place]Digest{}, forgetEvery: forgetEvery,
 	}
 	if s.c.Clock == nil {
 		s.c.Clock = MachineClock()
@@ -261,7 +261,7 @@ func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
 func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, time.Now())
 	s.c.Enrolments.Received(1)
-	reply := &rifflev1.EnrolReply{}
+	reply := &wire.EnrolReply{}
 	place, digest, err := s.admitDevice(signed)
 	reply.Request = digest[:]
 	var refused *Refused
@@ -272,7 +272,7 @@ func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	default:
-		reply.Enrolled, reply.Slot, reply.ReportAfterMs, reply.Held = true, place.slot, uint32(max(0, place.after.Milliseconds())), place.held
+		reply.Enrolled, reply.Slot, reply.ReportAfter, reply.Held = true, place.slot, max(0, place.after.Truncate(time.Millisecond)), place.held
 		s.c.Enrolments.Released(1)
 	}
 	b, _, err := wire.Sign(reply, s.c.Identity)
@@ -366,10 +366,10 @@ func (s *Shuffler) admitReport(r *bus.Delivery) (fresh bool, err error) {
 	past := s.state.Past(r.Epoch)
 	s.mu.Unlock()
 	if r.Epoch == 0 {
-		return false, refuse(rifflev1.Refusal_REFUSAL_MALFORMED, "the report names no round")
+		return false, refuse(wire.RefusalMalformed, "the report names no round")
 	}
 	if past {
-		return false, refuse(rifflev1.Refusal_REFUSAL_LATE, "epoch %d is over", r.Epoch)
+		return false, refuse(wire.RefusalLate, "epoch %d is over", r.Epoch)
 	}
 	report, digest, err := s.open(r.Payload, r.Epoch, r.Round, messages)
 	if err != nil {
@@ -386,11 +386,11 @@ func (s *Shuffler) admitReport(r *bus.Delivery) (fresh bool, err error) {
 // open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
 func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, messages int) (*wire.Report, Digest, error) {
 	if messages == 0 {
-		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d is not open", round, epoch)
+		return nil, Digest{}, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)
 	}
 	// All envelopes of a round have one size. What has another costs no more than this.
 	if want := wire.EnvelopeSize(messages); len(envelope) != want {
-		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, "an envelope of %d bytes, this round's have %d", len(envelope), want)
+		return nil, Digest{}, refuse(wire.RefusalWrongSize, "an envelope of %d bytes, this round's have %d", len(envelope), want)
 	}
 	plain, err := wire.OpenEnvelope(envelope, s.opener, seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round})
 	if err != nil {
@@ -401,7 +401,7 @@ func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, messages in
 		return nil, Digest{}, refuse(wire.Reason(err), "%v", err)
 	}
 	if report.Epoch != epoch || report.Round != round {
-		return nil, Digest{}, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "a report of round %d of epoch %d in the stream of round %d of epoch %d", report.Round, report.Epoch, round, epoch)
+		return nil, Digest{}, refuse(wire.RefusalWrongEpoch, "a report of round %d of epoch %d in the stream of round %d of epoch %d", report.Round, report.Epoch, round, epoch)
 	}
 	return report, digest, nil
 }

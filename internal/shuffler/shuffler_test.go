@@ -13,7 +13,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -26,7 +25,7 @@ func TestRelease(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	if r := s.ask(12); r.Refusal != rifflev1.Refusal_REFUSAL_COHORT_FULL {
+	if r := s.ask(12); r.Refusal != wire.RefusalCohortFull {
 		t.Errorf("the thirteenth: %v", r)
 	}
 	sent := map[string]bool{}
@@ -40,7 +39,7 @@ func TestRelease(t *testing.T) {
 	}
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != 12 || m.Enrolled != 12 || m.Messages != uint64(len(sent)) || !bytes.Equal(m.Announcement, s.digest[:]) {
+	if m.Outcome != wire.Released || m.Reports != 12 || m.Enrolled != 12 || m.Messages != uint64(len(sent)) || !bytes.Equal(m.Announcement, s.digest[:]) {
 		t.Errorf("manifest %v for %d messages", m, len(sent))
 	}
 	var digests [][32]byte
@@ -108,7 +107,7 @@ func TestBelowTheMinimumNeverLeaves(t *testing.T) {
 			s.pass(c.reports)
 			m := s.manifest(1, 0)
 			s.finished()
-			if m.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED || int(m.Reports) != c.reports || m.Messages != 0 {
+			if m.Outcome != wire.Destroyed || int(m.Reports) != c.reports || m.Messages != 0 {
 				t.Errorf("manifest %v", m)
 			}
 			if n := len(s.left(1, 0)); n != 0 {
@@ -117,7 +116,7 @@ func TestBelowTheMinimumNeverLeaves(t *testing.T) {
 			s.forgotten()
 			// Asked again it does not change its mind.
 			s.send(s.report(11))
-			s.account(0, c.reports, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_LATE: 1})
+			s.account(0, c.reports, map[wire.Refusal]int{wire.RefusalLate: 1})
 		})
 	}
 }
@@ -130,7 +129,7 @@ func TestWeakPlanIsNotOpened(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.digest = s.Announce(s.analyzer, s.opened)
-	testbed.Eventually(t, "refused", func() bool { return s.ask(0).Refusal == rifflev1.Refusal_REFUSAL_WRONG_EPOCH })
+	testbed.Eventually(t, "refused", func() bool { return s.ask(0).Refusal == wire.RefusalWrongEpoch })
 	if _, ok := s.shuffler.Filling(); ok {
 		t.Error("opened")
 	}
@@ -149,12 +148,12 @@ func TestDropOuts(t *testing.T) {
 	s.pass(10)
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || m.Reports != 10 || m.Enrolled != 12 {
+	if m.Outcome != wire.Released || m.Reports != 10 || m.Enrolled != 12 {
 		t.Errorf("manifest %v", m)
 	}
 	s.send(s.report(0))
 	s.send(s.report(1))
-	s.account(10, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_LATE: 2})
+	s.account(10, 0, map[wire.Refusal]int{wire.RefusalLate: 2})
 	s.forgotten()
 }
 
@@ -181,43 +180,43 @@ func TestRefusedReports(t *testing.T) {
 		f()
 		return s.report(1)
 	}
-	want := map[rifflev1.Refusal]int{}
-	refuse := func(r rifflev1.Refusal, envelope []byte) {
+	want := map[wire.Refusal]int{}
+	refuse := func(r wire.Refusal, envelope []byte) {
 		want[r]++
 		s.send(envelope)
 	}
-	refuse(rifflev1.Refusal_REFUSAL_DUPLICATE, good[0])               // a replayed copy
-	refuse(rifflev1.Refusal_REFUSAL_ALREADY_REPORTED, s.report(0))    // a second, different one
-	refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, s.report(50))       // a slot that does not exist
-	refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, foreign(func() {})) // another host's word for this slot
-	refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, s.report(1, func(r *wire.Report) { r.Slot = 2 }))
-	refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, s.report(1, func(r *wire.Report) { r.Device = 2 }))
-	refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, s.report(1, func(r *wire.Report) { r.Announcement[0] ^= 1 })) // two plans, one number of messages
-	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, s.report(1, func(r *wire.Report) { r.Bits = r.Bits[seal.BitSize:] }))
-	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, s.report(1, func(r *wire.Report) { r.Bits = append(r.Bits, r.Bits[:seal.BitSize]...) }))
+	refuse(wire.RefusalDuplicate, good[0])              // a replayed copy
+	refuse(wire.RefusalAlreadyReported, s.report(0))    // a second, different one
+	refuse(wire.RefusalNotEnrolled, s.report(50))       // a slot that does not exist
+	refuse(wire.RefusalNotEnrolled, foreign(func() {})) // another host's word for this slot
+	refuse(wire.RefusalNotEnrolled, s.report(1, func(r *wire.Report) { r.Slot = 2 }))
+	refuse(wire.RefusalNotEnrolled, s.report(1, func(r *wire.Report) { r.Device = 2 }))
+	refuse(wire.RefusalWrongAnnouncement, s.report(1, func(r *wire.Report) { r.Announcement[0] ^= 1 })) // two plans, one number of messages
+	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Bits = r.Bits[seal.BitSize:] }))
+	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Bits = append(r.Bits, r.Bits[:seal.BitSize]...) }))
 	tampered := bytes.Clone(good[1])
 	tampered[len(tampered)-1] ^= 1
-	refuse(rifflev1.Refusal_REFUSAL_UNDECRYPTABLE, tampered)
+	refuse(wire.RefusalUndecryptable, tampered)
 	other := *s.Bed
 	other.ShufflerKey = testbed.NewKey(t)
 	report, err := wire.BuildReport(wire.Report{Announcement: s.digest, Epoch: 1, Slot: 1, Device: 1, Bits: s.Open(good[1], a).Bits}, s.host)
 	s.must(err)
 	elsewhere, err := wire.SealReport(report, other.ShufflerKey.Public(), seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})
 	s.must(err)
-	refuse(rifflev1.Refusal_REFUSAL_UNDECRYPTABLE, elsewhere)
+	refuse(wire.RefusalUndecryptable, elsewhere)
 	elsewhere, err = wire.SealReport(report, s.ShufflerKey.Public(), seal.ReportContext{Deployment: "elsewhere", Epoch: 1})
 	s.must(err)
-	refuse(rifflev1.Refusal_REFUSAL_UNDECRYPTABLE, elsewhere) // another deployment's
+	refuse(wire.RefusalUndecryptable, elsewhere) // another deployment's
 	report[len(report)-1] ^= 1
 	unsigned, err := wire.SealReport(report, s.ShufflerKey.Public(), seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})
 	s.must(err)
-	refuse(rifflev1.Refusal_REFUSAL_BAD_SIGNATURE, unsigned)
-	refuse(rifflev1.Refusal_REFUSAL_MALFORMED, make([]byte, len(good[1])))
-	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, []byte("not an envelope"))
-	refuse(rifflev1.Refusal_REFUSAL_WRONG_SIZE, nil)
-	want[rifflev1.Refusal_REFUSAL_MALFORMED]++
+	refuse(wire.RefusalBadSignature, unsigned)
+	refuse(wire.RefusalMalformed, make([]byte, len(good[1])))
+	refuse(wire.RefusalWrongSize, []byte("not an envelope"))
+	refuse(wire.RefusalWrongSize, nil)
+	want[wire.RefusalMalformed]++
 	s.sendTo(0, 0, good[1]) // of no round
-	want[rifflev1.Refusal_REFUSAL_WRONG_EPOCH] += 2
+	want[wire.RefusalWrongEpoch] += 2
 	s.sendTo(2, 0, good[1]) // into another round's stream
 	s.sendTo(1, 1, good[1])
 	s.account(0, 0, want)
@@ -226,7 +225,7 @@ func TestRefusedReports(t *testing.T) {
 	}
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Reports != 12 || m.Messages != uint64(12*s.Messages(a)) {
+	if m.Reports != 12 || m.Messages != uint64(12*a.ReportMessages()) {
 		t.Errorf("manifest %v", m)
 	}
 	s.account(12, 0, want)
@@ -239,38 +238,38 @@ func TestEnrolment(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.opened = s.announcement()
-	if r := s.ask(0); r.Refusal != rifflev1.Refusal_REFUSAL_WRONG_EPOCH {
+	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
 		t.Errorf("before any announcement: %v", r)
 	}
 	a := s.announcement()
 	s.open(a)
 	first := s.ask(0)
-	low, high := a.Timing.RewardWindowMs-50, a.Timing.RewardWindowMs+a.Timing.JitterMs
-	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfterMs < low || first.ReportAfterMs > high {
+	low, high := a.Timing.RewardWindow-50*time.Millisecond, a.Timing.RewardWindow+a.Timing.Jitter
+	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfter < low || first.ReportAfter > high {
 		t.Errorf("first: %v, the window is %v", first, a.Timing)
 	}
-	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfterMs > first.ReportAfterMs {
+	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfter > first.ReportAfter {
 		t.Errorf("asked again: %v after %v", again, first)
 	}
 	stranger, _ := s.Host(capacity)
-	refuse := func(what string, want rifflev1.Refusal, reply *rifflev1.EnrolReply) {
+	refuse := func(what string, want wire.Refusal, reply *wire.EnrolReply) {
 		t.Helper()
 		if reply.Enrolled || reply.Refusal != want {
 			t.Errorf("%s: %v", what, reply)
 		}
 	}
-	refuse("two digests", rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, s.ask(1, func(r *rifflev1.EnrolRequest) { r.Announcement = make([]byte, 32) }))
-	refuse("another epoch", rifflev1.Refusal_REFUSAL_WRONG_EPOCH, s.ask(1, func(r *rifflev1.EnrolRequest) { r.Epoch = 2 }))
-	refuse("a device beyond the credential", rifflev1.Refusal_REFUSAL_NO_CREDENTIAL, s.ask(capacity))
-	refuse("another deployment", rifflev1.Refusal_REFUSAL_WRONG_DEPLOYMENT, s.ask(1, func(r *rifflev1.EnrolRequest) { r.Deployment = "elsewhere" }))
-	request := &rifflev1.EnrolRequest{Deployment: testbed.Deployment, Epoch: 1, Announcement: s.digest[:], Device: 1, Credential: s.credential}
+	refuse("two digests", wire.RefusalWrongAnnouncement, s.ask(1, func(r *wire.EnrolRequest) { r.Announcement = make([]byte, 32) }))
+	refuse("another epoch", wire.RefusalWrongEpoch, s.ask(1, func(r *wire.EnrolRequest) { r.Epoch = 2 }))
+	refuse("a device beyond the credential", wire.RefusalNoCredential, s.ask(capacity))
+	refuse("another deployment", wire.RefusalWrongDeployment, s.ask(1, func(r *wire.EnrolRequest) { r.Deployment = "elsewhere" }))
+	request := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: 1, Announcement: s.digest[:], Device: 1, Credential: s.credential}
 	stolen, _ := s.Sign(request, stranger)
-	refuse("somebody else's credential", rifflev1.Refusal_REFUSAL_NO_CREDENTIAL, s.askRaw(stolen))
-	forged, _ := s.Sign(&rifflev1.Credential{Deployment: testbed.Deployment, HostKey: stranger.Public(), Devices: 9}, stranger)
-	request.Credential = testbed.Unsigned(t, forged)
+	refuse("somebody else's credential", wire.RefusalNoCredential, s.askRaw(stolen))
+	forged, _ := s.Sign(&wire.Credential{Deployment: testbed.Deployment, HostKey: stranger.Public(), Devices: 9}, stranger)
+	request.Credential = forged
 	selfMade, _ := s.Sign(request, stranger)
-	refuse("a credential of one's own making", rifflev1.Refusal_REFUSAL_NO_CREDENTIAL, s.askRaw(selfMade))
-	refuse("junk", rifflev1.Refusal_REFUSAL_MALFORMED, s.askRaw([]byte("junk")))
+	refuse("a credential of one's own making", wire.RefusalNoCredential, s.askRaw(selfMade))
+	refuse("junk", wire.RefusalMalformed, s.askRaw([]byte("junk")))
 	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
 		t.Errorf("%d are enrolled", f.Enrolled)
 	}
@@ -293,7 +292,7 @@ func TestOneHostsShare(t *testing.T) {
 	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
 		t.Errorf("%v, warned %v", r, warned())
 	}
-	if r := s.ask(7); r.Enrolled || r.Refusal != rifflev1.Refusal_REFUSAL_HOST_SHARE {
+	if r := s.ask(7); r.Enrolled || r.Refusal != wire.RefusalHostShare {
 		t.Errorf("the eighth: %v", r)
 	}
 	s.host, s.credential = s.Host(capacity)
@@ -312,13 +311,13 @@ func TestOneDigestPerRound(t *testing.T) {
 	s.enrol(12)
 	second := s.announcement()
 	second.Plan.Rounds[0].Releases[0].NoiseBits += 3 // 13 + 6 bits or 16 + 3: the same number of messages
-	for _, c := range second.Encodings[0].Coordinates {
-		c.Levels += 3
+	second.Encodings[0].NoiseBits += 3
+	for i := range second.Encodings[0].Coordinates {
+		second.Encodings[0].Coordinates[i].Levels += 3
 	}
 	_, digest := s.Sign(second, s.Analyzer)
 	// The broker would not store it; a shuffler that is shown it all the same keeps to what it opened.
-	messages, err := wire.ReportMessages(second)
-	s.must(err)
+	messages := second.ReportMessages()
 	if _, err := s.shuffler.state.Open(second, digest, messages, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
 		t.Errorf("a second announcement: %v", err)
 	}
@@ -335,7 +334,7 @@ func TestOneDigestPerRound(t *testing.T) {
 	if m.Reports != 10 || !bytes.Equal(m.Announcement, s.digest[:]) {
 		t.Errorf("manifest %v", m)
 	}
-	s.account(10, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT: 2})
+	s.account(10, 0, map[wire.Refusal]int{wire.RefusalWrongAnnouncement: 2})
 }
 
 // A report of the next round that arrives before its announcement does waits; one of a round that will never come does not.
@@ -344,7 +343,7 @@ func TestReportAheadOfItsAnnouncement(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Paper, 12)
-	a.Timing.GraceMs = 600_000
+	a.Timing.Grace = 600_000 * time.Millisecond
 	s.open(a)
 	s.enrol(12)
 	for i := range uint32(12) {
@@ -371,7 +370,7 @@ func TestReportAheadOfItsAnnouncement(t *testing.T) {
 	}
 	s.finished()
 	s.sendTo(1, 2, s.report(0))
-	s.account(24, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_WRONG_EPOCH: 1})
+	s.account(24, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 1})
 }
 
 // The next cohort takes nobody who was in an earlier one: one person is one record (condition 15).
@@ -390,17 +389,17 @@ func TestNobodyTwice(t *testing.T) {
 	next.Epoch, next.Previous = 2, s.digest[:]
 	old := s.report(3)
 	s.open(next)
-	if r := s.ask(3); r.Refusal != rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED {
+	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
 		t.Errorf("in the second cohort: %v", r)
 	}
 	if r := s.ask(30); !r.Enrolled || r.Slot != 0 {
 		t.Errorf("somebody new: %v", r)
 	}
 	s.sendTo(1, 0, old)
-	s.account(12, 0, map[rifflev1.Refusal]int{rifflev1.Refusal_REFUSAL_LATE: 1})
+	s.account(12, 0, map[wire.Refusal]int{wire.RefusalLate: 1})
 	s.must(s.stop())
 	s.start()
-	if r := s.ask(3); r.Refusal != rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED {
+	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
 		t.Errorf("after a restart: %v", r)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -39,7 +39,7 @@ type epoch struct {
 	number    uint64
 	size      uint32
 	minimum   uint32
-	timing    *rifflev1.Timing
+	timing    plan.Timing
 	opened    time.Time
 	planned   int // rounds
 	slots     []slot
@@ -62,7 +62,7 @@ type round struct {
 	messages int                 // bit messages of one report
 	reports  map[uint32]admitted // by slot
 	excluded map[uint32]struct{} // slots whose reports repeated a bit message
-	outcome  rifflev1.Outcome
+	outcome  wire.Outcome
 	done     bool // the manifest is out
 	adopted  *Adopted
 }
@@ -103,7 +103,7 @@ func slotsOfOne(share float64, size uint32) int {
 
 // Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
 type Refused struct {
-	Reason rifflev1.Refusal
+	Reason wire.Refusal
 	Detail string
 }
 
@@ -112,7 +112,7 @@ func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", reason(r.Reason)
 // Unwrap is the reason as metrics and logs have it.
 func (r *Refused) Unwrap() error { return reason(r.Reason) }
 
-func refuse(reason rifflev1.Refusal, format string, a ...any) error {
+func refuse(reason wire.Refusal, format string, a ...any) error {
 	return &Refused{reason, fmt.Sprintf(format, a...)}
 }
 
@@ -121,42 +121,42 @@ var ErrBusy = errors.New("shuffler: the release before this announcement is not 
 
 // Open decides on an announcement, already verified and in range, whose digest is d and whose reports hold so many bit messages. A
 // repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
-func (s *State) Open(a *rifflev1.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
+func (s *State) Open(a *plan.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
 	e := s.epoch
 	open := openedBy(a, d, messages, now)
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
 		if known := e.rounds[a.Round].digest; known != d {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "round %d of epoch %d is open under digest %x; the announcement now shown has digest %x", a.Round, a.Epoch, known[:8], d[:8])
+			return nil, refuse(wire.RefusalWrongAnnouncement, "round %d of epoch %d is open under digest %x; the announcement now shown has digest %x", a.Round, a.Epoch, known[:8], d[:8])
 		}
 		return nil, nil
 	case e != nil && a.Epoch < e.number:
 		return nil, nil // replayed history
 	case e != nil && a.Epoch == e.number:
 		if int(a.Round) != len(e.rounds) || int(a.Round) >= e.planned {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d cannot follow round %d of %d planned", a.Round, a.Epoch, len(e.rounds)-1, e.planned)
+			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d cannot follow round %d of %d planned", a.Round, a.Epoch, len(e.rounds)-1, e.planned)
 		}
 		last := e.rounds[len(e.rounds)-1]
-		if last.outcome == rifflev1.Outcome_OUTCOME_RELEASED && !last.done {
+		if last.outcome == wire.Released && !last.done {
 			return nil, fmt.Errorf("%w: round %d of epoch %d", ErrBusy, a.Round-1, a.Epoch)
 		}
-		if last.outcome != rifflev1.Outcome_OUTCOME_RELEASED {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d was announced before round %d was released", a.Round, a.Epoch, a.Round-1)
+		if last.outcome != wire.Released {
+			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d was announced before round %d was released", a.Round, a.Epoch, a.Round-1)
 		}
 		return open, nil
 	case a.Round != 0:
-		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d begins with round %d", a.Epoch, a.Round)
+		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d begins with round %d", a.Epoch, a.Round)
 	case e != nil && e.closing():
 		return nil, fmt.Errorf("%w: epoch %d", ErrBusy, e.number)
 	case e != nil && !e.over():
-		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
+		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
 	}
 	if !a.Final {
-		if m := a.Cohort.GetMinimum(); m < s.minimum {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_WEAK_PLAN, "epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d", a.Epoch, m, s.minimum)
+		if m := a.Cohort.Minimum; m < s.minimum {
+			return nil, refuse(wire.RefusalWeakPlan, "epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d", a.Epoch, m, s.minimum)
 		}
 		if a.Cohort.Minimum > a.Cohort.Size {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_MALFORMED, "epoch %d announces a minimum cohort of %d and only %d slots", a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
+			return nil, refuse(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots", a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
 		}
 	}
 	return open, nil
@@ -171,23 +171,23 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (s
 		if e != nil {
 			open = e.number
 		}
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "epoch %d is not open; the open one is %d", number, open)
+		return 0, time.Time{}, nil, refuse(wire.RefusalWrongEpoch, "epoch %d is not open; the open one is %d", number, open)
 	}
 	if e.rounds[0].digest != seen {
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "the device saw digest %x, epoch %d was opened with %x", seen[:8], number, e.rounds[0].digest[:8])
+		return 0, time.Time{}, nil, refuse(wire.RefusalWrongAnnouncement, "the device saw digest %x, epoch %d was opened with %x", seen[:8], number, e.rounds[0].digest[:8])
 	}
 	if i, ok := e.slotOf[id]; ok {
 		return i, e.slots[i].reportAt, nil, nil
 	}
 	switch {
 	case s.devices.has(id):
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED, "the device was in the cohort of an earlier epoch")
+		return 0, time.Time{}, nil, refuse(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
 	case len(e.slots) >= int(e.size):
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_COHORT_FULL, "all %d slots of epoch %d are taken", e.size, number)
+		return 0, time.Time{}, nil, refuse(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED, "enrolment of epoch %d is over", number)
+		return 0, time.Time{}, nil, refuse(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
 	case e.held[id.Host] >= slotsOfOne(s.share, e.size):
-		return 0, time.Time{}, nil, refuse(rifflev1.Refusal_REFUSAL_HOST_SHARE, "the host holds %d of the %d slots of epoch %d, as many as one host may", e.held[id.Host], e.size, number)
+		return 0, time.Time{}, nil, refuse(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may", e.held[id.Host], e.size, number)
 	}
 	slot = uint32(len(e.slots))
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
@@ -200,36 +200,36 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 	e := s.epoch
 	if e == nil || e.number != number || int(roundNumber) >= len(e.rounds) {
 		if e != nil && number < e.number {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_LATE, "epoch %d is over", number)
+			return nil, refuse(wire.RefusalLate, "epoch %d is over", number)
 		}
-		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_EPOCH, "round %d of epoch %d is not open", roundNumber, number)
+		return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", roundNumber, number)
 	}
 	r := e.rounds[roundNumber]
 	if r.digest != announced {
-		return nil, refuse(rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT, "the report was made for digest %x, the round admits %x", announced[:8], r.digest[:8])
+		return nil, refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x", announced[:8], r.digest[:8])
 	}
 	if at, ok := e.slotOf[id]; !ok || at != slot {
-		return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d of epoch %d is not this device's", slot, number)
+		return nil, refuse(wire.RefusalNotEnrolled, "slot %d of epoch %d is not this device's", slot, number)
 	}
 	if roundNumber > 0 {
 		if _, ok := e.rounds[roundNumber-1].reports[slot]; !ok {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_NOT_ENROLLED, "slot %d dropped out before round %d", slot, roundNumber)
+			return nil, refuse(wire.RefusalNotEnrolled, "slot %d dropped out before round %d", slot, roundNumber)
 		}
 	}
 	if _, ok := r.excluded[slot]; ok {
-		return nil, refuse(rifflev1.Refusal_REFUSAL_REPEATED_MESSAGE, "slot %d: its report repeated a bit message, and no other is taken", slot)
+		return nil, refuse(wire.RefusalRepeatedMessage, "slot %d: its report repeated a bit message, and no other is taken", slot)
 	}
 	if known, ok := r.reports[slot]; ok {
 		if known.digest == digest && known.sequence == sequence {
 			return nil, nil // the stream delivers the admitted report again
 		}
 		if known.digest == digest {
-			return nil, refuse(rifflev1.Refusal_REFUSAL_DUPLICATE, "slot %d: a copy of its report", slot)
+			return nil, refuse(wire.RefusalDuplicate, "slot %d: a copy of its report", slot)
 		}
-		return nil, refuse(rifflev1.Refusal_REFUSAL_ALREADY_REPORTED, "slot %d: a second, different report", slot)
+		return nil, refuse(wire.RefusalAlreadyReported, "slot %d: a second, different report", slot)
 	}
-	if r.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
-		return nil, refuse(rifflev1.Refusal_REFUSAL_LATE, "slot %d: membership of round %d is committed", slot, roundNumber)
+	if r.outcome != wire.Undecided {
+		return nil, refuse(wire.RefusalLate, "slot %d: membership of round %d is committed", slot, roundNumber)
 	}
 	return &Event{Admitted: &Admitted{Round: roundNumber, Slot: slot, Digest: digest[:], Sequence: sequence}}, nil
 }
@@ -243,13 +243,13 @@ func (e *epoch) over() bool {
 // closing tells whether only the manifest of the epoch's last round is missing.
 func (e *epoch) closing() bool {
 	last := e.rounds[len(e.rounds)-1]
-	return !e.final && !last.done && last.outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED && (e.destroyed || len(e.rounds) == e.planned)
+	return !e.final && !last.done && last.outcome != wire.Undecided && (e.destroyed || len(e.rounds) == e.planned)
 }
 
 // closed tells whether enrolment is over at the given time.
 func (e *epoch) closed(now time.Time) bool {
-	limit := time.Duration(e.timing.GetEnrolmentMs()) * time.Millisecond
-	committed := e.rounds[0].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED // whatever the clock says now
+	limit := e.timing.Enrolment
+	committed := e.rounds[0].outcome != wire.Undecided // whatever the clock says now
 	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
 }
 
@@ -262,12 +262,12 @@ func (e *epoch) expected(n int) int {
 }
 
 func (e *epoch) window() time.Duration {
-	return time.Duration(e.timing.GetRewardWindowMs()) * time.Millisecond
+	return e.timing.RewardWindow
 }
 
 // jitter spreads report times over the slots by public randomness: it depends on the announcement and the slot alone.
 func (e *epoch) jitter(slot uint32) time.Duration {
-	spread := uint64(e.timing.GetJitterMs())
+	spread := uint64(e.timing.Jitter.Milliseconds())
 	h := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(e.rounds[0].digest[:]), slot))
 	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
 }
@@ -316,7 +316,7 @@ func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead 
 		return e.rounds[roundNumber].messages, false
 	}
 	// While the last round is not committed no honest device can know of the next one; a stranger's report of it must not make others wait.
-	last := e.rounds[len(e.rounds)-1].outcome == rifflev1.Outcome_OUTCOME_RELEASED
+	last := e.rounds[len(e.rounds)-1].outcome == wire.Released
 	return 0, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
 }
 
@@ -351,7 +351,7 @@ func (s *State) finished(epoch uint64, round uint32) bool {
 // admitted are the places in the stream of the open round's reports; nil where no round is open.
 func (s *State) admitted() map[uint64]bool {
 	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != rifflev1.Outcome_OUTCOME_UNSPECIFIED {
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
 		return nil
 	}
 	all := map[uint64]bool{}
@@ -364,7 +364,7 @@ func (s *State) admitted() map[uint64]bool {
 // Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what no event so far
 // does: that the round is over, or that another release than the committed one left. The events after a copy of the journal was taken
 // are lost then, and the manifest's word stands for them. The members are known where they are those that the manifest names.
-func (s *State) Adopt(m *rifflev1.Manifest) *Event {
+func (s *State) Adopt(m *wire.Manifest) *Event {
 	e := s.epoch
 	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
 		return nil
@@ -375,8 +375,8 @@ func (s *State) Adopt(m *rifflev1.Manifest) *Event {
 		digests = append(digests, a.digest)
 	}
 	all := wire.ReportsDigest(digests)
-	known := m.Outcome == rifflev1.Outcome_OUTCOME_RELEASED && bytes.Equal(m.ReportsDigest, all[:])
-	if r.outcome == m.Outcome && (known || m.Outcome == rifflev1.Outcome_OUTCOME_DESTROYED) && int(m.Reports) == len(r.reports) {
+	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
+	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
 		return nil // committed here: only its end is missing
 	}
 	return &Event{Adopted: &Adopted{Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known}}

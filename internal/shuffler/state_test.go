@@ -10,18 +10,19 @@ import (
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 var start = time.UnixMilli(1_700_000_000_000)
 
-func announcement(epoch uint64, round uint32, size, minimum uint32, rounds int) *rifflev1.Announcement {
-	a := &rifflev1.Announcement{
-		Epoch: epoch, Round: round, Plan: &rifflev1.Plan{}, Cohort: &rifflev1.Cohort{Size: size, Minimum: minimum},
-		Timing: &rifflev1.Timing{RewardWindowMs: 1000, JitterMs: 200, GraceMs: 500, RoundWindowMs: 300},
+func announcement(epoch uint64, round uint32, size, minimum uint32, rounds int) *plan.Announcement {
+	a := &plan.Announcement{
+		Epoch: epoch, Round: round, Plan: plan.Plan{}, Cohort: plan.Cohort{Size: size, Minimum: minimum},
+		Timing: plan.Timing{RewardWindow: time.Second, Jitter: 200 * time.Millisecond, Grace: 500 * time.Millisecond, RoundWindow: 300 * time.Millisecond},
 	}
 	for range rounds {
-		a.Plan.Rounds = append(a.Plan.Rounds, &rifflev1.PlannedRound{})
+		a.Plan.Rounds = append(a.Plan.Rounds, plan.Round{})
 	}
 	return a
 }
@@ -53,7 +54,7 @@ func (s *script) apply(ev *Event) {
 	}
 }
 
-func (s *script) open(a *rifflev1.Announcement, d Digest) error {
+func (s *script) open(a *plan.Announcement, d Digest) error {
 	ev, err := s.state.Open(a, d, 100, s.now)
 	s.apply(ev)
 	return err
@@ -94,7 +95,7 @@ func (s *script) must(err error) {
 	}
 }
 
-func (s *script) refused(err error, want rifflev1.Refusal) {
+func (s *script) refused(err error, want wire.Refusal) {
 	s.t.Helper()
 	var r *Refused
 	if !errors.As(err, &r) || r.Reason != want {
@@ -162,24 +163,24 @@ func TestCohortLifecycle(t *testing.T) {
 		t.Fatalf("second enrolment gave slot %d", slot)
 	}
 	_, _, err = s.enrol(7, 1, one)
-	s.refused(err, rifflev1.Refusal_REFUSAL_COHORT_FULL)
+	s.refused(err, wire.RefusalCohortFull)
 
 	s.must(s.report(0, 1, 0, 0, one, 10))
-	s.refused(s.report(0, 1, 0, 0, one, 10), rifflev1.Refusal_REFUSAL_DUPLICATE)
-	s.refused(s.report(0, 1, 0, 0, one, 11), rifflev1.Refusal_REFUSAL_ALREADY_REPORTED)
-	s.refused(s.report(0, 1, 0, 1, one, 12), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
-	s.refused(s.report(9, 1, 0, 0, one, 12), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
-	s.refused(s.report(1, 1, 0, 1, digest(2), 12), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
-	s.refused(s.report(1, 2, 0, 1, one, 12), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	s.refused(s.report(0, 1, 0, 0, one, 10), wire.RefusalDuplicate)
+	s.refused(s.report(0, 1, 0, 0, one, 11), wire.RefusalAlreadyReported)
+	s.refused(s.report(0, 1, 0, 1, one, 12), wire.RefusalNotEnrolled)
+	s.refused(s.report(9, 1, 0, 0, one, 12), wire.RefusalNotEnrolled)
+	s.refused(s.report(1, 1, 0, 1, digest(2), 12), wire.RefusalWrongAnnouncement)
+	s.refused(s.report(1, 2, 0, 1, one, 12), wire.RefusalWrongEpoch)
 	if s.commit() != nil {
 		t.Fatal("committed with one of three reports and time left")
 	}
 	s.must(s.report(1, 1, 0, 1, one, 13))
 	s.now = s.now.Add(1200*time.Millisecond + 500*time.Millisecond)
-	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if c := s.commit(); c == nil || c.Outcome != wire.Released {
 		t.Fatalf("at the deadline with the minimum: %+v", c)
 	}
-	s.refused(s.report(2, 1, 0, 2, one, 14), rifflev1.Refusal_REFUSAL_LATE)
+	s.refused(s.report(2, 1, 0, 2, one, 14), wire.RefusalLate)
 	r, ok := s.state.Unfinished()
 	if !ok || len(r.Members) != 2 || r.Enrolled != 3 {
 		t.Fatalf("release %+v", r)
@@ -190,8 +191,8 @@ func TestCohortLifecycle(t *testing.T) {
 	s.finish(0)
 	s.must(s.open(announcement(2, 0, 3, 2, 1), digest(2)))
 	_, _, err = s.enrol(0, 2, digest(2))
-	s.refused(err, rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED) // one person is one record per deployment
-	s.refused(s.report(2, 1, 0, 2, one, 14), rifflev1.Refusal_REFUSAL_LATE)
+	s.refused(err, wire.RefusalAlreadyEnrolled) // one person is one record per deployment
+	s.refused(s.report(2, 1, 0, 2, one, 14), wire.RefusalLate)
 	s.reopened()
 }
 
@@ -205,7 +206,7 @@ func TestCompleteRoundIsReleasedAtOnce(t *testing.T) {
 		s.must(err)
 		s.must(s.report(n, 1, 0, slot, d, byte(n)))
 	}
-	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if c := s.commit(); c == nil || c.Outcome != wire.Released {
 		t.Fatalf("complete cohort: %+v", c)
 	}
 }
@@ -224,7 +225,7 @@ func TestBelowTheMinimumIsDestroyed(t *testing.T) {
 				s.must(s.report(n, 1, 0, uint32(n), d, byte(n)))
 			}
 			s.now = s.now.Add(time.Hour)
-			if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_DESTROYED {
+			if c := s.commit(); c == nil || c.Outcome != wire.Destroyed {
 				t.Fatalf("two of a minimum of three: %+v", c)
 			}
 			s.finish(0)
@@ -236,14 +237,14 @@ func TestBelowTheMinimumIsDestroyed(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	s := newScript(t, 100)
-	s.refused(s.open(announcement(1, 0, 200, 99, 1), digest(1)), rifflev1.Refusal_REFUSAL_WEAK_PLAN)
-	s.refused(s.open(announcement(1, 0, 99, 100, 1), digest(1)), rifflev1.Refusal_REFUSAL_MALFORMED)
-	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(1)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	s.refused(s.open(announcement(1, 0, 200, 99, 1), digest(1)), wire.RefusalWeakPlan)
+	s.refused(s.open(announcement(1, 0, 99, 100, 1), digest(1)), wire.RefusalMalformed)
+	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(1)), wire.RefusalWrongEpoch)
 	s.must(s.open(announcement(1, 0, 200, 100, 2), digest(1)))
 	s.must(s.open(announcement(1, 0, 200, 100, 2), digest(1))) // seen again
-	s.refused(s.open(announcement(1, 0, 200, 100, 2), digest(9)), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
-	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(2)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH) // round 0 not released
-	s.refused(s.open(announcement(2, 0, 200, 100, 2), digest(2)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH) // epoch 1 is running
+	s.refused(s.open(announcement(1, 0, 200, 100, 2), digest(9)), wire.RefusalWrongAnnouncement)
+	s.refused(s.open(announcement(1, 1, 200, 100, 2), digest(2)), wire.RefusalWrongEpoch) // round 0 not released
+	s.refused(s.open(announcement(2, 0, 200, 100, 2), digest(2)), wire.RefusalWrongEpoch) // epoch 1 is running
 }
 
 // In the paper's profile a device that misses a round stays out, and no round beyond the plan is opened.
@@ -260,8 +261,8 @@ func TestRounds(t *testing.T) {
 	s.commit()
 	s.finish(0)
 	s.must(s.open(announcement(1, 1, 3, 2, 2), digest(2)))
-	s.refused(s.report(2, 1, 1, 2, digest(2), 3), rifflev1.Refusal_REFUSAL_NOT_ENROLLED)
-	s.refused(s.report(0, 1, 1, 0, digest(1), 3), rifflev1.Refusal_REFUSAL_WRONG_ANNOUNCEMENT)
+	s.refused(s.report(2, 1, 1, 2, digest(2), 3), wire.RefusalNotEnrolled)
+	s.refused(s.report(0, 1, 1, 0, digest(1), 3), wire.RefusalWrongAnnouncement)
 	s.must(s.report(0, 1, 1, 0, digest(2), 3))
 	if s.commit() != nil {
 		t.Fatal("round 1 committed early")
@@ -271,7 +272,7 @@ func TestRounds(t *testing.T) {
 		t.Fatalf("complete round 1: %+v", c)
 	}
 	s.finish(1)
-	s.refused(s.open(announcement(1, 2, 3, 2, 2), digest(3)), rifflev1.Refusal_REFUSAL_WRONG_EPOCH)
+	s.refused(s.open(announcement(1, 2, 3, 2, 2), digest(3)), wire.RefusalWrongEpoch)
 	s.must(s.open(announcement(2, 0, 3, 2, 2), digest(3)))
 	s.reopened()
 }
@@ -365,7 +366,7 @@ func TestHostShare(t *testing.T) {
 		}
 		if c.most < int(c.size) {
 			_, _, err := s.enrol(c.most, 1, digest(1))
-			s.refused(err, rifflev1.Refusal_REFUSAL_HOST_SHARE)
+			s.refused(err, wire.RefusalHostShare)
 			if _, _, err := s.enrol(0, 1, digest(1)); err != nil {
 				t.Errorf("a device that holds a slot asks again: %v", err)
 			}
@@ -381,7 +382,7 @@ func TestHostShare(t *testing.T) {
 func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 	s := newScript(t, 2)
 	a := announcement(1, 0, 10, 2, 1)
-	a.Timing.EnrolmentMs = 5000
+	a.Timing.Enrolment = 5000 * time.Millisecond
 	s.must(s.open(a, digest(1)))
 	for n := range 2 {
 		_, _, err := s.enrol(n, 1, digest(1))
@@ -407,7 +408,7 @@ func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 func TestEnrolmentLimit(t *testing.T) {
 	s := newScript(t, 2)
 	a := announcement(1, 0, 10, 2, 1)
-	a.Timing.EnrolmentMs = 5000
+	a.Timing.Enrolment = 5000 * time.Millisecond
 	s.must(s.open(a, digest(1)))
 	for n := range 2 {
 		_, _, err := s.enrol(n, 1, digest(1))
@@ -419,14 +420,14 @@ func TestEnrolmentLimit(t *testing.T) {
 	}
 	s.now = s.now.Add(5 * time.Second)
 	_, _, err := s.enrol(5, 1, digest(1))
-	s.refused(err, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED)
-	if c := s.commit(); c == nil || c.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	s.refused(err, wire.RefusalEnrolmentClosed)
+	if c := s.commit(); c == nil || c.Outcome != wire.Released {
 		t.Fatalf("after the limit: %+v", c)
 	}
 	// A clock that is set back opens no committed cohort again.
 	s.now = s.now.Add(-4 * time.Second)
 	_, _, err = s.enrol(6, 1, digest(1))
-	s.refused(err, rifflev1.Refusal_REFUSAL_ENROLMENT_CLOSED)
+	s.refused(err, wire.RefusalEnrolmentClosed)
 }
 
 // Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after the commit,
@@ -472,7 +473,7 @@ func TestInvariants(t *testing.T) {
 				}
 			}
 			if r, ok := s.state.Unfinished(); ok {
-				if r.Outcome == rifflev1.Outcome_OUTCOME_RELEASED && len(r.Members) < int(max(own, r.Minimum)) {
+				if r.Outcome == wire.Released && len(r.Members) < int(max(own, r.Minimum)) {
 					rt.Fatalf("released %d reports below a minimum of %d", len(r.Members), max(own, r.Minimum))
 				}
 				key := [2]uint64{r.Epoch, uint64(r.Round)}

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/riffle-dp/riffle/internal/role/status"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Steps whose time is measured. Enrolment and admission include the wait for the disk.
@@ -31,8 +29,8 @@ type place struct {
 }
 
 // shown is an outcome as people read it.
-func shown(o rifflev1.Outcome) string {
-	if o == rifflev1.Outcome_OUTCOME_RELEASED {
+func shown(o wire.Outcome) string {
+	if o == wire.Released {
 		return status.Released
 	}
 	return status.Destroyed
@@ -42,7 +40,7 @@ func shown(o rifflev1.Outcome) string {
 type finished struct {
 	epoch    uint64
 	round    uint32
-	outcome  rifflev1.Outcome
+	outcome  wire.Outcome
 	enrolled int
 	reports  int
 	messages int // of one report
@@ -72,14 +70,14 @@ func (s *Shuffler) note(ev *Event) {
 }
 
 // promised keeps an announcement's plan, whose guarantee the shuffler computes for itself.
-func (s *Shuffler) promised(a *rifflev1.Announcement) {
+func (s *Shuffler) promised(a *plan.Announcement) {
 	if a.Final || a.Round > 0 {
 		return
 	}
 	s.mu.Lock()
 	s.planned[a.Epoch] = a
 	s.mu.Unlock()
-	s.guarantee(a.Epoch, int(a.Cohort.GetMinimum()))
+	s.guarantee(a.Epoch, int(a.Cohort.Minimum))
 }
 
 // guarantee is the epsilon of an epoch's whole plan with so many reports; 0 while its plan is not known, +Inf if it has none.
@@ -91,11 +89,9 @@ func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
 	if a == nil || eps > 0 {
 		return eps
 	}
-	live := proto.Clone(a).(*rifflev1.Announcement)
-	live.Cohort.Minimum = uint32(reports)
 	eps = math.Inf(1)
-	if g, err := plan.Guarantee(live, 0); err == nil {
-		eps = g.Epsilon(a.Plan.GetDelta())
+	if g, err := plan.GuaranteeWith(a, uint32(reports)); err == nil {
+		eps = g.Epsilon(a.Plan.Delta)
 	}
 	s.mu.Lock()
 	s.epsilon[at] = eps
@@ -143,7 +139,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	spent := status.Epsilon(0)
 	for _, r := range rounds {
 		row := status.Round{Epoch: r.epoch, Round: r.round, Outcome: status.Destroyed, Enrolled: &r.enrolled, Reports: r.reports}
-		if r.outcome == rifflev1.Outcome_OUTCOME_RELEASED {
+		if r.outcome == wire.Released {
 			row.Outcome, row.Messages, row.Epsilon = status.Released, r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
 			spent = max(spent, row.Epsilon)
 		}
@@ -158,9 +154,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {
 		if out.Budget == nil {
-			out.Budget = &status.Budget{Delta: a.Plan.GetDelta(), Spent: &spent}
+			out.Budget = &status.Budget{Delta: a.Plan.Delta, Spent: &spent}
 		}
-		out.Budget.Epsilon = max(out.Budget.Epsilon, status.Epsilon(s.guarantee(a.Epoch, int(a.Cohort.GetMinimum()))))
+		out.Budget.Epsilon = max(out.Budget.Epsilon, status.Epsilon(s.guarantee(a.Epoch, int(a.Cohort.Minimum))))
 	}
 	return out
 }

@@ -2,10 +2,7 @@ package shuffler
 
 import (
 	"testing"
-
-	"google.golang.org/protobuf/proto"
-
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"time"
 )
 
 // Two analyzers ran with one key, and both announced a round: what was stored first counts, for a shuffler that holds its journal against
@@ -21,8 +18,8 @@ func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 				empty := s.backup()
 				s.open(s.announcement())
 				first, digest := s.opened, s.digest
-				second := proto.Clone(first).(*rifflev1.Announcement)
-				second.Timing.JitterMs++
+				second := first.Clone()
+				second.Timing.Jitter += time.Millisecond
 				s.Announce(s.analyzer, second)
 				s.opened, s.digest = first, digest
 				s.enrol(12)

@@ -1,19 +1,29 @@
-// Package convex holds the convex optimisation that Riffle needs: projections on balls and ellipsoids, minima of
-// quadratics over a ball, projected gradient descent on gradients that somebody else computes, with noise, one round at a
-// time (the shuffle optimiser of Riffle's seed paper, Algorithm 7), and Newton's method for fits without privacy.
+// Package convex holds the convex optimisation of Riffle: the projection on a ball, the minimum of a quadratic over a
+// ball, projected gradient descent on released gradient sums, one round at a time (P_GD, the shuffle convex optimiser
+// of Riffle's seed paper, arXiv 2602.00417v2, Algorithm 7), and Newton's method for fits without privacy.
 //
-// Everything is a pure function or a state machine without clock, randomness or input and output. The optimiser does not
-// call an oracle: it names the next point and waits for the gradient, so that a distributed analyzer and a simulation run
-// the same code.
+//	Algorithm 7 (P_GD), its step and averages   shuffle_optimizer.go
+//	bounds of its error                         optimizer_error.go
+//	Newton's method over a ball                 newton.go, on the losses of loss.go
+//	minimum of a quadratic over a ball          quadratic.go
+//	projection on a ball                        ball.go
+//	eigenvalues of any symmetric matrix         spectrum.go
+//	inner product, norm, checks                 vector.go
 //
-// Nothing here adds noise or accounts for privacy; a function of released gradients is as private as the gradients.
+// Everything is a pure function or a state machine; there is no clock, no randomness and no input or output. The
+// optimiser does not call an oracle: it names the next point and waits for the gradient, so that a distributed analyzer
+// and a simulation run the same code.
+//
+// # Guarantees
+//
+// A result is finite and inside its ball, or there is an error. The same arguments give the same result.
+//
+// Nothing here adds noise or accounts for privacy. A function of released gradients is as private as these gradients
+// are; Newton's method reads records in the clear and protects no one. OptimizerError is proved for convex losses;
+// SmoothError bounds an expectation, and its first term is exact to second order only.
 package convex
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
+import "errors"
 
 var (
 	// ErrNotFinite is returned for a NaN or an infinity in an argument or a result.
@@ -25,41 +35,3 @@ var (
 	// ErrNotConverged is returned, with the best point found, when an iteration ends before its tolerance is met.
 	ErrNotConverged = errors.New("convex: not converged")
 )
-
-func checkVector(what string, x []float64, d int) error {
-	if len(x) != d {
-		return fmt.Errorf("%w: %s has %d coordinates, want %d", ErrDimension, what, len(x), d)
-	}
-	for i, v := range x {
-		if !isFinite(v) {
-			return fmt.Errorf("%w: coordinate %d of %s is %v", ErrNotFinite, i, what, v)
-		}
-	}
-	return nil
-}
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// norm is the Euclidean norm without intermediate overflow.
-func norm(x []float64) float64 {
-	largest := 0.0
-	for _, v := range x {
-		largest = math.Max(largest, math.Abs(v))
-	}
-	if largest == 0 || math.IsInf(largest, 0) {
-		return largest
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += (v / largest) * (v / largest)
-	}
-	return largest * math.Sqrt(sum)
-}
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
-}

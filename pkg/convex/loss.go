@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Link is what a generalized linear model's loss needs of a reward family: the log-partition m, the mean mu = m' and its
-// derivative mu' >= 0.
+// Link is the part of a reward family on which a generalized linear model's loss depends: the log-partition m, the mean
+// mu = m' and its derivative mu' >= 0.
 type Link interface {
 	LogPartition(z float64) float64
 	Mean(z float64) float64
@@ -32,10 +32,11 @@ type GLMLoss struct {
 	dim     int
 }
 
-// NewGLMLoss checks and shares the records: arms of dimension dim with their rewards. No records is allowed.
+// NewGLMLoss checks and shares the records: arms of dimension dim with their rewards. There may be none.
 func NewGLMLoss(link Link, dim int, arms [][]float64, rewards []float64, ridge float64) (*GLMLoss, error) {
-	if link == nil || dim < 1 || !(ridge >= 0) || !isFinite(ridge) {
-		return nil, fmt.Errorf("%w: a loss needs a link, at least one dimension and a ridge of at least 0 (dimension %d, ridge %v)", ErrParameter, dim, ridge)
+	if link == nil || dim < 1 || !(ridge >= 0) || !IsFinite(ridge) {
+		return nil, fmt.Errorf("%w: a loss needs a link, dimension %d must be at least 1, the ridge %v at least 0",
+			ErrParameter, dim, ridge)
 	}
 	if err := checkVector("the rewards", rewards, len(arms)); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (l *GLMLoss) Dim() int { return l.dim }
 
 // Evaluate implements Objective.
 func (l *GLMLoss) Evaluate(theta, gradient []float64, hessian *mat.SymDense) float64 {
-	value := l.ridge / 2 * dot(theta, theta)
+	value := l.ridge / 2 * Dot(theta, theta)
 	for j := range gradient {
 		gradient[j] = l.ridge * theta[j]
 	}
@@ -62,7 +63,7 @@ func (l *GLMLoss) Evaluate(theta, gradient []float64, hessian *mat.SymDense) flo
 		triangle = make([]float64, l.dim*l.dim)
 	}
 	for i, x := range l.arms {
-		z := dot(x, theta)
+		z := Dot(x, theta)
 		value += l.link.LogPartition(z) - l.rewards[i]*z
 		if gradient != nil {
 			residual := l.link.Mean(z) - l.rewards[i]

@@ -19,27 +19,28 @@ type NewtonConfig struct {
 	Start []float64
 	// Radius keeps the result's norm at most S; 0 means no bound.
 	Radius float64
-	// Iterations at most; 0 means DefaultNewtonIterations.
+	// Iterations is the largest number of steps; 0 means DefaultNewtonIterations.
 	Iterations int
-	// Tolerance of the optimality residual; 0 means DefaultNewtonTolerance.
+	// Tolerance is the residual at which the search ends; 0 means DefaultNewtonTolerance.
 	Tolerance float64
 }
 
-// NewtonResult is what Minimize found.
+// NewtonResult is the point that Minimize found.
 type NewtonResult struct {
 	Theta      []float64
 	Value      float64
 	Iterations int
 	// Residual is |theta - Proj(theta - gradient/L)| with L the largest of 1, the gradient's norm at the start and the
-	// Hessian's trace: 0 exactly at the minimum over the ball; inside it the gradient's norm by L.
+	// Hessian's trace. It is 0 exactly at the minimum over the ball; inside the ball it is the gradient's norm over L.
 	Residual float64
 }
 
-// Minimize finds the minimum of a convex function over a ball (or everywhere) by Newton's method: each step minimises the
-// quadratic model over the ball, exactly, and is shortened until the function decreases by a share of what the gradient
-// promises (backtracking, S. Boyd and L. Vandenberghe, "Convex Optimization", section 9.2). With a ball it converges for
-// separable records and for fewer records than dimensions too, where there is no minimum or no single one without it.
-// Where it does not, for lack of a ball and a ridge, it returns its last point and ErrNotConverged.
+// Minimize finds the minimum of a convex function over a ball (or everywhere) by Newton's method: each step minimises
+// the quadratic model over the ball, exactly, and is shortened until the function decreases by a share of what the
+// gradient promises (backtracking, S. Boyd and L. Vandenberghe, "Convex Optimization", section 9.2). With a ball it
+// also converges for separable records and for fewer records than dimensions, where without one there is no minimum or
+// more than one. Where it does not converge, because there is neither a ball nor a ridge, it returns its last point and
+// ErrNotConverged.
 func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 	d := f.Dim()
 	radius := cfg.Radius
@@ -47,7 +48,8 @@ func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 	case radius == 0:
 		radius = math.Inf(1)
 	case !(radius > 0):
-		return NewtonResult{}, fmt.Errorf("%w: the radius is %v, it must be positive, or 0 for none", ErrParameter, radius)
+		return NewtonResult{}, fmt.Errorf("%w: the radius is %v, it must be positive, or 0 for none",
+			ErrParameter, radius)
 	}
 	if cfg.Iterations == 0 {
 		cfg.Iterations = DefaultNewtonIterations
@@ -56,7 +58,8 @@ func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 		cfg.Tolerance = DefaultNewtonTolerance
 	}
 	if cfg.Iterations < 0 || !(cfg.Tolerance > 0) {
-		return NewtonResult{}, fmt.Errorf("%w: %d iterations, tolerance %v", ErrParameter, cfg.Iterations, cfg.Tolerance)
+		return NewtonResult{}, fmt.Errorf("%w: %d iterations, tolerance %v",
+			ErrParameter, cfg.Iterations, cfg.Tolerance)
 	}
 	theta := make([]float64, d)
 	if cfg.Start != nil {
@@ -74,12 +77,12 @@ func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 	scale := 1.0
 	for {
 		result.Value = f.Evaluate(theta, gradient, hessian)
-		if err := checkVector("the gradient", gradient, d); err != nil || !isFinite(result.Value) {
+		if err := checkVector("the gradient", gradient, d); err != nil || !IsFinite(result.Value) {
 			return result, fmt.Errorf("%w: the objective at iteration %d", ErrNotFinite, result.Iterations)
 		}
 		trace := mat.Trace(hessian)
 		if result.Iterations == 0 {
-			scale = math.Max(1, math.Max(norm(gradient), trace))
+			scale = math.Max(1, math.Max(Norm(gradient), trace))
 		}
 		if result.Residual, err = residual(radius, theta, gradient, math.Max(scale, trace)); err != nil {
 			return result, err
@@ -88,7 +91,7 @@ func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 			return result, nil
 		}
 		if result.Iterations == cfg.Iterations {
-			return result, fmt.Errorf("%w: residual %.3g above %.3g after %d Newton steps; a ball or a ridge makes the minimum exist",
+			return result, fmt.Errorf("%w: residual %.3g above %.3g after %d steps; add a ball or a ridge",
 				ErrNotConverged, result.Residual, cfg.Tolerance, result.Iterations)
 		}
 		next, target, err := newtonStep(f, theta, gradient, hessian, trace, radius, result.Value)
@@ -113,7 +116,9 @@ func Minimize(f Objective, cfg NewtonConfig) (NewtonResult, error) {
 }
 
 // newtonStep returns the next point, nil when no step decreases the objective, and the minimum of the quadratic model.
-func newtonStep(f Objective, theta, gradient []float64, hessian *mat.SymDense, trace, radius, value float64) (next, target []float64, err error) {
+func newtonStep(
+	f Objective, theta, gradient []float64, hessian *mat.SymDense, trace, radius, value float64,
+) (next, target []float64, err error) {
 	d := len(theta)
 	// A little damping makes the model strictly convex: directions without records stay where they are.
 	damping := 1e-12*trace + 1e-300
@@ -148,14 +153,6 @@ func newtonStep(f Objective, theta, gradient []float64, hessian *mat.SymDense, t
 	return nil, target, nil
 }
 
-// project on the ball, or leave alone when there is none.
-func project(radius float64, x []float64) ([]float64, error) {
-	if math.IsInf(radius, 1) {
-		return x, nil
-	}
-	return Ball{radius}.Project(x, x)
-}
-
 // residual is the length of a projected gradient step of size 1/scale; see NewtonResult.
 func residual(radius float64, theta, gradient []float64, scale float64) (float64, error) {
 	moved := make([]float64, len(theta))
@@ -169,5 +166,5 @@ func residual(radius float64, theta, gradient []float64, scale float64) (float64
 	for j, v := range theta {
 		moved[j] -= v
 	}
-	return norm(moved), nil
+	return Norm(moved), nil
 }

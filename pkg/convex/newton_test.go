@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMinimizeFindsTheMinimum: for every family, no random point of the ball is better, and the projected gradient is 0.
+// For every family, no random point of the ball is better, and the projected gradient is 0.
 func TestMinimizeFindsTheMinimum(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := rapid.SampledFrom(families).Draw(rt, "family")
@@ -40,7 +40,7 @@ func TestMinimizeFindsTheMinimum(t *testing.T) {
 	})
 }
 
-// TestMinimizeRecoversTheta: the estimate's error is a few standard errors (n mu' per coordinate gives about 0.1).
+// The estimate's error is a few standard errors (n mu' per coordinate gives about 0.1).
 func TestMinimizeRecoversTheta(t *testing.T) {
 	for _, f := range families {
 		p := newProblem(t, f.name, f.r, 3, 20000, 1.5, 11)
@@ -54,7 +54,7 @@ func TestMinimizeRecoversTheta(t *testing.T) {
 	}
 }
 
-func TestMinimizeSeparable(t *testing.T) {
+func TestMinimizeOfSeparableRecordsNeedsABallOrARidge(t *testing.T) {
 	arms, rewards := [][]float64{{1, 0}, {0.5, 0.1}, {-1, 0}, {-0.2, 0.1}}, []float64{1, 1, 0, 0}
 	for _, name := range []string{"logistic", "probit"} {
 		f, err := glm.NewFamily(name, 1)
@@ -89,8 +89,8 @@ func TestMinimizeSeparable(t *testing.T) {
 	}
 }
 
-// TestMinimizeTiny: no records at all, and one.
-func TestMinimizeTiny(t *testing.T) {
+// There may be no records, or one.
+func TestMinimizeOfFewRecords(t *testing.T) {
 	f, err := glm.NewFamily("poisson", 5)
 	if err != nil {
 		t.Fatal(err)
@@ -115,12 +115,12 @@ func TestMinimizeTiny(t *testing.T) {
 	}
 }
 
-func TestMinimizeRefuses(t *testing.T) {
+func TestMinimizeRefusesBadParameters(t *testing.T) {
 	p := newProblem(t, "logistic", 1, 2, 10, 1, 1)
 	loss := p.loss(t, 1)
 	for name, cfg := range map[string]convex.NewtonConfig{
-		"radius": {Radius: -1}, "NaN radius": {Radius: math.NaN()}, "start": {Start: []float64{1}}, "NaN start": {Start: []float64{1, math.NaN()}},
-		"tolerance": {Tolerance: -1}, "iterations": {Iterations: -1},
+		"radius": {Radius: -1}, "NaN radius": {Radius: math.NaN()}, "start": {Start: []float64{1}},
+		"NaN start": {Start: []float64{1, math.NaN()}}, "tolerance": {Tolerance: -1}, "iterations": {Iterations: -1},
 	} {
 		if _, err := convex.Minimize(loss, cfg); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -144,8 +144,8 @@ func TestMinimizeRefuses(t *testing.T) {
 	}
 }
 
-// TestGLMLossDerivatives: gradient and Hessian against central differences.
-func TestGLMLossDerivatives(t *testing.T) {
+// Gradient and Hessian agree with central differences.
+func TestGLMLossDerivativesAgreeWithDifferences(t *testing.T) {
 	for _, f := range families {
 		p := newProblem(t, f.name, f.r, 3, 15, 1, 5)
 		loss := p.loss(t, 0.7)

@@ -7,21 +7,22 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// negligible is what an entry may be, relative to the largest, to be dropped before a decomposition.
+// negligible is the size, relative to the largest entry, up to which an entry is dropped before a decomposition.
 const negligible = 1e-40
 
-// Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns. Errors:
-// ErrNotFinite names the first entry that is not a finite number; ErrNotConverged.
+// Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns.
+// Errors: ErrNotFinite names the first entry that is not a finite number; ErrNotConverged.
 //
-// The matrix is first scaled to entries of at most 1, and entries below 1e-40 of the largest are dropped: gonum v0.17.0 panics
-// ("lapack: insufficient length of a") on some blocks with entries below 1e-122, and nothing depends on eigenvalues so far below
-// the largest. Announced matrices come from somebody else; they must not stop a device.
+// The matrix is first scaled to entries of at most 1, and entries below 1e-40 of the largest are dropped: gonum v0.17.0
+// panics ("lapack: insufficient length of a") on some blocks with entries below 1e-122, and nothing depends on
+// eigenvalues that far below the largest. A device gets its matrices from an analyzer that it does not trust; they must
+// not stop it.
 func Spectrum(m mat.Symmetric) ([]float64, *mat.Dense, error) {
 	d, largest := m.SymmetricDim(), 0.0
 	for i := range d {
 		for j := i; j < d; j++ {
 			v := m.At(i, j)
-			if !isFinite(v) {
+			if !IsFinite(v) {
 				return nil, nil, fmt.Errorf("%w: entry (%d, %d) is %v", ErrNotFinite, i, j, v)
 			}
 			largest = math.Max(largest, math.Abs(v))

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// For matrices with entries of any size, tiny blocks included: no panic, orthonormal vectors, and the matrix back to rounding.
+// For matrices with entries of any size, tiny blocks included: no panic, orthonormal vectors, and the matrix back to
+// rounding.
 func TestSpectrumOfAnySymmetricMatrix(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := rapid.IntRange(1, 7).Draw(rt, "d")
@@ -17,7 +18,8 @@ func TestSpectrumOfAnySymmetricMatrix(t *testing.T) {
 		largest := 0.0
 		for i := range d {
 			for j := i; j < d; j++ {
-				v := rapid.Float64Range(-1, 1).Draw(rt, "mantissa") * math.Pow(10, rapid.Float64Range(-300, 10).Draw(rt, "exponent"))
+				v := rapid.Float64Range(-1, 1).Draw(rt, "mantissa")
+				v *= math.Pow(10, rapid.Float64Range(-300, 10).Draw(rt, "exponent"))
 				m.SetSym(i, j, v)
 				largest = math.Max(largest, math.Abs(v))
 			}

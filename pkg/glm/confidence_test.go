@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// A19.
-func TestProofRadius(t *testing.T) {
+// The terms of the proven width have their golden values.
+func TestProofWidthHasItsGoldenValues(t *testing.T) {
 	in := glm.ProofInputs{Dimension: 3, MaxReward: 1, Radius: 1, SelfConcordance: 1, Failure: 1e-3, Eta: .5}
 	for _, c := range []struct {
 		name      string
@@ -30,8 +30,8 @@ func TestProofRadius(t *testing.T) {
 	}
 }
 
-// The tuned width by hand, term by term: each grows it, and kappa does not multiply the ridge's.
-func TestTunedWidth(t *testing.T) {
+// The tuned width has values worked out by hand, term by term; kappa does not multiply the ridge's term.
+func TestTunedWidthIsTheRootOfItsTerms(t *testing.T) {
 	good := glm.TunedWidth{Constant: .5, MaxReward: 1, Dimension: 4, Horizon: 1000, Radius: 2, Lambda: 9, Nu: 10, Kappa: 4}
 	for _, c := range []struct {
 		name   string
@@ -53,9 +53,9 @@ func TestTunedWidth(t *testing.T) {
 	}
 }
 
-// A20: the bound, and that simulated noise matrices of the real encoding never reach it (it is a bound of probability 1e-3 that is
-// loose by about a factor of 2.5: none of 2000 may; 10^4 with RIFFLE_LONG=1).
-func TestNoiseNorm(t *testing.T) {
+// Simulated noise matrices of the real encoding never reach the bound: it fails with probability 1e-3 and is loose by
+// about a factor of 2.5, so none of 2000 may (of 10^4 with RIFFLE_LONG=1).
+func TestNoiseNormBoundsTheNoiseMatrix(t *testing.T) {
 	in := glm.ProofInputs{Dimension: 3, Failure: 1e-3}
 	encoding := protocol.Encoding{Scale: 8, NoiseBits: 5, Bias: protocol.BiasHalf}
 	for range glm.TriangleDim(3) {
@@ -83,7 +83,7 @@ func TestNoiseNorm(t *testing.T) {
 			t.Fatal(err)
 		}
 		for j := range sums {
-			sums[j] += n // the offset of so many zero vectors encoded at level 0
+			sums[j] += n // removes the offset of n vectors encoded at level 0
 		}
 		var eigen mat.EigenSym
 		eigen.Factorize(glm.FromTriangle(sums, 3), false)
@@ -96,10 +96,10 @@ func TestNoiseNorm(t *testing.T) {
 	}
 }
 
-// A22, reduced: with proof constants the warm-up's confidence set holds theta* (logistic, d = 2, S = 1, 2000 people) in every one of 12
-// runs (200 of them with RIFFLE_LONG=1). The set fails with probability below 1e-3 by construction; in fact it is so wide that it
-// never fails, and the test is there to catch a wrong sign or a lost factor.
-func TestProofCoverage(t *testing.T) {
+// With proof constants the warm-up's confidence set holds theta* (logistic, d = 2, S = 1, 2000 people) in every one of
+// 12 runs (200 with RIFFLE_LONG=1). The set fails with probability below 1e-3 by construction; in fact it is so wide
+// that it never fails, and the test is there to catch a wrong sign or a lost factor.
+func TestProofSetsHoldTheTruth(t *testing.T) {
 	runs := 12
 	if os.Getenv("RIFFLE_LONG") != "" {
 		runs = 200

@@ -11,19 +11,21 @@ import (
 type Constants string
 
 const (
-	// TunedConstants are chosen by measurement: one constant times the proof's terms (TunedWidth), large enough that the confidence sets
-	// hold theta* at a measured rate (DefaultPaperWidth), or less. The profile then learns something at realistic sizes.
+	// TunedConstants are chosen by measurement: one constant times the proof's terms (TunedWidth). The default constant
+	// is large enough that the confidence sets hold theta* at a measured rate (DefaultPaperWidth). With them the
+	// profile learns at realistic sizes.
 	TunedConstants Constants = "tuned"
-	// ProofConstants are those for which the confidence sets provably hold. At realistic sizes they eliminate nothing: for d = 3, S = 2
-	// and T = 1e5 every half-width exceeds the range of x.theta.
+	// ProofConstants are those for which the confidence sets provably hold. At realistic sizes they eliminate nothing:
+	// for d = 3, S = 2 and T = 1e5 every half-width exceeds the range of x.theta.
 	ProofConstants Constants = "proof"
 )
 
 // Defaults of the paper profile.
 const (
-	// DefaultPaperWidth is c of TunedWidth: of 0.5, 0.55 and 0.6 the smallest with which, at every epsilon from 0.25 to no privacy, the
-	// sets of all batches of a run hold theta* in nine runs of ten, on all six populations tried (TestMeasure/coverage). Coverage costs regret: where
-	// contexts explore by themselves, 0.05 has a tenth of it or less, with sets that hold nothing.
+	// DefaultPaperWidth is c of TunedWidth: of 0.5, 0.55 and 0.6 the smallest with which, at every epsilon from 0.25 to
+	// no privacy, the sets of all batches of a run hold theta* in nine runs of ten, on all six populations tried
+	// (TestMeasure/coverage). Coverage costs regret: where contexts explore by themselves, 0.05 has at most a tenth of
+	// the regret, with sets that hold nothing.
 	DefaultPaperWidth      = 0.6
 	DefaultCovarianceShare = 0.5 // of mu^2; the paper splits the budget in two and leaves the halves to the reader
 )
@@ -31,7 +33,8 @@ const (
 // PaperConfig tunes the paper profile. Zero means the default.
 type PaperConfig struct {
 	Constants Constants `json:"constants"` // default TunedConstants
-	// Warmup is tau_1; default max(MinCohort, T^(2/3)). Equation (6), PaperWarmup, exceeds any realistic horizon.
+	// Warmup is tau_1; default max(MinCohort, T^(2/3)). The paper's equation (6), as far as it can be rebuilt,
+	// (sqrt(kappa) e^{3S} d^2 gamma^2 alpha / S)^{2/3}, exceeds any realistic horizon.
 	Warmup int `json:"warmup"`
 	// Second is tau_2; default max(alpha, tau_1). The paper's alpha can be so small that its noise is useless.
 	Second int `json:"second"`
@@ -49,13 +52,13 @@ type PaperConfig struct {
 	Rounds int `json:"rounds"`
 	// CovarianceShare is the part of mu^2 for the covariance release; the gradients divide the rest evenly. In (0, 1).
 	CovarianceShare float64 `json:"covariance_share"`
-	// EstimationRidge is the ridge of the optimiser with TunedConstants, separate from the design matrices' lambda, which would bias theta;
-	// default 1. With ProofConstants both are the same lambda.
+	// EstimationRidge is the ridge of the optimiser with TunedConstants, default 1. It is separate from the design
+	// matrices' lambda, which would bias theta. With ProofConstants both are the same lambda.
 	EstimationRidge float64 `json:"estimation_ridge"`
-	// ProxyRatio is the sub-Gaussian variance proxy of the noise over its variance: 1 for fair noise bits (the default),
-	// 1.2137 for bias 1/4; (1-2p)/(2 p(1-p) ln((1-p)/p)) at bias p bounds it.
+	// ProxyRatio is the sub-Gaussian variance proxy of the noise over its variance: 1 for fair noise bits (the
+	// default), 1.2137 for bias 1/4; (1-2p)/(2 p(1-p) ln((1-p)/p)) at bias p bounds it.
 	ProxyRatio float64 `json:"proxy_ratio"`
-	// DesignTolerance: see DesignOptions; default DefaultDesignTolerance.
+	// DesignTolerance is that of DesignOptions; default DefaultDesignTolerance.
 	DesignTolerance float64 `json:"design_tolerance"`
 }
 
@@ -65,10 +68,12 @@ func (c Config) resolvePaper() (Config, error) {
 		p.Constants = TunedConstants
 	}
 	if p.Constants != TunedConstants && p.Constants != ProofConstants {
-		return c, fmt.Errorf("%w: paper.constants %q is neither %q nor %q", ErrConfig, p.Constants, TunedConstants, ProofConstants)
+		return c, fmt.Errorf("%w: paper.constants %q is neither %q nor %q",
+			ErrConfig, p.Constants, TunedConstants, ProofConstants)
 	}
 	if p.Constants == ProofConstants && p.Width != 0 {
-		return c, fmt.Errorf("%w: paper.width %v belongs to tuned constants; the proof's widths are fixed", ErrConfig, p.Width)
+		return c, fmt.Errorf("%w: paper.width %v belongs to tuned constants; the proof's widths are fixed",
+			ErrConfig, p.Width)
 	}
 	if p.Constants == TunedConstants {
 		fill(&p.Width, DefaultPaperWidth)
@@ -96,30 +101,21 @@ func (c Config) resolvePaper() (Config, error) {
 	fill(&p.ProxyRatio, 1)
 	fill(&p.DesignTolerance, DefaultDesignTolerance)
 	if p.Warmup < 1 || p.Second < 1 || p.Warmup > c.Horizon/2 {
-		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up at most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
+		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up at "+
+			"most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
 			ErrConfig, p.Warmup, p.Second, c.Horizon)
 	}
 	if p.Rounds < 1 || p.Rounds > 1<<16 {
 		return c, fmt.Errorf("%w: paper.rounds %d must be in [1, 65536]", ErrConfig, p.Rounds)
 	}
-	for _, f := range []struct {
-		name      string
-		v         float64
-		low, high float64
-	}{
-		{"paper.alpha", p.Alpha, 1, 1e12},
-		{"paper.kappa", p.Kappa, 1, 1e300},
-		{"paper.width", p.Width, 0, 1e9},
-		{"paper.eta", p.Eta, 1e-6, 1 - 1e-6},
-		{"paper.failure", p.Failure, 1e-300, 0.5},
-		{"paper.covariance_share", p.CovarianceShare, 1e-6, 1 - 1e-6},
-		{"paper.estimation_ridge", p.EstimationRidge, 0, 1e12},
-		{"paper.proxy_ratio", p.ProxyRatio, 1, 100},
-		{"paper.design_tolerance", p.DesignTolerance, 1e-12, 1},
-	} {
-		if err := within(f.name, f.v, f.low, f.high); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	return c, within(
+		limit{"paper.alpha", p.Alpha, 1, 1e12},
+		limit{"paper.kappa", p.Kappa, 1, 1e300},
+		limit{"paper.width", p.Width, 0, 1e9},
+		limit{"paper.eta", p.Eta, 1e-6, 1 - 1e-6},
+		limit{"paper.failure", p.Failure, 1e-300, 0.5},
+		limit{"paper.covariance_share", p.CovarianceShare, 1e-6, 1 - 1e-6},
+		limit{"paper.estimation_ridge", p.EstimationRidge, 0, 1e12},
+		limit{"paper.proxy_ratio", p.ProxyRatio, 1, 100},
+		limit{"paper.design_tolerance", p.DesignTolerance, 1e-12, 1})
 }

@@ -5,66 +5,73 @@ import (
 	"math"
 )
 
-// Defaults of the practical profile. They were chosen on one synthetic population (logistic, d = 5, K = 10, S = 3, 5000 people,
-// epsilon 1) and a fixed arm set of the same size, and checked on others; TestMeasure reproduces the table.
+// Defaults of the practical profile. They were chosen on one synthetic population (logistic, d = 5, K = 10, S = 3, 5000
+// people, epsilon 1) and a fixed arm set of the same size, and checked on others; TestMeasure reproduces the table.
 const (
-	DefaultGrowth     = 2.0 // 1.5 to 2.5 are within the noise of 60 seeds; 3 is 8 % worse
-	DefaultWidth      = 0.3 // c of the second cohort: 0.2 gets stuck on fixed arm sets, 0.45 costs 20 % more where contexts vary by themselves
-	DefaultAheadWidth = 0.7 // c of the later ones: 1 costs 20 % more on both kinds
+	DefaultGrowth = 2.0 // 1.5 to 2.5 are within the noise of 60 seeds; 3 is 8 % worse
+	// DefaultWidth is c of the second cohort: 0.2 gets stuck on fixed arm sets, 0.45 costs 20 % more where contexts
+	// vary by themselves.
+	DefaultWidth      = 0.3
+	DefaultAheadWidth = 0.7 // c of the later cohorts: 1 costs 20 % more on both kinds of population
 	DefaultExplorers  = 7.5 // 5 gets stuck more often on fixed arm sets
-	// DefaultExplorerShare of 0.2 has a fifth less regret than 0 on fixed arm sets at epsilon 4, where noise is smallest, and costs
-	// nothing where contexts vary by themselves.
+	// DefaultExplorerShare of 0.2 has a fifth less regret than 0 on fixed arm sets at epsilon 4, where noise is
+	// smallest, and costs nothing where contexts vary by themselves.
 	DefaultExplorerShare = 0.2
 	DefaultHessianShare  = 0.25 // of mu^2: 0.15, 0.35 and 0.5 are 2 to 18 % worse where contexts vary by themselves
 	DefaultHessianNoise  = 0.5
 	DefaultPrior         = 1.0
-	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and 0.2 takes a
-	// third of the steps of 0.01.
+	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and
+	// 0.2 takes a third of the steps of 0.01.
 	DefaultPracticalTolerance = 0.2
-	// firstCohortSignal is the information that FirstCohort asks of the first cohort about one direction, in units of the
-	// prior's. It puts the rule at 180 for the tuning population.
+	// firstCohortSignal is the information about one direction that FirstCohort demands of the first cohort, as a
+	// multiple of the prior's. It gives a first cohort of 180 for the tuning population.
 	firstCohortSignal = 1.4
 )
 
 // PracticalConfig tunes the practical profile. Zero means the default.
 type PracticalConfig struct {
-	// FirstCohort is n1, the people who explore without any knowledge. Default: the rule FirstCohort.
+	// FirstCohort is n1, the number of people who explore without any knowledge. Default: the rule FirstCohort.
 	FirstCohort int `json:"first_cohort"`
 	// Growth is the ratio of successive cohorts, at least 1; default DefaultGrowth.
 	Growth float64 `json:"growth"`
-	// MaxEpochs caps the number of cohorts, the last taking what is left; default 64, which no horizon reaches at growth 2.
+	// MaxEpochs caps the number of cohorts, the last taking the rest of the horizon; default 64, which no horizon
+	// reaches at growth 2.
 	MaxEpochs int `json:"max_epochs"`
-	// Width is c of the second cohort: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of the
-	// difference), with w = sqrt(ln(1 + people after this cohort / people of it who explore)). The factor w makes early epochs, on
-	// whose mistakes many people depend, more careful than late ones: an arm that is best with probability p is worth trying on m
-	// people while p times the people who come after exceeds m. Default DefaultWidth; negative means greedy play after the first epoch.
+	// Width is c of the second cohort: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of
+	// the difference), with w = sqrt(ln(1 + people after this cohort / people of it who explore)). The factor w makes
+	// early epochs, whose mistakes affect many people, more careful than late ones: an arm that is best with
+	// probability p is worth trying on m people while p times the number of people still to come exceeds m. Default
+	// DefaultWidth; negative means greedy play after the first epoch.
 	Width float64 `json:"width"`
-	// AheadWidth is c of the later cohorts, in standard deviations that the difference will have left after the cohort if its people
-	// decide as those before them did: what decisions tell anyway, for instance because contexts vary, is not worth exploring for,
-	// and what they never will is. Default DefaultAheadWidth; negative means c = Width and today's deviations.
+	// AheadWidth is c of the later cohorts, in standard deviations that the difference will have after the cohort if
+	// its people decide as those before them did: exploration is worth its cost only for what ordinary decisions never
+	// show, not for what they show in any case, for instance because contexts vary. Default DefaultAheadWidth; negative
+	// means c = Width and the present deviations.
 	AheadWidth float64 `json:"ahead_width"`
-	// Explorers is how many people of a cohort draw from the design, in first cohorts; the others take the greedy arm. The noise
-	// of a release does not grow with the share of them, so fewer learn next to nothing and more learn what is known already.
-	// Default DefaultExplorers; negative means everybody.
+	// Explorers is the number of people of a cohort who draw from the design, as a multiple of the first cohort; the
+	// others take the greedy arm. The noise of a release does not depend on their share, so that fewer explorers show
+	// next to nothing and more show what is known already. Default DefaultExplorers; negative means that every device
+	// explores.
 	Explorers float64 `json:"explorers"`
-	// ExplorerShare is the least share of a cohort who explore: with a cap on messages the noise grows a little with the cohort.
-	// Default DefaultExplorerShare; negative means 0.
+	// ExplorerShare is the least share of a cohort that explores: with a cap on messages the noise grows a little with
+	// the cohort. Default DefaultExplorerShare; negative means 0.
 	ExplorerShare float64 `json:"explorer_share"`
 	// ConstantWidth switches the factor w off.
 	ConstantWidth bool `json:"constant_width"`
 	// SingleWidths compares upper and lower bounds of single arms (Algorithm 1, lines 13-17, as written) instead of the
 	// bounds of differences, which are never wider.
 	SingleWidths bool `json:"single_widths"`
-	// HessianShare is the part of mu^2 that the Hessian release gets, the gradient getting the rest; in (0, 1).
+	// HessianShare is the part of mu^2 for the Hessian release, in (0, 1); the gradient gets the rest.
 	HessianShare float64 `json:"hessian_share"`
-	// HessianNoise weighs the error that a noisy Hessian brings into the estimate: that many times half the noise variance times
-	// the expected squared distance to the truth. 1 is the honest value for noise independent of the distance; 0.5, the default,
-	// has 10 % less regret. Negative means 0.
+	// HessianNoise weighs the error that a noisy Hessian brings into the estimate, which is HessianNoise times half the
+	// noise variance times the expected squared distance to the truth. 1 is the exact value for noise independent of
+	// the distance; 0.5, the default, has 10 % less regret. Negative means 0.
 	HessianNoise float64 `json:"hessian_noise"`
-	// Prior is the number of prior observations per direction, each of information d/S^2: theta* is thought to have norm S/sqrt(Prior)
-	// or so. It keeps the first estimates small where the first cohort says nothing. Default DefaultPrior.
+	// Prior is the number of prior observations per direction, each of information d/S^2: it assumes a norm of theta*
+	// of about S/sqrt(Prior), and keeps the first estimates small where the first cohort shows nothing. Default
+	// DefaultPrior.
 	Prior float64 `json:"prior"`
-	// DesignTolerance: see DesignOptions; default DefaultPracticalTolerance.
+	// DesignTolerance is that of DesignOptions; default DefaultPracticalTolerance.
 	DesignTolerance float64 `json:"design_tolerance"`
 }
 
@@ -83,45 +90,33 @@ func (c Config) resolvePractical() (Config, error) {
 		p.MaxEpochs = 64
 	}
 	if p.MaxEpochs < 1 || p.FirstCohort < 0 {
-		return c, fmt.Errorf("%w: practical.max_epochs %d and first_cohort %d must be positive", ErrConfig, p.MaxEpochs, p.FirstCohort)
+		return c, fmt.Errorf("%w: practical.max_epochs %d and first_cohort %d must be positive",
+			ErrConfig, p.MaxEpochs, p.FirstCohort)
 	}
-	for _, f := range []struct {
-		name      string
-		v         float64
-		low, high float64
-	}{
-		{"practical.growth", p.Growth, 1, 1e6},
-		{"practical.width", p.Width, -1e9, 1e9},
-		{"practical.ahead_width", p.AheadWidth, -1e9, 1e9},
-		{"practical.explorers", p.Explorers, -1e9, 1e9},
-		{"practical.explorer_share", p.ExplorerShare, -1e9, 1},
-		{"practical.hessian_share", p.HessianShare, 1e-6, 1 - 1e-6},
-		{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
-		{"practical.prior", p.Prior, 1e-9, 1e9},
-		{"practical.design_tolerance", p.DesignTolerance, 1e-12, 1},
-	} {
-		if err := within(f.name, f.v, f.low, f.high); err != nil {
-			return c, err
-		}
+	err := within(
+		limit{"practical.growth", p.Growth, 1, 1e6},
+		limit{"practical.width", p.Width, -1e9, 1e9},
+		limit{"practical.ahead_width", p.AheadWidth, -1e9, 1e9},
+		limit{"practical.explorers", p.Explorers, -1e9, 1e9},
+		limit{"practical.explorer_share", p.ExplorerShare, -1e9, 1},
+		limit{"practical.hessian_share", p.HessianShare, 1e-6, 1 - 1e-6},
+		limit{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
+		limit{"practical.prior", p.Prior, 1e-9, 1e9},
+		limit{"practical.design_tolerance", p.DesignTolerance, 1e-12, 1})
+	if err == nil && p.FirstCohort == 0 {
+		p.FirstCohort, err = FirstCohort(c)
 	}
-	if p.FirstCohort == 0 {
-		n, err := FirstCohort(c)
-		if err != nil {
-			return c, err
-		}
-		p.FirstCohort = n
-	}
-	return c, nil
+	return c, err
 }
 
-// FirstCohort is the rule for n1. What n1 uniform-like decisions tell about one direction of theta is h^2/(h+v), with
-// h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the two releases:
-// v = (D_g/mu_g)^2 + HessianNoise/2 * (D_H/mu_H)^2 * S^2, D the diameters at theta = 0, mu_g and mu_H the shares of mu*(epsilon, delta), a third
-// more for randomised rounding. The rule asks for firstCohortSignal times the prior's d/S^2. Both sides of the balance behind it, the
-// regret of the first cohort (n1) and that of the cohorts that decide by its estimate (1/n1 while noise dominates), scale alike with
-// the rewards, so the rule needs no gap. It grows like d^1.5/epsilon; the result lies in [MinCohort, T/5], and is at least MinCohort.
-//
-// Examples (delta = 1e-6): d = 5, S = 3: epsilon 0.5, 1, 4; and d = 7, S = 5 at epsilon 1 — see TestFirstCohortRule.
+// FirstCohort is the rule for n1. The information of n1 decisions drawn from the design about one direction of theta is
+// h^2/(h+v), with h = 0.8 n1 w_max/d the curvature per direction under the optimal design and v the noise of the two
+// releases: v = (D_g/mu_g)^2 + HessianNoise/2 * (D_H/mu_H)^2 * S^2 and a third more for randomised rounding, D being
+// the diameters at theta = 0, mu_g and mu_H the shares of mu*(epsilon, delta). The rule demands firstCohortSignal times
+// the prior's d/S^2. It balances the regret of the first cohort (proportional to n1) against that of the cohorts that
+// decide by its estimate (proportional to 1/n1 while noise dominates). Both scale alike with the rewards, so the rule
+// needs no gap. It grows like d^1.5/epsilon; the result is at most T/5, but at least MinCohort. TestFirstCohortRule has
+// examples.
 func FirstCohort(c Config) (int, error) {
 	family, err := NewFamily(c.Family, c.MaxReward)
 	if err != nil {
@@ -147,8 +142,8 @@ func FirstCohort(c Config) (int, error) {
 	return int(math.Max(float64(c.MinCohort), math.Min(math.Ceil(n), float64(c.Horizon)/5))), nil
 }
 
-// gaussianMu is the mu of Gaussian differential privacy that (epsilon, delta) corresponds to. It tunes cohort sizes only; the
-// certificate of a release is the privacy package's business.
+// gaussianMu is the mu of Gaussian differential privacy that corresponds to (epsilon, delta). It tunes cohort sizes
+// only; the privacy package certifies releases.
 func gaussianMu(epsilon, delta float64) float64 {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	low, high := 0.0, 100.0

@@ -26,7 +26,8 @@ func reach(t testing.TB, s glm.Stage, theta []float64) float64 {
 	return math.Sqrt(mat.Inner(distance, &matrix, distance)) / s.Width
 }
 
-// noises are the levels of privacy that coverage and regret are compared at, least noise first; 0 is none at all. Slow runs try all.
+// noises are the levels of privacy that coverage and regret are compared at, least noise first; 0 is none at all. Slow
+// runs try all.
 func noises() []float64 {
 	if long(0, 1) == 1 {
 		return []float64{0, 16, 4, 2, 1, .5, .25}
@@ -42,7 +43,8 @@ type crowded struct {
 	horizon      int
 }
 
-// run plays a profile on it. With exact sums the rule for first cohorts is told an epsilon at which noise does not matter.
+// run plays a profile on it. With exact sums the rule for first cohorts is told an epsilon at which noise does not
+// matter.
 func (c crowded) run(t testing.TB, cfg glm.Config, epsilon float64, seed uint64) (outcome, *glm.Environment) {
 	cfg.Family, cfg.Dimension, cfg.Radius, cfg.Horizon, cfg.Epsilon = c.family, c.d, c.norm, c.horizon, epsilon
 	b := budget{epsilon: epsilon, delta: 1e-6, maxShift: 16}
@@ -56,7 +58,8 @@ func (c crowded) run(t testing.TB, cfg glm.Config, epsilon float64, seed uint64)
 	return simulate(t, cfg, env, b, seed), env
 }
 
-// nominalCoverage is the share of runs in which the sets of all batches hold theta* that DefaultPaperWidth was chosen for.
+// nominalCoverage is the share of runs in which the sets of all batches hold theta* that DefaultPaperWidth was chosen
+// for.
 const nominalCoverage = 0.9
 
 var (
@@ -64,16 +67,18 @@ var (
 	smallPaper = glm.Config{Profile: glm.Paper, MinCohort: 250, Paper: glm.PaperConfig{Rounds: 5, DesignTolerance: .1}}
 )
 
-// The paper profile's confidence sets hold theta* at their nominal rate whatever the noise, and its regret does not fall where noise grows.
+// The paper profile's confidence sets hold theta* at their nominal rate whatever the noise, and its regret does not
+// fall where noise grows.
 //
-// Coverage: of 30 runs per epsilon at least 22 must be covered in all batches. Were the rate 0.9 exactly, that would fail with probability
-// 0.002 per epsilon; a rate of 0.6 is caught with probability 0.91, one of 0.5 with 0.99. Seeds are fixed, and not those that the width was
-// chosen on. The width without the terms of noise, c R sqrt(d ln T) (times sqrt(kappa) in the warm-up), is held against the same estimates: it covers in none of 30
-// runs at epsilon 1 and below, and where it passes the test sees nothing.
+// Coverage: of 30 runs per epsilon at least 22 must be covered in all batches. Were the rate 0.9 exactly, that would
+// fail with probability 0.002 per epsilon; a rate of 0.6 is caught with probability 0.91, one of 0.5 with 0.99. Seeds
+// are fixed, and not those that the width was chosen on. The width without the terms of noise, c R sqrt(d ln T) (times
+// sqrt(kappa) in the warm-up), is held against the same estimates: it covers in none of 30 runs at epsilon 1 and below,
+// and where it passes the test sees nothing.
 //
-// Regret: of neighbouring levels on the same 30 seeds, the one with more noise must not have less regret by more than three standard errors
-// of the paired difference (false alarms below 0.0014 each, were the two alike). With the width without those terms epsilon 4 has less regret than no
-// privacy by twelve of them.
+// Regret: of neighbouring levels on the same 30 seeds, the one with more noise must not have less regret by more than
+// three standard errors of the paired difference (false alarms below 0.0014 each, were the two alike). With the width
+// without those terms epsilon 4 has less regret than no privacy by twelve of them.
 func TestPaperCoverage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 200 runs, each in one goroutine")
@@ -153,11 +158,11 @@ func neverFalls(t *testing.T, regrets map[float64][]float64) {
 	}
 }
 
-// The practical profile's deviations are those of its estimate whatever the noise: the squared distance to theta* in deviations, per
-// dimension, is 1 on average where they are right. Measured over 60 runs and three cohorts: 0.9 to 1.1 from epsilon 4 on, 1.0 to 1.25 at 1, up to 1.5 at 0.5
-// (large estimates are pulled into the ball and one Newton step is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more
-// from these; with deviations that ignore the noise of the releases the figure
-// is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
+// The practical profile's deviations are those of its estimate whatever the noise: the squared distance to theta* in
+// deviations, per dimension, is 1 on average where they are right. Measured over 60 runs and three cohorts: 0.9 to 1.1
+// from epsilon 4 on, 1.0 to 1.25 at 1, up to 1.5 at 0.5 (large estimates are pulled into the ball and one Newton step
+// is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more from these; with deviations
+// that ignore the noise of the releases the figure is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
 //
 // Its regret does not fall where noise grows either: see TestPaperCoverage.
 func TestPracticalDeviations(t *testing.T) {
@@ -169,7 +174,8 @@ func TestPracticalDeviations(t *testing.T) {
 	for _, epsilon := range noises() {
 		var squares [3][runs]float64
 		outcomes := overSeeds(runs, func(seed uint64) outcome {
-			// Stages of today's deviations; with foresight they are those after the cohort, which nothing can be held against.
+			// Stages of today's deviations; with foresight they are those after the cohort, which nothing can be held
+			// against.
 			cfg := glm.Config{Practical: glm.PracticalConfig{AheadWidth: -1, FirstCohort: 100}}
 			o, env := small.run(t, cfg, epsilon, seed)
 			for j := range squares {
@@ -208,8 +214,8 @@ func TestPracticalDeviations(t *testing.T) {
 	neverFalls(t, regrets)
 }
 
-// measureCoverage prints what DefaultPaperWidth was chosen from: for every constant, population and epsilon the share of runs whose sets all hold
-// theta*; and the same of the results page's narrow widths. Its seeds are nobody else's.
+// measureCoverage prints what DefaultPaperWidth was chosen from: for every constant, population and epsilon the share
+// of runs whose sets all hold theta*; and the same of the results page's narrow widths. Its seeds are nobody else's.
 func measureCoverage(t *testing.T) {
 	const runs, firstSeed = 60, 10000
 	for _, c := range []float64{.05, .5, .55, .6} {

@@ -3,13 +3,15 @@ package glm
 import (
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// Source gives 64 independent uniform random bits per call. It has the method set of math/rand/v2.Source. A device passes a
-// cryptographic generator; simulations pass a seeded one.
+// Source gives 64 independent uniform random bits per call. It has the method set of math/rand/v2.Source. A device
+// passes a cryptographic generator; simulations pass a seeded one.
 type Source interface{ Uint64() uint64 }
 
-// Decision is what a device plays and what it must remember of it. It stays on the device.
+// Decision is the arm that a device plays and what the device must remember of it. It stays on the device.
 type Decision struct {
 	Arm        int     // index into the arms given
 	Weight     float64 // s(x)^2 of the arm played, equation (10); 1 while the policy has no scaling
@@ -18,10 +20,12 @@ type Decision struct {
 	Shortened  int     // arms that had norm above 1 and were scaled down to the unit ball
 }
 
-// Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in order, scale the
-// survivors, draw from their G-optimal design or take the greedy arm (with Explore, the one or the other by chance). It is a pure function of the policy, the arms and the random
-// words. Arms longer than 1 are scaled down to the unit ball; arms of the wrong dimension or not finite are refused (ErrBadArm,
-// ErrNoArms), and so is a malformed policy (ErrPolicy). A device that gets an error reports the null record.
+// Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in
+// order, scale the survivors, draw from their G-optimal design or take the greedy arm (with Explore, one of the two by
+// chance). It is a pure function of the policy, the arms and the random words. Arms longer than 1 are scaled down to
+// the unit ball; arms of the wrong dimension or with coordinates that are not finite are refused (ErrBadArm), and so
+// are an empty arm set (ErrNoArms) and a malformed policy (ErrPolicy). A device that gets an error reports the null
+// record.
 func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
 	arms, shortened, err := p.admit(arms)
 	if err != nil {
@@ -62,7 +66,7 @@ func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
 func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 	pick, best := 0, math.Inf(-1)
 	for i, a := range survivors {
-		if z := dot(arms[a], p.Theta); z > best {
+		if z := convex.Dot(arms[a], p.Theta); z > best {
 			best, pick = z, i
 		}
 	}
@@ -92,8 +96,8 @@ func (p *Policy) draw(arms [][]float64, survivors []int, src Source) (int, float
 	return last, weights[last], nil
 }
 
-// mixture is the probability of every survivor under PlayDesign: their design, or, where only a share explores, that and the greedy
-// arm.
+// mixture is the probability of every survivor under PlayDesign: their design or, where only a share explores, a
+// mixture of the design and the greedy arm.
 func (p *Policy) mixture(arms [][]float64, survivors []int) ([]float64, error) {
 	weights, err := p.design(arms, survivors)
 	if err != nil || p.Explore == 0 {
@@ -136,16 +140,17 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 	return weights, err
 }
 
-// Weight is s(x)^2 of equation (10): at most mu'(x.theta) and at most MaxWeight, for every x in the unit ball, never negative.
-// x must have the scaling's dimension.
+// Weight is s(x)^2 of equation (10): at most mu'(x.theta) and at most MaxWeight, for every x in the unit ball, never
+// negative. x must have the scaling's dimension.
 func (s *Scaling) Weight(family Family, x []float64) float64 {
 	exponent := s.SelfConcordance * math.Min(s.Diameter, s.HalfWidth(x))
-	return math.Min(s.MaxWeight, family.Variance(dot(x, s.Theta))*math.Exp(-exponent))
+	return math.Min(s.MaxWeight, family.Variance(convex.Dot(x, s.Theta))*math.Exp(-exponent))
 }
 
-// Eliminate returns the indices of the arms that survive all stages, in the order given: stage by stage, the arms whose upper
-// confidence bound reaches the largest lower bound among those still there (Algorithm 1, lines 12-17), or, with Pairwise, the arms that the
-// greedy one does not beat with confidence. Never empty. The arms must already lie in the unit ball.
+// Eliminate returns the indices of the arms that survive all stages, in the order given. A stage keeps the arms whose
+// upper confidence bound reaches the largest lower bound among the remaining arms (Algorithm 1, lines 12-17) or, with
+// Pairwise, the arms that the greedy one does not beat with confidence. The result is never empty. The arms must
+// already lie in the unit ball.
 func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	survivors := make([]int, len(arms))
 	for i := range survivors {
@@ -165,7 +170,7 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 		}
 		best := math.Inf(-1)
 		for i, a := range survivors {
-			middle, half := dot(arms[a], stage.Theta), stage.HalfWidth(arms[a])
+			middle, half := convex.Dot(arms[a], stage.Theta), stage.HalfWidth(arms[a])
 			upper[i] = middle + half
 			best = math.Max(best, middle-half)
 		}
@@ -188,7 +193,7 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 func (s Stage) undominated(arms [][]float64, survivors []int) []int {
 	best, value := survivors[0], math.Inf(-1)
 	for _, a := range survivors {
-		if z := dot(arms[a], s.Theta); z > value {
+		if z := convex.Dot(arms[a], s.Theta); z > value {
 			best, value = a, z
 		}
 	}
@@ -198,20 +203,22 @@ func (s Stage) undominated(arms [][]float64, survivors []int) []int {
 		for j, v := range arms[best] {
 			difference[j] = v - arms[a][j]
 		}
-		if a == best || value-dot(arms[a], s.Theta) <= s.HalfWidth(difference) {
+		if a == best || value-convex.Dot(arms[a], s.Theta) <= s.HalfWidth(difference) {
 			kept = append(kept, a)
 		}
 	}
 	return kept
 }
 
-// admit checks the arms and returns them inside the unit ball, copying only those it must scale down.
+// admit checks the arms and returns them inside the unit ball, with the number of those that it scaled down. Only these
+// are copied.
 func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 	if err := checkArms(arms); err != nil {
 		return nil, 0, err
 	}
 	if len(arms[0]) != p.Dimension || len(p.Theta) != p.Dimension {
-		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d", ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
+		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d",
+			ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
 	}
 	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != TriangleDim(p.Dimension)) {
 		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)
@@ -230,30 +237,6 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 		shortened++
 	}
 	return admitted, shortened, nil
-}
-
-// ToUnitBall returns x itself when its norm is at most 1, else a copy scaled down to norm 1 and true. x must be finite.
-func ToUnitBall(x []float64) ([]float64, bool) {
-	length := norm(x)
-	if length <= 1 {
-		return x, false
-	}
-	unit := make([]float64, len(x))
-	if !isFinite(length) { // finite coordinates whose norm overflows
-		for j, v := range x {
-			unit[j] = v / math.MaxFloat64
-		}
-		x, length = unit, norm(unit)
-	}
-	for j, v := range x {
-		unit[j] = v / length
-	}
-	for norm(unit) > 1 { // a rounding above
-		for j := range unit {
-			unit[j] *= 1 - 0x1p-52
-		}
-	}
-	return unit, true
 }
 
 // uniform returns a float in [0,1) with 53 random bits.

@@ -4,22 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
 const (
-	// DefaultDesignTolerance is the relative excess over the optimal worst-case leverage that the paper profile accepts:
-	// max_x ||x||^2_{V^-1} <= (1+tol) * rank. An exact design has tolerance 0; Lemma 4.3 of Riffle's seed paper needs only
-	// tolerance 1 (the "2d relaxation"), so 0.01 is generous and costs about a hundred O(K d) steps.
+	// DefaultDesignTolerance is the relative excess over the optimal worst-case leverage that the paper profile
+	// accepts: max_x ||x||^2_{V^-1} <= (1+tol) * rank. An exact design has tolerance 0; Lemma 4.3 of Riffle's seed
+	// paper needs only tolerance 1 (the "2d relaxation"), so 0.01 is generous and costs about a hundred O(K d) steps.
 	DefaultDesignTolerance = 0.01
 	// DefaultDesignSteps caps the Frank-Wolfe steps. Random full-rank sets with d = 5 and K = 20 take about 100 at
-	// tolerance 0.01; the cap exists so that a hostile arm set cannot hold a device.
+	// tolerance 0.01; the cap exists so that a hostile arm set cannot occupy a device for long.
 	DefaultDesignSteps = 10000
-	// rankTolerance: singular values of the arm matrix below this multiple of the largest are rank noise.
+	// rankTolerance is the multiple of the largest singular value of the arm matrix below which the others count as 0.
 	rankTolerance = 1e-9
-	// refactorEvery: the inverse is updated by rank-one formulas; after this many steps it is rebuilt from the weights.
+	// refactorEvery is the number of rank-one updates of the inverse after which it is rebuilt from the weights.
 	refactorEvery = 50
-	// uniformStartLimit: with at most this many arms per dimension the search starts from the uniform distribution, else
-	// from a small spanning subset (Kumar and Yildirim 2005).
+	// uniformStartLimit is the largest number of arms per dimension with which the search starts from the uniform
+	// distribution; above it, it starts from a small spanning subset (Kumar and Yildirim 2005).
 	uniformStartLimit = 50
 )
 
@@ -27,17 +29,17 @@ const (
 var (
 	// ErrNoArms is returned for an empty arm set.
 	ErrNoArms = errors.New("glm: the arm set is empty")
-	// ErrBadArm wraps every arm that has the wrong dimension, or a coordinate that is not finite.
+	// ErrBadArm is returned for an arm of the wrong dimension or with a coordinate that is not finite.
 	ErrBadArm = errors.New("glm: bad arm")
-	// ErrNotCertified is returned when no distribution within twice the optimal leverage was found in the allowed steps.
-	// An uncertified design is never played.
+	// ErrNotCertified is returned when no distribution within twice the optimal leverage was found in the allowed
+	// steps. An uncertified design is never played.
 	ErrNotCertified = errors.New("glm: optimal design not certified")
 )
 
 // DesignOptions tunes Design. The zero value means the defaults.
 type DesignOptions struct {
-	// Tolerance is the relative excess accepted: the certificate is max q <= (1+Tolerance)*Rank. Range [1e-12, 1];
-	// zero means DefaultDesignTolerance.
+	// Tolerance is the relative excess accepted, in [1e-12, 1]: the certificate is max q <= (1+Tolerance)*Rank. Zero
+	// means DefaultDesignTolerance.
 	Tolerance float64
 	// MaxSteps caps the steps; zero means DefaultDesignSteps.
 	MaxSteps int
@@ -49,17 +51,17 @@ type Certificate struct {
 	Rank        int     // dimension of the span of the arms
 	MaxLeverage float64 // max_i q_i, recomputed from the returned weights
 	Steps       int     // Frank-Wolfe and away steps taken
-	Relaxed     bool    // the tolerance was not reached in MaxSteps, but MaxLeverage <= 2*Rank: good enough for Lemma 4.3
+	Relaxed     bool    // MaxSteps did not reach the tolerance, but MaxLeverage <= 2*Rank, enough for Lemma 4.3
 }
 
-// Design returns a G-optimal design: a distribution over the arms that minimises the largest leverage max ||x||^2_{V^-1}
-// (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970, Atwood 1973; the
-// G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960). The weights are non-negative, sum to 1, and belong to
-// the arms in the order given: a repeated arm keeps its own index. Zero arms get weight zero, unless all arms are zero: then
-// the design is uniform with Rank 0.
+// Design returns a G-optimal design: a distribution over the arms that minimises the largest leverage max
+// ||x||^2_{V^-1} (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970,
+// Atwood 1973; the G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960). The weights are non-negative, sum
+// to 1, and belong to the arms in the order given; a repeated arm keeps its own index. Zero arms get weight zero,
+// unless all arms are zero: then the design is uniform and has Rank 0.
 //
-// Every arm must have the same dimension, at least 1, and finite coordinates (ErrBadArm). The weights must be used to draw
-// one arm at random; rounding them to counts would break Lemma I.1, which needs independent draws.
+// Every arm must have the same dimension, at least 1, and finite coordinates (ErrBadArm). The weights must be used to
+// draw one arm at random; rounding them to counts would break Lemma I.1, which needs independent draws.
 func Design(arms [][]float64, opts DesignOptions) ([]float64, Certificate, error) {
 	if err := checkArms(arms); err != nil {
 		return nil, Certificate{}, err
@@ -71,7 +73,8 @@ func Design(arms [][]float64, opts DesignOptions) ([]float64, Certificate, error
 		opts.MaxSteps = DefaultDesignSteps
 	}
 	if !(opts.Tolerance >= 1e-12 && opts.Tolerance <= 1) || opts.MaxSteps < 0 {
-		return nil, Certificate{}, fmt.Errorf("glm: design tolerance %v must be in [1e-12, 1] and the step cap %d positive", opts.Tolerance, opts.MaxSteps)
+		return nil, Certificate{}, fmt.Errorf("glm: design tolerance %v must be in [1e-12, 1], step cap %d positive",
+			opts.Tolerance, opts.MaxSteps)
 	}
 	points, index, rank := reduceRank(arms)
 	if rank < 0 {
@@ -107,10 +110,8 @@ func checkArms(arms [][]float64) error {
 		if len(x) != d || d == 0 {
 			return fmt.Errorf("%w: arm %d has dimension %d, arm 0 has %d", ErrBadArm, i, len(x), d)
 		}
-		for j, v := range x {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("%w: coordinate %d of arm %d is %v", ErrBadArm, j, i, v)
-			}
+		if j := firstNotFinite(x); j >= 0 {
+			return fmt.Errorf("%w: coordinate %d of arm %d is %v", ErrBadArm, j, i, x[j])
 		}
 	}
 	return nil
@@ -203,16 +204,14 @@ func (s *search) run(opts DesignOptions) (Certificate, error) {
 		cert.Relaxed = true
 		return cert, nil
 	}
-	return cert, fmt.Errorf("%w: leverage %.4g after %d steps, optimum %d", ErrNotCertified, cert.MaxLeverage, cert.Steps, s.r)
+	return cert, fmt.Errorf("%w: leverage %.4g after %d steps, optimum %d",
+		ErrNotCertified, cert.MaxLeverage, cert.Steps, s.r)
 }
 
-// longest solves the one-dimensional case, where a Frank-Wolfe step would put all weight on one arm and leave no room to update V: uniform
-// over the arms of the largest length.
+// longest solves the one-dimensional case, where a Frank-Wolfe step would put all weight on one arm and V could not be
+// updated: the design is uniform over the arms of the largest length.
 func (s *search) longest() {
-	largest := 0.0
-	for _, v := range s.points {
-		largest = math.Max(largest, math.Abs(v))
-	}
+	largest := convex.MaxAbs(s.points)
 	for i, v := range s.points {
 		s.weights[i] = 0
 		if math.Abs(v) >= largest*(1-1e-12) {
@@ -221,7 +220,7 @@ func (s *search) longest() {
 	}
 }
 
-// extremes returns the arm of the largest leverage and, among the arms with weight, that of the smallest.
+// extremes returns the arm of the largest leverage and, among the arms with weight, the arm of the smallest.
 func (s *search) extremes() (high, low int) {
 	low = -1
 	for i, q := range s.q {
@@ -235,18 +234,14 @@ func (s *search) extremes() (high, low int) {
 	return high, max(low, 0)
 }
 
-// step moves the weights by pi <- (1-a) pi + a e_i and updates V^-1 and the leverages (Sherman-Morrison). a < 0 is an away step.
+// step moves the weights by pi <- (1-a) pi + a e_i and updates V^-1 and the leverages (Sherman-Morrison). a < 0 is an
+// away step.
 func (s *search) step(i int, a float64) {
 	x := s.point(i)
 	q := 0.0
 	for j := range s.y {
-		sum := 0.0
-		row := s.inverse[j*s.r : (j+1)*s.r]
-		for k, v := range row {
-			sum += v * x[k]
-		}
-		s.y[j] = sum
-		q += sum * x[j]
+		s.y[j] = convex.Dot(s.inverse[j*s.r:(j+1)*s.r], x)
+		q += s.y[j] * x[j]
 	}
 	scale, factor := 1/(1-a), a/(1-a+a*q)
 	for j := range s.r {
@@ -257,11 +252,7 @@ func (s *search) step(i int, a float64) {
 		}
 	}
 	for k := range s.n {
-		p := s.point(k)
-		dot := 0.0
-		for j, v := range p {
-			dot += v * s.y[j]
-		}
+		dot := convex.Dot(s.point(k), s.y)
 		s.q[k] = scale * (s.q[k] - factor*dot*dot)
 		s.weights[k] *= 1 - a
 	}
@@ -307,15 +298,11 @@ func (s *search) refactor() error {
 	return nil
 }
 
+// quadratic is x'Mx for a square matrix in row-major order.
 func quadratic(m, x []float64) float64 {
 	r, sum := len(x), 0.0
 	for j, v := range x {
-		row := m[j*r : (j+1)*r]
-		inner := 0.0
-		for k, u := range row {
-			inner += u * x[k]
-		}
-		sum += v * inner
+		sum += v * convex.Dot(m[j*r:(j+1)*r], x)
 	}
 	return sum
 }

@@ -2,25 +2,26 @@ package glm
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// conditionFloor: below this ratio of a Cholesky pivot to its diagonal entry the fast path of reduceRank gives way to the
-// singular value decomposition, which tells small from absent directions.
+// conditionFloor is the ratio of a Cholesky pivot to its diagonal entry at which reduceRank turns to the singular value
+// decomposition, which distinguishes small directions from absent ones.
 const conditionFloor = 1e-8
 
 // reduceRank returns the non-zero arms in coordinates of their own span (row-major, rank columns), whitened so that the
-// uniform distribution over them has V = I, together with their indices in arms;
-// rank 0 when all arms are zero, -1 when the decomposition failed. Leverages are invariant under invertible
-// linear maps of the span, so the design is that of the arms themselves; whitening only keeps the arithmetic well scaled.
+// uniform distribution over them has V = I, together with their indices in arms. rank is 0 when all arms are zero, and
+// -1 when the decomposition failed. Leverages are invariant under invertible linear maps of the span, so the design of
+// these points is the design of the arms themselves; whitening only keeps the arithmetic well scaled.
 func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 	d := len(arms[0])
 	largest := 0.0
 	for _, x := range arms {
-		for _, v := range x {
-			largest = math.Max(largest, math.Abs(v))
-		}
+		largest = math.Max(largest, convex.MaxAbs(x))
 	}
 	if largest == 0 {
 		return nil, nil, 0
@@ -28,14 +29,7 @@ func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 	index = make([]int, 0, len(arms))
 	points = make([]float64, 0, len(arms)*d)
 	for i, x := range arms {
-		zero := true
-		for _, v := range x {
-			if v != 0 {
-				zero = false
-				break
-			}
-		}
-		if zero {
+		if !slices.ContainsFunc(x, func(v float64) bool { return v != 0 }) {
 			continue
 		}
 		index = append(index, i)
@@ -56,8 +50,8 @@ func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 	return reduced, index, len(reduced) / n
 }
 
-// whiten replaces each row x by L^-1 x with L L' = (1/n) sum x x'. It reports false, leaving the rows alone, when that matrix is
-// too badly conditioned to be trusted.
+// whiten replaces each row x by L^-1 x with L L' = (1/n) sum x x'. It leaves the rows as they are and reports false
+// when that matrix is too badly conditioned to be trusted.
 func whiten(points []float64, n, d int) bool {
 	l := make([]float64, d*d)
 	for i := range n {
@@ -109,20 +103,18 @@ func whitenBySVD(points []float64, n, d int) []float64 {
 	return reduced
 }
 
-// spanningStart puts equal weights on rank arms that span the space: each is the arm with the largest component orthogonal to
-// the arms chosen before it. It stands in for the random directions of Kumar and Yildirim (2005), keeps the design a pure
-// function of the arms, and saves the O(K) steps that would empty a uniform start over very many arms.
+// spanningStart puts equal weights on as many arms as the rank, which span the space: each is the arm with the largest
+// component orthogonal to the arms chosen before it. It replaces the random directions of Kumar and Yildirim (2005),
+// keeps the design a pure function of the arms, and saves the O(K) steps that would empty a uniform start over
+// thousands of arms.
 func (s *search) spanningStart() {
 	residual := append([]float64(nil), s.points...)
 	direction := make([]float64, s.r)
 	for range s.r {
 		best, bestNorm := 0, -1.0
 		for i := range s.n {
-			norm := 0.0
-			for _, v := range residual[i*s.r : (i+1)*s.r] {
-				norm += v * v
-			}
-			if norm > bestNorm {
+			row := residual[i*s.r : (i+1)*s.r]
+			if norm := convex.Dot(row, row); norm > bestNorm {
 				best, bestNorm = i, norm
 			}
 		}
@@ -134,10 +126,7 @@ func (s *search) spanningStart() {
 		}
 		for i := range s.n {
 			row := residual[i*s.r : (i+1)*s.r]
-			dot := 0.0
-			for j, v := range row {
-				dot += v * direction[j]
-			}
+			dot := convex.Dot(row, direction)
 			for j := range row {
 				row[j] -= dot * direction[j]
 			}
@@ -145,8 +134,8 @@ func (s *search) spanningStart() {
 	}
 }
 
-// choleskyInPlace overwrites the lower triangle of the r x r row-major matrix by its Cholesky factor. It reports false when a
-// pivot falls to floor times its diagonal entry or below.
+// choleskyInPlace overwrites the lower triangle of the r x r row-major matrix by its Cholesky factor. It reports false
+// when a pivot falls to floor times its diagonal entry or below.
 func choleskyInPlace(m []float64, r int, floor float64) bool {
 	for j := range r {
 		row := m[j*r:]
@@ -172,7 +161,7 @@ func choleskyInPlace(m []float64, r int, floor float64) bool {
 	return true
 }
 
-// invertFromCholesky writes (L L')^-1 into dst, destroying nothing but dst. l holds L in its lower triangle.
+// invertFromCholesky writes (L L')^-1 into dst. l holds L in its lower triangle and is left as it is.
 func invertFromCholesky(dst, l []float64, r int) {
 	for c := range r { // column c: solve L z = e_c, then L' x = z
 		for j := range r {

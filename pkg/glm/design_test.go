@@ -255,7 +255,8 @@ func TestDesignRefuses(t *testing.T) {
 	}
 }
 
-// Coordinates of all magnitudes, down to denormals: a certified design of the directions that count, or an error, never a panic.
+// Coordinates of all magnitudes, down to denormals: a certified design of the directions that count, or an error, never
+// a panic.
 func TestDesignExtremeMagnitudes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d, k := rapid.IntRange(1, 5).Draw(r, "d"), rapid.IntRange(1, 8).Draw(r, "k")

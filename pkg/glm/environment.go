@@ -3,51 +3,50 @@ package glm
 import (
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// Environment is a synthetic population with a known parameter, to test learners on. It takes its random words from the caller and
-// keeps no state, so that a run is a function of its source.
+// Environment is a synthetic population with a known parameter, on which learners are tested. It takes its random words
+// from the caller and keeps no state, so that a run is a function of its source.
 type Environment struct {
 	Family Family
 	Theta  []float64 // theta*
-	// Draw makes the arm set of the next person; every arm in the unit ball. It may return the same set every time.
+	// Draw makes the arm set of the next person, with every arm in the unit ball. It may return the same set every
+	// time.
 	Draw func(src Source) [][]float64
 }
 
-// NewBallEnvironment is the population of the public experiments: count arms drawn fresh and uniformly from the unit ball for every
-// person, theta* uniform on the sphere of the given radius.
+// NewBallEnvironment is the population of the public experiments: every person gets count arms drawn uniformly from the
+// unit ball, and theta* is uniform on the sphere of the given radius.
 func NewBallEnvironment(family Family, dimension, count int, radius float64, src Source) (*Environment, error) {
 	if dimension < 1 || count < 1 || !(radius >= 0) || math.IsInf(radius, 0) {
-		return nil, fmt.Errorf("glm: environment of dimension %d with %d arms and parameter norm %v", dimension, count, radius)
+		return nil, fmt.Errorf("glm: environment of dimension %d with %d arms and parameter norm %v",
+			dimension, count, radius)
 	}
-	return &Environment{Family: family, Theta: drawSphere(dimension, radius, src),
-		Draw: func(src Source) [][]float64 { return drawBall(dimension, count, src) }}, nil
-}
-
-// NewFixedEnvironment draws one arm set for everybody: contexts do not explore by themselves, and greedy play gets stuck.
-func NewFixedEnvironment(family Family, dimension, count int, radius float64, src Source) (*Environment, error) {
-	e, err := NewBallEnvironment(family, dimension, count, radius, src)
-	if err != nil {
-		return nil, err
+	draw := func(src Source) [][]float64 {
+		arms := make([][]float64, count)
+		for i := range arms {
+			arms[i] = drawSphere(dimension, math.Pow(uniform(src), 1/float64(dimension)), src)
+		}
+		return arms
 	}
-	arms := drawBall(dimension, count, src)
-	e.Draw = func(Source) [][]float64 { return arms }
-	return e, nil
+	return &Environment{Family: family, Theta: drawSphere(dimension, radius, src), Draw: draw}, nil
 }
 
 // Means are the expected rewards of the arms.
 func (e *Environment) Means(arms [][]float64) []float64 {
 	means := make([]float64, len(arms))
 	for i, x := range arms {
-		means[i] = e.Family.Mean(dot(x, e.Theta))
+		means[i] = e.Family.Mean(convex.Dot(x, e.Theta))
 	}
 	return means
 }
 
-// Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, the truncated Poisson and Gaussian
-// laws for the others.
+// Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, the truncated
+// Poisson and Gaussian laws for the others.
 func (e *Environment) Reward(arm []float64, src Source) float64 {
-	z := dot(arm, e.Theta)
+	z := convex.Dot(arm, e.Theta)
 	largest := e.Family.MaxReward()
 	switch e.Family.(type) {
 	case Poisson:
@@ -77,17 +76,9 @@ func (e *Environment) Reward(arm []float64, src Source) float64 {
 	}
 }
 
-func drawBall(dimension, count int, src Source) [][]float64 {
-	arms := make([][]float64, count)
-	for i := range arms {
-		arms[i] = drawSphere(dimension, math.Pow(uniform(src), 1/float64(dimension)), src)
-	}
-	return arms
-}
-
 func drawSphere(dimension int, radius float64, src Source) []float64 {
 	x := make([]float64, dimension)
-	for length := 0.0; length == 0; length = norm(x) {
+	for length := 0.0; length == 0; length = convex.Norm(x) {
 		for i := 0; i < dimension; i += 2 { // Box and Muller
 			r := math.Sqrt(-2 * math.Log(1-uniform(src)))
 			sin, cos := math.Sincos(2 * math.Pi * uniform(src))
@@ -97,7 +88,7 @@ func drawSphere(dimension int, radius float64, src Source) []float64 {
 			}
 		}
 	}
-	length := norm(x)
+	length := convex.Norm(x)
 	for i := range x {
 		x[i] *= radius / length
 	}

@@ -2,20 +2,21 @@ package glm
 
 import "math"
 
-// Exploration says how a cohort of the practical profile explores. It is a function of the configuration and of numbers of people: known
-// before anybody decides.
+// Exploration says how a cohort of the practical profile explores. It is a function of the configuration and of numbers
+// of people, and so is known before any device decides.
 type Exploration struct {
-	// Width is the number of standard deviations by which the greedy arm must beat another for that to be dropped. +Inf in the first cohort,
-	// which drops none; 0 where all play greedily.
+	// Width is the number of standard deviations by which the greedy arm must beat another arm for that arm to be
+	// dropped. It is +Inf in the first cohort, which drops none, and 0 where every device plays greedily.
 	Width float64
-	// Share of the cohort who draw from the design of what is left, in [0, 1]. The others take the greedy arm.
+	// Share in [0, 1] is the part of the cohort that draws from the design of the remaining arms; the others take the
+	// greedy arm.
 	Share float64
-	// Ahead says that the deviations are those which will be left after the cohort, rather than today's.
+	// Ahead says that the standard deviations are the ones that will be left after the cohort, not the present ones.
 	Ahead bool
 }
 
-// Exploration is the rule for the cohort of an epoch (from 0) when so many people come after it: see PracticalConfig.Width, AheadWidth and
-// Explorers. The configuration must be resolved.
+// Exploration is the rule for the cohort of an epoch (from 0), after which a given number of people is still to come:
+// see PracticalConfig.Width, AheadWidth and Explorers. The configuration must be resolved.
 func (c Config) Exploration(epoch, cohort, after int) Exploration {
 	p := c.Practical
 	switch {
@@ -29,7 +30,8 @@ func (c Config) Exploration(epoch, cohort, after int) Exploration {
 		e.Width, e.Ahead = p.AheadWidth, true
 	}
 	explorers := float64(cohort)
-	if most := math.Max(p.Explorers*float64(p.FirstCohort), p.ExplorerShare*explorers); p.Explorers > 0 && most < explorers {
+	most := math.Max(p.Explorers*float64(p.FirstCohort), p.ExplorerShare*explorers)
+	if p.Explorers > 0 && most < explorers {
 		e.Share, explorers = most/explorers, most
 	}
 	if !p.ConstantWidth {

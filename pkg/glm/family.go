@@ -22,8 +22,8 @@ var (
 	ErrMaxReward = errors.New("glm: invalid largest reward")
 )
 
-// Family is the distribution of rewards given the linear score z = <x, theta>, in the form in which a generalized linear
-// model needs it: a convex log-partition m(z) whose derivative is the mean reward mu(z). Rewards lie in [0, MaxReward()].
+// Family is the distribution of rewards given the linear score z = <x, theta>, in the form that a generalized linear
+// model takes: a convex log-partition m(z) whose derivative is the mean reward mu(z). Rewards lie in [0, MaxReward()].
 // The loss of one record (x, r) is m(<x,theta>) - r<x,theta>, its gradient (mu(<x,theta>) - r)x, its Hessian
 // mu'(<x,theta>)xx'.
 //
@@ -43,20 +43,15 @@ type Family interface {
 	Variance(z float64) float64
 	// MaxReward is R: rewards lie in [0, R].
 	MaxReward() float64
-	// SelfConcordance is a constant M with |mu''(z)| <= M mu'(z) for |z| <= S.
+	// SelfConcordance is a constant M such that M mu'(z) bounds the absolute second derivative of mu for |z| <= S.
 	SelfConcordance(S float64) float64
 	// MaxVariance is an upper bound of mu'(z) over |z| <= S, at most 1e-9 (relative) above the supremum.
 	MaxVariance(S float64) float64
-	// Smoothness gives upper bounds of |mu''(z)| and |mu'''(z)| over |z| <= S. They carry the error margins of the
-	// sensitivity bounds and need not be tight.
+	// Smoothness gives upper bounds of the absolute second and third derivatives of mu over |z| <= S. They carry the
+	// error margins of the sensitivity bounds and need not be tight.
 	Smoothness(S float64) (second, third float64)
 	// Symmetric says whether mu(-z) = MaxReward() - mu(z) for every z.
 	Symmetric() bool
-}
-
-// FamilyNames lists the names that NewFamily knows, in the order of the documentation.
-func FamilyNames() []string {
-	return []string{FamilyLogistic, FamilyProbit, FamilyPoisson, FamilyGaussian}
 }
 
 // NewFamily builds a family by name. maxReward is R: 1 for logistic and probit, an integer in [1, MaxPoissonReward] for
@@ -65,7 +60,8 @@ func NewFamily(name string, maxReward float64) (Family, error) {
 	switch name {
 	case FamilyLogistic, FamilyProbit:
 		if maxReward != 1 {
-			return nil, fmt.Errorf("%w: %s rewards lie in [0, 1], so the largest reward is 1, not %v", ErrMaxReward, name, maxReward)
+			return nil, fmt.Errorf("%w: %s rewards lie in [0, 1], so the largest reward is 1, not %v",
+				ErrMaxReward, name, maxReward)
 		}
 		if name == FamilyLogistic {
 			return Logistic{}, nil
@@ -76,7 +72,8 @@ func NewFamily(name string, maxReward float64) (Family, error) {
 	case FamilyGaussian:
 		return newGaussian(maxReward)
 	}
-	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknownFamily, name, strings.Join(FamilyNames(), ", "))
+	known := []string{FamilyLogistic, FamilyProbit, FamilyPoisson, FamilyGaussian}
+	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknownFamily, name, strings.Join(known, ", "))
 }
 
 // Loss is the loss of one record (x, r) at the score z = <x, theta>: m(z) - r z.
@@ -96,6 +93,7 @@ func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
 	return math.Min(ceiling, upperMaximum(f.Variance, -S, S, 2*ceiling*ceiling, 1e-10)*(1+1e-11))
 }
 
-// canonicalSmoothness bounds |mu”| and |mu”'| of a canonical family on [0, R] by its third and fourth cumulants:
-// |X - EX| <= R gives |kappa_3| <= R mu' and -2 mu'^2 <= kappa_4 <= R^2 mu'. w bounds mu' and is at most R^2/4.
+// canonicalSmoothness bounds the second and third derivatives of mu, for a canonical family on [0, R], by its third and
+// fourth cumulants: |X - EX| <= R gives |kappa_3| <= R mu' and -2 mu'^2 <= kappa_4 <= R^2 mu'. w bounds mu' and is at
+// most R^2/4.
 func canonicalSmoothness(R, w float64) (second, third float64) { return R * w, R * R * w }

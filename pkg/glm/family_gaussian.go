@@ -18,11 +18,11 @@ const (
 	gaussianDrop = 37
 )
 
-// Gaussian is N(z, 1) conditioned on [0, R]: the exponential family on [0, R] with base density exp(-r^2/2). It is not a
-// Gaussian reward clipped to [0, R]: clipping would bias the mean. Build it with NewFamily.
+// Gaussian is N(z, 1) conditioned on [0, R]: the exponential family on [0, R] with base density exp(-r^2/2). It is not
+// a Gaussian reward clipped to [0, R]: clipping would bias the mean. Build it with NewFamily.
 //
-// Its moments are integrals of positive functions by quadrature. The textbook formulas in phi and Phi subtract numbers of
-// size z^2 to get a variance of size 1/z^2, and divide 0 by 0 in the tails.
+// Its moments are integrals of positive functions by quadrature. The textbook formulas in phi and Phi subtract numbers
+// of size z^2 to get a variance of size 1/z^2, and divide 0 by 0 in the tails.
 type Gaussian struct {
 	r    float64
 	rule *gaussianRule
@@ -32,15 +32,13 @@ type gaussianRule struct{ node, weight [gaussianNodes]float64 } // on [0, 1]
 
 func newGaussian(maxReward float64) (Family, error) {
 	if !(maxReward > 0 && maxReward <= MaxGaussianReward) {
-		return nil, fmt.Errorf("%w: gaussian rewards lie in [0, R] with R in (0, %g], not %v", ErrMaxReward, float64(MaxGaussianReward), maxReward)
+		return nil, fmt.Errorf("%w: gaussian rewards lie in [0, R] with R in (0, %g], not %v",
+			ErrMaxReward, float64(MaxGaussianReward), maxReward)
 	}
 	rule := new(gaussianRule)
 	quad.Legendre{}.FixedLocations(rule.node[:], rule.weight[:], 0, 1)
 	return Gaussian{r: maxReward, rule: rule}, nil
 }
-
-// Name implements Family.
-func (Gaussian) Name() string { return FamilyGaussian }
 
 // moments gives log of the integral of exp(zr - r^2/2) over [0, R], and the mean and variance of the density.
 func (g Gaussian) moments(z float64) (logZ, mean, variance float64) {
@@ -87,15 +85,12 @@ func (g Gaussian) Mean(z float64) float64 {
 // Variance implements Family.
 func (g Gaussian) Variance(z float64) float64 {
 	_, _, v := g.moments(z)
-	return math.Min(v, g.ceiling()) // rounding may lead a hair above; math.Min keeps a NaN
+	return math.Min(v, g.ceiling()) // rounding may exceed the bound; math.Min keeps a NaN
 }
 
-// ceiling bounds the variance for every z: the density is exp(-r^2/2) times a log-concave function, so the variance is at
-// most 1 (Brascamp-Lieb), and at most R^2/4 on any interval of length R.
+// ceiling bounds the variance for every z: the density is exp(-r^2/2) times a log-concave function, so the variance is
+// at most 1 (Brascamp-Lieb), and at most R^2/4 on any interval of length R.
 func (g Gaussian) ceiling() float64 { return math.Min(1, g.r*g.r/4) }
-
-// MaxReward implements Family.
-func (g Gaussian) MaxReward() float64 { return g.r }
 
 // SelfConcordance is R, as for every canonical family on [0, R].
 func (g Gaussian) SelfConcordance(float64) float64 { return g.r }
@@ -108,5 +103,7 @@ func (g Gaussian) Smoothness(float64) (second, third float64) {
 	return canonicalSmoothness(g.r, g.ceiling())
 }
 
-// Symmetric is false: the family's centre of symmetry is z = R/2, not 0.
-func (g Gaussian) Symmetric() bool { return false }
+// Name, MaxReward and Symmetric implement Family. The family's centre of symmetry is z = R/2, not 0.
+func (Gaussian) Name() string         { return FamilyGaussian }
+func (g Gaussian) MaxReward() float64 { return g.r }
+func (g Gaussian) Symmetric() bool    { return false }

@@ -5,9 +5,6 @@ import "math"
 // Logistic is the Bernoulli reward with success probability mu(z) = 1/(1+exp(-z)). The zero value is ready to use.
 type Logistic struct{}
 
-// Name implements Family.
-func (Logistic) Name() string { return FamilyLogistic }
-
 // LogPartition is log(1+exp(z)), written so that neither end overflows.
 func (Logistic) LogPartition(z float64) float64 {
 	return math.Max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
@@ -28,17 +25,17 @@ func (Logistic) Variance(z float64) float64 {
 	return math.Min(0.25, e/((1+e)*(1+e)))
 }
 
-// MaxReward implements Family.
-func (Logistic) MaxReward() float64 { return 1 }
-
-// SelfConcordance is 1: mu”/mu' = 1-2mu.
+// SelfConcordance is 1: the second derivative of mu is mu'(1-2mu).
 func (Logistic) SelfConcordance(float64) float64 { return 1 }
 
 // MaxVariance is 1/4, attained at z = 0.
 func (Logistic) MaxVariance(float64) float64 { return 0.25 }
 
-// Smoothness: |mu”| <= 1/(6 sqrt 3) at mu = 1/2 +- sqrt(3)/6, and |mu”'| = mu'|1-6mu'| <= 1/8 at z = 0.
+// Smoothness follows from the extremes: the second derivative of mu is 1/(6 sqrt 3) at mu = 1/2 +- sqrt(3)/6, the third
+// is mu'(1-6mu') and has absolute value 1/8 at z = 0.
 func (Logistic) Smoothness(float64) (second, third float64) { return 0.0962250449, 0.125 }
 
-// Symmetric implements Family.
-func (Logistic) Symmetric() bool { return true }
+// Name, MaxReward and Symmetric implement Family.
+func (Logistic) Name() string       { return FamilyLogistic }
+func (Logistic) MaxReward() float64 { return 1 }
+func (Logistic) Symmetric() bool    { return true }

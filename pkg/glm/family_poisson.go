@@ -15,13 +15,11 @@ type Poisson struct{ r int }
 
 func newPoisson(maxReward float64) (Family, error) {
 	if !(maxReward >= 1 && maxReward <= MaxPoissonReward) || maxReward != math.Trunc(maxReward) {
-		return nil, fmt.Errorf("%w: poisson rewards are counts in {0..R} with R an integer in [1, %d], not %v", ErrMaxReward, MaxPoissonReward, maxReward)
+		return nil, fmt.Errorf("%w: poisson rewards are counts in {0..R} with R an integer in [1, %d], not %v",
+			ErrMaxReward, MaxPoissonReward, maxReward)
 	}
 	return Poisson{r: int(maxReward)}, nil
 }
-
-// Name implements Family.
-func (Poisson) Name() string { return FamilyPoisson }
 
 // mode is the count of largest weight at z.
 func (p Poisson) mode(z float64) int {
@@ -34,6 +32,9 @@ func (p Poisson) mode(z float64) int {
 // moments sums the weights relative to the largest one, outwards from the mode, so that nothing overflows and every
 // ratio is at most 1. It returns the sum of the relative weights and the mean and variance.
 func (p Poisson) moments(z float64) (mode int, total, mean, variance float64) {
+	if math.IsNaN(z) {
+		return 0, z, z, z
+	}
 	mode = p.mode(z)
 	rate := math.Exp(math.Min(z, 700))
 	total = 1
@@ -60,9 +61,6 @@ func (p Poisson) moments(z float64) (mode int, total, mean, variance float64) {
 
 // LogPartition is log sum_{k<=R} exp(kz)/k!.
 func (p Poisson) LogPartition(z float64) float64 {
-	if math.IsNaN(z) {
-		return z
-	}
 	mode, total, _, _ := p.moments(z)
 	lg, _ := math.Lgamma(float64(mode) + 1)
 	if mode == 0 {
@@ -73,24 +71,15 @@ func (p Poisson) LogPartition(z float64) float64 {
 
 // Mean implements Family.
 func (p Poisson) Mean(z float64) float64 {
-	if math.IsNaN(z) {
-		return z
-	}
 	_, _, mean, _ := p.moments(z)
 	return math.Min(mean, float64(p.r))
 }
 
 // Variance implements Family.
 func (p Poisson) Variance(z float64) float64 {
-	if math.IsNaN(z) {
-		return z
-	}
 	_, _, _, v := p.moments(z)
 	return v
 }
-
-// MaxReward implements Family.
-func (p Poisson) MaxReward() float64 { return float64(p.r) }
 
 // SelfConcordance is R, as for every canonical family on [0, R].
 func (p Poisson) SelfConcordance(float64) float64 { return float64(p.r) }
@@ -107,5 +96,7 @@ func (p Poisson) Smoothness(S float64) (second, third float64) {
 	return canonicalSmoothness(p.MaxReward(), p.MaxVariance(S))
 }
 
-// Symmetric holds for R = 1 only, where the family is the logistic one.
-func (p Poisson) Symmetric() bool { return p.r == 1 }
+// Name, MaxReward and Symmetric implement Family. With R = 1 the family is the logistic one.
+func (Poisson) Name() string         { return FamilyPoisson }
+func (p Poisson) MaxReward() float64 { return float64(p.r) }
+func (p Poisson) Symmetric() bool    { return p.r == 1 }

@@ -1,8 +1,3 @@
-// Package glm holds what Riffle learns and decides with: families of generalized linear models, the statistics that devices report of their
-// records, the learner that turns released sums into the next policy (the practical profile, and Algorithm 1 of Riffle's seed paper), and
-// what a device decides with a policy: elimination, scaling, optimal designs.
-//
-// Everything is a pure function or a state machine without clock, files or network; randomness is passed in.
 package glm
 
 import (
@@ -14,8 +9,8 @@ import (
 
 // Errors of the learner.
 var (
-	// ErrAggregate wraps every reason to refuse released sums: wrong kinds, sizes, or numbers that are not finite. The learner is
-	// unchanged: the caller can absorb the right sums, or declare the cohort destroyed.
+	// ErrAggregate wraps every reason to refuse released sums: wrong kinds, wrong sizes, or numbers that are not
+	// finite. The learner is unchanged: the caller can absorb the right sums, or declare the cohort destroyed.
 	ErrAggregate = errors.New("glm: bad aggregate")
 	// ErrDone is returned by Absorb and Destroyed after the last epoch.
 	ErrDone = errors.New("glm: the horizon is over; there is no cohort to absorb")
@@ -29,19 +24,20 @@ type Step struct {
 	Round  int    `json:"round"`  // from 0, within the epoch; the releases of this round are Statistics[Round]
 	Policy Policy `json:"policy"` // the same for all rounds of an epoch
 	Cohort int    `json:"cohort"` // people whose decisions this epoch takes
-	// Statistics are the releases of every round of the epoch. Those of later rounds carry the current iterate as a stand-in for
-	// theirs, which does not exist yet; only Statistics[Round] is to be asked of devices now.
+	// Statistics are the releases of every round of the epoch. Those of later rounds carry the current iterate in place
+	// of their own, which does not exist yet; devices are now asked for Statistics[Round] only.
 	Statistics [][]Statistic `json:"-"`
-	// Shares say how the privacy budget of a record (the square of its mu) is divided over the releases, in the shape of
-	// Statistics; they sum to 1 over the epoch.
+	// Shares say how the privacy budget of a record (the square of its mu) is divided over the releases, in the shape
+	// of Statistics; they sum to 1 over the epoch.
 	Shares [][]float64 `json:"shares"`
-	// VarianceRatio is advice for the privacy plan: how much more noise variance than the central Gaussian mechanism's is worth the
-	// messages it saves. Small cohorts are ruled by the noise and cost few messages in all; large ones are ruled by sampling.
+	// VarianceRatio is advice for the privacy plan: the noise variance, as a multiple of the central Gaussian
+	// mechanism's, that is worth the messages it saves. In small cohorts the noise dominates and messages are few in
+	// all; in large ones sampling dominates.
 	VarianceRatio float64 `json:"variance_ratio"`
-	// Attempt counts how many cohorts of this epoch were destroyed before.
+	// Attempt is the number of cohorts of this epoch that were destroyed before.
 	Attempt int `json:"attempt,omitempty"`
-	// Done says that the horizon is over. Policy is then the final one, refitted with the last cohort's reports and greedy: to be
-	// followed by whoever comes later, without being sampled. Cohort is 0 and there are no statistics.
+	// Done says that the horizon is over. Policy is then the final one, fitted with the last cohort's reports and
+	// greedy: later devices follow it and are not sampled. Cohort is 0 and there are no statistics.
 	Done bool `json:"done,omitempty"`
 }
 
@@ -49,15 +45,16 @@ type Step struct {
 type Aggregate struct {
 	Kind StatisticKind `json:"kind"`
 	Sum  []float64     `json:"sum"` // of the statistic's vectors, data units, debiased
-	// Variance is the known variance of the noise of each coordinate, at worst (protocol.Encoding.Variance); zeros when there
-	// is no noise.
+	// Variance is an upper bound of the known variance of the noise of each coordinate (protocol.Encoding.Variance);
+	// zeros when there is no noise.
 	Variance []float64 `json:"variance"`
-	Reports  int       `json:"reports"` // how many devices reported, null records included
+	Reports  int       `json:"reports"` // the number of devices that reported, null records included
 }
 
-// Learner runs the analyzer's side of the bandit as a state machine: Next says what to do, Absorb takes the released sums of that
-// step. Its state is a function of the configuration and of the calls made, nothing else: replaying the same calls on a new learner
-// gives the same policies. It has no clock, no randomness and no goroutines, and is not safe for concurrent use.
+// Learner runs the analyzer's side of the bandit as a state machine: Next says what to do, Absorb takes the released
+// sums of that step. Its state is a function of the configuration and of the calls made, and of nothing else: replaying
+// the same calls on a new learner gives the same policies. It has no clock, no randomness and no goroutines, and is not
+// safe for concurrent use.
 type Learner struct {
 	cfg     Config
 	run     profileRun
@@ -69,19 +66,19 @@ type Learner struct {
 	done    bool
 }
 
-// profileRun is what the two profiles do differently.
+// profileRun is the part of a learner in which the two profiles differ.
 type profileRun interface {
 	// cohorts is the published schedule.
 	cohorts() []int
-	// policy is in force in the epoch; left is how many people come after its cohort.
+	// policy is in force in the epoch; left is the number of people after its cohort.
 	policy(epoch, cohort, left int) Policy
-	// final is the policy after the last cohort, epoch being one more than the last.
+	// final is the policy after the last cohort; epoch is one more than the last.
 	final(epoch int) Policy
 	// statistics are the releases of all rounds of the epoch, at the current iterate, and their shares of mu^2.
 	statistics(p Policy) ([][]Statistic, [][]float64, error)
 	// absorb takes the sums of a round. It must change nothing when it fails.
 	absorb(epoch, round int, sums []Aggregate) error
-	// extend plans cohorts for so many more people after the given number of epochs.
+	// extend plans cohorts for more people after the given number of epochs.
 	extend(epochs, people int) error
 	// restart forgets the rounds of the current epoch.
 	restart()
@@ -109,8 +106,8 @@ func NewLearner(cfg Config) (*Learner, error) {
 // Config returns the resolved configuration.
 func (l *Learner) Config() Config { return l.cfg }
 
-// Schedule returns the planned cohort sizes: fixed before the first person, independent of all data, summing to the horizon.
-// Destroyed cohorts use people up and shorten what is left.
+// Schedule returns the planned cohort sizes, which are fixed before the first person, independent of all data, and sum
+// to the horizon. A destroyed cohort uses people up, so that fewer remain for the later ones.
 func (l *Learner) Schedule() []int { return slices.Clone(l.run.cohorts()) }
 
 // Next returns the current step. It changes nothing, and the caller may keep and change what it gets.
@@ -120,33 +117,30 @@ func (l *Learner) Next() Step {
 	}
 	policy := l.policy()
 	statistics, shares, err := l.run.statistics(policy)
-	if err != nil {
-		panic(fmt.Sprintf("glm: the learner's own iterate makes no statistic: %v", err)) // excluded by Resolve and the projections
+	if err != nil { // not reached: Resolve and the projections exclude it
+		panic(fmt.Sprintf("glm: the learner's own iterate makes no statistic: %v", err))
 	}
-	return Step{Epoch: l.epoch, Round: l.round, Policy: policy, Cohort: l.cohort, Statistics: statistics, Shares: shares,
-		VarianceRatio: l.varianceRatio(), Attempt: l.attempt}
+	ratio := LateVarianceRatio
+	if l.cohort <= l.cfg.Horizon/10 {
+		ratio = EarlyVarianceRatio
+	}
+	return Step{Epoch: l.epoch, Round: l.round, Policy: policy, Cohort: l.cohort, Statistics: statistics,
+		Shares: shares, VarianceRatio: ratio, Attempt: l.attempt}
 }
 
-// Variance ratios advised in Step. Early cohorts are those of at most a tenth of the horizon. Measured: early cohorts at 2 instead of
-// 1.25 cost 10 % more regret for 15 messages per person, averaged over all.
+// Variance ratios advised in Step. Early cohorts are those of at most a tenth of the horizon. Measured: with 2 instead
+// of 1.25 for early cohorts, regret is 10 % higher and a person sends 15 messages fewer, averaged over all people.
 const (
 	EarlyVarianceRatio = 1.25
 	LateVarianceRatio  = 2.0
 )
 
-func (l *Learner) varianceRatio() float64 {
-	if l.cohort <= l.cfg.Horizon/10 {
-		return EarlyVarianceRatio
-	}
-	return LateVarianceRatio
-}
-
 func (l *Learner) policy() Policy {
 	return l.run.policy(l.epoch, l.cohort, l.cfg.Horizon-l.spent-l.cohort)
 }
 
-// Absorb takes the released sums of the current round, in the order of Statistics[Round], and moves on. On an error (ErrAggregate,
-// ErrDone) nothing has changed.
+// Absorb takes the released sums of the current round, in the order of Statistics[Round], and moves on. On an error
+// (ErrAggregate, ErrDone) nothing has changed.
 func (l *Learner) Absorb(sums []Aggregate) error {
 	if l.done {
 		return ErrDone
@@ -172,8 +166,9 @@ func (l *Learner) Absorb(sums []Aggregate) error {
 	return nil
 }
 
-// Destroyed says that the current cohort was destroyed and nothing of it was released (in the paper profile: nothing more; sums
-// of its earlier rounds are forgotten). Its people are used up. The same policy applies to a new cohort, or the horizon is over.
+// Destroyed says that the current cohort was destroyed without a release (in the paper profile: without a further one;
+// the sums of its earlier rounds are forgotten). Its people are used up. Either the same policy applies to a new
+// cohort, or the horizon is over.
 func (l *Learner) Destroyed() error {
 	if l.done {
 		return ErrDone
@@ -186,14 +181,16 @@ func (l *Learner) Destroyed() error {
 	return nil
 }
 
-// Extend goes on for so many more people after the last epoch, from all that was learnt, with cohorts that keep growing. Everybody is
-// still in one cohort. The paper profile refuses (ErrExtend): its schedule and its widths are made for one horizon.
+// Extend adds people after the last epoch and goes on from all that was learnt, with cohorts that keep growing. Each
+// person is still in one cohort. The paper profile refuses (ErrExtend): its schedule and its widths are made for one
+// horizon.
 func (l *Learner) Extend(people int) error {
 	if !l.done {
 		return fmt.Errorf("%w: epoch %d of the horizon of %d people is not over", ErrExtend, l.epoch, l.cfg.Horizon)
 	}
 	if people < l.cfg.MinCohort || people > 1<<40-l.cfg.Horizon {
-		return fmt.Errorf("%w: %d more people, wanted at least a cohort of %d and at most 2^40 in all", ErrExtend, people, l.cfg.MinCohort)
+		return fmt.Errorf("%w: %d more people, wanted at least a cohort of %d and at most 2^40 in all",
+			ErrExtend, people, l.cfg.MinCohort)
 	}
 	if err := l.run.extend(l.epoch, people); err != nil {
 		return err
@@ -204,8 +201,8 @@ func (l *Learner) Extend(people int) error {
 	return nil
 }
 
-// begin sets the size of the current epoch's cohort: as planned, unless what is left after it would be too few for another cohort.
-// The last cohort takes whatever is left.
+// begin sets the size of the current epoch's cohort: as planned, unless the people left after it would be too few for
+// another cohort. The last cohort takes all people left.
 func (l *Learner) begin() {
 	schedule, left := l.run.cohorts(), l.cfg.Horizon-l.spent
 	l.cohort = left
@@ -226,7 +223,8 @@ func checkAggregates(sums []Aggregate, want []Statistic, cohort int) error {
 			return fmt.Errorf("%w: sum %d is of kind %v, the release of kind %v", ErrAggregate, i, a.Kind, want[i].Kind)
 		}
 		if d := want[i].Dim(); len(a.Sum) != d || len(a.Variance) != d {
-			return fmt.Errorf("%w: %v has %d sums and %d variances, wanted %d of each", ErrAggregate, a.Kind, len(a.Sum), len(a.Variance), d)
+			return fmt.Errorf("%w: %v has %d sums and %d variances, wanted %d of each",
+				ErrAggregate, a.Kind, len(a.Sum), len(a.Variance), d)
 		}
 		if a.Reports < 1 || a.Reports > cohort {
 			return fmt.Errorf("%w: %v has %d reports from a cohort of %d", ErrAggregate, a.Kind, a.Reports, cohort)
@@ -240,5 +238,5 @@ func checkAggregates(sums []Aggregate, want []Statistic, cohort int) error {
 	return nil
 }
 
-// maxReleased bounds what is accepted as a sum or a variance, so that no product of a few of them overflows.
+// maxReleased is the largest sum or variance accepted, so that no product of a few of them overflows.
 const maxReleased = 1e60

@@ -15,9 +15,10 @@ func long(short, all uint64) uint64 {
 	return short
 }
 
-// The headline: logistic, d = 5, K = 10, S = 3, 5000 people, epsilon 1, delta 1e-6, everything at its default, through the exact shuffle
-// channel with certified plans. 60 seeds gave a mean ratio of 0.093 with standard deviation 0.020 and one seed above 0.15 (0.155); the seeds
-// are fixed, so a failure is a change of behaviour, not chance. The mean of 4 above 0.12 is 2.7 standard errors away. Play that learns nothing has ratio 1, greedy play on the first cohort's
+// The headline: logistic, d = 5, K = 10, S = 3, 5000 people, epsilon 1, delta 1e-6, everything at its default, through
+// the exact shuffle channel with certified plans. 60 seeds gave a mean ratio of 0.093 with standard deviation 0.020 and
+// one seed above 0.15 (0.155); the seeds are fixed, so a failure is a change of behaviour, not chance. The mean of 4
+// above 0.12 is 2.7 standard errors away. Play that learns nothing has ratio 1, greedy play on the first cohort's
 // estimate alone about 0.3.
 func TestPracticalProfileEndToEnd(t *testing.T) {
 	seeds := long(4, 20)
@@ -36,9 +37,10 @@ func TestPracticalProfileEndToEnd(t *testing.T) {
 	}
 }
 
-// A28: the paper profile at demo size (logistic, d = 2, K = 5, S = 2, batches of 600, 600 and 4800, six rounds, epsilon 3.94 at 1e-5)
-// with tuned constants: at the default width, whose sets cover, and at a third of it. Bounds are on the regret of every run over uniform play's, and on the mean
-// regret a person in the last batch. 20 seeds gave 0.27 to 0.34 and 0.057; 0.11 to 0.13 and 0.006.
+// A28: the paper profile at demo size (logistic, d = 2, K = 5, S = 2, batches of 600, 600 and 4800, six rounds, epsilon
+// 3.94 at 1e-5) with tuned constants: at the default width, whose sets cover, and at a third of it. Bounds are on the
+// regret of every run over uniform play's, and on the mean regret a person in the last batch. 20 seeds gave 0.27 to
+// 0.34 and 0.057; 0.11 to 0.13 and 0.006.
 func TestPaperProfileEndToEnd(t *testing.T) {
 	for _, c := range []struct{ width, ratio, last float64 }{{0, .40, .07}, {.2, .16, .01}} {
 		cfg := glm.Config{Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 6000, MinCohort: 500,
@@ -59,8 +61,8 @@ func TestPaperProfileEndToEnd(t *testing.T) {
 	}
 }
 
-// With proof constants nothing is eliminated at realistic sizes, and the profile says so by playing every arm's design: its regret stays
-// near that of uniform play. A change that makes it learn has broken the constants.
+// With proof constants nothing is eliminated at realistic sizes, and the profile says so by playing every arm's design:
+// its regret stays near that of uniform play. A change that makes it learn has broken the constants.
 func TestProofConstantsAreVacuous(t *testing.T) {
 	cfg := glm.Config{Profile: glm.Paper, Dimension: 3, Radius: 2, Horizon: 6000, Paper: glm.PaperConfig{Constants: glm.ProofConstants, Rounds: 3, DesignTolerance: .1}}
 	o := simulate(t, cfg, environment(t, "ball", "logistic", 1, 3, 5, 2, 1), budget{epsilon: 1, delta: 1e-6, ratio: 2, maxShift: 16}, 1)
@@ -69,8 +71,8 @@ func TestProofConstantsAreVacuous(t *testing.T) {
 	}
 }
 
-// The other families run through both profiles; nothing there depends on rewards being coins. The bound is loose: it catches a family whose
-// gradient or Hessian has the wrong sign or scale (ratio near 1 or above).
+// The other families run through both profiles; nothing there depends on rewards being coins. The bound is loose: it
+// catches a family whose gradient or Hessian has the wrong sign or scale (ratio near 1 or above).
 func TestFamiliesEndToEnd(t *testing.T) {
 	for _, f := range []struct {
 		name   string

@@ -10,9 +10,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// paperRun is Algorithm 1 of Riffle's seed paper. A batch has 1 + Rounds releases, in Rounds round trips: the covariance of line 4 or 23
-// travels with the first gradient, which is taken at the previous batch's estimate and needs no step size. Round i+1 is evaluated at the
-// iterate that the sums of round i gave. Each device keeps its record until its batch's rounds are over.
+// paperRun is Algorithm 1 of Riffle's seed paper. A batch has 1 + Rounds releases, in Rounds round trips: the
+// covariance of line 4 or 23 travels with the first gradient, which is taken at the previous batch's estimate and needs
+// no step size. Round i+1 is evaluated at the iterate that the sums of round i gave. Each device keeps its record until
+// its batch's rounds are over.
 type paperRun struct {
 	cfg      Config
 	family   Family
@@ -24,7 +25,7 @@ type paperRun struct {
 	current  paperBatch
 }
 
-// paperBatch is what the rounds of one batch have brought so far.
+// paperBatch is the state of one batch between its rounds.
 type paperBatch struct {
 	inverse   Symmetric // of lambda I + released covariance, eigenvalues floored: V^-1 or H_k^-1
 	lambda    float64
@@ -39,8 +40,9 @@ func newPaperRun(cfg Config) (*paperRun, error) {
 		return nil, err
 	}
 	r := &paperRun{cfg: cfg, family: family, theta: make([]float64, cfg.Dimension)}
-	r.schedule = mergeRemainder(PaperSchedule(cfg.Horizon, float64(cfg.Paper.Warmup), float64(cfg.Paper.Second), cfg.Paper.Alpha), cfg.MinCohort)
-	return r, r.proof().validate()
+	sizes := PaperSchedule(cfg.Horizon, float64(cfg.Paper.Warmup), float64(cfg.Paper.Second), cfg.Paper.Alpha)
+	r.schedule = mergeRemainder(sizes, cfg.MinCohort)
+	return r, nil
 }
 
 func (r *paperRun) cohorts() []int { return r.schedule }
@@ -51,8 +53,9 @@ func (r *paperRun) proof() ProofInputs {
 }
 
 func (r *paperRun) policy(epoch, _, _ int) Policy {
-	p := Policy{Profile: Paper, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
-		Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign, DesignTolerance: r.cfg.Paper.DesignTolerance}
+	p := Policy{Profile: Paper, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
+		Dimension: r.cfg.Dimension, Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign,
+		DesignTolerance: r.cfg.Paper.DesignTolerance}
 	for _, s := range r.stages {
 		p.Stages = append(p.Stages, s.clone())
 	}
@@ -110,7 +113,7 @@ func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {
 			return err
 		}
 	}
-	// The optimiser refuses before it changes anything, so a failed round leaves the batch as it was.
+	// The optimiser changes nothing when it refuses, so a failed round leaves the batch as it was.
 	if err := batch.optimizer.Absorb(gradient.Sum, gradient.Reports); err != nil {
 		return fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
@@ -133,14 +136,16 @@ func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, 
 	if r.cfg.Paper.Constants == ProofConstants {
 		batch.lambda = r.proof().Ridge(proxy)
 		floor, ridge, averaging = (1-r.cfg.Paper.Eta)*batch.lambda, batch.lambda, convex.AverageAll
-		// The bound's step must be known before the first round; all rounds are planned alike, so the first one's noise stands for all.
+		// The bound's step must be known before the first round. All rounds are planned alike, so the first one's noise
+		// is that of all.
 		bound, err := r.error(batch.lambda, r.cfg.Paper.ProxyRatio*slices.Max(gradient.Variance), gradient.Reports)
 		if err != nil {
 			return paperBatch{}, err
 		}
 		batch.step = bound.Step
 	} else if epoch == 0 {
-		if batch.step, err = convex.SmoothnessStep(r.family.MaxVariance(r.cfg.Radius), released, ridge, covariance.Reports); err != nil {
+		batch.step, err = convex.SmoothnessStep(r.family.MaxVariance(r.cfg.Radius), released, ridge, covariance.Reports)
+		if err != nil {
 			return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
 		}
 	}
@@ -156,8 +161,9 @@ func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, 
 		return paperBatch{}, err
 	}
 	batch.inverse = NewSymmetric(regularised)
-	batch.optimizer, err = convex.NewOptimizer(convex.OptimizerConfig{Ridge: ridge, DescentConfig: convex.DescentConfig{
-		Start: r.theta, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius, Step: convex.ConstantStep(batch.step), Averaging: averaging}})
+	batch.optimizer, err = convex.NewOptimizer(convex.OptimizerConfig{
+		Start: r.theta, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius, Step: batch.step, Averaging: averaging,
+		Ridge: ridge})
 	if err != nil {
 		return paperBatch{}, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
@@ -187,7 +193,8 @@ func (r *paperRun) close(epoch int, batch paperBatch, reports int) error {
 	return nil
 }
 
-// width is that of the batch's confidence set. kappa bounds 1/mu' for the unweighted matrix of the warm-up, and is 1 for the others.
+// width is the width of the batch's confidence set. kappa bounds 1/mu' for the unweighted matrix of the warm-up, and is
+// 1 for the other batches.
 func (r *paperRun) width(batch paperBatch, kappa float64, reports int) (float64, error) {
 	if r.cfg.Paper.Constants == ProofConstants {
 		bound, err := r.error(batch.lambda, batch.proxy, reports)
@@ -197,17 +204,18 @@ func (r *paperRun) width(batch paperBatch, kappa float64, reports int) (float64,
 	if err != nil {
 		return 0, err
 	}
-	nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds,
-		Step: batch.step, Start: start, SumVariance: batch.proxy})
+	nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: r.cfg.Dimension,
+		Rounds: r.cfg.Paper.Rounds, Step: batch.step, Start: start, SumVariance: batch.proxy})
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
-	return TunedWidth{Constant: r.cfg.Paper.Width, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension, Horizon: r.cfg.Horizon,
-		Radius: r.cfg.Radius, Lambda: batch.lambda, Nu: nu, Kappa: kappa}.Gamma(), nil
+	return TunedWidth{Constant: r.cfg.Paper.Width, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
+		Horizon: r.cfg.Horizon, Radius: r.cfg.Radius, Lambda: batch.lambda, Nu: nu, Kappa: kappa}.Gamma(), nil
 }
 
-// startError bounds the distance of the batch's first iterate from theta*, for its distance from the batch's minimum. The warm-up starts at
-// zero; later batches at an estimate of norm at most S, in whose confidence set theta* lies.
+// startError bounds the distance of the batch's first iterate from theta*, which stands for its distance from the
+// batch's minimum. The warm-up starts at zero; later batches start at an estimate of norm at most S, in whose
+// confidence set theta* lies.
 func (r *paperRun) startError() (float64, error) {
 	if len(r.stages) == 0 {
 		return r.cfg.Radius, nil
@@ -222,8 +230,9 @@ func (r *paperRun) startError() (float64, error) {
 
 // error is the optimiser's certificate for a batch.
 func (r *paperRun) error(lambda, proxy float64, reports int) (convex.ErrorBound, error) {
-	bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds,
-		Radius: r.cfg.Radius, MaxGradient: r.cfg.MaxReward, Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
+	bound, err := convex.OptimizerError(convex.ErrorInputs{
+		Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius,
+		MaxGradient: r.cfg.MaxReward, Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
 	if err != nil {
 		return bound, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}

@@ -12,18 +12,20 @@ import (
 
 // practicalRun estimates theta by one noise-aware Newton step per cohort.
 //
-// Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with known noise. To first
-// order g = H (theta - theta*) + e, where e has the sampling covariance H (the information equality of the family) plus the noise of
-// the release. So -g observes H (theta* - theta), and the estimate is the Gaussian posterior mean: with R the covariance of e,
+// Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with
+// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance H (the information
+// equality of the family) plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
+// Gaussian posterior mean: with R the covariance of e,
 //
 //	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
 //
-// from W = Prior * d/S^2 * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix, and gives the widths
-// of elimination: W^-1 is the covariance of theta.
+// from W = Prior * d/S^2 * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix,
+// and gives the widths of elimination: W^-1 is the covariance of theta.
 //
-// H itself is noisy. It is shrunk towards a multiple of the identity by as much as its noise commands (see shrunk), and what error is
-// left, times the distance still to go, is added to R. A single step from far away is biased by the curvature of mu, but the next
-// cohort, Growth times larger and linearised at the new estimate, corrects it.
+// H itself is noisy. It is shrunk towards a multiple of the identity to the degree that its noise demands (see shrunk),
+// and the remaining error, times the expected distance from the truth, is added to R. A single step from far away is
+// biased by the curvature of mu, but the next cohort, Growth times larger and linearised at the new estimate, corrects
+// it.
 type practicalRun struct {
 	cfg         Config
 	family      Family
@@ -31,36 +33,36 @@ type practicalRun struct {
 	theta       []float64
 	information *mat.SymDense // W
 	covariance  *mat.SymDense // W^-1
-	last        told
+	last        evidence
 }
 
-// told is how a cohort's decisions spread over the directions: the Hessian's eigenvalues and eigenvectors, its people, the noise that the
-// observations have beside sampling, and what noise alone makes of an eigenvalue.
-type told struct {
-	values  []float64
-	vectors *mat.Dense
+// evidence is the information that a cohort's decisions gave, by direction.
+type evidence struct {
+	values  []float64  // eigenvalues of the Hessian
+	vectors *mat.Dense // its eigenvectors
 	people  int
-	noise   float64
-	edge    float64
+	noise   float64 // variance of an observation's error in excess of sampling
+	edge    float64 // the largest eigenvalue that noise alone produces
 }
 
 // information is H R^-1 H.
-func (t told) information() *mat.SymDense { return t.compose(1, 0) }
+func (e evidence) information() *mat.SymDense { return e.compose(1, 0) }
 
-// expected is the information of a cohort of so many people who decide alike, in the directions where there certainly is some.
-func (t told) expected(people int) *mat.SymDense {
-	return t.compose(float64(people)/float64(t.people), t.edge)
+// expected is the information of a cohort of the given size that decides alike, in the directions whose eigenvalue
+// exceeds the noise.
+func (e evidence) expected(people int) *mat.SymDense {
+	return e.compose(float64(people)/float64(e.people), e.edge)
 }
 
-func (t told) compose(ratio, least float64) *mat.SymDense {
-	added := make([]float64, len(t.values))
-	for i, h := range t.values {
+func (e evidence) compose(ratio, least float64) *mat.SymDense {
+	added := make([]float64, len(e.values))
+	for i, h := range e.values {
 		if h > least {
 			h *= ratio
-			added[i] = h * h / (h + t.noise)
+			added[i] = h * h / (h + e.noise)
 		}
 	}
-	return compose(t.vectors, added)
+	return compose(e.vectors, added)
 }
 
 func newPracticalRun(cfg Config) (*practicalRun, error) {
@@ -83,9 +85,9 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 func (r *practicalRun) cohorts() []int { return r.schedule }
 
 func (r *practicalRun) policy(epoch, cohort, left int) Policy {
-	p := Policy{Profile: Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
-		Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign, DesignTolerance: r.cfg.Practical.DesignTolerance,
-		Pairwise: !r.cfg.Practical.SingleWidths}
+	p := Policy{Profile: Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
+		Dimension: r.cfg.Dimension, Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign,
+		DesignTolerance: r.cfg.Practical.DesignTolerance, Pairwise: !r.cfg.Practical.SingleWidths}
 	e := r.cfg.Exploration(epoch, cohort, left)
 	switch {
 	case epoch == 0:
@@ -106,13 +108,13 @@ func (r *practicalRun) policy(epoch, cohort, left int) Policy {
 	return p
 }
 
-// ahead is the covariance of theta after a cohort of so many people who decide as the last one did.
+// ahead is the covariance of theta after a cohort of the given size that decides as the last one did.
 func (r *practicalRun) ahead(people int) *mat.SymDense {
 	information := mat.NewSymDense(r.cfg.Dimension, nil)
 	information.AddSym(r.information, r.last.expected(people))
 	covariance, err := inverse(information)
 	if err != nil {
-		return r.covariance // without foresight, explore more
+		return r.covariance // the present covariance is wider, so that more is explored
 	}
 	return covariance
 }
@@ -141,14 +143,15 @@ func (r *practicalRun) restart() {}
 func (r *practicalRun) extend(epochs, people int) error {
 	c := r.cfg
 	next := c.Practical.Growth * float64(slices.Max(r.schedule))
-	next = math.Max(1, math.Min(next, float64(people)/2)) // half is still to come when the first of them reports
-	r.schedule = append(r.schedule[:epochs:epochs], GeometricSchedule(people, int(next), c.Practical.Growth, c.Practical.MaxEpochs, c.MinCohort)...)
+	next = math.Max(1, math.Min(next, float64(people)/2)) // leaves at least half for the cohorts after it
+	sizes := GeometricSchedule(people, int(next), c.Practical.Growth, c.Practical.MaxEpochs, c.MinCohort)
+	r.schedule = append(r.schedule[:epochs:epochs], sizes...)
 	return nil
 }
 
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d := r.cfg.Dimension
-	ceiling := float64(sums[0].Reports) * r.family.MaxVariance(norm(r.theta))
+	ceiling := float64(sums[0].Reports) * r.family.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
 	values, vectors, err := shrunk(fromTriangle(sums[0].Sum, d), noiseH, ceiling)
 	if err != nil {
@@ -162,8 +165,9 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 			gain[i] = h / (h + noise)
 		}
 	}
-	// The eigenvalues of a symmetric noise matrix with entries of variance noiseH/2 off the diagonal end at sqrt(2 d noiseH) (Wigner).
-	last := told{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
+	// A symmetric noise matrix with entries of variance noiseH/2 off the diagonal has its largest eigenvalue at about
+	// sqrt(2 d noiseH) (Wigner).
+	last := evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
 	information := mat.NewSymDense(d, nil)
 	information.AddSym(r.information, last.information())
 	covariance, err := inverse(information)
@@ -185,12 +189,14 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	return nil
 }
 
-// shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance is the noise of each
-// coordinate of the released vector (diagonal entries; half of it off the diagonal), ceiling the largest possible trace.
+// shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance
+// is the noise variance of each coordinate of the released vector (diagonal entries; half of it off the diagonal),
+// ceiling the largest possible trace.
 //
-// The mean eigenvalue m is known d times better than the rest. The deviation from m*I is multiplied by the share of its squared
-// Frobenius norm that the noise does not explain (empirical Bayes, as James and Stein 1961), and eigenvalues are floored at what noise
-// cannot tell from zero, at most 5 % of m: a noisy Hessian has negative ones. Without noise the matrix comes back as it was.
+// The mean eigenvalue m is known d times better than the rest. The deviation from m*I is multiplied by the share of its
+// squared Frobenius norm that the noise does not explain (empirical Bayes, as James and Stein 1961). A noisy Hessian
+// has negative eigenvalues; they are raised to the standard deviation of the noise, at most 5 % of m. Without noise the
+// matrix comes back as it was.
 func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, error) {
 	d := h.SymmetricDim()
 	deviation := math.Sqrt(variance)

@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the stage is
-// (400 + lambda)^-1 I with the width of the constants chosen; the kappa of the warm-up is none of a second batch's, whose descent starts
-// inside the warm-up's set.
+// The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the
+// stage is (400 + lambda)^-1 I with the width of the constants chosen; the kappa of the warm-up is none of a second
+// batch's, whose descent starts inside the warm-up's set.
 func TestPaperStages(t *testing.T) {
 	const d, horizon, variance, rounds = 2, 6000, 4.0, 3
 	kappa := glm.KappaBound(glm.Logistic{}, 2)
@@ -90,8 +90,8 @@ func TestPaperStages(t *testing.T) {
 	}
 }
 
-// A released Hessian with no more spread than its noise explains is taken for a multiple of the identity; the same matrix released without
-// noise is believed.
+// A released Hessian with no more spread than its noise explains is taken for a multiple of the identity; the same
+// matrix released without noise is believed.
 func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	spread := func(variance float64) float64 {
 		l := newLearner(t, glm.Config{Dimension: 2, Radius: 1, Horizon: 100000, Practical: glm.PracticalConfig{FirstCohort: 1000}})
@@ -112,8 +112,8 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	}
 }
 
-// Epochs of the practical profile: the width follows the people who come after and the explorers, who are at most so many first cohorts;
-// the last epoch and the final policy are greedy, and the first has no stage.
+// Epochs of the practical profile: the width follows the people who come after and the explorers, who are at most so
+// many first cohorts; the last epoch and the final policy are greedy, and the first has no stage.
 func TestPracticalPolicies(t *testing.T) {
 	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3, ExplorerShare: -1}})
 	sizes := l.Schedule()
@@ -152,8 +152,9 @@ func TestPracticalPolicies(t *testing.T) {
 	}
 }
 
-// From the third cohort on, stages look ahead: a direction that the last cohort told much about is as certain as it will be after the
-// next, one that it told nothing about stays as uncertain as it is. Without foresight both are as today.
+// From the third cohort on, stages look ahead: a direction that the last cohort told much about is as certain as it
+// will be after the next, one that it told nothing about stays as uncertain as it is. Without foresight both are as
+// today.
 func TestPracticalFollowsWhatDecisionsTell(t *testing.T) {
 	third := func(ahead float64) glm.Policy {
 		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 100000, Practical: glm.PracticalConfig{AheadWidth: ahead}})

@@ -54,8 +54,9 @@ func profiles() map[string]glm.Config {
 	}
 }
 
-// Whatever is released - indefinite matrices, zeros, enormous numbers, no noise, a single report - the learner goes through its
-// schedule, its policies are valid (so ||theta|| <= S), every person is in one cohort, and a replay gives the same policies.
+// Whatever is released - indefinite matrices, zeros, enormous numbers, no noise, a single report - the learner goes
+// through its schedule, its policies are valid (so ||theta|| <= S), every person is in one cohort, and a replay gives
+// the same policies.
 func TestLearnerSurvivesAnyRelease(t *testing.T) {
 	for name, cfg := range profiles() {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +220,8 @@ func TestLearnerKeepsItsState(t *testing.T) {
 	}
 }
 
-// Without noise, a cohort of exact sums moves the estimate to the truth: linear rewards in disguise, mu' constant at theta = 0 to first
-// order, so a small theta* is found in one step up to the prior.
+// Without noise, a cohort of exact sums moves the estimate to the truth: linear rewards in disguise, mu' constant at
+// theta = 0 to first order, so a small theta* is found in one step up to the prior.
 func TestNewtonStepFindsASmallParameter(t *testing.T) {
 	truth := []float64{.05, -.03, .02}
 	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 1 << 20, Radius: 3, Practical: glm.PracticalConfig{FirstCohort: 100000}})
@@ -305,8 +306,8 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// A learner goes on after its horizon: same epoch numbers, nothing forgotten, cohorts that grow, everybody in one of them; a replay gives the
-// same. It does so only then, and the paper profile never.
+// A learner goes on after its horizon: same epoch numbers, nothing forgotten, cohorts that grow, everybody in one of
+// them; a replay gives the same. It does so only then, and the paper profile never.
 func TestLearnerExtends(t *testing.T) {
 	run := func(l *glm.Learner, people int) (last glm.Policy, sizes []int) {
 		for {

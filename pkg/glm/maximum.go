@@ -5,10 +5,10 @@ import "math"
 // maximumCells bounds the work of upperMaximum. Beyond it the bound stays valid and is only less tight.
 const maximumCells = 20000
 
-// upperMaximum returns an upper bound of max f over [lo, hi], given curvature >= sup(-f”). On a cell of width h with
-// end values fa and fb, f + curvature x^2/2 is convex, so f lies below its chord plus curvature (x-a)(b-x)/2. Cells whose
-// bound does not exceed the best value found by more than a relative tol are dropped, the others halved. The result exceeds the
-// maximum by at most a relative tol.
+// upperMaximum returns an upper bound of max f over [lo, hi], where curvature is an upper bound of minus the second
+// derivative of f. On a cell of width h with end values fa and fb, f + curvature x^2/2 is convex, so f lies below its
+// chord plus curvature (x-a)(b-x)/2. Cells whose bound exceeds the best value found by at most a relative tol are
+// dropped, the others halved. The result exceeds the maximum by at most a relative tol.
 func upperMaximum(f func(float64) float64, lo, hi, curvature, tol float64) float64 {
 	type cell struct{ a, b, fa, fb float64 }
 	const start = 8 // a first cut, so that a narrow peak is met early and prunes the rest
@@ -29,7 +29,7 @@ func upperMaximum(f func(float64) float64, lo, hi, curvature, tol float64) float
 		u := cellBound(c.fa, c.fb, curvature*(c.b-c.a)*(c.b-c.a))
 		mid := c.a + (c.b-c.a)/2
 		switch {
-		case u <= best+tol*math.Abs(best): // dropped: below best + tol for good, for best only grows
+		case u <= best+tol*math.Abs(best): // dropped: below best + tol for good, because best only grows
 		case n >= maximumCells || mid <= c.a || mid >= c.b:
 			bound = math.Max(bound, u)
 		default:

@@ -18,9 +18,9 @@ var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
 //
 //	RIFFLE_LONG=1 go test ./pkg/glm -run TestMeasure -v -timeout 2h
 //
-// Measured groups run alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes, budgets, families),
-// adult (the census, both maps), width
-// (the exploration that fixed arm sets need against what it costs elsewhere), messages, coverage (of the paper profile's confidence sets).
+// Measured groups run alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes,
+// budgets, families), adult (the census, both maps), width (the exploration that fixed arm sets need against what it
+// costs elsewhere), messages, coverage (of the paper profile's confidence sets).
 func TestMeasure(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1 to measure")
@@ -153,8 +153,8 @@ func measureFrontier(t *testing.T) {
 	measure(t, "paper, tuned, 8 rounds", "ball", "logistic", 1, paper, 10, 3, budget{epsilon: 1, delta: 1e-6, ratio: 2, maxShift: 16}, 8)
 }
 
-// measureMessages: what a cap on the messages of a person costs, as deployments plan: the least variance under the cap, with 5 % of a
-// cohort's noise not counted on.
+// measureMessages: what a cap on the messages of a person costs, as deployments plan: the least variance under the cap,
+// with 5 % of a cohort's noise not counted on.
 func measureMessages(t *testing.T) {
 	for _, v := range []int{80, 100, 120, 150, 200, 300} {
 		b := headline

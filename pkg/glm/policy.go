@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
 // ErrPolicy wraps every reason to refuse a policy.
@@ -16,10 +18,10 @@ type Play string
 const (
 	// PlayDesign draws from the G-optimal design of the scaled survivors (Algorithm 1, line 21).
 	PlayDesign Play = "design"
-	// PlayGreedy takes the survivor with the largest estimated reward; ties go to the lowest index. For epochs whose data
-	// no later epoch needs.
+	// PlayGreedy takes the survivor with the largest estimated reward; ties go to the lowest index. It is for epochs
+	// whose data no later epoch needs.
 	PlayGreedy Play = "greedy"
-	// PlayUniform draws a survivor uniformly: the reference every regret is compared with.
+	// PlayUniform draws a survivor uniformly: the reference with which every regret is compared.
 	PlayUniform Play = "uniform"
 )
 
@@ -36,14 +38,15 @@ type Policy struct {
 	Theta []float64 `json:"theta"`
 	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17). Empty in the first epoch.
 	Stages []Stage `json:"stages,omitempty"`
-	// Pairwise compares every arm with the greedy one by the width of their difference, instead of comparing bounds of single arms: the
-	// same confidence sets, used without the loss of the triangle inequality. The practical profile's way; not the paper's.
+	// Pairwise compares every arm with the greedy one by the width of their difference, instead of comparing bounds of
+	// single arms: the same confidence sets, used without the loss of the triangle inequality. The practical profile
+	// sets it; the paper profile does not.
 	Pairwise bool `json:"pairwise,omitempty"`
 	// Scaling is set from the second epoch on (Algorithm 1, line 20).
 	Scaling *Scaling `json:"scaling,omitempty"`
 	Play    Play     `json:"play"`
-	// Explore is the share of decisions that PlayDesign draws from the design, in (0, 1]; the others take the greedy survivor. Zero
-	// means all.
+	// Explore is the share of decisions that PlayDesign draws from the design, in (0, 1]; the others take the greedy
+	// survivor. Zero means all.
 	Explore float64 `json:"explore,omitempty"`
 	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means DefaultDesignTolerance.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
@@ -64,9 +67,9 @@ func (p *Policy) Clone() *Policy {
 	return &out
 }
 
-// Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x), equations (12)-(13) of Riffle's seed paper
-// with Covariance = V^-1 or H_j^-1 and Width = gamma (with kappa in it for the warm-up stage); the practical profile's pooled
-// noise-aware covariance otherwise.
+// Stage is one confidence set: |x.(theta - theta*)| <= Width * sqrt(x' Covariance x). In the paper profile these are
+// equations (12)-(13) of Riffle's seed paper with Covariance = V^-1 or H_j^-1 and Width = gamma (times sqrt(kappa) for
+// the warm-up stage); in the practical profile Covariance is the pooled noise-aware covariance of the estimate.
 type Stage struct {
 	Theta      []float64 `json:"theta"`
 	Covariance Symmetric `json:"covariance"`
@@ -77,10 +80,7 @@ type Stage struct {
 func (s Stage) HalfWidth(x []float64) float64 {
 	form := s.Covariance.Form(x)
 	if form < 1e-280 { // squares of tiny coordinates underflow; a width of zero would be wrong even there
-		largest := 0.0
-		for _, v := range x {
-			largest = math.Max(largest, math.Abs(v))
-		}
+		largest := convex.MaxAbs(x)
 		if largest > 0 && largest < 1e-100 {
 			scaled := make([]float64, len(x))
 			for j, v := range x {
@@ -96,23 +96,25 @@ func (s Stage) clone() Stage {
 	return Stage{Theta: slices.Clone(s.Theta), Covariance: slices.Clone(s.Covariance), Width: s.Width}
 }
 
-// Scaling holds the constants of equations (10)-(11): s(x)^2 = mu'(x.theta) / exp(M_sc * min(2S, Width*sqrt(x'Covariance x))).
-// While the stage's confidence set holds theta*, s(x)^2 <= mu'(x.theta*), so that weighted outer products stay below the Hessian.
+// Scaling holds the constants of equations (10)-(11): s(x)^2 = mu'(x.theta) / exp(M_sc * min(2S,
+// Width*sqrt(x'Covariance x))). While the stage's confidence set holds theta*, s(x)^2 <= mu'(x.theta*), so that
+// weighted outer products stay below the Hessian.
 type Scaling struct {
 	Stage
-	Diameter        float64 `json:"diameter"`         // 2S: no two estimates of the ball differ by more on an arm
+	Diameter        float64 `json:"diameter"`         // 2S: the most by which two points of the ball differ on an arm
 	SelfConcordance float64 `json:"self_concordance"` // M_sc of the family on |z| <= S
 	MaxWeight       float64 `json:"max_weight"`       // w_max = max of mu' on |z| <= S: s(x)^2 <= MaxWeight for every x
 }
 
 // newScaling builds the scaling of a stage for a family on the ball of radius S.
 func newScaling(family Family, radius float64, stage Stage) *Scaling {
-	return &Scaling{Stage: stage, Diameter: 2 * radius, SelfConcordance: family.SelfConcordance(radius), MaxWeight: family.MaxVariance(radius)}
+	return &Scaling{Stage: stage, Diameter: 2 * radius,
+		SelfConcordance: family.SelfConcordance(radius), MaxWeight: family.MaxVariance(radius)}
 }
 
-// Validate refuses a policy that a device must not follow: a wrong profile, family, size or play, anything that is not finite, a
-// covariance that is not positive semidefinite, a negative width, an estimate outside the ball of radius S. Call it once per
-// announced policy. All errors wrap ErrPolicy.
+// Validate refuses a policy that a device must not follow: one with a wrong profile, family, size or play, a number
+// that is not finite, a covariance that is not positive semidefinite, a negative width, or an estimate outside the ball
+// of radius S. A device calls it once per announced policy. All errors wrap ErrPolicy.
 func (p *Policy) Validate() error {
 	if err := p.validate(); err != nil {
 		return fmt.Errorf("%w of epoch %d: %w", ErrPolicy, p.Epoch, err)
@@ -128,7 +130,8 @@ func (p *Policy) validate() error {
 		return err
 	}
 	if p.Epoch < 0 || p.Dimension < 1 || p.Dimension > MaxDimension {
-		return fmt.Errorf("epoch %d must not be negative, dimension %d must be in [1, %d]", p.Epoch, p.Dimension, MaxDimension)
+		return fmt.Errorf("epoch %d must not be negative, dimension %d must be in [1, %d]",
+			p.Epoch, p.Dimension, MaxDimension)
 	}
 	if !(p.Radius > 0) || math.IsInf(p.Radius, 0) {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
@@ -158,7 +161,7 @@ func (p *Policy) validate() error {
 		}
 		for _, v := range []float64{s.SelfConcordance, s.MaxWeight, s.Diameter} {
 			if !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
+				return fmt.Errorf("scaling: self-concordance %v, weight %v and diameter %v must be positive and finite",
 					s.SelfConcordance, s.MaxWeight, s.Diameter)
 			}
 		}
@@ -180,7 +183,7 @@ func (p *Policy) checkTheta(theta []float64) error {
 	if len(theta) != p.Dimension {
 		return fmt.Errorf("theta has dimension %d, the policy says %d", len(theta), p.Dimension)
 	}
-	length := norm(theta)
+	length := convex.Norm(theta)
 	if !(length <= p.Radius*(1+1e-12)) { // also refuses NaN
 		return fmt.Errorf("theta has norm %v above the radius %v", length, p.Radius)
 	}

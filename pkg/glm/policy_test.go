@@ -138,8 +138,8 @@ func inner(x, y []float64) (z float64) {
 	return z
 }
 
-// A23, second half: width 0 leaves exactly the greedy arm of the stage; with theta_j = theta* the best arm survives any widths; and any
-// stage whose confidence set holds theta* keeps it.
+// A23, second half: width 0 leaves exactly the greedy arm of the stage; with theta_j = theta* the best arm survives any
+// widths; and any stage whose confidence set holds theta* keeps it.
 func TestEliminationKeepsTheBestArm(t *testing.T) {
 	for _, pairwise := range []bool{false, true} {
 		rapid.Check(t, func(r *rapid.T) {
@@ -207,7 +207,8 @@ func identity(d int) glm.Symmetric {
 	return m
 }
 
-// The pairwise rule never keeps an arm that the rule on single arms drops by the greedy arm's bounds: it is the same set, used better.
+// The pairwise rule never keeps an arm that the rule on single arms drops by the greedy arm's bounds: it is the same
+// set, used better.
 func TestPairwiseIsTighter(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d := rapid.IntRange(1, 5).Draw(r, "d")
@@ -261,8 +262,8 @@ func TestScalingWeight(t *testing.T) {
 	}
 }
 
-// The draw follows the design: 2e5 draws of a three-arm design with weights 1/3 each. False alarm below 1e-6 (4.9 sigma, three
-// arms); a bias of 0.6 % in one weight is caught with probability above 0.9.
+// The draw follows the design: 2e5 draws of a three-arm design with weights 1/3 each. False alarm below 1e-6 (4.9
+// sigma, three arms); a bias of 0.6 % in one weight is caught with probability above 0.9.
 func TestDecideFollowsTheDesign(t *testing.T) {
 	p := &glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 1, Theta: []float64{0, 0}, Play: glm.PlayDesign, DesignTolerance: 1e-9}
 	arms := [][]float64{{.5, 0}, {0, .5}, {.5, .5}}
@@ -304,7 +305,8 @@ func TestDecideArms(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	// Arms longer than 1 are scaled down before they are compared, even those whose norm overflows, and the caller's stay as they were.
+	// Arms longer than 1 are scaled down before they are compared, even those whose norm overflows, and the caller's
+	// stay as they were.
 	arms := [][]float64{{.9, 0}, {3, 4}, {math.MaxFloat64, math.MaxFloat64}}
 	d, err := p.Decide(arms, src)
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {

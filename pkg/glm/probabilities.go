@@ -2,9 +2,9 @@ package glm
 
 import "fmt"
 
-// Probabilities returns the probability with which Decide plays each arm: 0 for those eliminated. Its errors are those of Decide. It is
-// for whoever values a policy on decisions that another one made; a device needs the propensity of the arm it played only, which comes
-// with the Decision.
+// Probabilities returns the probability with which Decide plays each arm, 0 for an eliminated one. Its errors are those
+// of Decide. It serves to evaluate a policy on decisions that another policy made; a device needs only the propensity
+// of the arm that it played, which is part of the Decision.
 func (p *Policy) Probabilities(arms [][]float64) ([]float64, error) {
 	arms, _, err := p.admit(arms)
 	if err != nil {

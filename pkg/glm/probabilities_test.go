@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestProbabilities: they sum to 1, give the played arm the propensity that its decision carries, and are the frequencies of 20000
-// decisions within 0.02 (more than five standard errors: false alarm below 1e-5 for all arms together; a probability that is off by 0.04 is
-// found with certainty).
+// TestProbabilities: they sum to 1, give the played arm the propensity that its decision carries, and are the
+// frequencies of 20000 decisions within 0.02 (more than five standard errors: false alarm below 1e-5 for all arms
+// together; a probability that is off by 0.04 is found with certainty).
 func TestProbabilities(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
 	family, err := glm.NewFamily("logistic", 1)
@@ -70,7 +70,8 @@ func TestProbabilities(t *testing.T) {
 	}
 }
 
-// checkMixture: with Explore, the probabilities are the design's times it, and the rest for the arm of the largest estimate.
+// checkMixture: with Explore, the probabilities are the design's times it, and the rest for the arm of the largest
+// estimate.
 func checkMixture(t *testing.T, p glm.Policy, arms [][]float64, got []float64) {
 	t.Helper()
 	share, greedy := p.Explore, 0

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
 var (
-	// ErrNotFinite is returned for a NaN or an infinity in a record, a parameter or a release.
+	// ErrNotFinite is returned for a NaN or an infinity in a record.
 	ErrNotFinite = errors.New("glm: not a finite number")
-	// ErrDimension is returned for a vector of the wrong length.
+	// ErrDimension is returned for an arm of the wrong length.
 	ErrDimension = errors.New("glm: wrong dimension")
 )
 
@@ -17,7 +19,7 @@ var (
 type Record struct {
 	// Arm is the played arm x, unscaled, with Euclidean norm at most 1; a longer one is scaled down.
 	Arm []float64
-	// Reward is r in [0, R] of the family; outside it is clipped.
+	// Reward is r in [0, R] of the family; a reward outside this range is clipped.
 	Reward float64
 	// Weight is s(x)^2, the weight of the outer product in a Covariance statistic; the other statistics ignore it.
 	Weight float64
@@ -26,89 +28,40 @@ type Record struct {
 	Null bool
 }
 
-// Clipping says which parts of a record had to be changed to fit the bounds. It depends on the record: it may be counted
-// on the device, and must not leave it.
-type Clipping uint8
-
-// The parts of a record that can be clipped.
-const (
-	ClippedArm Clipping = 1 << iota
-	ClippedReward
-	ClippedWeight
-)
-
-// Clip returns the record with the arm scaled down to norm 1, the reward clipped to [0, maxReward] and the weight to [0,
-// maxWeight]. The arm's memory is shared unless it is scaled. A NaN or infinity anywhere is ErrNotFinite, an arm of
-// another length than dim ErrDimension; a device that gets an error reports the null record instead, never silence.
-func (r Record) Clip(dim int, maxReward, maxWeight float64) (Record, Clipping, error) {
+// clip returns the record with the arm scaled down to norm 1, the reward clipped to [0, R] and the weight to [0,
+// maxWeight], as far as the statistic uses them. The arm's memory is shared unless it is scaled.
+func (s Statistic) clip(r Record) (Record, error) {
 	if r.Null {
-		return Record{Null: true}, 0, nil
+		return Record{Null: true}, nil
 	}
-	if len(r.Arm) != dim {
-		return Record{}, 0, fmt.Errorf("%w: the arm has %d coordinates, the statistic takes %d", ErrDimension, len(r.Arm), dim)
+	if len(r.Arm) != s.ArmDim {
+		return Record{}, fmt.Errorf("%w: the arm has %d coordinates, the statistic takes %d",
+			ErrDimension, len(r.Arm), s.ArmDim)
 	}
 	if i := firstNotFinite(r.Arm); i >= 0 {
-		return Record{}, 0, fmt.Errorf("%w: coordinate %d of the arm", ErrNotFinite, i)
+		return Record{}, fmt.Errorf("%w: coordinate %d of the arm", ErrNotFinite, i)
 	}
-	if !isFinite(r.Reward) {
-		return Record{}, 0, fmt.Errorf("%w: the reward", ErrNotFinite)
+	if !convex.IsFinite(r.Reward) {
+		return Record{}, fmt.Errorf("%w: the reward", ErrNotFinite)
 	}
-	if !isFinite(r.Weight) {
-		return Record{}, 0, fmt.Errorf("%w: the weight", ErrNotFinite)
+	if !convex.IsFinite(r.Weight) {
+		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
 	}
-	var c Clipping
-	if scaled, long := ToUnitBall(r.Arm); long {
-		// A norm of 1 + rounding error is what a caller gets who scaled the arm themselves; that is no clipping worth counting.
-		if norm(r.Arm) > 1+1e-12 {
-			c |= ClippedArm
-		}
-		r.Arm = scaled
+	r.Arm, _ = ToUnitBall(r.Arm)
+	if s.Kind == Covariance {
+		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
+	} else {
+		r.Reward = math.Max(0, math.Min(r.Reward, s.Family.MaxReward()))
 	}
-	if clipped := math.Max(0, math.Min(r.Reward, maxReward)); clipped != r.Reward {
-		r.Reward, c = clipped, c|ClippedReward
-	}
-	if clipped := math.Max(0, math.Min(r.Weight, maxWeight)); clipped != r.Weight {
-		r.Weight, c = clipped, c|ClippedWeight
-	}
-	return r, c, nil
+	return r, nil
 }
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // firstNotFinite is the index of the first NaN or infinity of x, or -1.
 func firstNotFinite(x []float64) int {
 	for i, v := range x {
-		if !isFinite(v) {
+		if !convex.IsFinite(v) {
 			return i
 		}
 	}
 	return -1
-}
-
-// norm is the Euclidean norm: without intermediate overflow, NaN for a NaN, +Inf when the norm itself overflows.
-func norm(x []float64) float64 {
-	largest := 0.0
-	for _, v := range x {
-		if math.IsNaN(v) {
-			return v
-		}
-		largest = math.Max(largest, math.Abs(v))
-	}
-	if largest == 0 || math.IsInf(largest, 0) {
-		return largest
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += (v / largest) * (v / largest)
-	}
-	return largest * math.Sqrt(sum)
-}
-
-// dot is the inner product of two vectors of the same length.
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }

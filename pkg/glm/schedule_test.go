@@ -17,8 +17,8 @@ func sum(v []int) (total int) {
 	return total
 }
 
-// A3.
-func TestPaperSchedule(t *testing.T) {
+// The batch sizes of equation (7), worked out by hand, and a number of batches of O(log log T).
+func TestPaperScheduleFollowsEquation7(t *testing.T) {
 	for _, c := range []struct {
 		horizon        int
 		warmup, second float64
@@ -46,20 +46,11 @@ func TestPaperSchedule(t *testing.T) {
 			t.Errorf("%d batches for %d", len(got), horizon)
 		}
 	}
-	for batches, want := range map[int]float64{3: 2154.4347, 4: 719.6857, 5: 464.1589} {
-		alpha := glm.PaperAlpha(100000, batches)
-		if !about(alpha, want, 5e-5) || !about(glm.PaperBatch(alpha, batches), 100000, 1e-6) {
-			t.Errorf("alpha for %d batches: %v, last batch %v", batches, alpha, glm.PaperBatch(alpha, batches))
+	// The closed form of the recursion: tau_k = alpha^(2-2^(2-k)).
+	for k, size := range glm.PaperSchedule(1<<30, 1, 632.5, 632.5)[1:5] {
+		if want := math.Pow(632.5, 2-math.Exp2(float64(-k))); size != int(math.Ceil(want)) {
+			t.Errorf("batch %d: %d, want %v", k+2, size, want)
 		}
-	}
-	// The closed form solves the recursion.
-	for k := 3; k < 9; k++ {
-		if a, b := glm.PaperBatch(632.5, k), 632.5*math.Sqrt(glm.PaperBatch(632.5, k-1)); !about(a/b, 1, 1e-12) {
-			t.Errorf("batch %d: %v, %v", k, a, b)
-		}
-	}
-	if n := glm.PaperWarmup(22.135, 3, 5, 10, 141); n < 5000 {
-		t.Errorf("the theory's warm-up of %v would fit the demo's horizon", n)
 	}
 }
 

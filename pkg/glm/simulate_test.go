@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -66,8 +66,8 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 	return plan
 }
 
-// simulate runs a learner on an environment in process: devices decide with the policy as it comes out of its JSON form, their vectors are
-// rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
+// simulate runs a learner on an environment in process: devices decide with the policy as it comes out of its JSON
+// form, their vectors are rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
 func simulate(t testing.TB, cfg glm.Config, env *glm.Environment, b budget, seed uint64) outcome {
 	t.Helper()
 	return run(t, cfg, func(src glm.Source) ([][]float64, []float64, func(int) float64) {
@@ -157,8 +157,8 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
-	reports := func(yield func(channel.Report) bool) {
-		report := make(channel.Report, len(statistics))
+	reports := func(yield func(simulated.Report) bool) {
+		report := make(simulated.Report, len(statistics))
 		for _, r := range records {
 			for i, s := range statistics {
 				var err error
@@ -171,13 +171,13 @@ func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, recor
 			}
 		}
 	}
-	var ch channel.Channel = channel.Exact{}
+	var ch simulated.Channel = simulated.Exact{}
 	if b.epsilon > 0 {
 		first := 0
 		for _, round := range step.Statistics[:step.Round] {
 			first += len(round)
 		}
-		shuffle := channel.Shuffle{MinCohort: 1}
+		shuffle := simulated.Shuffle{MinCohort: 1}
 		for i, s := range statistics {
 			planned := plan.Releases[first+i]
 			bounds, err := s.Bounds()
@@ -227,13 +227,13 @@ func environment(t testing.TB, kind, family string, reward float64, d, k int, ra
 		t.Fatal(err)
 	}
 	src := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 3})
-	build := glm.NewBallEnvironment
-	if kind == "fixed" {
-		build = glm.NewFixedEnvironment
-	}
-	env, err := build(f, d, k, radius, src)
+	env, err := glm.NewBallEnvironment(f, d, k, radius, src)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kind == "fixed" { // one arm set for every person: contexts do not explore by themselves, and greedy play gets stuck
+		arms := env.Draw(src)
+		env.Draw = func(glm.Source) [][]float64 { return arms }
 	}
 	return env
 }

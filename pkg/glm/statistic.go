@@ -4,37 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// StatisticKind names what a device sends about its record.
+// StatisticKind names a statistic: which vector a device computes of its record.
 type StatisticKind string
 
 // The statistics. d is the dimension of arms and parameter.
 const (
-	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with the
-	// off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the matrix.
-	// TriangleDim(d) numbers.
+	// Hessian is mu'(<x,theta>) xx', as the upper triangle in row-major order, (0,0) (0,1) .. (0,d-1) (1,1) .., with
+	// the off-diagonals multiplied by sqrt 2 so that the Euclidean norm of the vector is the Frobenius norm of the
+	// matrix. TriangleDim(d) numbers.
 	Hessian StatisticKind = "hessian"
 	// Gradient is (mu(<x,theta>) - r) x. d numbers.
 	Gradient StatisticKind = "gradient"
-	// Covariance is Weight xx', in the layout of Hessian, with 0 <= Weight <= WeightBound: the matrices V (weight 1) and
-	// H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
+	// Covariance is Weight xx', in the layout of Hessian, with 0 <= Weight <= WeightBound: the matrices V (weight 1)
+	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
 	Covariance StatisticKind = "covariance"
 )
 
 // MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
-// are 0 or R to machine precision and a model has no use for it.
+// are 0 or R to machine precision, and no model needs it.
 const MaxParameterNorm = 50
 
-// boundsSlack widens every bound by this relative amount: far more than what rounding adds on the way from a record to
-// its vector (about 1e-15 per operation), far less than anyone could notice in the noise.
+// boundsSlack is the relative amount by which every bound is widened: far more than rounding adds on the way from a
+// record to its vector (about 1e-15 per operation), and far less than the noise.
 const boundsSlack = 1e-9
 
 // ErrStatistic is returned for a statistic that is not well defined.
 var ErrStatistic = errors.New("glm: invalid statistic")
 
-// Statistic is a public function from records to vectors of a fixed length, with bounds that hold for every record. Build
-// it with NewHessian, NewGradient or NewCovariance, or fill the fields and call Validate.
+// Statistic is a public function from records to vectors of a fixed length, with bounds that hold for every record.
+// Build it with NewHessian, NewGradient or NewCovariance, or fill the fields and call Validate.
 type Statistic struct {
 	Kind StatisticKind
 	// Family and Theta, the public evaluation point, belong to Hessian and Gradient; Covariance ignores them.
@@ -64,7 +66,7 @@ func NewCovariance(armDim int, weightBound float64) (Statistic, error) {
 	return s, s.Validate()
 }
 
-// Validate says what is wrong with the statistic, wrapping ErrStatistic, or nil.
+// Validate refuses a statistic that is not well defined; the error wraps ErrStatistic and says why.
 func (s Statistic) Validate() error {
 	if s.ArmDim < 1 {
 		return fmt.Errorf("%w: %s: the arm dimension is %d, it must be at least 1", ErrStatistic, s.Kind, s.ArmDim)
@@ -75,17 +77,21 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: %s: no reward family", ErrStatistic, s.Kind)
 		}
 		if len(s.Theta) != s.ArmDim {
-			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d", ErrStatistic, s.Kind, len(s.Theta), s.ArmDim)
+			return fmt.Errorf("%w: %s: theta has %d coordinates, the arms %d",
+				ErrStatistic, s.Kind, len(s.Theta), s.ArmDim)
 		}
-		if n := norm(s.Theta); !(n <= MaxParameterNorm) {
-			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d", ErrStatistic, s.Kind, n, MaxParameterNorm)
+		if n := convex.Norm(s.Theta); !(n <= MaxParameterNorm) {
+			return fmt.Errorf("%w: %s: the norm of theta is %v, it must be at most %d",
+				ErrStatistic, s.Kind, n, MaxParameterNorm)
 		}
 	case Covariance:
 		if !(s.WeightBound > 0) || math.IsInf(s.WeightBound, 0) {
-			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite", ErrStatistic, s.WeightBound)
+			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
+				ErrStatistic, s.WeightBound)
 		}
 	default:
-		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s", ErrStatistic, s.Kind, Hessian, Gradient, Covariance)
+		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s",
+			ErrStatistic, s.Kind, Hessian, Gradient, Covariance)
 	}
 	return nil
 }
@@ -98,25 +104,16 @@ func (s Statistic) Dim() int {
 	return TriangleDim(s.ArmDim)
 }
 
-// Clip returns the record as Vector uses it, and what had to be changed. See Record.Clip.
-func (s Statistic) Clip(r Record) (Record, Clipping, error) {
-	maxReward, maxWeight := math.Inf(1), math.Inf(1)
-	if s.Kind == Covariance {
-		maxWeight = s.WeightBound
-	} else {
-		maxReward = s.Family.MaxReward()
-	}
-	return r.Clip(s.ArmDim, maxReward, maxWeight)
-}
-
-// Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first
-// (Clip tells what was changed), so that the vector lies in Bounds for every record. The null record gives the zero
-// vector. Errors are ErrNotFinite and ErrDimension of Record.Clip, and ErrStatistic; the caller then uses the null record.
+// Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first:
+// the arm to norm 1, the reward to [0, R], the weight to [0, WeightBound]. The vector therefore lies in Bounds for
+// every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of another length
+// than ArmDim ErrDimension, an invalid statistic ErrStatistic; the device then reports the null record instead. It
+// never stays silent.
 func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	r, _, err := s.Clip(r)
+	r, err := s.clip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +126,13 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	}
 	switch s.Kind {
 	case Gradient:
-		residual := s.Family.Mean(dot(r.Arm, s.Theta)) - r.Reward
+		residual := s.Family.Mean(convex.Dot(r.Arm, s.Theta)) - r.Reward
 		for _, v := range r.Arm {
 			dst = append(dst, residual*v)
 		}
 		return dst, nil
 	case Hessian:
-		return appendOuter(dst, s.Family.Variance(dot(r.Arm, s.Theta)), r.Arm), nil
+		return appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
 	default:
 		return appendOuter(dst, r.Weight, r.Arm), nil
 	}

@@ -2,11 +2,11 @@ package glm
 
 import "math"
 
-// angleCells is the number of cells into which the angle phi between arm and theta, in [0, pi], is cut for the bounds of
-// single coordinates and for the diameter of Hessians. Even, so that no cell straddles the right angle.
+// angleCells is the number of cells into which the angle phi between arm and theta, in [0, pi], is cut for the bounds
+// of single coordinates and for the diameter of Hessians. Even, so that no cell straddles the right angle.
 const angleCells = 256
 
-// angles holds cos and sin at the cell borders i pi/angleCells.
+// angles holds the cosine and the sine at the cell borders i pi/angleCells.
 type angles struct{ cos, sin [angleCells + 1]float64 }
 
 func newAngles() *angles {
@@ -19,7 +19,7 @@ func newAngles() *angles {
 }
 
 // maximum is the largest cos(phi - psi) for phi in cell i, where psi in [0, pi] has cosine c and sine s: 1 if psi is in
-// the cell, else the value at the nearer end, for phi - psi stays in [-pi, pi].
+// the cell, else the value at the nearer end, because phi - psi stays in [-pi, pi].
 func (t *angles) maximum(i int, c, s float64) float64 {
 	if t.cos[i+1] <= c && c <= t.cos[i] {
 		return 1

@@ -11,8 +11,8 @@ type Bounds struct {
 	Diameter float64
 }
 
-// Bounds computes the bounds from the statistic alone; it takes well under a millisecond. Every number is an upper bound
-// in the mathematical sense, error margins included, and then widened by a relative 1e-9 for rounding.
+// Bounds computes the bounds from the statistic alone, in well under a millisecond. Every number is an upper bound in
+// the mathematical sense, error margins included, and is then widened by a relative 1e-9 for rounding.
 func (s Statistic) Bounds() (Bounds, error) {
 	if err := s.Validate(); err != nil {
 		return Bounds{}, err

@@ -75,8 +75,8 @@ func violation(b glm.Bounds, u, v []float64) string {
 	return ""
 }
 
-// attack looks for a pair of records that breaks the bounds: random pairs, then hill climbing on the distance and on each
-// coordinate from the best of them. It returns the first violation found, and the largest distance and the widest
+// attack looks for a pair of records that breaks the bounds: random pairs, then hill climbing on the distance and on
+// each coordinate from the best of them. It returns the first violation found, and the largest distance and the widest
 // coordinate spread met, as shares of what the bounds allow.
 func attack(t testing.TB, s glm.Statistic, b glm.Bounds, seed uint64, steps int) (broken string, distanceShare, rangeShare float64) {
 	t.Helper()
@@ -172,8 +172,8 @@ func statistics(t testing.TB, f glm.Family, theta []float64) []glm.Statistic {
 	return []glm.Statistic{h, g, c}
 }
 
-// TestBoundsHold attacks every statistic for every family, dimension and several sizes of theta, and asks that the attack
-// comes close to the bounds: else it would prove nothing.
+// TestBoundsHold attacks every statistic for every family, dimension and several sizes of theta, and asks that the
+// attack comes close to the bounds: else it would prove nothing.
 func TestBoundsHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, c := range boundedFamilies {
@@ -317,8 +317,8 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 	}
 }
 
-// gridRadius is the radius of the enclosing ball as one would compute it carelessly: the best centre and the maximum over
-// a coarse grid, no margin.
+// gridRadius is the radius of the enclosing ball as one would compute it carelessly: the best centre and the maximum
+// over a coarse grid, no margin.
 func gridRadius(f glm.Family, size float64, cells int) float64 {
 	best := math.Inf(1)
 	for k := range 400 {

@@ -1,16 +1,20 @@
 package glm
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+)
 
 // gradientBounds encloses {(mu(<x,theta>) - r) x : |x| <= 1, 0 <= r <= R}: the diameter is that of EnclosingBall, each
-// coordinate lies in the ball and in the support bound below, whichever is tighter.
+// coordinate lies within the tighter of the ball and the support bound below.
 //
-// Support bound. With u a coordinate direction, psi its angle from theta and cos(phi) = <x,theta>/|theta|, every arm has
-// <x,u> <= cos(phi-psi), so the points m x that span the set (see EnclosingBall) have <m x, u> <= m(cos phi) cos(phi-psi).
-// On a cell of phi, m is largest at its smaller end, for the mean reward increases with <x,theta>. Along theta itself the
-// set is far narrower than the ball: its ball is as wide as the set is across theta.
+// Support bound. With u a coordinate direction, psi its angle from theta and cos(phi) = <x,theta>/|theta|, every arm
+// has <x,u> <= cos(phi-psi), so the points m x that span the set (see EnclosingBall) have <m x, u> <= m(cos phi)
+// cos(phi-psi). On a cell of phi, m is largest at its smaller end, because the mean reward increases with <x,theta>.
+// Along theta itself the set is far narrower than the ball, which is as wide as the set is across theta.
 func gradientBounds(f Family, theta []float64) Bounds {
-	d, size := len(theta), norm(theta)
+	d, size := len(theta), convex.Norm(theta)
 	centre, radius := EnclosingBall(f, size)
 	b := Bounds{Lower: make([]float64, d), Upper: make([]float64, d), Diameter: 2 * radius}
 	g := newGradientSet(f, size)
@@ -40,8 +44,8 @@ func (g *gradientSet) reach(t *angles) []float64 {
 	return reach
 }
 
-// support is an upper bound of m(cos phi) cos(phi-psi) over phi in [0, pi], with cos(psi) = c; never negative, for the
-// null record is in the set.
+// support is an upper bound of m(cos phi) cos(phi-psi) over phi in [0, pi], with cos(psi) = c. It is never negative,
+// because the null record is in the set.
 func support(t *angles, reach []float64, c float64) float64 {
 	s, largest := math.Sqrt(1-c*c), 0.0
 	for i, m := range reach {

@@ -1,16 +1,20 @@
 package glm
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+)
 
 // hessianBounds encloses {mu'(<x,theta>) xx' : |x| <= 1} in its scaled-triangle form. Weights lie in [0, w] with w the
-// largest mu' for |z| <= |theta|, so outerBounds holds; what theta says about the weight makes it tighter.
+// largest mu' for |z| <= |theta|, so outerBounds holds; the dependence of the weight on theta makes it tighter.
 //
 // Coordinates. With u a unit vector at angle psi from the line of theta and phi the angle with cos(phi) =
-// <x,theta>/|theta|, folded to [0, pi/2]: |<x,u>| <= cos(phi-psi), hence mu' <x,u>^2 <= B(u), the largest
-// mu'(|theta| cos phi) cos(phi-psi)^2. A diagonal entry is mu' <x,e_i>^2; an off-diagonal one is
-// sqrt2 mu' x_i x_j = (mu' <x,s>^2 - mu' <x,t>^2)/sqrt2 with s, t = (e_i +- e_j)/sqrt2, between -B(t)/sqrt2 and B(s)/sqrt2.
+// <x,theta>/|theta|, folded to [0, pi/2]: |<x,u>| <= cos(phi-psi), hence mu' <x,u>^2 <= B(u), the largest mu'(|theta|
+// cos phi) cos(phi-psi)^2. A diagonal entry is mu' <x,e_i>^2; an off-diagonal one is sqrt2 mu' x_i x_j = (mu' <x,s>^2 -
+// mu' <x,t>^2)/sqrt2 with s, t = (e_i +- e_j)/sqrt2, between -B(t)/sqrt2 and B(s)/sqrt2.
 func hessianBounds(f Family, theta []float64) Bounds {
-	d, size := len(theta), norm(theta)
+	d, size := len(theta), convex.Norm(theta)
 	h := newHessianSet(f, size)
 	b := outerBounds(d, h.largest)
 	at := func(j int) float64 { return direction(theta, size, j) }
@@ -52,9 +56,9 @@ func newHessianSet(f Family, size float64) *hessianSet {
 		h.weight[i] = math.Min(h.largest, cellBound(previous, next, third*width*width))
 		previous = next
 	}
-	// An arm of norm s < 1 at angle phi has the norm s^2 mu'(s y), y = |theta| cos phi: s y runs through the cells between
-	// the right angle and phi. With L the bound at the inner end y' of a cell and y its outer end, either s y is in the
-	// cell, and the norm at most the cell's weight, or it is s = s'y'/y, and the norm at most (y'/y)^2 L.
+	// An arm of norm s < 1 at angle phi has the norm s^2 mu'(s y), y = |theta| cos phi: s y runs through the cells
+	// between the right angle and phi. With L the bound at the inner end y' of a cell and y its outer end, either s y
+	// is in the cell, and the norm at most the cell's weight, or it is s = s'y'/y, and the norm at most (y'/y)^2 L.
 	for _, half := range [2]struct{ from, step int }{{angleCells/2 - 1, -1}, {angleCells / 2, 1}} {
 		inner := h.weight[half.from]
 		for i := half.from; i >= 0 && i < angleCells; i += half.step {
@@ -83,8 +87,8 @@ func (h *hessianSet) square(c float64) float64 {
 }
 
 // diameter bounds the Frobenius distance of a xx'/|x|^2 and b yy'/|y|^2, a and b up to their lengths at the angles phi
-// and phi' of x and y. Its square a^2 + b^2 - 2ab cos(gamma)^2, gamma the angle between x and y, is convex in a and in b:
-// its maximum is at the ends, either one of them 0 or both largest. gamma is between |phi - phi'| and phi + phi'
+// and phi' of x and y. Its square a^2 + b^2 - 2ab cos(gamma)^2, gamma the angle between x and y, is convex in a and in
+// b: its maximum is at the ends, either one of them 0 or both largest. gamma is between |phi - phi'| and phi + phi'
 // (beyond pi: 2 pi minus that), in two dimensions one of the two.
 func (h *hessianSet) diameter(d int) float64 {
 	cos2 := h.angles.cos

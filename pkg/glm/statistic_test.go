@@ -61,25 +61,35 @@ func TestStatisticRefuses(t *testing.T) {
 	}
 }
 
-// TestClip: what is changed is reported, what fits is left alone.
-func TestClip(t *testing.T) {
-	for _, c := range []struct {
-		in, out  glm.Record
-		clipping glm.Clipping
-	}{
-		{glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, 0},
-		{glm.Record{Arm: []float64{3, 4}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}, glm.ClippedArm},
-		{glm.Record{Arm: []float64{0, 1e300}, Reward: 7, Weight: 9}, glm.Record{Arm: []float64{0, 1}, Reward: 5, Weight: 1}, glm.ClippedArm | glm.ClippedReward | glm.ClippedWeight},
-		{glm.Record{Arm: []float64{math.MaxFloat64, math.MaxFloat64}, Reward: -1, Weight: -1}, glm.Record{Arm: []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}},
-			glm.ClippedArm | glm.ClippedReward | glm.ClippedWeight},
-		{glm.Record{Null: true, Reward: 9}, glm.Record{Null: true}, 0},
+// A record out of range has the vectors of its nearest record in range.
+func TestRecordsAreClipped(t *testing.T) {
+	g, err := glm.NewGradient(familyCase{"poisson", 5}.build(t), []float64{0.3, -0.2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := glm.NewCovariance(2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diagonal := []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}
+	for _, r := range []struct{ in, out glm.Record }{
+		{glm.Record{Arm: []float64{3, 4}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}},
+		{glm.Record{Arm: []float64{0, 1e300}, Reward: 7, Weight: 9}, glm.Record{Arm: []float64{0, 1}, Reward: 5, Weight: 1}},
+		{glm.Record{Arm: []float64{math.MaxFloat64, math.MaxFloat64}, Reward: -1, Weight: -1}, glm.Record{Arm: diagonal}},
+		{glm.Record{Null: true, Reward: 9}, glm.Record{Arm: []float64{0, 0}}},
 	} {
-		out, clipping, err := c.in.Clip(2, 5, 1)
-		if err != nil || clipping != c.clipping || out.Reward != c.out.Reward || out.Weight != c.out.Weight || out.Null != c.out.Null {
-			t.Errorf("%+v: got %+v, %v, %v", c.in, out, clipping, err)
-		}
-		if len(out.Arm) != len(c.out.Arm) || distance(out.Arm, c.out.Arm) > 1e-15 {
-			t.Errorf("%+v: got the arm %v", c.in, out.Arm)
+		for _, s := range []glm.Statistic{g, c} {
+			got, err := s.Vector(nil, r.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := s.Vector(nil, r.out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if distance(got, want) > 1e-15 {
+				t.Errorf("%s of %+v is %v, want %v", s.Kind, r.in, got, want)
+			}
 		}
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// Symmetric is a symmetric d x d matrix as it stands in a policy: the upper triangle, row-major, (0,0) (0,1) .. (0,d-1) (1,1) ..,
-// d(d+1)/2 plain entries (no sqrt 2 on the off-diagonals, unlike the vectors that devices send).
+// Symmetric is a symmetric d x d matrix as a policy holds it: the upper triangle, row-major, (0,0) (0,1) .. (0,d-1)
+// (1,1) .., as TriangleDim(d) unscaled entries (without the factor sqrt 2 that the vectors of devices have off the
+// diagonal).
 type Symmetric []float64
 
 // NewSymmetric copies a gonum symmetric matrix.
@@ -23,8 +26,8 @@ func NewSymmetric(m mat.Symmetric) Symmetric {
 	return s
 }
 
-// Dense returns the matrix as a new gonum symmetric matrix of dimension d; it panics only if the length is not d(d+1)/2, which
-// Validate refuses.
+// Dense returns the matrix as a new gonum symmetric matrix of dimension d. It panics if there are fewer than
+// TriangleDim(d) entries, which Validate refuses.
 func (s Symmetric) Dense(d int) *mat.SymDense {
 	m := mat.NewSymDense(d, nil)
 	k := 0
@@ -69,10 +72,7 @@ func (s Symmetric) check(d int) error {
 			return fmt.Errorf("entry %d of a symmetric matrix is %v", i, v)
 		}
 	}
-	largest := 0.0
-	for _, v := range s {
-		largest = math.Max(largest, math.Abs(v))
-	}
+	largest := convex.MaxAbs(s)
 	if largest == 0 {
 		return nil
 	}
@@ -90,6 +90,49 @@ func (s Symmetric) check(d int) error {
 	return nil
 }
 
-// definiteSlack is how far below zero, relative to the largest entry, an eigenvalue of a covariance may lie: rounding puts those of a
-// singular one there.
+// definiteSlack is the distance below zero, relative to the largest entry, at which an eigenvalue of a covariance may
+// lie: rounding moves the eigenvalues of a singular matrix there.
 const definiteSlack = 1e-9
+
+// compose returns U diag(values) U' for orthonormal columns U, exactly symmetric.
+func compose(u *mat.Dense, values []float64) *mat.SymDense {
+	d := len(values)
+	m := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			sum := 0.0
+			for k, v := range values {
+				sum += u.At(i, k) * v * u.At(j, k)
+			}
+			m.SetSym(i, j, sum)
+		}
+	}
+	return m
+}
+
+// inverse inverts a positive definite matrix through its eigenvalues; an eigenvalue below 1e-12 of the largest counts
+// as 1e-12 of it.
+func inverse(m *mat.SymDense) (*mat.SymDense, error) {
+	return spectral(m, func(v, largest float64) float64 { return 1 / math.Max(v, 1e-12*largest) })
+}
+
+// floored raises the eigenvalues of a symmetric matrix to at least floor. It is post-processing: a released matrix with
+// noise need not be positive definite.
+func floored(m *mat.SymDense, floor float64) (*mat.SymDense, error) {
+	return spectral(m, func(v, _ float64) float64 { return math.Max(v, floor) })
+}
+
+func spectral(m *mat.SymDense, f func(v, largest float64) float64) (*mat.SymDense, error) {
+	values, vectors, err := convex.Spectrum(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAggregate, err)
+	}
+	largest := values[len(values)-1]
+	for i, v := range values {
+		values[i] = f(v, largest)
+		if !convex.IsFinite(values[i]) {
+			return nil, fmt.Errorf("%w: a matrix is singular or not finite", ErrAggregate)
+		}
+	}
+	return compose(vectors, values), nil
+}

@@ -30,8 +30,9 @@ func TestTriangleIsRowMajorWithScaledOffDiagonals(t *testing.T) {
 	}
 }
 
-// A matrix survives the way through its vector: the diagonal exactly, the rest up to one unit in the last place (scaling by
-// sqrt 2 cannot be undone exactly for all numbers). The vector's norm is the Frobenius norm, and w ||x||^2 for w xx'.
+// A matrix survives the way through its vector: the diagonal exactly, the rest up to one unit in the last place
+// (scaling by sqrt 2 cannot be undone exactly for all numbers). The vector's norm is the Frobenius norm, and w ||x||^2
+// for w xx'.
 func TestTriangleRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, 40).Draw(t, "d")
@@ -80,8 +81,9 @@ func TestTriangleRoundTrip(t *testing.T) {
 	})
 }
 
-// The noise of a released matrix has twice the variance on the diagonal that it has off it. Within 3 % over 40000 releases
-// (a ratio of sample variances of 120000 entries each: standard error 0.6 %, false alarm below 1e-6 by five standard errors).
+// The noise of a released matrix has twice the variance on the diagonal that it has off it. Within 3 % over 40000
+// releases (a ratio of sample variances of 120000 entries each: standard error 0.6 %, false alarm below 1e-6 by five
+// standard errors).
 func TestNoiseOfAReleasedMatrix(t *testing.T) {
 	const d, reports, releases = 3, 20, 40_000
 	e := protocol.Encoding{Scale: 4, NoiseBits: 5, Bias: protocol.BiasHalf}

@@ -13,7 +13,8 @@ func moves(blocks []Block, shift float64) (t []float64, largest float64) {
 	order := make([]int, len(blocks))
 	coordinates := 0
 	for i, b := range blocks {
-		caps[i] = math.Min(shift, math.Min(b.Levels+quantisation, math.Ceil(b.Levels))) // the encoder clamps to whole levels
+		// The encoder clamps to whole levels.
+		caps[i] = math.Min(shift, math.Min(b.Levels+quantisation, math.Ceil(b.Levels)))
 		largest = math.Max(largest, caps[i])
 		order[i] = i
 		coordinates += b.Count

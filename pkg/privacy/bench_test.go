@@ -34,7 +34,8 @@ func BenchmarkCalibrate(b *testing.B) {
 func BenchmarkCertify(b *testing.B) {
 	for _, n := range []uint64{2000 * 6, 1e6 * 6, 1e9} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			r := Release{Blocks: []Block{{5, math.Inf(1)}, {10, 13}}, Shift: 0.236 * math.Sqrt(float64(n)) / 2, Noise: n, Bias: 0.5, TailDelta: 1e-9}
+			r := Release{Blocks: []Block{{5, math.Inf(1)}, {10, 13}}, Shift: 0.236 * math.Sqrt(float64(n)) / 2,
+				Noise: n, Bias: 0.5, TailDelta: 1e-9}
 			for b.Loop() {
 				if _, err := Certify(r); err != nil {
 					b.Fatal(err)

@@ -43,7 +43,8 @@ func TestBinomialAgainstBigFloat(t *testing.T) {
 		}
 		for k := range law {
 			mass, _ := law[k].Float64()
-			for _, c := range []struct{ got, want float64 }{{b.Probability(k), mass}, {b.CDF(k), lower[k]}, {b.Survival(k), upper[k]}} {
+			for _, c := range []struct{ got, want float64 }{{b.Probability(k), mass}, {b.CDF(k), lower[k]},
+				{b.Survival(k), upper[k]}} {
 				if c.want > 1e-45 && math.Abs(c.got/c.want-1) > b.relativeError || c.got < 0 || c.got > 1+1e-12 {
 					t.Fatalf("n=%d p=%v k=%d: %v, want %v", q.n, q.p, k, c.got, c.want)
 				}

@@ -193,7 +193,8 @@ func search(y *tally, parts []part, shifts []float64, g Guarantee, steps int, rn
 			}
 		}
 		normalise(x)
-		if m := y.check(build(x), g, func() string { return fmt.Sprintf("%s: v=%v t=%v", what, x.v, x.t) }); m > bestMu {
+		describe := func() string { return fmt.Sprintf("%s: v=%v t=%v", what, x.v, x.t) }
+		if m := y.check(build(x), g, describe); m > bestMu {
 			best, bestMu = x, m
 		}
 	}
@@ -215,7 +216,8 @@ func sweepProducts(y *tally, broken sabotage, rng *rand.Rand) {
 	for y.settings < times(220, 20) && !y.done() {
 		shape := shapes[rng.IntN(len(shapes))]
 		largest := 60
-		if shape[0][0].Count == 3 || len(shape) == 3 || len(shape) == 2 && shape[0][0].Count == 2 || len(shape[0]) == 2 && shape[0][0].Count == 2 {
+		if shape[0][0].Count == 3 || len(shape) == 3 || len(shape) == 2 && shape[0][0].Count == 2 ||
+			len(shape[0]) == 2 && shape[0][0].Count == 2 {
 			largest = 20
 		}
 		var parts []part
@@ -260,7 +262,9 @@ func sweepBorder(y *tally, broken sabotage, rng *rand.Rand) {
 		}
 		y.settings++
 		exact := -math.Expm1(float64(count) * math.Log1p(-noise[0]))
-		y.compare(exact, got.Delta(1e6), func() string { return fmt.Sprintf("N=%d p=%v d=%v count=%d", n, p, d, count) })
+		y.compare(exact, got.Delta(1e6), func() string {
+			return fmt.Sprintf("N=%d p=%v d=%v count=%d", n, p, d, count)
+		})
 	}
 }
 
@@ -283,4 +287,5 @@ func TestNeverBelowBruteForce(t *testing.T) {
 	t.Logf("%d settings in all", total)
 }
 
-var sweeps = map[string]func(*tally, sabotage, *rand.Rand){"lines": sweepLines, "singles": sweepSingles, "products": sweepProducts, "border": sweepBorder}
+var sweeps = map[string]func(*tally, sabotage, *rand.Rand){"lines": sweepLines, "singles": sweepSingles,
+	"products": sweepProducts, "border": sweepBorder}

@@ -5,11 +5,14 @@ import (
 	"math"
 )
 
-// LargestScale returns a scale (levels per data unit) at which a release has Mu <= mu: the largest, rounded down by less
-// than 1e-5 of itself, wherever the certificate grows with the scale. It does not quite where a level is added and the
-// levels of a block lie far below the diameter; there, scales a few per cent larger may qualify too. The shape is given in data units: diameter is the l2 distance by which replacing one record
-// moves the vector, and the Levels of the blocks are the ranges of their coordinates. At the returned scale s,
-// Certify(blocks with Levels*s, diameter*s) has Mu <= mu. If no scale qualifies it returns ErrUncertified.
+// LargestScale returns a scale (levels per data unit) at which a release has Mu <= mu. The shape is given in data
+// units: diameter is the l2 distance by which replacing one record moves the vector, and the Levels of the blocks are
+// the ranges of their coordinates. At the returned scale s, Certify(blocks with Levels*s, diameter*s) has Mu <= mu. If
+// no scale qualifies it returns ErrUncertified.
+//
+// The scale is the largest, rounded down by less than 1e-5 of itself, wherever the certificate grows with the scale.
+// The certificate may fall where a level is added and the levels of a block lie far below the diameter; there, scales a
+// few per cent larger may qualify too.
 //
 // The certificate grows with the scale, but in jumps where the largest shift of a coordinate passes an integer, because
 // its lines must then reach one cell further. So the search runs over that integer, the window; for one window the
@@ -104,7 +107,8 @@ func (c *Certifier) scaleFor(diameter float64, blocks []Block, mu float64, windo
 	return s
 }
 
-// reach is the l2 distance, in data units, by which one record can move the vector within the ranges of its coordinates.
+// reach is the l2 distance, in data units, by which one record can move the vector within the ranges of its
+// coordinates.
 func reach(diameter float64, blocks []Block) float64 {
 	square := 0.0
 	for _, b := range blocks {

@@ -19,9 +19,13 @@ type Block struct {
 type Release struct {
 	Name   string  // for error messages
 	Blocks []Block // all coordinates; every one carries its own independent noise and rounding bits
-	Shift  float64 // l2 distance, in levels, by which replacing one record can move the encoded vector: diameter times scale; real, > 0
-	Noise  uint64  // noise bits of honest devices per coordinate: (fewest reports - most dishonest reports) * noise bits of one device
-	Bias   float64 // probability of a noise bit, strictly between 0 and 1; the sampled one exactly (a dyadic number)
+	// Shift is the l2 distance, in levels, by which replacing one record can move the encoded vector: diameter times
+	// scale; real, > 0.
+	Shift float64
+	// Noise is the number of noise bits of honest devices per coordinate: the noise bits of one device times the fewest
+	// reports less the most dishonest ones.
+	Noise uint64
+	Bias  float64 // probability of a noise bit, strictly between 0 and 1: exactly the sampled one (a dyadic number)
 	// TailDelta is the probability given up per coordinate. The guarantee's TailDelta is this times the number of
 	// coordinates; a few per cent of the delta in mind is a good total.
 	TailDelta float64
@@ -33,8 +37,8 @@ const (
 	MinTailDelta = 1e-40
 	// MaxTailDelta bounds the probability per coordinate that can be given up; useful values are far smaller.
 	MaxTailDelta = 0.1
-	// quantisation is how far a value may move per coordinate, in levels, because rounding fractions are multiples of 2^-32
-	// (2^-33 for each of two records) and because the value is computed in double precision (the other half).
+	// quantisation is how far a value may move per coordinate, in levels, because rounding fractions are multiples of
+	// 2^-32 (2^-33 for each of two records) and because the value is computed in double precision (the other half).
 	quantisation = 0x1p-31
 	// safety is the relative amount by which every mu is raised: it covers the rounding of the few operations after the
 	// tables and the tolerance of the searches.
@@ -49,8 +53,9 @@ var (
 	ErrUncertified = errors.New("privacy: no finite guarantee")
 )
 
-// Certify returns a rigorous upper bound on what the release reveals about one record, whatever the other records, the
-// offsets of the encoded values and the direction in which the vector moves. On error it returns NoGuarantee.
+// Certify returns a rigorous upper bound on what the release reveals about one record, for any other records, offsets
+// of the encoded values and direction in which the vector moves. On error (ErrRelease, ErrNoise, ErrUncertified) it
+// returns NoGuarantee.
 //
 // Proof sketch. (1) Each coordinate of the view is, up to post-processing by data that do not depend on the record,
 // value + rounding bit + Bin(N,p); other devices' rounding bits, dishonest devices and noise bits beyond N only
@@ -109,8 +114,8 @@ func (c *Certifier) Certify(blocks []Block, shift float64) (Guarantee, error) {
 	mu := e.minimise() * (1 + safety)
 	g := Guarantee{Mu: mu, TailDelta: c.givenUp(blocks)}
 	if !g.promises() {
-		return NoGuarantee(), fmt.Errorf("%w: %d noise bits of bias %v are too narrow for a shift of %v levels at TailDelta %v",
-			ErrUncertified, c.scores.bin.n, c.scores.bin.p, shift, c.tailDelta)
+		return NoGuarantee(), fmt.Errorf("%w: %d noise bits of bias %v are too narrow for a shift of %v levels "+
+			"at TailDelta %v", ErrUncertified, c.scores.bin.n, c.scores.bin.p, shift, c.tailDelta)
 	}
 	return g, nil
 }

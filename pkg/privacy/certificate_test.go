@@ -11,7 +11,8 @@ import (
 )
 
 func TestCertifyRefuses(t *testing.T) {
-	fine := Release{Name: "sum", Blocks: []Block{{Count: 3, Levels: 4}}, Shift: 2, Noise: 2000, Bias: 0.5, TailDelta: 1e-9}
+	fine := Release{Name: "sum", Blocks: []Block{{Count: 3, Levels: 4}}, Shift: 2, Noise: 2000, Bias: 0.5,
+		TailDelta: 1e-9}
 	if _, err := Certify(fine); err != nil {
 		t.Fatal(err)
 	}
@@ -81,19 +82,23 @@ func mu(t interface{ Fatal(...any) }, r Release) float64 {
 	return g.Mu
 }
 
-// leastMu is a lower bound on every certificate that adds up what single coordinates reveal, from total variations alone.
+// leastMu is a lower bound on every certificate that adds up what single coordinates reveal, from total variations
+// alone.
 //
-// A guarantee (d, mu) of one coordinate bounds its total variation by d + (1-d)(2 Phi(mu/2) - 1). A shift t of Gaussian noise with
-// deviation sigma has total variation 2 Phi(t/(2 sigma)) - 1, and that of rounded binomial noise falls short of it by the share
-// short at most. So mu >= m with
+// A guarantee (d, mu) of one coordinate bounds its total variation by d + (1-d)(2 Phi(mu/2) - 1). A shift t of Gaussian
+// noise with deviation sigma has total variation 2 Phi(t/(2 sigma)) - 1, and that of rounded binomial noise falls short
+// of it by the share short at most. So mu >= m with
 //
-//	2 Phi(m/2) - 1 = ((1-short)(2 Phi(t/(2 sigma)) - 1) - d)/(1-d),    to first order  m = (1-short) t/sigma - sqrt(2 pi) d.
+//	2 Phi(m/2) - 1 = ((1-short)(2 Phi(t/(2 sigma)) - 1) - d)/(1-d),
 //
-// What is given up counts in full: where d is not small beside the total variation, no share of the Gaussian's mu is a bound. In
-// the case of one coordinate, t/sigma = 0.0058 and d = 1e-3, it is more than a third of it.
+// to first order m = (1-short) t/sigma - sqrt(2 pi) d.
+//
+// What is given up counts in full: where d is not small beside the total variation, no share of the Gaussian's mu is a
+// bound. In the case of one coordinate, t/sigma = 0.0058 and d = 1e-3, it is more than a third of it.
 func leastMu(r Release) float64 {
-	// From 316 noise bits of bias 0.05 on, where sigma^2 is 15, the exact total variation falls short of the Gaussian's by 0.65 % at
-	// most (10 000 draws): by about 1/(8 sigma^2) where the binomial's mean lies between two whole numbers.
+	// From 316 noise bits of bias 0.05 on, where sigma^2 is 15, the exact total variation falls short of the Gaussian's
+	// by 0.65 % at most (10 000 draws): by about 1/(8 sigma^2) where the binomial's mean lies between two whole
+	// numbers.
 	const short = 0.01
 	sigma := math.Sqrt(float64(r.Noise) * r.Bias * (1 - r.Bias))
 	t, _ := moves(r.Blocks, r.Shift)
@@ -107,9 +112,9 @@ func leastMu(r Release) float64 {
 	return math.Sqrt(square)
 }
 
-// TestCertificateIsMonotone: no certificate is below what must be true; more shift, looser levels, more coordinates never
-// help; more noise and more tail never hurt. The tolerance is that of the search over slopes; along N also that of a bound
-// which is not exactly tight (the true divergence is monotone, its bound nearly).
+// TestCertificateIsMonotone: no certificate is below what must be true; more shift, looser levels, more coordinates
+// never help; more noise and more tail never hurt. The tolerance is that of the search over slopes; along N also that
+// of a bound which is not exactly tight (the true divergence is monotone, its bound nearly).
 func TestCertificateIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRelease(t)
@@ -227,8 +232,8 @@ func TestMovesAreTheWorstAllocation(t *testing.T) {
 }
 
 // TestLargestScaleIsLargest: the returned scale certifies, and either hardly more would not, or one more cell would
-// have to be covered.
-// The certificate is not quite monotone where a level is added, so a scale a few per cent above the returned one may qualify too.
+// have to be covered. The certificate is not quite monotone where a level is added, so a scale a few per cent above the
+// returned one may qualify too.
 func TestLargestScaleIsLargest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRelease(t)
@@ -256,8 +261,8 @@ func TestLargestScaleIsLargest(t *testing.T) {
 	})
 }
 
-// TestLargestScaleReachesFar: the largest scale is found where its window is far from the first guess, and where lines that suit the
-// first guess certify nothing.
+// TestLargestScaleReachesFar: the largest scale is found where its window is far from the first guess, and where lines
+// that suit the first guess certify nothing.
 func TestLargestScaleReachesFar(t *testing.T) {
 	for name, q := range map[string]struct {
 		noise            uint64
@@ -294,8 +299,10 @@ func TestLargestScaleRefuses(t *testing.T) {
 		blocks       []Block
 		want         error
 	}{
-		{0, 0.2, blocks, ErrRelease}, {math.NaN(), 0.2, blocks, ErrRelease}, {math.Inf(1), 0.2, blocks, ErrRelease}, {1, 0.2, nil, ErrRelease},
-		{1, 0, blocks, ErrTarget}, {1, math.NaN(), blocks, ErrTarget}, {1, math.Inf(1), blocks, ErrTarget}, {1, 1e-14, blocks, ErrUncertified},
+		{0, 0.2, blocks, ErrRelease}, {math.NaN(), 0.2, blocks, ErrRelease}, {math.Inf(1), 0.2, blocks, ErrRelease},
+		{1, 0.2, nil, ErrRelease},
+		{1, 0, blocks, ErrTarget}, {1, math.NaN(), blocks, ErrTarget}, {1, math.Inf(1), blocks, ErrTarget},
+		{1, 1e-14, blocks, ErrUncertified},
 	} {
 		if s, err := c.LargestScale(q.diameter, q.blocks, q.mu); !errors.Is(err, q.want) || s != 0 {
 			t.Errorf("%+v: %v, %v", q, s, err)
@@ -334,7 +341,8 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 	// More noise bits than any table count as MaxNoise of them.
-	if g, err := Certify(Release{Blocks: []Block{{1, 1}}, Shift: 1, Noise: math.MaxUint64, Bias: 0.5, TailDelta: 1e-9}); err != nil || g.Mu > 1e-4 {
+	if g, err := Certify(Release{Blocks: []Block{{1, 1}}, Shift: 1, Noise: math.MaxUint64, Bias: 0.5,
+		TailDelta: 1e-9}); err != nil || g.Mu > 1e-4 {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
@@ -346,7 +354,8 @@ func FuzzCertify(f *testing.F) {
 		if noise > 1e6 {
 			noise %= 1e6
 		}
-		g, err := Certify(Release{Blocks: []Block{{count, levels}, {1, levels / 3}}, Shift: shift, Noise: noise, Bias: bias, TailDelta: tail})
+		g, err := Certify(Release{Blocks: []Block{{count, levels}, {1, levels / 3}}, Shift: shift, Noise: noise,
+			Bias: bias, TailDelta: tail})
 		if err != nil {
 			if g != NoGuarantee() || !errors.Is(err, ErrRelease) && !errors.Is(err, ErrUncertified) {
 				t.Errorf("%+v, %v", g, err)
@@ -360,8 +369,9 @@ func FuzzCertify(f *testing.F) {
 	})
 }
 
-// TestQuantisedFractionsAreCharged: two values that differ by far less than a quantum of the rounding fraction can be quantised to neighbouring
-// multiples of 2^-32. The certificate for their distance must cover the distance of what is really sent.
+// TestQuantisedFractionsAreCharged: two values that differ by far less than a quantum of the rounding fraction can be
+// quantised to neighbouring multiples of 2^-32. The certificate for their distance must cover the distance of what is
+// really sent.
 func TestQuantisedFractionsAreCharged(t *testing.T) {
 	g, err := Certify(Release{Blocks: []Block{{1, 4}}, Shift: 1e-13, Noise: 200, Bias: 0.5, TailDelta: 1e-30})
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// An envelope is the bound for one release: the lower envelope of the lines looked at so far, summed over the coordinates.
+// An envelope is the bound for one release: the lower envelope of the lines looked at so far, summed over the
+// coordinates.
 type envelope struct {
 	scores *scores
 	blocks []Block
@@ -40,7 +41,8 @@ func windowFor(largest float64) int {
 	return int(math.Max(1, math.Ceil(math.Min(largest, 1<<40))))
 }
 
-// bound returns sqrt(sum Count*U(t)^2) with U the lower envelope of the lines seen so far, for shifts t (one per block).
+// bound returns sqrt(sum Count*U(t)^2) with U the lower envelope of the lines seen so far, for shifts t (one per
+// block).
 func (e *envelope) bound(t []float64) float64 {
 	sum := 0.0
 	for i, b := range e.blocks {
@@ -67,7 +69,8 @@ func (e *envelope) minimise() float64 {
 	}
 	done := make([]float64, 0, 16)
 	for _, t := range e.t {
-		if near := slices.ContainsFunc(done, func(u float64) bool { return math.Abs(t-u) <= 1e-4*t }); !near && len(done) < cap(done) {
+		near := slices.ContainsFunc(done, func(u float64) bool { return math.Abs(t-u) <= 1e-4*t })
+		if !near && len(done) < cap(done) {
 			done = append(done, t)
 			e.improve(t)
 		}

@@ -34,8 +34,9 @@ func (g Guarantee) promises() bool {
 // independent coins. The releases may be chosen adaptively (each after seeing the results of the earlier ones) as long
 // as the guarantees were fixed beforehand and hold for every earlier result.
 //
-// Proof sketch: trade-off functions compose by tensor products, also adaptively; G(m1) (x) G(m2) = G(sqrt(m1^2+m2^2)), and
-// f(0,d1) (x) f(0,d2) = f(0, 1-(1-d1)(1-d2)), which d1+d2 bounds (Dong, Roth, Su, Theorem 4 and Corollary 2). Rounded up.
+// Proof sketch: trade-off functions compose by tensor products, also adaptively; G(m1) (x) G(m2) = G(sqrt(m1^2+m2^2)),
+// and f(0,d1) (x) f(0,d2) = f(0, 1-(1-d1)(1-d2)), which d1+d2 bounds (Dong, Roth, Su, Theorem 4 and Corollary 2).
+// Rounded up.
 func Compose(gs ...Guarantee) Guarantee {
 	var sum, d float64
 	for _, g := range gs {
@@ -166,9 +167,9 @@ func gaussianDelta(epsilon, mu float64) float64 {
 	return d
 }
 
-// tangent bounds f(u)-f(u+h) from above, rounded up, where f(u) = exp(u^2)*erfc(u), u > -1 and h >= 0: f is a mixture of falling
-// exponentials, so it is convex, and h times its slope at u, -f'(u) = 2/sqrt(pi) - 2u*f(u), is a bound. It is tight to a
-// factor 1 + O(h).
+// tangent bounds f(u)-f(u+h) from above, rounded up, where f(u) = exp(u^2)*erfc(u), u > -1 and h >= 0: f is a mixture
+// of falling exponentials, so it is convex, and h times its slope at u, -f'(u) = 2/sqrt(pi) - 2u*f(u), is a bound. It
+// is tight to a factor 1 + O(h).
 func tangent(u, h float64) float64 {
 	const slack = 4e-14
 	fall := 2 * u * scaledErfc(u)

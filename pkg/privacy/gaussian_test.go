@@ -11,7 +11,8 @@ import (
 
 func TestPromisesNothing(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	for _, g := range []Guarantee{NoGuarantee(), {nan, 0}, {0, nan}, {-1, 0}, {inf, 0}, {1, -1e-9}, {1, 1.5}, {1, inf}, {math.Inf(-1), 0}} {
+	for _, g := range []Guarantee{NoGuarantee(), {nan, 0}, {0, nan}, {-1, 0}, {inf, 0}, {1, -1e-9}, {1, 1.5}, {1, inf},
+		{math.Inf(-1), 0}} {
 		if e := g.Epsilon(1e-6); !math.IsInf(e, 1) {
 			t.Errorf("%+v: epsilon %v", g, e)
 		}
@@ -49,7 +50,8 @@ func TestPromisesNothing(t *testing.T) {
 }
 
 func TestMuForRefuses(t *testing.T) {
-	for _, q := range [][2]float64{{-1, 1e-6}, {math.NaN(), 1e-6}, {math.Inf(1), 1e-6}, {1, 0}, {1, 1}, {1, -1}, {1, math.NaN()}, {1, 2}} {
+	for _, q := range [][2]float64{{-1, 1e-6}, {math.NaN(), 1e-6}, {math.Inf(1), 1e-6}, {1, 0}, {1, 1}, {1, -1},
+		{1, math.NaN()}, {1, 2}} {
 		if mu, err := MuFor(q[0], q[1]); !errors.Is(err, ErrTarget) || mu != 0 {
 			t.Errorf("MuFor(%v,%v) = %v, %v", q[0], q[1], mu, err)
 		}
@@ -75,7 +77,8 @@ func TestDeltaFallsWithEpsilon(t *testing.T) {
 	})
 }
 
-// TestEpsilonAndMuAreSafeInverses: the epsilon for a delta really has that delta, and hardly less would do; likewise mu.
+// TestEpsilonAndMuAreSafeInverses: the epsilon for a delta really has that delta, and hardly less would do; likewise
+// mu.
 func TestEpsilonAndMuAreSafeInverses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGuarantee(t)

@@ -57,7 +57,8 @@ func TestGoldenBruteForce(t *testing.T) {
 	for _, q := range []struct {
 		n             int
 		p, v, s, d, m float64
-	}{{60, 0.5, 0.3, 0.5, 1e-5, 0.1325155895}, {200, 0.25, 0.75, 2.5, 1e-6, 0.4722765291}, {1000, 0.1, 0.5, 1, 1e-9, 0.1244507685}, {5000, 0.5, 0.25, 0.5, 1e-12, 0.0141415464}} {
+	}{{60, 0.5, 0.3, 0.5, 1e-5, 0.1325155895}, {200, 0.25, 0.75, 2.5, 1e-6, 0.4722765291},
+		{1000, 0.1, 0.5, 1, 1e-9, 0.1244507685}, {5000, 0.5, 0.25, 0.5, 1e-12, 0.0141415464}} {
 		within(t, fmt.Sprint("exact mu ", q), one(q.n, q.p, q.v, q.s).mu(q.d), q.m, 1e-7, 1e-7)
 	}
 	// Shuffle bounds of one coordinate, worse direction.
@@ -65,9 +66,11 @@ func TestGoldenBruteForce(t *testing.T) {
 		n             int
 		p, k          float64
 		epsilon, want float64
-	}{{100, 0.5, 1, 0.5, 5.698563e-4}, {100, 0.25, 1, 0.5, 2.837403e-3}, {1000, 0.5, 5, 1, 1.131486e-4}, {4, 0.5, 1, 0, 0.375}} {
+	}{{100, 0.5, 1, 0.5, 5.698563e-4}, {100, 0.25, 1, 0.5, 2.837403e-3}, {1000, 0.5, 5, 1, 1.131486e-4},
+		{4, 0.5, 1, 0, 0.375}} {
 		a := one(q.n, q.p, 0, q.k)
-		within(t, fmt.Sprint("A10 ", q), math.Max(a.hockeyStick(q.epsilon), a.swapped().hockeyStick(q.epsilon)), q.want, 1e-6, 1e-6)
+		within(t, fmt.Sprint("delta ", q), math.Max(a.hockeyStick(q.epsilon), a.swapped().hockeyStick(q.epsilon)),
+			q.want, 1e-6, 1e-6)
 	}
 }
 
@@ -98,9 +101,12 @@ func TestGoldenLines(t *testing.T) {
 		D    int
 		mu   float64
 	}{
-		{3000, 0.5, 1e-9, 6.4, [5]float64{0.0390641942, 0.0373558997, 0.0365257681, 0.036517881, 0.036517881}, [5]bool{true, true, true, false, false}, 5, 0.23621523},
-		{500, 0.25, 1e-10, 1.5, [5]float64{0.151356259, 0.141573155, 0.131730089, 0.12209968, 0.115719825}, [5]bool{true, true, true, true, true}, 1, 0.18597328},
-		{1000, 0.1, 1e-9, 2.5, [5]float64{0.160403304, 0.151303425, 0.141581222, 0.131629555, 0.126380865}, [5]bool{true, true, true, true, true}, 6, 0.34456584},
+		{3000, 0.5, 1e-9, 6.4, [5]float64{0.0390641942, 0.0373558997, 0.0365257681, 0.036517881, 0.036517881},
+			[5]bool{true, true, true, false, false}, 5, 0.23621523},
+		{500, 0.25, 1e-10, 1.5, [5]float64{0.151356259, 0.141573155, 0.131730089, 0.12209968, 0.115719825},
+			[5]bool{true, true, true, true, true}, 1, 0.18597328},
+		{1000, 0.1, 1e-9, 2.5, [5]float64{0.160403304, 0.151303425, 0.141581222, 0.131629555, 0.126380865},
+			[5]bool{true, true, true, true, true}, 6, 0.34456584},
 	} {
 		bin, err := NewBinomial(q.n, q.p)
 		if err != nil {
@@ -120,9 +126,11 @@ func TestGoldenLines(t *testing.T) {
 		}
 		// The reference bound, from its own lines and our allocation argument: equal shifts are the worst.
 		e := envelope{blocks: []Block{{q.D, math.Inf(1)}}, lines: ls}
-		within(t, fmt.Sprintf("mu of the reference's lines, N=%d", q.n), e.bound([]float64{q.g / math.Sqrt(float64(q.D))}), q.mu, 1e-4, 1e-3)
+		within(t, fmt.Sprintf("mu of the reference's lines, N=%d", q.n),
+			e.bound([]float64{q.g / math.Sqrt(float64(q.D))}), q.mu, 1e-4, 1e-3)
 		// The search over slopes may only improve on it, and by no more than the coarse grid of rises costs.
-		g, err := Certify(Release{Blocks: []Block{{q.D, math.Inf(1)}}, Shift: q.g, Noise: q.n, Bias: q.p, TailDelta: q.d})
+		g, err := Certify(Release{Blocks: []Block{{q.D, math.Inf(1)}}, Shift: q.g, Noise: q.n, Bias: q.p,
+			TailDelta: q.d})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,8 +144,10 @@ func TestGoldenMu(t *testing.T) {
 		d, g       float64
 		D          int
 		want, gain float64
-	}{{2000, 1e-9, 0.7, 3, 0.03324335, 0.005}, {5500, 1e-11, 1.458, 55, 0.04181461, 0.01}, {500, 1e-9, 2, 15, 0.20099849, 0.015}} {
-		g, err := Certify(Release{Blocks: []Block{{q.D, math.Inf(1)}}, Shift: q.g, Noise: q.n, Bias: 0.5, TailDelta: q.d})
+	}{{2000, 1e-9, 0.7, 3, 0.03324335, 0.005}, {5500, 1e-11, 1.458, 55, 0.04181461, 0.01},
+		{500, 1e-9, 2, 15, 0.20099849, 0.015}} {
+		g, err := Certify(Release{Blocks: []Block{{q.D, math.Inf(1)}}, Shift: q.g, Noise: q.n, Bias: 0.5,
+			TailDelta: q.d})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +224,8 @@ func TestGoldenComposition(t *testing.T) {
 		within(t, "mu", g.Mu, want, 0.02, 1e-4)
 		return g
 	}
-	a, b := one(60, 0.5, 0.5, 0.17060387), one(100, 0.25, 1-1e-8, 0.33892110) // a hair below 1: the quantisation margin would widen the window
+	// The shift is slightly below 1, where the quantisation margin would widen the window.
+	a, b := one(60, 0.5, 0.5, 0.17060387), one(100, 0.25, 1-1e-8, 0.33892110)
 	all := Compose(a, b)
 	within(t, "composed mu", all.Mu, math.Hypot(a.Mu, b.Mu), 1e-12, 1e-12)
 	reference := Guarantee{Mu: 0.37943800, TailDelta: 2e-6}

@@ -1,7 +1,6 @@
 package privacy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -24,14 +23,16 @@ type Spread func(weights []float64) float64
 // = sqrt(D) quanta more: (s D + e)^2 <= s^2 D^2 + 2 e Shift + e^2.
 func CertifyJoint(releases []Release, scales []float64, spread Spread) (Guarantee, error) {
 	if len(releases) == 0 || len(scales) != len(releases) || spread == nil {
-		return NoGuarantee(), fmt.Errorf("%w: %d releases with %d scales, want one scale each and a Spread", ErrRelease, len(releases), len(scales))
+		return NoGuarantee(), fmt.Errorf("%w: %d releases with %d scales, want one scale each and a Spread",
+			ErrRelease, len(releases), len(scales))
 	}
 	separate := make([]Guarantee, len(releases))
 	parts := make([]*jointPart, len(releases))
 	weights := make([]float64, len(releases))
 	for i, r := range releases {
 		if !(scales[i] > 0) || math.IsInf(scales[i], 1) {
-			return NoGuarantee(), fmt.Errorf("release %q: %w: scale %v, want a finite number > 0", r.Name, ErrRelease, scales[i])
+			return NoGuarantee(), fmt.Errorf("release %q: %w: scale %v, want a finite number > 0",
+				r.Name, ErrRelease, scales[i])
 		}
 		c, err := NewCertifier(r.Noise, r.Bias, r.TailDelta)
 		if err != nil {
@@ -120,53 +121,4 @@ func (l line) above(lambda, limit float64) float64 {
 	}
 	v := l.at(t)
 	return v*v - lambda*t*t
-}
-
-// LargestJointFactor returns the largest factor, rounded down by less than 1e-5 of itself, by which all releases can be
-// scaled together (Shift, Levels and scales) for CertifyJoint to give Mu <= mu. Start from scales that the separate
-// certificates allow for the shares of mu^2: the factor is then at least about 1, and its square is the factor by which
-// the noise variances fall. If no factor qualifies it returns ErrUncertified.
-func LargestJointFactor(releases []Release, scales []float64, spread Spread, mu float64) (float64, error) {
-	if !(mu > 0) || math.IsInf(mu, 1) {
-		return 0, fmt.Errorf("%w: mu %v, want a finite number > 0", ErrTarget, mu)
-	}
-	at := func(f float64) (float64, error) {
-		rs, ss := make([]Release, len(releases)), make([]float64, len(scales))
-		for i, r := range releases {
-			r.Blocks, r.Shift = scaled(r.Blocks, f), r.Shift*f
-			rs[i] = r
-		}
-		for i, s := range scales {
-			ss[i] = s * f
-		}
-		g, err := CertifyJoint(rs, ss, spread)
-		return g.Mu, err
-	}
-	// Mu is nearly proportional to the factor, but for jumps where a window grows: proportional steps inside a bracket.
-	lo, hi := 0.0, math.Inf(1)
-	for f := 1.0; ; {
-		m, err := at(f)
-		if err != nil && !errors.Is(err, ErrUncertified) {
-			return 0, err
-		}
-		if err == nil && m <= mu {
-			lo = f
-		} else {
-			hi = f
-		}
-		if hi-lo <= 5e-6*lo || lo > 0 && m > mu*(1-5e-6) && m <= mu {
-			return lo, nil
-		}
-		if hi < 1e-9 {
-			return 0, fmt.Errorf("%w: no common factor has mu <= %v", ErrUncertified, mu)
-		}
-		f *= mu / m * (1 - 1e-6) // 0 where there is no finite mu
-		switch {
-		case f > lo && f < hi:
-		case math.IsInf(hi, 1):
-			f = lo * 1.1
-		default:
-			f = (lo + hi) / 2
-		}
-	}
 }

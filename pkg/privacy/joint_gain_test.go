@@ -50,13 +50,11 @@ func TestJointGain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				releases = append(releases, privacy.Release{Name: string(s.Kind), Blocks: blocks, Shift: b.Diameter * scale, Noise: 12000, Bias: 0.5, TailDelta: 1e-9})
+				releases = append(releases, privacy.Release{Name: string(s.Kind), Blocks: blocks,
+					Shift: b.Diameter * scale, Noise: 12000, Bias: 0.5, TailDelta: 1e-9})
 				scales = append(scales, scale)
 			}
-			f, err := privacy.LargestJointFactor(releases, scales, spread, budget)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := privacy.LargestJointFactor(t, releases, scales, spread, budget)
 			if f*f < q.least {
 				t.Errorf("share %v, |theta| %v: gain %v, want %v at least", q.share, size, f*f, q.least)
 			}

@@ -10,7 +10,7 @@ import (
 
 // Errors of the ledger. Each is wrapped in a sentence with the numbers.
 var (
-	// ErrBudget says that a record would pass the budget. Nothing was set aside.
+	// ErrBudget says that a record would exceed the budget. Nothing was set aside.
 	ErrBudget = errors.New("privacy: past the budget")
 	// ErrRecordUsed says that the person's one record was used already. Nothing was set aside.
 	ErrRecordUsed = errors.New("privacy: the record is used already")
@@ -22,12 +22,13 @@ var (
 type EntryState string
 
 const (
-	// Asked: a place in the epoch's cohort was asked for, and whether it was given is not known: the device may have promised to report
-	// without having heard so. Nothing has left it. The guarantee counts as spent all the same, for ever where no answer comes.
+	// Asked: a place in the epoch's cohort was asked for, and it is not known whether it was given: the device may be
+	// in the cohort without having heard so. Nothing has left the device. The guarantee counts as spent all the same,
+	// for ever if no answer comes.
 	Asked EntryState = "asked"
 	// Reserved: the device has promised to report, and nothing has left it. The guarantee counts as spent all the same.
 	Reserved EntryState = "reserved"
-	// Spent: a report has left the device, or may have. There is no way back.
+	// Spent: a report has left the device, or may have. It cannot be undone.
 	Spent EntryState = "spent"
 )
 
@@ -39,12 +40,13 @@ type Entry struct {
 	State     EntryState `json:"state"`
 }
 
-// Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it returns what to
-// store, and the caller makes it durable before it acts on it. An entry begins with Ask, before anybody hears of the device's wish to
-// take part. If the answer is no, Release takes it out; if it is yes, Promise and then Spend follow. Without an answer it stays: after a
-// crash nobody may claim that nothing was promised.
+// Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it
+// returns what to store, and the caller makes that durable before acting on it. An entry begins with Ask, before any
+// other party hears of the device's wish to take part. If the answer is no, Release removes the entry; if it is yes,
+// Promise and then Spend follow. Without an answer the entry stays, since after a crash it cannot be known that nothing
+// was promised.
 //
-// Composition is by adding up: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
+// Entries compose: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
 type Ledger struct {
 	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries
 	Delta   float64 `json:"delta"`
@@ -65,24 +67,27 @@ func (l Ledger) Total() Guarantee {
 	return Compose(gs...)
 }
 
-// Ask sets the guarantee of an epoch's releases aside, before a place in its cohort is asked for. It refuses (ErrRecordUsed, ErrBudget)
-// what would pass the person's limits, and a guarantee that promises nothing.
+// Ask sets the guarantee of an epoch's releases aside, before a place in its cohort is asked for. It refuses
+// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing.
 func (l Ledger) Ask(epoch uint64, releases int, g Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
 	}
 	if n := l.records(); len(l.Entries) >= n {
-		return l, fmt.Errorf("%w: %s of %d allowed; the last one in epoch %d", ErrRecordUsed, count(len(l.Entries), "record"), n, l.Entries[len(l.Entries)-1].Epoch)
+		return l, fmt.Errorf("%w: %s of %d allowed; the last one in epoch %d",
+			ErrRecordUsed, count(len(l.Entries), "record"), n, l.Entries[len(l.Entries)-1].Epoch)
 	}
 	after := Compose(append([]Guarantee{g}, l.Total())...)
 	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
-		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
+		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s",
+			ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
 	}
 	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Asked})
 	return l, nil
 }
 
-// Promise marks what was asked for as given: the device will report. Promising again is no error.
+// Promise marks what was asked for as given: the device will report. Promising again is no error; an epoch that was not
+// asked for, or is spent, is ErrEntry.
 func (l Ledger) Promise(epoch uint64) (Ledger, error) {
 	i := l.find(epoch)
 	if i < 0 || l.Entries[i].State == Spent {
@@ -93,7 +98,8 @@ func (l Ledger) Promise(epoch uint64) (Ledger, error) {
 	return l, nil
 }
 
-// Spend marks an epoch's promise as spent: call it before the first report of the epoch leaves. Spending again is no error.
+// Spend marks an epoch's promise as spent: call it before the first report of the epoch leaves. Spending again is no
+// error; an epoch that was not promised is ErrEntry.
 func (l Ledger) Spend(epoch uint64) (Ledger, error) {
 	i := l.find(epoch)
 	if i < 0 || l.Entries[i].State == Asked {
@@ -104,7 +110,7 @@ func (l Ledger) Spend(epoch uint64) (Ledger, error) {
 	return l, nil
 }
 
-// Release takes back what was asked for and will certainly not be given. What was promised stays promised, kept or not.
+// Release removes what was asked for and will certainly not be given. A promise cannot be removed: that is ErrEntry.
 func (l Ledger) Release(epoch uint64) (Ledger, error) {
 	i := l.find(epoch)
 	if i < 0 || l.Entries[i].State != Asked {
@@ -141,21 +147,24 @@ func (l Ledger) Explain() string {
 		case Reserved:
 			what = "promised; no report has left the device yet"
 		case Asked:
-			what = "a place was asked for and no answer has come, so this counts as a promise, which may not be kept; no report has left the device"
+			what = "a place was asked for and no answer has come, so this counts as a promise, which may " +
+				"not be kept; no report has left the device"
 		}
-		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n", e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
+		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n",
+			e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
 	}
-	switch left := l.records() - len(l.Entries); {
-	case left <= 0:
-		fmt.Fprintf(&b, "Together: epsilon %s of %g. Nothing more will be sent: %s used.\n", Spell(total), l.Epsilon, count(len(l.Entries), "record"))
-	default:
-		fmt.Fprintf(&b, "Together: epsilon %s of %g. %s may still be used; the next one at epsilon %.3f at most.\n", Spell(total), l.Epsilon, count(left, "record"), math.Floor(l.Left()*1000)/1000)
+	fmt.Fprintf(&b, "Together: epsilon %s of %g. ", Spell(total), l.Epsilon)
+	if left := l.records() - len(l.Entries); left > 0 {
+		fmt.Fprintf(&b, "%s may still be used; the next one at epsilon %.3f at most.\n",
+			count(left, "record"), math.Floor(l.Left()*1000)/1000)
+	} else {
+		fmt.Fprintf(&b, "Nothing more will be sent: %s used.\n", count(len(l.Entries), "record"))
 	}
 	return b.String()
 }
 
-// Left is the weakest guarantee, as an epsilon at the ledger's Delta, that one more record may have without passing the limit, if
-// there may be one more; rounded down. Guarantees do not subtract: two records of epsilon 0.7 are about one of epsilon 1.
+// Left is the largest epsilon, at the ledger's Delta and rounded down, that one more record may have within the limit;
+// 0 if there may be no more records. Guarantees do not subtract: two records of epsilon 0.7 are about one of epsilon 1.
 func (l Ledger) Left() float64 {
 	total := l.Total()
 	if len(l.Entries) >= l.records() || !(total.Epsilon(l.Delta) <= l.Epsilon) {

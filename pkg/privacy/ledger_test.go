@@ -94,7 +94,8 @@ func TestLedgerRefusesPastTheBudget(t *testing.T) {
 	}
 }
 
-// Several records of one person compose like the square root (group privacy), and the ledger stops exactly where the limit is.
+// Several records of one person compose like the square root (group privacy), and the ledger stops exactly where the
+// limit is.
 func TestLedgerSeveralRecords(t *testing.T) {
 	l, g := budgeted(t, 1)
 	l.Records = 10
@@ -119,17 +120,20 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, promised, spent and given back, in any order: the total never passes the limit, and what was promised stays.
+// Whatever is asked for, promised, spent and given back, in any order: the total never passes the limit, and what was
+// promised stays.
 func TestLedgerNeverPassesItsLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 5).Draw(rt, "records")}
+		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6,
+			Records: rapid.IntRange(0, 5).Draw(rt, "records")}
 		kept := map[uint64]EntryState{}
 		for range rapid.IntRange(1, 30).Draw(rt, "operations") {
 			epoch := rapid.Uint64Range(1, 6).Draw(rt, "epoch")
 			var err error
 			switch rapid.IntRange(0, 3).Draw(rt, "operation") {
 			case 0:
-				l, _ = l.Ask(epoch, 1, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-6).Draw(rt, "tail")})
+				l, _ = l.Ask(epoch, 1, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"),
+					rapid.Float64Range(0, 1e-6).Draw(rt, "tail")})
 			case 1:
 				if l, err = l.Spend(epoch); err == nil {
 					kept[epoch] = Spent
@@ -167,7 +171,9 @@ func TestLedgerExplains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.0000 over 2 releases; a place was asked for and no answer has come") || strings.Contains(s, "Nothing was spent") {
+	if s := l.Explain(); !strings.Contains(s,
+		"Epoch 7: epsilon 1.0000 over 2 releases; a place was asked for and no answer has come") ||
+		strings.Contains(s, "Nothing was spent") {
 		t.Error(s)
 	}
 	if l, err = l.Promise(7); err != nil {
@@ -180,7 +186,8 @@ func TestLedgerExplains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := l.Explain(); !strings.Contains(s, "a report has left the device") || !strings.Contains(s, "Nothing more will be sent") {
+	if s := l.Explain(); !strings.Contains(s, "a report has left the device") ||
+		!strings.Contains(s, "Nothing more will be sent") {
 		t.Error(s)
 	}
 }
@@ -219,7 +226,8 @@ func TestLedgerLeft(t *testing.T) {
 	if s := l.Explain(); !strings.Contains(s, "2 records may still be used; the next one at epsilon 0.6") {
 		t.Error(s)
 	}
-	for name, broken := range map[string]Ledger{"no limit": {Epsilon: math.NaN(), Delta: 1e-6}, "no delta": {Epsilon: 1, Delta: 0}, "below zero": {Epsilon: -1, Delta: 1e-6}} {
+	for name, broken := range map[string]Ledger{"no limit": {Epsilon: math.NaN(), Delta: 1e-6},
+		"no delta": {Epsilon: 1, Delta: 0}, "below zero": {Epsilon: -1, Delta: 1e-6}} {
 		if left := broken.Left(); left != 0 {
 			t.Errorf("%s: %v", name, left)
 		}
@@ -229,9 +237,11 @@ func TestLedgerLeft(t *testing.T) {
 // A ledger survives being written down, whatever is in it, and refuses afterwards what it refused before.
 func TestLedgerSurvivesARestart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6, Records: rapid.IntRange(0, 3).Draw(rt, "records")}
+		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6,
+			Records: rapid.IntRange(0, 3).Draw(rt, "records")}
 		for epoch := range rapid.Uint64Range(0, 4).Draw(rt, "entries") {
-			l, _ = l.Ask(epoch+1, 2, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"), rapid.Float64Range(0, 1e-7).Draw(rt, "tail")})
+			l, _ = l.Ask(epoch+1, 2, Guarantee{rapid.Float64Range(0, 1).Draw(rt, "mu"),
+				rapid.Float64Range(0, 1e-7).Draw(rt, "tail")})
 			if rapid.Bool().Draw(rt, "promised") {
 				l, _ = l.Promise(epoch + 1)
 			}

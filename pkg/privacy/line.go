@@ -2,8 +2,8 @@ package privacy
 
 import "math"
 
-// A line bounds the price of a shift of one coordinate: for every offset of the encoded value and every real shift t in (0,
-// window], the two laws are f(0,d) (x) G(slope*t + rise) apart at most.
+// A line bounds the price of a shift of one coordinate: for every offset of the encoded value and every real shift t in
+// (0, window], the two laws are f(0,d) (x) G(slope*t + rise) apart at most.
 type line struct{ slope, rise float64 }
 
 func (l line) at(t float64) float64 { return l.slope*t + l.rise }
@@ -13,9 +13,9 @@ func (l line) at(t float64) float64 { return l.slope*t + l.rise }
 //
 //	a(k) = Phi^-1((F(k)-d)/(1-d)),   c(k) = Phi^-1(F(k)/(1-d)),
 //
-// -Inf or +Inf where the event of probability d makes them vacuous. Between integers F is interpolated linearly, which is exactly
-// what the randomised rounding of the encoding does to the distribution function, so the scores of every real threshold
-// follow.
+// -Inf or +Inf where the event of probability d makes them vacuous. Between integers F is interpolated linearly, which
+// is exactly what the randomised rounding of the encoding does to the distribution function, so the scores of every
+// real threshold follow.
 type scores struct {
 	bin      *Binomial
 	d        float64   // the given-up probability per coordinate that is used inside: a hair below the one promised
@@ -28,7 +28,8 @@ type scores struct {
 	broken   sabotage
 }
 
-// sabotage breaks single steps of the certificate. Only tests set it, to show that brute force sees each of them broken.
+// sabotage breaks single steps of the certificate. Only tests set it, to show that brute force sees each of them
+// broken.
 type sabotage struct {
 	stepwise     bool    // F in place of its interpolation: only integer thresholds and shifts
 	noRise       bool    // drop the rise of the lines
@@ -192,7 +193,8 @@ func (s *scores) excess(slope float64, window int) (worst, distance float64) {
 	return worst, distance
 }
 
-// highest returns sup of a(y) - slope*y over the closed cell [i,i+1], y counted from the centre, and where it is attained.
+// highest returns sup of a(y) - slope*y over the closed cell [i,i+1], y counted from the centre, and where it is
+// attained.
 func (s *scores) highest(i int, slope, logLine float64) (value, at float64) {
 	x := float64(i+s.bin.first) - s.center
 	value, at = s.a[i]-slope*x, x
@@ -213,7 +215,8 @@ func (s *scores) highest(i int, slope, logLine float64) (value, at float64) {
 	return value, at
 }
 
-// lowest returns inf of c(y) - slope*y over the closed cell [i,i+1], y counted from the centre, and where it is attained.
+// lowest returns inf of c(y) - slope*y over the closed cell [i,i+1], y counted from the centre, and where it is
+// attained.
 func (s *scores) lowest(i int, slope, logLine float64) (value, at float64) {
 	x := float64(i+s.bin.first) - s.center
 	c := s.c

@@ -49,7 +49,8 @@ func NewLossDistribution(moves []Move, span float64, bits int) (*LossDistributio
 	}
 	finite := 1.0
 	for i, m := range moves {
-		if m.Noise == nil || !(m.Offset >= 0 && m.Offset < 1) || math.IsNaN(m.Shift) || math.IsInf(m.Shift, 0) || m.Count < 1 {
+		if m.Noise == nil || !(m.Offset >= 0 && m.Offset < 1) || math.IsNaN(m.Shift) || math.IsInf(m.Shift, 0) ||
+			m.Count < 1 {
 			return nil, fmt.Errorf("%w: moves[%d] %+v", ErrMove, i, m)
 		}
 		cells, infinite := m.losses(step, n)

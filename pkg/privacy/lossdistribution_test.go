@@ -91,15 +91,18 @@ func TestTightForManyBits(t *testing.T) {
 			exact = math.Max(exact, l.Epsilon(delta))
 		}
 		ratio := bound / exact
-		t.Logf("N=%d p=%v D=%d R=%d: g %.4f, certified epsilon %.5f, worst allocation %.5f, ratio %.4f", q.n, q.p, q.D, q.R, g, bound, exact, ratio)
+		t.Logf("N=%d p=%v D=%d R=%d: g %.4f, certified epsilon %.5f, worst allocation %.5f, ratio %.4f",
+			q.n, q.p, q.D, q.R, g, bound, exact, ratio)
 		if ratio < 1 || ratio > q.above {
-			t.Errorf("N=%d p=%v D=%d R=%d: certified/exact epsilon %v, want 1 to %v", q.n, q.p, q.D, q.R, ratio, q.above)
+			t.Errorf("N=%d p=%v D=%d R=%d: certified/exact epsilon %v, want 1 to %v",
+				q.n, q.p, q.D, q.R, ratio, q.above)
 		}
 	}
 }
 
-// TestLossDistributionGolden reproduces evaluations made with another implementation: the epsilon at delta 1e-6 when one coordinate carries the
-// whole shift or all share it equally, and the worst delta at epsilon over numbers of moving coordinates and offsets.
+// TestLossDistributionGolden reproduces evaluations made with another implementation: the epsilon at delta 1e-6 when
+// one coordinate carries the whole shift or all share it equally, and the worst delta at epsilon over numbers of moving
+// coordinates and offsets.
 func TestLossDistributionGolden(t *testing.T) {
 	for _, q := range []struct {
 		n          uint64
@@ -130,7 +133,8 @@ func TestLossDistributionGolden(t *testing.T) {
 			}
 		}
 		if math.Abs(worst[0]-q.one) > 1e-3 || math.Abs(worst[1]-q.equal) > 1e-3 {
-			t.Errorf("N=%d p=%v D=%d R=%d: epsilon %.4f in one coordinate, %.4f spread, want %v and %v", q.n, q.p, q.D, q.R, worst[0], worst[1], q.one, q.equal)
+			t.Errorf("N=%d p=%v D=%d R=%d: epsilon %.4f in one coordinate, %.4f spread, want %v and %v",
+				q.n, q.p, q.D, q.R, worst[0], worst[1], q.one, q.equal)
 		}
 	}
 	for _, q := range []struct {
@@ -139,20 +143,23 @@ func TestLossDistributionGolden(t *testing.T) {
 		R, m    int
 		epsilon float64
 		g, want float64
-	}{{500, 0.5, 1, 1, 1, 2.256, 4.97e-8}, {500, 0.5, 1, 1, 4, 9, 4.79e-7}, {1000, 0.5, 1, 15, 0.5, 1.745, 1.35e-7}, {1000, 0.25, 1, 1, 1, 2.82, 2.22e-7}, {2000, 0.5, 8, 15, 1, 1.753, 2.72e-7}} {
+	}{{500, 0.5, 1, 1, 1, 2.256, 4.97e-8}, {500, 0.5, 1, 1, 4, 9, 4.79e-7}, {1000, 0.5, 1, 15, 0.5, 1.745, 1.35e-7},
+		{1000, 0.25, 1, 1, 1, 2.82, 2.22e-7}, {2000, 0.5, 8, 15, 1, 1.753, 2.72e-7}} {
 		b := binomialTable(t, q.n, q.p)
 		worst := 0.0
 		for k := range 16 {
 			offset := float64(k) / 16
 			for _, s := range []float64{1, -1} {
-				l, err := NewLossDistribution([]Move{{b, offset, s * q.g / math.Sqrt(float64(q.m)), q.m * q.R}}, 4+3*q.epsilon, 14)
+				l, err := NewLossDistribution([]Move{{b, offset, s * q.g / math.Sqrt(float64(q.m)), q.m * q.R}},
+					4+3*q.epsilon, 14)
 				if err != nil {
 					t.Fatal(err)
 				}
 				worst = math.Max(worst, l.Delta(q.epsilon))
 			}
 		}
-		within(t, fmt.Sprintf("worst delta at epsilon %v, N=%d p=%v m=%d R=%d", q.epsilon, q.n, q.p, q.m, q.R), worst, q.want, 0.05, 0.05)
+		within(t, fmt.Sprintf("worst delta at epsilon %v, N=%d p=%v m=%d R=%d", q.epsilon, q.n, q.p, q.m, q.R), worst,
+			q.want, 0.05, 0.05)
 	}
 }
 
@@ -163,8 +170,10 @@ func TestLossDistributionRefuses(t *testing.T) {
 		span float64
 		bits int
 	}{
-		"no noise": {Move{nil, 0, 1, 1}, 5, 10}, "offset": {Move{b, 1, 1, 1}, 5, 10}, "NaN shift": {Move{b, 0, math.NaN(), 1}, 5, 10},
-		"no coordinate": {Move{b, 0, 1, 0}, 5, 10}, "span": {Move{b, 0, 1, 1}, math.Inf(1), 10}, "bits": {Move{b, 0, 1, 1}, 5, 40},
+		"no noise": {Move{nil, 0, 1, 1}, 5, 10}, "offset": {Move{b, 1, 1, 1}, 5, 10},
+		"NaN shift":     {Move{b, 0, math.NaN(), 1}, 5, 10},
+		"no coordinate": {Move{b, 0, 1, 0}, 5, 10}, "span": {Move{b, 0, 1, 1}, math.Inf(1), 10},
+		"bits": {Move{b, 0, 1, 1}, 5, 40},
 	} {
 		if _, err := NewLossDistribution([]Move{q.m}, q.span, q.bits); !errors.Is(err, ErrMove) {
 			t.Errorf("%s: %v", name, err)

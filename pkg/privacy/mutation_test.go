@@ -34,7 +34,8 @@ func TestBruteForceSeesEveryBrokenStep(t *testing.T) {
 			y := tally{stopAtFirst: true}
 			m.sweep(&y, m.broken, rand.New(rand.NewPCG(3, 4)))
 			if y.violation == "" {
-				t.Errorf("not noticed in %d settings, %d comparisons (tightest %v)", y.settings, y.comparisons, y.tightest)
+				t.Errorf("not noticed in %d settings, %d comparisons (tightest %v)",
+					y.settings, y.comparisons, y.tightest)
 			}
 			t.Logf("after %d settings: %s", y.settings, y.violation)
 		})

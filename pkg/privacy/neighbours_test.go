@@ -8,10 +8,54 @@ import (
 	"testing"
 )
 
-// Bounds that must lie above the certificate (Renyi, cpSGD) or below it (the exact Gaussian), with the acceptance
-// values A11 to A17, A29 and A30.
+// Bounds that must lie above the certificate (Renyi, cpSGD) or below it (the exact Gaussian), with known values of
+// each.
 
-func TestRenyiDivergencesA11(t *testing.T) {
+// concentratedBudget returns the largest rho for which rho-zero-concentrated differential privacy implies (epsilon,
+// delta)-DP by the simple conversion epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun, Steinke, 2016, Proposition 1.3). mu
+// = sqrt(2 rho) is a lower bound on MuFor.
+func concentratedBudget(epsilon, delta float64) float64 {
+	l := math.Log(1 / delta)
+	r := epsilon / (math.Sqrt(l+epsilon) + math.Sqrt(l)) // the difference of the roots, without cancellation
+	return r * r
+}
+
+// cpsgd returns the epsilon of the closed-form bound for one binomial release at the given delta: Agarwal, Suresh, Yu,
+// Kumar, McMahan, "cpSGD: communication-efficient and differentially-private distributed SGD", 2018, Theorem 1, with
+// unit quantisation steps. L1 shift is taken as sqrt(Dimension) times the l2 shift. It is an upper neighbour of
+// Certify, kept for comparison. Times must be 1.
+//
+// It is refused unless N p (1-p) >= max(23 ln(10 D/delta), 2 LInf), the theorem's condition.
+func cpsgd(r IntegerRelease, delta float64) (float64, error) {
+	if err := r.check(); err != nil {
+		return 0, err
+	}
+	if !(delta > 0 && delta < 1) || r.Times != 1 {
+		return 0, fmt.Errorf("%w: delta %v, times %d, want delta in (0,1) and one release",
+			ErrNeighbour, delta, r.Times)
+	}
+	p, d, inf := r.Noise.p, float64(r.Dimension), math.Min(float64(r.LInf), math.Floor(r.L2))
+	v := float64(r.Noise.n) * p * (1 - p)
+	if need := math.Max(23*math.Log(10*d/delta), 2*inf); !(v >= need) {
+		return 0, fmt.Errorf("%w: variance %v, the theorem needs %v", ErrNeighbour, v, need)
+	}
+	q, c, h := cpsgdConstants(p)
+	l1 := math.Sqrt(d) * r.L2
+	return r.L2*math.Sqrt(2*math.Log(1.25/delta))/math.Sqrt(v) +
+		(r.L2*c*math.Sqrt(math.Log(10/delta))+l1*q)/(v*(1-delta/10)) +
+		(2.0/3*inf*math.Log(1.25/delta)+inf*h*math.Log(20*d/delta)*math.Log(10/delta))/v, nil
+}
+
+// cpsgdConstants returns b_p, c_p and d_p of the theorem.
+func cpsgdConstants(p float64) (q, c, h float64) {
+	o := 1 - p
+	q = 2.0/3*(p*p+o*o) + 1 - 2*p
+	c = math.Sqrt2 * (3*p*p*p + 3*o*o*o + 2*p*p + 2*o*o)
+	h = 4.0 / 3 * (p*p + o*o)
+	return q, c, h
+}
+
+func TestRenyiDivergencesOfTheBinomial(t *testing.T) {
 	for _, q := range []struct {
 		n      uint64
 		p      float64
@@ -31,7 +75,7 @@ func TestRenyiDivergencesA11(t *testing.T) {
 	}
 }
 
-func TestRenyiLedgersA12A13(t *testing.T) {
+func TestRenyiComposesReleases(t *testing.T) {
 	release := func(n uint64, p float64, dimension int, shift float64, levels, times int) IntegerRelease {
 		return IntegerRelease{binomialTable(t, n, p), dimension, shift + math.Sqrt(float64(dimension)), levels, times}
 	}
@@ -64,34 +108,25 @@ func TestRenyiLedgersA12A13(t *testing.T) {
 		t.Errorf("order %v, want 16", got.Order)
 	}
 	within(t, "Dint", covariance.L2, 13.763198, 1e-7, 1e-7)
-	if got, err := CPSGD(covariance, 1e-5); err != nil || math.Abs(got-2.2101) > 1e-4 {
+	if got, err := cpsgd(covariance, 1e-5); err != nil || math.Abs(got-2.2101) > 1e-4 {
 		t.Errorf("cpSGD of the covariance: %v, %v, want 2.2101", got, err)
 	}
 }
 
-func TestConversionsA14A17(t *testing.T) {
-	for _, q := range []struct{ epsilon, delta, want float64 }{{1, 1e-5, 0.0208199}, {2, 1e-5, 0.0800454}, {1, 1e-6, 0.0174689}, {8, 1e-6, 0.9097068}} {
-		got, err := ConcentratedBudget(q.epsilon, q.delta)
-		if err != nil || math.Abs(got-q.want) > 1e-7 {
-			t.Errorf("rho(%v,%v) = %v, %v, want %v", q.epsilon, q.delta, got, err, q.want)
+func TestMuForIsAboveConcentratedPrivacy(t *testing.T) {
+	for _, q := range []struct{ epsilon, delta, want float64 }{{1, 1e-5, 0.0208199}, {2, 1e-5, 0.0800454},
+		{1, 1e-6, 0.0174689}, {8, 1e-6, 0.9097068}} {
+		got := concentratedBudget(q.epsilon, q.delta)
+		if math.Abs(got-q.want) > 1e-7 {
+			t.Errorf("rho(%v,%v) = %v, want %v", q.epsilon, q.delta, got, q.want)
 		}
 		if mu, _ := MuFor(q.epsilon, q.delta); mu < math.Sqrt(2*got) {
 			t.Errorf("mu(%v,%v) = %v below sqrt(2 rho) = %v", q.epsilon, q.delta, mu, math.Sqrt(2*got))
 		}
 	}
-	e, d, err := AdvancedRounds(1, 1e-6, 30)
-	if err != nil || math.Abs(e-0.0169465) > 1e-7 || math.Abs(d-1.66667e-8) > 1e-13 {
-		t.Errorf("advanced rounds: %v, %v, %v", e, d, err)
-	}
-	if got := AdvancedComposition(e, 0.5e-6, 30); math.Abs(got-0.50869) > 1e-5 {
-		t.Errorf("recomposed epsilon %v, want 0.50869", got)
-	}
-	if _, _, err := AdvancedRounds(40, 1e-6, 30); !errors.Is(err, ErrNeighbour) {
-		t.Errorf("epsilon 40 accepted: %v", err)
-	}
 }
 
-func TestCPSGDConstantsA15(t *testing.T) {
+func TestCPSGDHasThePaperConstants(t *testing.T) {
 	for _, w := range [][4]float64{{0.5, 1.0 / 3, 2.4748737, 2.0 / 3}, {0.25, 0.9166667, 3.6239223, 0.8333333}} {
 		q, c, h := cpsgdConstants(w[0])
 		if math.Abs(q-w[1]) > 1e-7 || math.Abs(c-w[2]) > 1e-7 || math.Abs(h-w[3]) > 1e-7 {
@@ -99,17 +134,18 @@ func TestCPSGDConstantsA15(t *testing.T) {
 		}
 	}
 	r := IntegerRelease{binomialTable(t, 1e6, 0.5), 1, 1, 1, 1}
-	if got, err := CPSGD(r, 1e-6); err != nil || math.Abs(got-0.0113987) > 1e-7 {
+	if got, err := cpsgd(r, 1e-6); err != nil || math.Abs(got-0.0113987) > 1e-7 {
 		t.Errorf("cpSGD: %v, %v, want 0.0113987", got, err)
 	}
 	r.Noise = binomialTable(t, 100, 0.5)
-	if _, err := CPSGD(r, 1e-6); !errors.Is(err, ErrNeighbour) {
+	if _, err := cpsgd(r, 1e-6); !errors.Is(err, ErrNeighbour) {
 		t.Errorf("variance 25 accepted: %v", err)
 	}
 }
 
-// TestTheoryProfileA16 is arithmetic only: the constants that make the paper's own parameters undeployable.
-func TestTheoryProfileA16(t *testing.T) {
+// TestPaperParametersGiveFarLessThanEpsilonOne is arithmetic only: the constants that make the paper's own parameters
+// undeployable.
+func TestPaperParametersGiveFarLessThanEpsilonOne(t *testing.T) {
 	const n, d, epsilon, delta = 1000.0, 3.0, 1.0, 1e-6
 	g := math.Ceil(math.Max(2*math.Sqrt(n), math.Max(d, 4)))
 	l := math.Log(4 * (d*d + 1) / delta)
@@ -118,7 +154,8 @@ func TestTheoryProfileA16(t *testing.T) {
 	within(t, "b", b, 3.012e8, 1e-3, 1e-3)
 	within(t, "std of a sum", 2/g*math.Sqrt(n*(0.25+b*3/16)), 7426.48, 1e-4, 1e-4)
 	// The certificate says what those bits are worth.
-	got, err := Certify(Release{Blocks: []Block{{9, g}}, Shift: g * math.Sqrt2 / 2, Noise: uint64(n * b), Bias: 0.25, TailDelta: 1e-9})
+	got, err := Certify(Release{Blocks: []Block{{9, g}}, Shift: g * math.Sqrt2 / 2, Noise: uint64(n * b), Bias: 0.25,
+		TailDelta: 1e-9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +164,9 @@ func TestTheoryProfileA16(t *testing.T) {
 	}
 }
 
-// TestBetweenItsNeighboursA30 places the certificate above the exact Gaussian of the same variance and below Renyi and
-// cpSGD wherever they apply, and checks monotonicity in noise bits, cohort and releases.
-func TestBetweenItsNeighboursA30(t *testing.T) {
+// TestCertificateIsBetweenItsNeighbours places the certificate above the exact Gaussian of the same variance and below
+// Renyi and cpSGD wherever they apply, and checks monotonicity in noise bits, cohort and releases.
+func TestCertificateIsBetweenItsNeighbours(t *testing.T) {
 	const delta = 1e-6
 	last := math.Inf(1)
 	for _, n := range []uint64{1000, 2000, 5000, 20000, 100000} {
@@ -137,7 +174,8 @@ func TestBetweenItsNeighboursA30(t *testing.T) {
 			b := binomialTable(t, n, p)
 			for _, D := range []int{1, 6, 15} {
 				for _, g := range []float64{1, 4, 8} {
-					bound, err := Certify(Release{Blocks: []Block{{D, math.Inf(1)}}, Shift: g, Noise: n, Bias: p, TailDelta: 0.02 * delta / float64(D)})
+					bound, err := Certify(Release{Blocks: []Block{{D, math.Inf(1)}}, Shift: g, Noise: n, Bias: p,
+						TailDelta: 0.02 * delta / float64(D)})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -149,9 +187,10 @@ func TestBetweenItsNeighboursA30(t *testing.T) {
 					r := IntegerRelease{b, D, g + math.Sqrt(float64(D)), int(g) + 1, 1}
 					renyi, err := Renyi([]IntegerRelease{r}, 0.98*delta, 8.5)
 					if err != nil || renyi.Epsilon < e {
-						t.Errorf("N=%d p=%v D=%d g=%v: Renyi %v (%v) below the certificate's %v", n, p, D, g, renyi.Epsilon, err, e)
+						t.Errorf("N=%d p=%v D=%d g=%v: Renyi %v (%v) below the certificate's %v",
+							n, p, D, g, renyi.Epsilon, err, e)
 					}
-					if closed, err := CPSGD(r, delta); err == nil && closed < renyi.Epsilon {
+					if closed, err := cpsgd(r, delta); err == nil && closed < renyi.Epsilon {
 						t.Errorf("N=%d p=%v D=%d g=%v: cpSGD %v below Renyi %v", n, p, D, g, closed, renyi.Epsilon)
 					}
 				}
@@ -169,14 +208,15 @@ func TestBetweenItsNeighboursA30(t *testing.T) {
 	}
 }
 
-// TestDistinguisherA29 plays the adversary: two cohorts that differ in one record's extreme opposite, one coordinate
-// with 4 levels, 20 devices, 8 noise bits each; the best threshold's empirical advantage stays below what (epsilon,
-// delta) allows. With 20000 runs a side the empirical advantage has a standard error below 0.005; the allowance of four
-// of them keeps the false-alarm rate below 1e-4. Power: the same runs with no noise bits at all are caught, as their
-// advantage is about 0.9 where less than 0.6 is allowed.
-func TestDistinguisherA29(t *testing.T) {
+// TestDistinguisherStaysWithinTheCertificate plays the adversary: two cohorts that differ in one record's extreme
+// opposite, one coordinate with 4 levels, 20 devices, 8 noise bits each; the best threshold's empirical advantage stays
+// below what (epsilon, delta) allows. With 20000 runs a side the empirical advantage has a standard error below 0.005;
+// the allowance of four of them keeps the false-alarm rate below 1e-4. Power: the same runs with no noise bits at all
+// are caught, as their advantage is about 0.9 where less than 0.6 is allowed.
+func TestDistinguisherStaysWithinTheCertificate(t *testing.T) {
 	const runs, devices, levels, bits = 20000, 20, 4, 8
-	g, err := Certify(Release{Blocks: []Block{{1, levels}}, Shift: levels, Noise: devices * bits, Bias: 0.5, TailDelta: 1e-4})
+	g, err := Certify(Release{Blocks: []Block{{1, levels}}, Shift: levels, Noise: devices * bits, Bias: 0.5,
+		TailDelta: 1e-4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +257,4 @@ func TestDistinguisherA29(t *testing.T) {
 	if got := advantage(0); got <= allowed+0.02 {
 		t.Errorf("without noise bits the test sees an advantage of only %v (allowed %v): it has no power", got, allowed)
 	}
-}
-
-func ExampleCertify() {
-	// 2000 devices, six noise bits each, 15 coordinates, scale such that one record moves the vector by at most 12.9
-	// levels.
-	g, err := Certify(Release{Blocks: []Block{{Count: 15, Levels: 13}}, Shift: 12.9, Noise: 2000 * 6, Bias: 0.5, TailDelta: 1e-9})
-	fmt.Printf("mu %.4f, epsilon %.3f at delta 1e-6, %v\n", g.Mu, g.Epsilon(1e-6), err)
-	// Output: mu 0.2362, epsilon 0.999 at delta 1e-6, <nil>
 }

@@ -13,7 +13,8 @@ func TestQuantileInTails(t *testing.T) {
 			t.Errorf("quantile(%v) = %v, want %v", p, got, want)
 		}
 	}
-	for _, q := range []struct{ p, want float64 }{{0, math.Inf(-1)}, {1, math.Inf(1)}, {0.5, 0}, {-1, math.Inf(-1)}, {2, math.Inf(1)}} {
+	for _, q := range []struct{ p, want float64 }{{0, math.Inf(-1)}, {1, math.Inf(1)}, {0.5, 0}, {-1, math.Inf(-1)},
+		{2, math.Inf(1)}} {
 		if got := quantile(q.p); got != q.want {
 			t.Errorf("quantile(%v) = %v, want %v", q.p, got, q.want)
 		}

@@ -7,10 +7,11 @@ import (
 )
 
 // renyiOrders are the orders over which Renyi minimises. Orders above 64 matter only for an epsilon well below 0.2.
-var renyiOrders = [...]float64{1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024}
+var renyiOrders = [...]float64{1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192,
+	256, 512, 1024}
 
-// IntegerRelease describes one or more equal releases for the cross-checks Renyi and CPSGD, which cannot use that
-// rounding hides: they need the shift of the vector after rounding, Shift + sqrt(Dimension), in whole levels.
+// IntegerRelease describes one or more equal releases for the cross-check Renyi, which cannot use that
+// rounding hides: it needs the shift of the vector after rounding, Shift + sqrt(Dimension), in whole levels.
 type IntegerRelease struct {
 	Noise     *Binomial
 	Dimension int
@@ -61,7 +62,8 @@ func Renyi(releases []IntegerRelease, tailDelta, reach float64) (RenyiResult, er
 		}
 		all := float64(r.Dimension) * tau
 		if all >= 1 {
-			return RenyiResult{}, fmt.Errorf("%w: the counts leave the good range with probability %v", ErrNeighbour, all)
+			return RenyiResult{}, fmt.Errorf("%w: the counts leave the good range with probability %v",
+				ErrNeighbour, all)
 		}
 		for i := range costs {
 			costs[i] += float64(r.Times) * per[i] * r.L2 * r.L2

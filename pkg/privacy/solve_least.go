@@ -15,8 +15,9 @@ const (
 	ratioTolerance = 5e-4
 )
 
-// leastVariance finds the smallest common variance ratio that keeps to a number of messages (0: no limit; the noise bits are then
-// fixed and the scales as large as they may be), and spends what messages are left where the ratio is worst.
+// leastVariance finds the smallest common variance ratio that keeps to a number of messages (0: no limit; the noise
+// bits are then fixed and the scales as large as they may be), and spends what messages are left where the ratio is
+// worst.
 func (s *solver) leastVariance(mu []float64, most int) ([]option, error) {
 	if most == 0 {
 		return s.widest(mu)
@@ -26,8 +27,10 @@ func (s *solver) leastVariance(mu []float64, most int) ([]option, error) {
 		return nil, err
 	}
 	if total > most {
-		return nil, &Infeasible{Constraint: "MaxMessages", Reason: fmt.Sprintf("at least %d messages per device are needed whatever the error, %d are allowed", total, most),
-			Remedy: fmt.Sprintf("allow %d messages or more", total), Messages: total}
+		return nil, &Infeasible{Constraint: "MaxMessages", Messages: total,
+			Reason: fmt.Sprintf("at least %d messages per device are needed whatever the error, %d are allowed",
+				total, most),
+			Remedy: fmt.Sprintf("allow %d messages or more", total)}
 	}
 	lo, hi := math.Log(leastRatio), math.Log(largestRatio)
 	if l := math.Log(summarise(best).largest); l < hi && l > lo { // the steps of one level are small there already
@@ -78,19 +81,23 @@ func (s *solver) widest(mu []float64) ([]option, error) {
 			if err != nil {
 				return nil, err
 			}
-			if o := s.option(i, n, c.scale, c.limit); c.scale > 0 && (options[i].messages == 0 || o.ratio < options[i].ratio) {
+			if o := s.option(i, n, c.scale, c.limit); c.scale > 0 &&
+				(options[i].messages == 0 || o.ratio < options[i].ratio) {
 				options[i] = o
 			}
 		}
 		if options[i].messages == 0 {
-			return nil, &Infeasible{Constraint: "NoiseBits", Reason: fmt.Sprintf("%d noise bits of %d honest reports certify no release of %q at mu %.4g", s.request.NoiseBits, s.honest, s.request.Releases[i].Name, mu[i]), Remedy: "allow more noise bits, raise the minimum cohort or epsilon"}
+			return nil, &Infeasible{Constraint: "NoiseBits",
+				Reason: fmt.Sprintf("%d noise bits of %d honest reports certify no release of %q at mu %.4g",
+					s.request.NoiseBits, s.honest, s.request.Releases[i].Name, mu[i]),
+				Remedy: "allow more noise bits, raise the minimum cohort or epsilon"}
 		}
 	}
 	return s.certifyAll(options)
 }
 
-// bestWithin finds the least variance of one release within a number of messages. More noise bits leave fewer levels to the
-// messages and allow more to the certificate: the best is where the two meet.
+// bestWithin finds the least variance of one release within a number of messages. More noise bits leave fewer levels to
+// the messages and allow more to the certificate: the best is where the two meet.
 func (s *solver) bestWithin(i int, mu float64, messages int) (best option, err error) {
 	sh := s.shapes[s.shapeOf[i]]
 	for _, bias := range s.biases {
@@ -120,7 +127,7 @@ func (s *solver) bestWithin(i int, mu float64, messages int) (best option, err e
 		if s.request.NoiseBits > 0 {
 			lo, hi = s.request.NoiseBits-1, s.request.NoiseBits
 		}
-		for hi-lo > 1 { // the fewest bits with which something else than the certificate is the limit
+		for hi-lo > 1 { // the fewest bits with which the certificate is not the limit
 			mid := lo + (hi-lo)/2
 			o, full, err := try(mid)
 			if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// vectorStatistic is a statistic of d coordinates in [-1/2, 1/2] with diameter 1, as a gradient is at theta = 0.
-func vectorStatistic(d int) Vector {
+// unitVector is a statistic of d coordinates in [-1/2, 1/2] with diameter 1, as a gradient is at theta = 0.
+func unitVector(d int) Vector {
 	s := Vector{Name: "vector", Diameter: 1}
 	for range d {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
@@ -29,7 +29,7 @@ func repeated(s Vector, n int) []Vector {
 }
 
 // The message counts that exploratory work reached with the same certificate must be reached here.
-func TestPlannerMessageCounts(t *testing.T) {
+func TestSolveMessageCounts(t *testing.T) {
 	for _, c := range []struct {
 		dim, releases, cohort int
 		ratio                 float64
@@ -41,7 +41,8 @@ func TestPlannerMessageCounts(t *testing.T) {
 		{5, 32, 2000, 1.2, 9},
 	} {
 		p, err := Solve(Request{
-			Epsilon: 1, Delta: 1e-6, Cohort: c.cohort, MinCohort: c.cohort, Releases: repeated(vectorStatistic(c.dim), c.releases),
+			Epsilon: 1, Delta: 1e-6, Cohort: c.cohort, MinCohort: c.cohort,
+			Releases:      repeated(unitVector(c.dim), c.releases),
 			VarianceRatio: c.ratio, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		})
 		if err != nil {
@@ -55,22 +56,24 @@ func TestPlannerMessageCounts(t *testing.T) {
 				t.Errorf("%+v: variance ratio %v", c, r.VarianceRatio)
 			}
 		}
-		// Where one message fewer is worth a smaller scale, some of the budget stays unused, and the plan says so.
+		// Where one message fewer is worth a smaller scale, some of the budget stays unused, and the solution says so.
 		if !(p.Epsilon <= 1 && p.Epsilon > 0.9) || p.Epsilon < 0.98 && p.Unused < 0.01 {
 			t.Errorf("%+v: epsilon %v of 1, unused %v", c, p.Epsilon, p.Unused)
 		}
 	}
 }
 
-// Whatever is asked, a plan's own certificate is within the target, its messages are its encodings', it meets what was asked, and
-// honest noise alone counts.
-func TestPlansKeepTheirPromise(t *testing.T) {
+// For any request, a solution's own certificate is within the target, its messages are its encodings', it meets what
+// was asked, and honest noise alone counts.
+func TestSolutionsKeepTheirPromise(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(50, 3000).Draw(rt, "cohort")
 		r := Request{
-			Epsilon: rapid.Float64Range(0.2, 4).Draw(rt, "epsilon"), Delta: math.Pow(10, -rapid.Float64Range(4, 9).Draw(rt, "-log10 delta")),
-			Cohort: n, MinCohort: n - n/rapid.IntRange(5, 50).Draw(rt, "drop-out"), MaxDishonest: n / rapid.IntRange(5, 50).Draw(rt, "dishonest"),
-			ShiftOnly: rapid.Bool().Draw(rt, "shift only"),
+			Epsilon: rapid.Float64Range(0.2, 4).Draw(rt, "epsilon"),
+			Delta:   math.Pow(10, -rapid.Float64Range(4, 9).Draw(rt, "-log10 delta")),
+			Cohort:  n, MinCohort: n - n/rapid.IntRange(5, 50).Draw(rt, "drop-out"),
+			MaxDishonest: n / rapid.IntRange(5, 50).Draw(rt, "dishonest"),
+			ShiftOnly:    rapid.Bool().Draw(rt, "shift only"),
 		}
 		if rapid.Bool().Draw(rt, "capped") {
 			r.MaxShift = rapid.Float64Range(2, 40).Draw(rt, "cap")
@@ -84,10 +87,11 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 		case 1:
 			r.MaxMessages = rapid.IntRange(20, 500).Draw(rt, "messages")
 		case 2:
-			r.VarianceRatio, r.MaxMessages = rapid.Float64Range(1.3, 6).Draw(rt, "ratio"), rapid.IntRange(20, 500).Draw(rt, "messages")
+			r.VarianceRatio, r.MaxMessages = rapid.Float64Range(1.3, 6).Draw(rt, "ratio"),
+				rapid.IntRange(20, 500).Draw(rt, "messages")
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "releases") {
-			s := vectorStatistic(rapid.IntRange(1, 20).Draw(rt, "dim"))
+			s := unitVector(rapid.IntRange(1, 20).Draw(rt, "dim"))
 			s.Diameter = rapid.Float64Range(1, 3).Draw(rt, "diameter")
 			s.Upper[0] = rapid.Float64Range(0.1, 1).Draw(rt, "another range")
 			r.Releases = append(r.Releases, s)
@@ -106,32 +110,39 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 		for i, rel := range p.Releases {
 			encodings = append(encodings, rel.Encoding)
 			messages += rel.Encoding.Messages()
-			if r.VarianceRatio > 0 && rel.VarianceRatio > r.VarianceRatio*(1+1e-9) && !rel.Capped() {
+			if r.VarianceRatio > 0 && rel.VarianceRatio > r.VarianceRatio*(1+1e-9) && rel.Limit != LimitShift {
 				rt.Fatalf("release %d: variance ratio %v, asked for %v", i, rel.VarianceRatio, r.VarianceRatio)
 			}
 			if v := rel.Encoding.Variance(uint64(n))[0]; math.Abs(v/(rel.Deviation*rel.Deviation)-1) > 1e-9 {
 				rt.Fatalf("release %d: predicted variance %v, the encoding has %v", i, rel.Deviation*rel.Deviation, v)
 			}
 			if r.MaxShift > 0 && rel.Encoding.Scale*r.Releases[i].Diameter > r.MaxShift {
-				rt.Fatalf("release %d: shift %v above the cap %v", i, rel.Encoding.Scale*r.Releases[i].Diameter, r.MaxShift)
+				rt.Fatalf("release %d: shift %v above the cap %v",
+					i, rel.Encoding.Scale*r.Releases[i].Diameter, r.MaxShift)
 			}
 			if rel.Encoding.Scale*r.Releases[i].Diameter > rel.Shift {
 				rt.Fatalf("release %d: shift %v is less than diameter times scale", i, rel.Shift)
 			}
-			// Scales are rounded on their way into announcements: none may be so close to where a level is added that this adds one.
-			if nudged, err := EncodingAt(r.Releases[i], rel.Encoding.Scale*(1+5e-10), rel.Encoding.NoiseBits, rel.Encoding.Bias); err != nil || nudged.Messages() != rel.Messages {
-				rt.Fatalf("release %d: %d messages, a hair's breadth above %d, %v", i, rel.Messages, nudged.Messages(), err)
+			// Scales are rounded on their way into announcements: none may be so close to where a level is added that
+			// this adds one.
+			e := rel.Encoding
+			nudged, err := EncodingAt(r.Releases[i], e.Scale*(1+5e-10), e.NoiseBits, e.Bias)
+			if err != nil || nudged.Messages() != rel.Messages {
+				rt.Fatalf("release %d: %d messages, a hair's breadth above %d, %v",
+					i, rel.Messages, nudged.Messages(), err)
 			}
 			for j, c := range rel.Encoding.Coordinates {
-				if c.Offset > r.Releases[i].Lower[j] || c.Offset+float64(c.Levels)/rel.Encoding.Scale < r.Releases[i].Upper[j]*(1-1e-12) {
+				if c.Offset > r.Releases[i].Lower[j] ||
+					c.Offset+float64(c.Levels)/rel.Encoding.Scale < r.Releases[i].Upper[j]*(1-1e-12) {
 					rt.Fatalf("release %d: coordinate %d does not cover its range", i, j)
 				}
 			}
 		}
 		if messages != p.Messages || r.MaxMessages > 0 && messages > r.MaxMessages {
-			rt.Fatalf("plan says %d messages, its encodings send %d, %d are allowed", p.Messages, messages, r.MaxMessages)
+			rt.Fatalf("the solution says %d messages, its encodings send %d, %d are allowed",
+				p.Messages, messages, r.MaxMessages)
 		}
-		// Raising all budgets together never makes a plan worse.
+		// Raising all budgets together never makes a solution worse.
 		if start, err := newSolver(r); err == nil && n%5 == 0 { // a fifth of the cases, for time
 			start.steps = 0
 			if first, err := start.solve(r); err != nil {
@@ -143,28 +154,31 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 			}
 		}
 		honest := r.MinCohort - r.MaxDishonest
-		g, err := Recompute(r.Releases, encodings, honest, p.TailDelta)
+		g, err := recompute(r.Releases, encodings, honest, p.TailDelta)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if eps := g.Epsilon(r.Delta); !(eps <= r.Epsilon) || !(p.Guarantee.Epsilon(r.Delta) <= r.Epsilon) || p.Epsilon < eps*(1-1e-6) {
-			rt.Fatalf("epsilon %v of %v, planned %v", eps, r.Epsilon, p.Epsilon)
+		if eps := g.Epsilon(r.Delta); !(eps <= r.Epsilon) || !(p.Guarantee.Epsilon(r.Delta) <= r.Epsilon) ||
+			p.Epsilon < eps*(1-1e-6) {
+			rt.Fatalf("epsilon %v of %v, solved for %v", eps, r.Epsilon, p.Epsilon)
 		}
-		if r.ShiftOnly { // then nothing but the shifts has a part in the plan's guarantee
+		if r.ShiftOnly { // then the guarantee depends on nothing but the shifts
 			var apart []Guarantee
 			for i, rel := range p.Releases {
-				one, err := Certify(Release{Blocks: []Block{{len(r.Releases[i].Lower), math.Inf(1)}}, Shift: rel.Shift, Noise: uint64(honest) * uint64(rel.Encoding.NoiseBits), Bias: rel.Encoding.Bias.Float(), TailDelta: p.TailDelta})
+				one, err := Certify(Release{Blocks: []Block{{len(r.Releases[i].Lower), math.Inf(1)}}, Shift: rel.Shift,
+					Noise: uint64(honest) * uint64(rel.Encoding.NoiseBits), Bias: rel.Encoding.Bias.Float(),
+					TailDelta: p.TailDelta})
 				if err != nil {
 					rt.Fatal(err)
 				}
 				apart = append(apart, one)
 			}
 			if g := Compose(apart...); math.Abs(g.Mu/p.Guarantee.Mu-1) > 1e-6 {
-				rt.Fatalf("mu %v by the shifts alone, planned %v", g.Mu, p.Guarantee.Mu)
+				rt.Fatalf("mu %v by the shifts alone, solved for %v", g.Mu, p.Guarantee.Mu)
 			}
 		}
-		// One honest device fewer, and the same plan is weaker; the whole cohort, and it is stronger.
-		weaker, err := Recompute(r.Releases, encodings, honest-1, p.TailDelta)
+		// One honest device fewer, and the same encodings give less; with the whole cohort they give more.
+		weaker, err := recompute(r.Releases, encodings, honest-1, p.TailDelta)
 		if err == nil && !(weaker.Mu > g.Mu) {
 			rt.Fatalf("mu %v with less noise, %v with more", weaker.Mu, g.Mu)
 		}
@@ -173,10 +187,11 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 			rt.Fatalf("mu %v with the whole cohort, %v at the minimum, %v", live.Mu, p.Guarantee.Mu, err)
 		}
 		if same, err := p.At(honest); err != nil || math.Abs(same.Mu/p.Guarantee.Mu-1) > 1e-6 {
-			rt.Fatalf("mu %v at the planned honest reports, planned %v, %v", same.Mu, p.Guarantee.Mu, err)
+			rt.Fatalf("mu %v at the planned honest reports, solved for %v, %v", same.Mu, p.Guarantee.Mu, err)
 		}
-		// What is left over is said: either the budget is used, or the plan names how much of it is not.
-		if budget, _ := MuFor(r.Epsilon, (1-DefaultTailShare)*r.Delta); math.Abs(1-p.Guarantee.Mu*p.Guarantee.Mu/(budget*budget)-p.Unused) > 1e-5 {
+		// Either the budget is used, or the solution says how much of it is not.
+		budget, _ := MuFor(r.Epsilon, (1-DefaultTailShare)*r.Delta)
+		if math.Abs(1-p.Guarantee.Mu*p.Guarantee.Mu/(budget*budget)-p.Unused) > 1e-5 {
 			rt.Fatalf("mu %v of %v, unused %v", p.Guarantee.Mu, budget, p.Unused)
 		}
 	})
@@ -185,13 +200,30 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 // A range far wider than the diameter needs levels rather than noise: they stay within what can be certified.
 func TestLevelsStayInRange(t *testing.T) {
 	s := Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
-	p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []Vector{s}, NoiseBits: 2})
+	p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []Vector{s},
+		NoiseBits: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > MaxLevels || levels < MaxLevels-1 || !p.Releases[0].Capped() {
+	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > MaxLevels || levels < MaxLevels-1 ||
+		p.Releases[0].Limit != LimitShift {
 		t.Errorf("%d levels, limited by %s", levels, p.Releases[0].Limit)
 	}
+}
+
+// recompute is the guarantee of encoded releases from first principles, as a device computes it.
+func recompute(vectors []Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
+	gs := make([]Guarantee, len(vectors))
+	for i, v := range vectors {
+		r, err := ReleaseOf(v, encodings[i], honest, tailDelta)
+		if err != nil {
+			return NoGuarantee(), err
+		}
+		if gs[i], err = Certify(r); err != nil {
+			return NoGuarantee(), err
+		}
+	}
+	return Compose(gs...), nil
 }
 
 func worstRatio(p Solution) (worst float64) {
@@ -201,16 +233,18 @@ func worstRatio(p Solution) (worst float64) {
 	return worst
 }
 
-// No choice of noise bits, bias and scale within the budget has fewer messages at the ratio asked for, nor as many with less error.
+// No choice of noise bits, bias and scale within the budget has fewer messages at the ratio asked for, nor as many with
+// less error.
 func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 	for _, c := range []struct {
 		n, dim int
 		ratio  float64
 	}{{300, 3, 1.5}, {300, 3, 3}, {2000, 5, 1.2}, {2000, 5, 2}, {20000, 4, 2}} {
-		s := vectorStatistic(c.dim)
+		s := unitVector(c.dim)
 		s.Upper[0] = 0.2 // two ranges
 		biases := []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}
-		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []Vector{s}, VarianceRatio: c.ratio, Biases: biases}
+		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []Vector{s},
+			VarianceRatio: c.ratio, Biases: biases}
 		p, err := Solve(r)
 		if err != nil {
 			t.Fatal(err)
@@ -253,19 +287,21 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 		}
 		got := p.Releases[0]
 		if p.Messages != best || got.Deviation*got.Deviation > error2*(1+1e-4) {
-			t.Errorf("%+v: %d messages with variance %v, all choices have %d with %v", c, p.Messages, got.Deviation*got.Deviation, best, error2)
+			t.Errorf("%+v: %d messages with variance %v, all choices have %d with %v",
+				c, p.Messages, got.Deviation*got.Deviation, best, error2)
 		}
 	}
 }
 
 // A release at the cap leaves its budget to the other, which then has less error than its own share gives it.
 func TestUnusedBudgetIsHandedOn(t *testing.T) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000, Releases: []Vector{vectorStatistic(5), vectorStatistic(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000,
+		Releases: []Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
 	with, err := Solve(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !with.Releases[0].Capped() {
+	if with.Releases[0].Limit != LimitShift {
 		t.Fatalf("the first release is not capped: %+v", with.Releases[0])
 	}
 	share, err := MuFor(1, (1-DefaultTailShare)*1e-6)
@@ -273,10 +309,10 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	share *= math.Sqrt(0.3)
-	if mu := with.Releases[1].Guarantee.Mu; !(mu > 1.1*share) && !with.Releases[1].Capped() {
+	if mu := with.Releases[1].Guarantee.Mu; !(mu > 1.1*share) && with.Releases[1].Limit != LimitShift {
 		t.Errorf("the second release has mu %v, its share alone is %v", mu, share)
 	}
-	if with.Unused > 0.01 && !with.Releases[1].Capped() {
+	if with.Unused > 0.01 && with.Releases[1].Limit != LimitShift {
 		t.Errorf("%v of the budget is unused", with.Unused)
 	}
 	r.MaxShift = 1 // both capped: what is left is left, and said
@@ -284,21 +320,23 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !both.Releases[1].Capped() || !(both.Unused > 0.5) || !(both.Epsilon < 0.5) {
+	if both.Releases[1].Limit != LimitShift || !(both.Unused > 0.5) || !(both.Epsilon < 0.5) {
 		t.Errorf("both capped: unused %v, epsilon %v", both.Unused, both.Epsilon)
 	}
 }
 
 // Large cohorts need few messages per person: their scale is what the messages allow, not what the budget would.
-func TestLargeCohortsHaveAPlan(t *testing.T) {
+func TestLargeCohortsHaveASolution(t *testing.T) {
 	last := 0.0
 	for _, n := range []int{2000, 20000, 200000, 2000000} {
-		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150, ShiftOnly: true,
-			Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
+		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150,
+			ShiftOnly: true, Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
+			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("n=%d: %d messages, epsilon %.3f, unused %.3f, ratios %.2f %.2f", n, p.Messages, p.Epsilon, p.Unused, p.Releases[0].VarianceRatio, p.Releases[1].VarianceRatio)
+		t.Logf("n=%d: %d messages, epsilon %.3f, unused %.3f, ratios %.2f %.2f",
+			n, p.Messages, p.Epsilon, p.Unused, p.Releases[0].VarianceRatio, p.Releases[1].VarianceRatio)
 		if p.Messages < 140 || p.Messages > 150 {
 			t.Errorf("n=%d: %d messages of 150", n, p.Messages)
 		}
@@ -310,18 +348,20 @@ func TestLargeCohortsHaveAPlan(t *testing.T) {
 	}
 }
 
-// A frontier's points are plans like any others: within the budget, at their ratios, and more precision costs more messages.
-func TestFrontier(t *testing.T) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900, Releases: []Vector{vectorStatistic(6), vectorStatistic(3)}}
+// A frontier's points are solutions like any others: within the budget, at their ratios, and more precision costs more
+// messages.
+func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900,
+		Releases: []Vector{unitVector(6), unitVector(3)}}
 	ratios := []float64{1.0001, 1.2, 1.5, 2, 4}
-	plans, err := Frontier(r, ratios)
+	solutions, err := Frontier(r, ratios)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plans) != 4 { // 1.0001 cannot be met: 900 devices' noise counts, and 1000 devices' is added
-		t.Fatalf("%d plans", len(plans))
+	if len(solutions) != 4 { // 1.0001 cannot be met: 900 devices' noise counts, and 1000 devices' is added
+		t.Fatalf("%d solutions", len(solutions))
 	}
-	for i, p := range plans {
+	for i, p := range solutions {
 		one := r
 		one.VarianceRatio = ratios[i+1]
 		alone, err := Solve(one)
@@ -329,23 +369,25 @@ func TestFrontier(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !(p.Epsilon <= 1) || p.Messages < alone.Messages {
-			t.Errorf("ratio %v: epsilon %v, %d messages, Solve needs %d", ratios[i+1], p.Epsilon, p.Messages, alone.Messages)
+			t.Errorf("ratio %v: epsilon %v, %d messages, Solve needs %d",
+				ratios[i+1], p.Epsilon, p.Messages, alone.Messages)
 		}
 		for _, rel := range p.Releases {
 			if rel.VarianceRatio > ratios[i+1]*(1+1e-9) {
 				t.Errorf("ratio %v: %v", ratios[i+1], rel.VarianceRatio)
 			}
 		}
-		if i > 0 && p.Messages > plans[i-1].Messages {
-			t.Errorf("ratio %v costs %d messages, a smaller one %d", ratios[i+1], p.Messages, plans[i-1].Messages)
+		if i > 0 && p.Messages > solutions[i-1].Messages {
+			t.Errorf("ratio %v costs %d messages, a smaller one %d", ratios[i+1], p.Messages, solutions[i-1].Messages)
 		}
 	}
 }
 
 // ReleaseOf counts on nothing that the encoding does not enforce.
-func TestReleaseOf(t *testing.T) {
+func TestReleaseOfTrustsOnlyTheEncoding(t *testing.T) {
 	s := Vector{Name: "s", Lower: []float64{0, 0, -1}, Upper: []float64{1, 1, 1}, Diameter: 1.5}
-	e := protocol.Encoding{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 4}, {Offset: 0, Levels: 2}, {Offset: -1, Levels: 100}}}
+	e := protocol.Encoding{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf,
+		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 4}, {Offset: 0, Levels: 2}, {Offset: -1, Levels: 100}}}
 	r, err := ReleaseOf(s, e, 10, 1e-9)
 	if err != nil {
 		t.Fatal(err)
@@ -353,17 +395,22 @@ func TestReleaseOf(t *testing.T) {
 	if r.Noise != 30 || r.Bias != 0.5 || r.TailDelta != 1e-9 || !(r.Shift >= 6 && r.Shift < 6*(1+1e-9)) {
 		t.Errorf("%+v", r)
 	}
-	// The first moves by its range, the second is clamped to 2 levels, the third's levels do not enlarge its range; where arithmetic
-	// can carry a value past its range, the certificate must hear of it.
-	if len(r.Blocks) != 3 || r.Blocks[0].Levels != 4 || r.Blocks[1].Levels != 2 || !(r.Blocks[2].Levels >= 8+quantisation && r.Blocks[2].Levels < 8+1e-6) {
+	// The first moves by its range, the second is clamped to 2 levels, the third's levels do not enlarge its range;
+	// where arithmetic can carry a value past its range, the certificate must hear of it.
+	if len(r.Blocks) != 3 || r.Blocks[0].Levels != 4 || r.Blocks[1].Levels != 2 ||
+		!(r.Blocks[2].Levels >= 8+quantisation && r.Blocks[2].Levels < 8+1e-6) {
 		t.Errorf("%+v", r.Blocks)
 	}
 	for name, change := range map[string]func(*Vector, *protocol.Encoding, *int){
-		"levels beyond the quantisation margin": func(_ *Vector, e *protocol.Encoding, _ *int) { e.Coordinates[2].Levels = MaxLevels + 1 },
-		"no honest device":                      func(_ *Vector, _ *protocol.Encoding, n *int) { *n = 0 },
-		"a coordinate too many":                 func(s *Vector, _ *protocol.Encoding, _ *int) { s.Lower, s.Upper = s.Lower[:2], s.Upper[:2] },
-		"no scale":                              func(_ *Vector, e *protocol.Encoding, _ *int) { e.Scale = math.NaN() },
-		"no diameter":                           func(s *Vector, _ *protocol.Encoding, _ *int) { s.Diameter = math.NaN() },
+		"levels beyond the quantisation margin": func(_ *Vector, e *protocol.Encoding, _ *int) {
+			e.Coordinates[2].Levels = MaxLevels + 1
+		},
+		"no honest device": func(_ *Vector, _ *protocol.Encoding, n *int) { *n = 0 },
+		"a coordinate too many": func(s *Vector, _ *protocol.Encoding, _ *int) {
+			s.Lower, s.Upper = s.Lower[:2], s.Upper[:2]
+		},
+		"no scale":    func(_ *Vector, e *protocol.Encoding, _ *int) { e.Scale = math.NaN() },
+		"no diameter": func(s *Vector, _ *protocol.Encoding, _ *int) { s.Diameter = math.NaN() },
 	} {
 		s, e, n := s, e, 10
 		e.Coordinates = append([]protocol.Coordinate(nil), e.Coordinates...)
@@ -373,7 +420,8 @@ func TestReleaseOf(t *testing.T) {
 		}
 	}
 	// Up to MaxLevels the certificate's margin holds what encoding can lose to arithmetic.
-	most := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Levels: MaxLevels}}}
+	most := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: protocol.BiasHalf,
+		Coordinates: []protocol.Coordinate{{Levels: MaxLevels}}}
 	if slack := most.ShiftSlack(); !(slack <= quantisation*(1+1e-5)) {
 		t.Errorf("an encoding of %d levels can lose %v levels, the margin is %v", MaxLevels, slack, quantisation)
 	}
@@ -384,7 +432,7 @@ func TestReleaseOf(t *testing.T) {
 }
 
 func TestInfeasibleNamesTheConstraint(t *testing.T) {
-	base := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000, Releases: repeated(vectorStatistic(15), 1)}
+	base := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000, Releases: repeated(unitVector(15), 1)}
 	for _, c := range []struct {
 		constraint string
 		change     func(*Request)
@@ -396,31 +444,35 @@ func TestInfeasibleNamesTheConstraint(t *testing.T) {
 		{"VarianceRatio", func(r *Request) { r.VarianceRatio, r.NoiseBits = 1.0001, 0 }, "allow a ratio of 1.0"},
 		{"MinCohort", func(r *Request) { r.MaxDishonest = 2000 }, "raise the minimum cohort"},
 		{"Cohort", func(r *Request) { r.Cohort = 10 }, "lower the minimum cohort"},
-		{"NoiseBits", func(r *Request) { r.Cohort, r.MinCohort, r.Delta, r.NoiseBits = 2, 2, 1e-9, 1 }, "raise the minimum cohort"},
-		{"VarianceRatio", func(r *Request) { r.MaxDishonest, r.VarianceRatio = 1000, 1.9 }, "count on more honest reports"},
+		{"NoiseBits", func(r *Request) { r.Cohort, r.MinCohort, r.Delta, r.NoiseBits = 2, 2, 1e-9, 1 },
+			"raise the minimum cohort"},
+		{"VarianceRatio", func(r *Request) { r.MaxDishonest, r.VarianceRatio = 1000, 1.9 },
+			"count on more honest reports"},
 	} {
 		r := base
 		c.change(&r)
 		_, err := Solve(r)
 		var infeasible *Infeasible
-		if !errors.As(err, &infeasible) || infeasible.Constraint != c.constraint || !strings.Contains(infeasible.Remedy, c.remedy) {
+		if !errors.As(err, &infeasible) || infeasible.Constraint != c.constraint ||
+			!strings.Contains(infeasible.Remedy, c.remedy) {
 			t.Errorf("want %s with %q, got %v", c.constraint, c.remedy, err)
 		}
 	}
 }
 
-// With a number of messages instead of a variance ratio the planner spends them: more messages, less variance, never more than
-// allowed.
+// With a number of messages instead of a variance ratio the solver spends them: more messages, less variance, never
+// more than allowed.
 func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 	last := math.Inf(1)
 	for _, limit := range []int{45, 80, 150, 300} {
 		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
-			Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}})
+			Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		worst := math.Max(p.Releases[0].VarianceRatio, p.Releases[1].VarianceRatio)
-		t.Logf("%d messages of %d: variance ratio %.3f and %.3f", p.Messages, limit, p.Releases[0].VarianceRatio, p.Releases[1].VarianceRatio)
+		t.Logf("%d messages of %d: variance ratio %.3f and %.3f",
+			p.Messages, limit, p.Releases[0].VarianceRatio, p.Releases[1].VarianceRatio)
 		// One more level of the smaller release costs 5 messages: no more than that may be left.
 		if p.Messages > limit || p.Messages < limit-5 || worst >= last {
 			t.Errorf("%d messages of %d: ratio %v after %v", p.Messages, limit, worst, last)
@@ -430,7 +482,7 @@ func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 }
 
 func TestRequestsOutOfRange(t *testing.T) {
-	base := Request{Epsilon: 1, Delta: 1e-6, Cohort: 500, MinCohort: 500, Releases: repeated(vectorStatistic(3), 2)}
+	base := Request{Epsilon: 1, Delta: 1e-6, Cohort: 500, MinCohort: 500, Releases: repeated(unitVector(3), 2)}
 	for name, change := range map[string]func(*Request){
 		"epsilon":       func(r *Request) { r.Epsilon = math.NaN() },
 		"delta":         func(r *Request) { r.Delta = 0 },
@@ -443,7 +495,7 @@ func TestRequestsOutOfRange(t *testing.T) {
 		"bounds length": func(r *Request) { r.Releases[0].Upper = r.Releases[0].Upper[:2] },
 	} {
 		r := base
-		r.Releases = []Vector{vectorStatistic(3), vectorStatistic(3)}
+		r.Releases = []Vector{unitVector(3), unitVector(3)}
 		change(&r)
 		if _, err := Solve(r); !errors.Is(err, ErrRequest) && !errors.Is(err, ErrTarget) {
 			t.Errorf("%s: %v", name, err)
@@ -452,7 +504,8 @@ func TestRequestsOutOfRange(t *testing.T) {
 }
 
 func BenchmarkSolvePracticalCohort(b *testing.B) {
-	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16, Releases: []Vector{vectorStatistic(15), vectorStatistic(5)}, Shares: []float64{15, 85}}
+	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16,
+		Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}
 	for b.Loop() {
 		if _, err := Solve(r); err != nil {
 			b.Fatal(err)

@@ -13,8 +13,10 @@ import (
 // What people read is never below the guarantee, by however little, and less than one unit of its last digit above it.
 func TestSpellRoundsUp(t *testing.T) {
 	for eps, want := range map[float64]string{
-		0: "0.0000", 1: "1.0000", 0.5: "0.5000", 0.07: "0.0700", 0.29: "0.2900", 1.0000000001: "1.0001", 0.97340000005: "0.9735", 0.9733985: "0.9734", 1e-9: "0.0001",
-		12.34561: "12.3457", math.Inf(1): "without bound", math.MaxFloat64: "without bound", math.NaN(): "without bound",
+		0: "0.0000", 1: "1.0000", 0.5: "0.5000", 0.07: "0.0700", 0.29: "0.2900", 1.0000000001: "1.0001",
+		0.97340000005: "0.9735", 0.9733985: "0.9734", 1e-9: "0.0001",
+		12.34561: "12.3457", math.Inf(1): "without bound", math.MaxFloat64: "without bound",
+		math.NaN(): "without bound",
 	} {
 		if got := privacy.Spell(eps); got != want {
 			t.Errorf("%v is shown as %q, want %q", eps, got, want)
@@ -23,7 +25,8 @@ func TestSpellRoundsUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		eps := rapid.Float64Range(0, 1000).Draw(rt, "epsilon")
 		if rapid.Bool().Draw(rt, "next to a shown number") {
-			eps = math.Nextafter(math.Round(eps*1e4)/1e4, rapid.SampledFrom([]float64{math.Inf(-1), math.Inf(1)}).Draw(rt, "side"))
+			eps = math.Nextafter(math.Round(eps*1e4)/1e4,
+				rapid.SampledFrom([]float64{math.Inf(-1), math.Inf(1)}).Draw(rt, "side"))
 			eps = max(0, eps)
 		}
 		shown, err := strconv.ParseFloat(privacy.Spell(eps), 64)

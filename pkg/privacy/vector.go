@@ -3,20 +3,22 @@ package privacy
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Vector is what a planner must know of a vector that devices release.
+// Vector is what the accountant must know of a vector that devices release.
 type Vector struct {
 	Name string
-	// Lower and Upper bound each coordinate, in data units, for every record; the null record's zero vector lies between.
+	// Lower and Upper bound each coordinate, in data units, for every record; the null record's zero vector lies
+	// between.
 	Lower, Upper []float64
 	// Diameter bounds the l2 distance between the vectors of any two records, in data units.
 	Diameter float64
 }
 
-// blocks groups the coordinates by their range; Levels are in data units, as for LargestScale.
+// blocks groups the coordinates by their range; Levels are in data units, as LargestScale takes them.
 func (s Vector) blocks() []Block {
 	var blocks []Block
 	index := map[float64]int{}
@@ -33,50 +35,38 @@ func (s Vector) blocks() []Block {
 	return blocks
 }
 
-func sameBlocks(a, b []Block) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 func (s Vector) validate() error {
 	if len(s.Lower) == 0 || len(s.Lower) != len(s.Upper) {
-		return fmt.Errorf("%w: statistic %q has %d lower and %d upper bounds", ErrRequest, s.Name, len(s.Lower), len(s.Upper))
+		return fmt.Errorf("%w: statistic %q has %d lower and %d upper bounds",
+			ErrRequest, s.Name, len(s.Lower), len(s.Upper))
 	}
 	if !(s.Diameter > 0) || math.IsInf(s.Diameter, 1) {
 		return fmt.Errorf("%w: statistic %q has diameter %v, want a finite number > 0", ErrRequest, s.Name, s.Diameter)
 	}
 	for j := range s.Lower {
 		if !(s.Lower[j] < s.Upper[j]) || math.IsInf(s.Upper[j]-s.Lower[j], 1) {
-			return fmt.Errorf("%w: coordinate %d of statistic %q ranges from %v to %v", ErrRequest, j, s.Name, s.Lower[j], s.Upper[j])
+			return fmt.Errorf("%w: coordinate %d of statistic %q ranges from %v to %v",
+				ErrRequest, j, s.Name, s.Lower[j], s.Upper[j])
 		}
 	}
 	return nil
 }
 
-// Budget is how a guarantee is divided over releases: all that a single release's calibration needs.
+// Budget is how a guarantee is divided over releases: it is all that the calibration of a single release needs.
 type Budget struct {
 	Mu        []float64 // of each release, rounded down
 	TailDelta float64   // per coordinate
 }
 
-// Divide splits (epsilon, delta) over the releases: mu*(epsilon, (1-tailShare) delta)^2 by shares, tailShare of delta evenly over all
-// coordinates. Composing releases that keep to it gives at most (epsilon, delta).
+// Divide splits (epsilon, delta) over the releases: MuFor(epsilon, (1-tailShare) delta)^2 by shares, and tailShare of
+// delta evenly over all coordinates. A nil shares means equal ones, a tailShare of 0 DefaultTailShare. Composing
+// releases that keep to their parts gives at most (epsilon, delta). Errors: ErrRequest, ErrTarget.
 func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float64) (Budget, error) {
 	if len(releases) == 0 {
 		return Budget{}, fmt.Errorf("%w: no Releases", ErrRequest)
 	}
 	if shares == nil {
-		shares = make([]float64, len(releases))
-		for i := range shares {
-			shares[i] = 1
-		}
+		shares = slices.Repeat([]float64{1}, len(releases))
 	}
 	if len(shares) != len(releases) {
 		return Budget{}, fmt.Errorf("%w: %d Shares for %d Releases", ErrRequest, len(shares), len(releases))
@@ -113,37 +103,18 @@ func Divide(epsilon, delta, tailShare float64, releases []Vector, shares []float
 	return b, nil
 }
 
-// muMargin is held back of every mu, relatively: it covers the many roundings of the shares, and the tolerance of the certificate's
-// own search, by which a device's mu for the same release may differ from the planner's (2e-7; see envelope.improve).
+// muMargin is held back of every mu, relatively: it covers the many roundings of the shares, and the tolerance of the
+// certificate's own search, by which a device's mu for the same release may differ from the solver's (2e-7; see
+// envelope.improve).
 const muMargin = 1e-6
-
-// Recompute is the guarantee of releases of the given statistics, encoded as given, from first principles: the shift is the
-// statistic's diameter times the encoding's scale, each coordinate moves at most its levels, and only honest devices' noise bits
-// count. It trusts no claim about the plan. The statistics are the caller's own.
-func Recompute(statistics []Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
-	if len(statistics) != len(encodings) {
-		return NoGuarantee(), fmt.Errorf("%w: %d statistics and %d encodings", ErrRequest, len(statistics), len(encodings))
-	}
-	if len(statistics) == 0 {
-		return NoGuarantee(), fmt.Errorf("%w: no releases", ErrRequest)
-	}
-	gs := make([]Guarantee, len(statistics))
-	for i, s := range statistics {
-		r, err := ReleaseOf(s, encodings[i], honest, tailDelta)
-		if err != nil {
-			return NoGuarantee(), err
-		}
-		if gs[i], err = Certify(r); err != nil {
-			return NoGuarantee(), err
-		}
-	}
-	return Compose(gs...), nil
-}
 
 // scaleSlack is the relative amount by which products of a data unit and a scale are raised, against their rounding.
 const scaleSlack = 1e-12
 
-// ReleaseOf describes one release for the certificate. It refuses an encoding with more than MaxLevels on a coordinate.
+// ReleaseOf describes, for the certificate, one release of a vector encoded as given when the noise of honest devices
+// counts: the shift is the vector's diameter times the encoding's scale, and each coordinate moves at most its levels.
+// It trusts no claim about the plan; the vector's bounds must be the caller's own. It refuses (ErrRequest) an encoding
+// that does not fit the vector or has more than MaxLevels on a coordinate.
 func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Release, error) {
 	if honest < 1 {
 		return Release{}, fmt.Errorf("%w: %d honest reports", ErrRequest, honest)
@@ -155,15 +126,18 @@ func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Re
 		return Release{}, fmt.Errorf("%w: statistic %q: %w", ErrRequest, s.Name, err)
 	}
 	if len(e.Coordinates) != len(s.Lower) {
-		return Release{}, fmt.Errorf("%w: statistic %q has %d coordinates, its encoding %d", ErrRequest, s.Name, len(s.Lower), len(e.Coordinates))
+		return Release{}, fmt.Errorf("%w: statistic %q has %d coordinates, its encoding %d",
+			ErrRequest, s.Name, len(s.Lower), len(e.Coordinates))
 	}
-	r := Release{Name: s.Name, Shift: s.Diameter * e.Scale * (1 + scaleSlack), Noise: uint64(honest) * uint64(e.NoiseBits), Bias: e.Bias.Float(), TailDelta: tailDelta}
+	r := Release{Name: s.Name, Shift: s.Diameter * e.Scale * (1 + scaleSlack),
+		Noise: uint64(honest) * uint64(e.NoiseBits), Bias: e.Bias.Float(), TailDelta: tailDelta}
 	for j, c := range e.Coordinates {
 		if c.Levels > MaxLevels {
-			return Release{}, fmt.Errorf("%w: coordinate %d of statistic %q has %d levels, at most %d can be certified", ErrRequest, j, s.Name, c.Levels, MaxLevels)
+			return Release{}, fmt.Errorf("%w: coordinate %d of statistic %q has %d levels, at most %d can be "+
+				"certified", ErrRequest, j, s.Name, c.Levels, MaxLevels)
 		}
-		// A coordinate moves by at most its range, quantisation added, and the encoding clamps it to its levels besides: a whole
-		// number, which the certificate does not raise.
+		// A coordinate moves by at most its range with quantisation added, and by no more than its levels, to which the
+		// encoding clamps it: a whole number, which the certificate does not raise.
 		levels := math.Min(float64(c.Levels), (s.Upper[j]-s.Lower[j])*e.Scale*(1+scaleSlack)+quantisation)
 		if n := len(r.Blocks); n > 0 && r.Blocks[n-1].Levels == levels {
 			r.Blocks[n-1].Count++
@@ -174,7 +148,8 @@ func ReleaseOf(s Vector, e protocol.Encoding, honest int, tailDelta float64) (Re
 	return r, nil
 }
 
-// EncodingAt is the encoding of a statistic at a scale: every coordinate's whole range fits.
+// EncodingAt is the encoding of a vector at a scale (levels per data unit) such that every coordinate's whole range
+// fits.
 func EncodingAt(s Vector, scale float64, noiseBits uint32, bias protocol.Bias) (protocol.Encoding, error) {
 	e := protocol.Encoding{Scale: scale, NoiseBits: noiseBits, Bias: bias}
 	for j := range s.Lower {

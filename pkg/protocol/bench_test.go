@@ -9,13 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// One report of the practical profile in five dimensions: outer product and gradient, and room for more (35 coordinates).
+// One report of the practical profile in five dimensions: outer product and gradient, and room for more (35
+// coordinates).
 func BenchmarkEncode(b *testing.B) {
 	for _, c := range []struct {
 		name      string
 		noiseBits uint32
 		bias      protocol.Bias
-	}{{"half", 6, protocol.BiasHalf}, {"quarter", 9, protocol.BiasQuarter}, {"third", 8, 1431655765}, {"half-1000bits", 1000, protocol.BiasHalf}} {
+	}{{"half", 6, protocol.BiasHalf}, {"quarter", 9, protocol.BiasQuarter}, {"third", 8, 1431655765},
+		{"half-1000bits", 1000, protocol.BiasHalf}} {
 		b.Run(c.name, func(b *testing.B) {
 			e := uniform(35, -1, 1, 6.5, c.noiseBits, c.bias)
 			x := make([]float64, 35)
@@ -49,16 +51,16 @@ func BenchmarkAppendBits(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(e.Messages())/b.Elapsed().Seconds()/1e6, "Mbit/s")
 }
 
-func BenchmarkTally(b *testing.B) {
+func BenchmarkCount(b *testing.B) {
 	e := uniform(35, -1, 1, 6.5, 6, protocol.BiasHalf)
 	bits, err := e.AppendBits(nil, make([]uint32, 35))
 	if err != nil {
 		b.Fatal(err)
 	}
 	protocol.Permute(bits, seeded("bench", 1))
-	tally := protocol.NewTally(35)
+	ones := make([]uint64, 35)
 	for b.Loop() {
-		if err := tally.Add(bits); err != nil {
+		if err := protocol.Count(ones, bits); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,11 +6,12 @@ import (
 )
 
 // Bias is the probability that a noise bit is one, in units of 2^-32: exactly Bias/2^32. Everything that depends on the
-// probability (sampling, debiasing, variance, privacy accounting) uses this dyadic number and no rounded neighbour of it.
+// probability (sampling, debiasing, variance, privacy accounting) uses this dyadic number and no rounded neighbour of
+// it.
 type Bias uint32
 
 const (
-	// BiasHalf is probability 1/2: the most noise per bit, one random word per 64 noise bits.
+	// BiasHalf is probability 1/2: the most noise per bit, and one random word per 64 noise bits.
 	BiasHalf Bias = 1 << 31
 	// BiasQuarter is probability 1/4, the value of the seed paper.
 	BiasQuarter Bias = 1 << 30
@@ -22,7 +23,8 @@ const biasOne = 1 << 32
 // Float returns the probability, without rounding.
 func (b Bias) Float() float64 { return float64(b) / biasOne }
 
-// BiasFrom returns the Bias nearest to probability p, which must lie in [2^-32, 1-2^-32]. Use the result's Float from there on.
+// BiasFrom returns the Bias nearest to probability p, which must lie in [2^-32, 1-2^-32]; otherwise the error wraps
+// ErrEncoding. Use the result's Float from there on.
 func BiasFrom(p float64) (Bias, error) {
 	scaled := math.RoundToEven(p * biasOne)
 	if !(p > 0 && scaled >= 1 && scaled < biasOne) {

@@ -6,17 +6,34 @@ import (
 	"math/bits"
 )
 
-// Decode turns counts of ones into an unbiased estimate of the sum of the reports' vectors (seed paper, Algorithm 6), in data
-// units: (ones - reports*NoiseBits*Bias/2^32)/Scale + reports*Offset per coordinate.
+// Count adds the number of ones among bits to ones, which has one entry per coordinate. If a bit names a coordinate out
+// of range, nothing is added and the error wraps ErrCounts. Zeros are not counted: a receiver that checks how many
+// messages came for each coordinate must count those itself.
+func Count(ones []uint64, bits []Bit) error {
+	for _, bit := range bits {
+		if uint64(bit.Coordinate) >= uint64(len(ones)) {
+			return fmt.Errorf("%w: a bit for coordinate %d of a release with %d", ErrCounts, bit.Coordinate, len(ones))
+		}
+	}
+	for _, bit := range bits {
+		if bit.One {
+			ones[bit.Coordinate]++
+		}
+	}
+	return nil
+}
+
+// Decode turns counts of ones into an unbiased estimate of the sum of the reports' vectors (seed paper, Algorithm 6),
+// in data units: (ones - reports*NoiseBits*Bias/2^32)/Scale + reports*Offset per coordinate.
 //
-// reports is the number of reports that were counted, not the number that was planned. Counts that so many reports cannot have
-// produced are refused with ErrCounts. The subtraction is done in integers; each sum is then rounded a handful of times at most,
-// in the same way on every machine.
+// reports is the number of reports that were counted, not the number that was planned. Counts that this number of
+// reports cannot have produced are refused with ErrCounts. The subtraction is done in integers; each sum is then
+// rounded at most five times, in the same way on every machine.
 func (e Encoding) Decode(ones []uint64, reports uint64) ([]float64, error) {
 	if err := e.checkCounts(ones, reports); err != nil {
 		return nil, err
 	}
-	// Expected noise of one coordinate in units of 2^-32. reports*NoiseBits fits: checkCounts has seen reports*MessagesAt fit.
+	// The expected noise of one coordinate in units of 2^-32. reports*NoiseBits fits, as reports*MessagesAt(j) does.
 	meanHigh, meanLow := bits.Mul64(reports*uint64(e.NoiseBits), uint64(e.Bias))
 	sums := make([]float64, len(ones))
 	for j, count := range ones {
@@ -28,13 +45,13 @@ func (e Encoding) Decode(ones []uint64, reports uint64) ([]float64, error) {
 			high, _ = bits.Sub64(0, high, borrow)
 			levels = -float128(high, low)
 		}
-		// The conversions keep a compiler from fusing multiplication and addition on some machines and not on others.
+		// The conversions keep compilers from fusing multiplication and addition on some machines and not on others.
 		sums[j] = float64(levels*0x1p-32/e.Scale) + float64(float64(reports)*e.Coordinates[j].Offset)
 	}
 	return sums, nil
 }
 
-// checkCounts refuses counts that so many reports of e cannot produce.
+// checkCounts refuses counts that the given number of reports cannot produce.
 func (e Encoding) checkCounts(ones []uint64, reports uint64) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -43,24 +60,17 @@ func (e Encoding) checkCounts(ones []uint64, reports uint64) error {
 		return fmt.Errorf("%w: %d counts for %d coordinates", ErrCounts, len(ones), len(e.Coordinates))
 	}
 	for j, count := range ones {
-		most, err := e.messagesOf(j, reports)
-		if err != nil {
-			return err
+		high, most := bits.Mul64(reports, uint64(e.MessagesAt(j)))
+		if high != 0 {
+			return fmt.Errorf("%w: %d reports of %d bits on coordinate %d overflow a counter",
+				ErrCounts, reports, e.MessagesAt(j), j)
 		}
 		if count > most {
-			return fmt.Errorf("%w: %d ones on coordinate %d, but %d reports send only %d bits for it", ErrCounts, count, j, reports, most)
+			return fmt.Errorf("%w: %d ones on coordinate %d, but %d reports send only %d bits for it",
+				ErrCounts, count, j, reports, most)
 		}
 	}
 	return nil
-}
-
-// messagesOf is the number of bits that so many reports send for coordinate j.
-func (e Encoding) messagesOf(j int, reports uint64) (uint64, error) {
-	high, total := bits.Mul64(reports, uint64(e.MessagesAt(j)))
-	if high != 0 {
-		return 0, fmt.Errorf("%w: %d reports of %d bits on coordinate %d overflow a counter", ErrCounts, reports, e.MessagesAt(j), j)
-	}
-	return total, nil
 }
 
 // float128 returns high*2^64 + low rounded once, to the nearest even.

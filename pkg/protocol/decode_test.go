@@ -44,8 +44,9 @@ func TestDecodeIsExact(t *testing.T) {
 	})
 }
 
-// Without noise, the decoded sum of one report is the vector, within one level; with noise, the decoded sum is the levels' sum
-// plus noise centred exactly: decoding counts that hold the mean noise gives the levels back to the last digit.
+// Without noise, the decoded sum of one report is the vector, within one level; with noise, the decoded sum is the
+// levels' sum plus noise centred exactly: decoding counts that hold the mean noise gives the levels back to the last
+// digit.
 func TestDecodeUndoesEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEncoding(t)
@@ -73,7 +74,9 @@ func TestDecodeUndoesEncode(t *testing.T) {
 			}
 		}
 	})
-	e := protocol.Encoding{Scale: 1, NoiseBits: 8, Bias: 3 << 29, Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 1000}}} // mean noise 3
+	// mean noise 3
+	e := protocol.Encoding{Scale: 1, NoiseBits: 8, Bias: 3 << 29,
+		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 1000}}}
 	for _, reports := range []uint64{1, 7, 1 << 40} {
 		sums, err := e.Decode([]uint64{3*reports + 5}, reports)
 		if err != nil || sums[0] != 5 {
@@ -85,10 +88,11 @@ func TestDecodeUndoesEncode(t *testing.T) {
 	}
 }
 
-// A count whose value lies a hair above the middle of two floating-point numbers goes to the upper one: 2^65 + 2^12 + 1 units of
-// 2^-32, where neighbours are 2^13 apart.
+// A count whose value lies a hair above the middle of two floating-point numbers goes to the upper one: 2^65 + 2^12 + 1
+// units of 2^-32, where neighbours are 2^13 apart.
 func TestDecodeRoundsOnce(t *testing.T) {
-	e := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: 1, Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 100}}}
+	e := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: 1,
+		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 100}}}
 	sums, err := e.Decode([]uint64{1<<33 + 1}, 1<<32-1<<12-1)
 	if want := (0x1p65 + 0x1p13) * 0x1p-32; err != nil || sums[0] != want {
 		t.Errorf("%v, %v; want %v", sums, err, want)
@@ -124,74 +128,11 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestTallyRefuses(t *testing.T) {
-	e := uniform(2, -1, 1, 4, 3, protocol.BiasHalf)
-	const reports = 5
-	fill := func() (*protocol.Tally, []protocol.Bit) {
-		tally, src := protocol.NewTally(2), seeded("tally", 0)
-		var all []protocol.Bit
-		for range reports {
-			ones, err := e.Encode(nil, []float64{0.3, -2}, src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if all, err = e.AppendBits(all, ones); err != nil {
-				t.Fatal(err)
-			}
-		}
-		protocol.Permute(all, src)
-		half, rest := protocol.NewTally(2), protocol.NewTally(2)
-		for part, bits := range map[*protocol.Tally][]protocol.Bit{half: all[:17], rest: all[17:]} {
-			if err := part.Add(bits); err != nil {
-				t.Fatal(err)
-			}
-			if err := tally.Merge(part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return tally, all
-	}
-	tally, all := fill()
-	whole := make([]uint64, 2)
-	if err := protocol.Count(whole, all); err != nil || whole[0] != tally.Ones[0] || whole[1] != tally.Ones[1] {
-		t.Fatalf("Count %v, %v; tally %v", whole, err, tally.Ones)
-	}
-	sums, err := e.DecodeTally(tally, reports)
-	direct, err2 := e.Decode(whole, reports)
-	if err != nil || err2 != nil || sums[0] != direct[0] || sums[1] != direct[1] {
-		t.Fatalf("DecodeTally %v, %v; Decode %v, %v", sums, err, direct, err2)
-	}
-	for name, breakIt := range map[string]func(*protocol.Tally) error{
-		"a message too many":     func(t *protocol.Tally) error { return t.Add([]protocol.Bit{{Coordinate: 1}}) },
-		"a message too few":      func(t *protocol.Tally) error { t.Messages[0]--; return nil },
-		"a whole report missing": func(t *protocol.Tally) error { t.Messages[0] -= 11; t.Messages[1] -= 11; return nil },
-		"counts missing":         func(t *protocol.Tally) error { t.Messages = t.Messages[:1]; return nil },
-		"ones missing":           func(t *protocol.Tally) error { t.Ones = nil; return nil },
-	} {
-		tally, _ := fill()
-		if err := breakIt(tally); err != nil {
-			t.Fatal(name, err)
-		}
-		if sums, err := e.DecodeTally(tally, reports); !errors.Is(err, protocol.ErrCounts) {
-			t.Errorf("%s: %v, %v; want ErrCounts", name, sums, err)
-		}
-	}
-	// A bit of no coordinate: nothing is counted, not even the bits before it.
-	tally, _ = fill()
-	before := tally.Ones[0]
-	if err := tally.Add([]protocol.Bit{{Coordinate: 0, One: true}, {Coordinate: 2}}); !errors.Is(err, protocol.ErrCounts) || tally.Ones[0] != before {
-		t.Errorf("a foreign bit: %v, ones %d, before %d", err, tally.Ones[0], before)
-	}
-	for _, part := range []*protocol.Tally{protocol.NewTally(3), {}, {Ones: make([]uint64, 2)}} {
-		if err := tally.Merge(part); !errors.Is(err, protocol.ErrCounts) {
-			t.Errorf("Merge(%+v): %v, want ErrCounts", part, err)
-		}
-	}
-	broken := &protocol.Tally{Ones: make([]uint64, 2)}
-	if err := broken.Add(all); !errors.Is(err, protocol.ErrCounts) {
-		t.Errorf("Add to a tally without message counts: %v", err)
-	}
-	if err := broken.Merge(broken); !errors.Is(err, protocol.ErrCounts) {
-		t.Errorf("Merge into a tally without message counts: %v", err)
+// A bit that names no coordinate: nothing is counted, not even the bits before it.
+func TestCountRefusesForeignBits(t *testing.T) {
+	ones := []uint64{5, 7}
+	err := protocol.Count(ones, []protocol.Bit{{Coordinate: 0, One: true}, {Coordinate: 2}})
+	if !errors.Is(err, protocol.ErrCounts) || ones[0] != 5 {
+		t.Errorf("%v, ones %v; want ErrCounts and the counts unchanged", err, ones)
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// Encode is the device's randomizer (seed paper, Algorithm 4). It returns the number of ones among the MessagesAt(j) bits of each
-// coordinate j: the level of x[j], rounded at random to one of its two neighbours with the right mean, plus Bin(NoiseBits, Bias).
+// Encode is the device's randomizer (seed paper, Algorithm 4). It returns the number of ones among the MessagesAt(j)
+// bits of each coordinate j: the level of x[j], rounded at random to one of its two neighbours with the right mean,
+// plus Bin(NoiseBits, Bias).
 //
-// x has one entry per coordinate, in data units. Entries outside a coordinate's range are clamped into it. A vector of another
-// length, or with NaN or an infinity in it, is refused with ErrVector and draws nothing. dst is overwritten and returned if its
-// capacity suffices.
+// x has one entry per coordinate, in data units. Entries outside a coordinate's range are clamped into it. A vector of
+// another length, or with NaN or an infinity in it, is refused with ErrVector before any random word is drawn. dst is
+// overwritten and returned if its capacity suffices.
 //
-// One call is one use of the record: encode once, keep the ones, and send the same bits again on a retry. Encoding the same
-// record twice spends its budget twice.
+// One call is one use of the record: encode once, keep the ones, and send the same bits again on a retry. Encoding the
+// same record twice spends its budget twice.
 func (e Encoding) Encode(dst []uint32, x []float64, src Source) ([]uint32, error) {
 	dst, err := e.Round(dst, x, src)
 	if err != nil {
@@ -25,8 +26,8 @@ func (e Encoding) Encode(dst []uint32, x []float64, src Source) ([]uint32, error
 	return dst, nil
 }
 
-// Round is Encode without the noise bits: the randomly rounded levels. It hides nothing. It is there for simulations, which add
-// the noise of a whole cohort at once (AddNoise).
+// Round is Encode without the noise bits: the randomly rounded levels. It hides nothing. It is for simulations, which
+// add the noise of a whole cohort at once (AddNoise).
 func (e Encoding) Round(dst []uint32, x []float64, src Source) ([]uint32, error) {
 	if err := e.checkVector(x); err != nil {
 		return nil, err
@@ -46,24 +47,27 @@ func (e Encoding) Round(dst []uint32, x []float64, src Source) ([]uint32, error)
 	return dst, nil
 }
 
-// fixed returns the level of value x as a fixed-point number with 32 binary digits after the point, at most c.Levels<<32.
+// fixed returns the level of value x as a fixed-point number with 32 binary digits after the point, at most
+// c.Levels<<32. ShiftSlack bounds its error.
 func (e Encoding) fixed(c Coordinate, x float64) uint64 {
-	level := (x - c.Offset) * e.Scale // infinite at worst, and then clamped: no operand is NaN, the scale is not zero
+	// The level may be infinite and is then clamped; no operand is NaN, and the scale is not zero.
+	level := (x - c.Offset) * e.Scale
 	level = min(max(level, 0), float64(c.Levels))
 	return uint64(math.RoundToEven(level * 0x1p32)) // scaling by a power of two is exact; below 2^64 as Levels < 2^32
 }
 
-// AddNoise adds to each count the noise bits of so many reports, drawn exactly from Bin(reports*NoiseBits, Bias): what the noise
-// bits of Encode sum to over a cohort. It is there for in-process simulations. ones holds sums of Round over those reports, one
-// entry per coordinate; sums that so many reports cannot have are refused with ErrCounts and left alone.
+// AddNoise adds to each count the noise bits of the given number of reports, drawn exactly from Bin(reports*NoiseBits,
+// Bias): the sum of Encode's noise bits over a cohort. It is for simulations in one process. ones holds sums of Round
+// over those reports, one entry per coordinate; sums that this number of reports cannot have are refused with ErrCounts
+// and left alone.
 func (e Encoding) AddNoise(ones []uint64, reports uint64, src Source) error {
 	if err := e.checkCounts(ones, reports); err != nil {
 		return err
 	}
 	for j, c := range e.Coordinates {
 		if most := reports * uint64(c.Levels); ones[j] > most {
-			return fmt.Errorf("%w: %d ones on coordinate %d before noise, but %d reports have %d levels; was the noise added already?",
-				ErrCounts, ones[j], j, reports, most)
+			return fmt.Errorf("%w: %d ones on coordinate %d before noise, but %d reports have %d levels; "+
+				"was the noise added already?", ErrCounts, ones[j], j, reports, most)
 		}
 	}
 	for j := range ones {
@@ -77,7 +81,8 @@ func (e Encoding) checkVector(x []float64) error {
 		return err
 	}
 	if len(x) != len(e.Coordinates) {
-		return fmt.Errorf("%w: it has %d entries, the encoding has %d coordinates", ErrVector, len(x), len(e.Coordinates))
+		return fmt.Errorf("%w: it has %d entries, the encoding has %d coordinates",
+			ErrVector, len(x), len(e.Coordinates))
 	}
 	for j, value := range x {
 		if math.IsNaN(value) || math.IsInf(value, 0) {

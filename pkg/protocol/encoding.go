@@ -30,32 +30,35 @@ type Coordinate struct {
 
 // Encoding says how a vector becomes bits. It is public, and the same for every device of a release.
 type Encoding struct {
-	// Scale is the number of levels per data unit: any real > 0, also below one level per unit. It is 1/s for the paper's
-	// step s, and the same on all coordinates, so that lengths of vectors keep their proportions.
+	// Scale is the number of levels per data unit, from MinScale to MaxScale; it may be below one level per unit. It is
+	// 1/s for the paper's step s, and the same on all coordinates, so that lengths of vectors keep their proportions.
 	Scale float64 `json:"scale"`
 	// Coordinates are the ranges, one per entry of the vector.
 	Coordinates []Coordinate `json:"coordinates"`
-	// NoiseBits is the paper's b, noise bits per device and coordinate. 0 means no noise and no privacy.
+	// NoiseBits is the paper's b, the noise bits per device and coordinate. 0 means no noise and no privacy.
 	NoiseBits uint32 `json:"noise_bits"`
 	// Bias is the probability of a noise bit being one.
 	Bias Bias `json:"bias"`
 }
 
-// NewCoordinate returns the range that covers [lower, upper] (data units) at the given scale: ceil((upper-lower)*scale) levels,
-// at least one.
+// NewCoordinate returns the range that covers [lower, upper] (data units) at the given scale: ceil((upper-lower)*scale)
+// levels, at least one. The error wraps ErrEncoding.
 func NewCoordinate(lower, upper, scale float64) (Coordinate, error) {
 	levels := math.Ceil((upper - lower) * scale)
-	if !(lower <= upper) || !(levels <= math.MaxUint32) || !(scale >= MinScale && scale <= MaxScale) || !(math.Abs(lower) <= MaxOffset) {
-		return Coordinate{}, fmt.Errorf("%w: no range from %v to %v at scale %v: it needs lower <= upper, a finite scale and fewer than 2^32 levels",
-			ErrEncoding, lower, upper, scale)
+	if !(lower <= upper) || !(levels <= math.MaxUint32) || !(scale >= MinScale && scale <= MaxScale) ||
+		!(math.Abs(lower) <= MaxOffset) {
+		return Coordinate{}, fmt.Errorf("%w: no range from %v to %v at scale %v: it needs lower <= upper, "+
+			"a finite scale and fewer than 2^32 levels", ErrEncoding, lower, upper, scale)
 	}
 	return Coordinate{Offset: lower, Levels: max(1, uint32(levels))}, nil
 }
 
-// Validate reports the first reason why e is no encoding. Encode, Decode and the others call it themselves.
+// Validate reports the first reason why e is not a valid encoding; the error wraps ErrEncoding. All other functions
+// that return an error call it themselves.
 func (e Encoding) Validate() error {
 	if !(e.Scale >= MinScale && e.Scale <= MaxScale) {
-		return fmt.Errorf("%w: scale %v is not a number of levels per unit between %g and %g", ErrEncoding, e.Scale, MinScale, MaxScale)
+		return fmt.Errorf("%w: scale %v is not a number of levels per unit between %g and %g",
+			ErrEncoding, e.Scale, MinScale, MaxScale)
 	}
 	if len(e.Coordinates) == 0 {
 		return fmt.Errorf("%w: no coordinates", ErrEncoding)
@@ -69,14 +72,17 @@ func (e Encoding) Validate() error {
 	var total uint64
 	for j, c := range e.Coordinates {
 		if !(math.Abs(c.Offset) <= MaxOffset) {
-			return fmt.Errorf("%w: offset %v of coordinate %d is not a number within %g of zero", ErrEncoding, c.Offset, j, MaxOffset)
+			return fmt.Errorf("%w: offset %v of coordinate %d is not a number within %g of zero",
+				ErrEncoding, c.Offset, j, MaxOffset)
 		}
 		if c.Levels == 0 {
-			return fmt.Errorf("%w: coordinate %d has no levels and would carry nothing; give it one or leave it out", ErrEncoding, j)
+			return fmt.Errorf("%w: coordinate %d has no levels and would carry nothing; give it one or leave it out",
+				ErrEncoding, j)
 		}
 		messages := uint64(c.Levels) + uint64(e.NoiseBits)
 		if messages > math.MaxUint32 {
-			return fmt.Errorf("%w: coordinate %d needs %d messages; fewer than 2^32 can be counted", ErrEncoding, j, messages)
+			return fmt.Errorf("%w: coordinate %d needs %d messages; fewer than 2^32 can be counted",
+				ErrEncoding, j, messages)
 		}
 		total += messages // no overflow: fewer than 2^32 terms below 2^32
 	}
@@ -98,9 +104,9 @@ func (e Encoding) Messages() int {
 // MessagesAt is the number of bit messages that every device sends for coordinate j: Levels+NoiseBits.
 func (e Encoding) MessagesAt(j int) int { return int(e.Coordinates[j].Levels) + int(e.NoiseBits) }
 
-// Variance returns, per coordinate, the largest variance that rounding and noise can give to the decoded sum of so many
-// reports: (n/4 + n b p(1-p)) / Scale^2, in squared data units. Rounding alone has at most 1/4 per report, reached at a fraction
-// of one half; the noise term is exact. Errors of different coordinates are independent.
+// Variance returns, per coordinate, the largest variance that rounding and noise can give to the decoded sum of n
+// reports: (n/4 + n b p(1-p)) / Scale^2, in squared data units. Rounding alone has at most 1/4 per report, reached at a
+// fraction of one half; the noise term is exact. Errors of different coordinates are independent.
 func (e Encoding) Variance(reports uint64) []float64 {
 	p := e.Bias.Float()
 	one := (0.25 + float64(e.NoiseBits)*p*(1-p)) / (e.Scale * e.Scale)
@@ -111,10 +117,11 @@ func (e Encoding) Variance(reports uint64) []float64 {
 	return variance
 }
 
-// ShiftSlack bounds, in levels, by how much arithmetic can widen the l2 distance between the encoded vectors of two records
-// beyond Scale times the distance of the vectors: an accountant adds it to the shift that it certifies. Per coordinate, each
-// record is moved by at most 2^-33 (fraction rounded to a multiple of 2^-32) and by 2^-52 of the number of levels (two
-// floating-point operations); both records may move, in opposite directions.
+// ShiftSlack bounds, in levels, how much arithmetic can widen the l2 distance between the encoded vectors of two
+// records beyond Scale times the distance of the vectors. An accountant adds it to the shift that it certifies; package
+// privacy adds more, and its tests compare. Per coordinate, each record is moved by at most 2^-33 (the fraction is
+// rounded to a multiple of 2^-32) and by 2^-52 of the number of levels (two floating-point operations); the two records
+// may move in opposite directions.
 func (e Encoding) ShiftSlack() float64 {
 	var squares float64
 	for _, c := range e.Coordinates {

@@ -13,10 +13,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-var update = flag.Bool("update", false, "write testdata/encode.json anew (only after a deliberate change of the encoding)")
+var update = flag.Bool("update", false, "rewrite testdata/encode.json (only after a deliberate change of the encoding)")
 
-// golden is one known answer: these vectors, encoded one after the other from one ChaCha8 stream (c2sp.org/chacha8rand) with
-// this seed, give these ones; their sum, counted and decoded, gives these numbers, bit for bit.
+// golden is one known answer: these vectors, encoded one after the other from one ChaCha8 stream (c2sp.org/chacha8rand)
+// with this seed, give these ones; their sum, counted and decoded, gives these numbers, bit for bit.
 type golden struct {
 	Name     string            `json:"name"`
 	Seed     string            `json:"seed"` // 32 bytes, hexadecimal
@@ -27,16 +27,22 @@ type golden struct {
 }
 
 func goldenInputs() []golden {
-	ranges := []protocol.Coordinate{{Offset: 0, Levels: 13}, {Offset: -0.7071067811865475, Levels: 19}, {Offset: 0, Levels: 13}}
+	ranges := []protocol.Coordinate{{Offset: 0, Levels: 13}, {Offset: -0.7071067811865475, Levels: 19},
+		{Offset: 0, Levels: 13}}
+	encoding := func(scale float64, noiseBits uint32, bias protocol.Bias, cs ...protocol.Coordinate) protocol.Encoding {
+		return protocol.Encoding{Scale: scale, Coordinates: cs, NoiseBits: noiseBits, Bias: bias}
+	}
 	inside := [][]float64{{0, 0, 0}, {0.36, 0.6788225099390856, 0.64}, {1, 0, 0}, {0.25, -0.35355339059327373, 0.25}}
 	outside := [][]float64{{-1, 2, 1e300}, {0.5, -5, 0}}
 	return []golden{
-		{Name: "outer product, p = 1/2", Encoding: protocol.Encoding{Scale: 12.9, Coordinates: ranges, NoiseBits: 6, Bias: protocol.BiasHalf}, Vectors: inside},
-		{Name: "outer product, p = 1/4", Encoding: protocol.Encoding{Scale: 12.9, Coordinates: ranges, NoiseBits: 9, Bias: protocol.BiasQuarter}, Vectors: inside},
-		{Name: "clamped, p = 1/3", Encoding: protocol.Encoding{Scale: 12.9, Coordinates: ranges, NoiseBits: 200, Bias: 1431655765}, Vectors: outside},
-		{Name: "less than one level per unit", Encoding: protocol.Encoding{Scale: 0.35, Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 1}, {Offset: -1, Levels: 1}}, NoiseBits: 65, Bias: protocol.BiasHalf},
-			Vectors: [][]float64{{1, -1}, {0.1, 0.2}, {0.3, -0.4}}},
-		{Name: "no noise", Encoding: protocol.Encoding{Scale: 1 << 19, Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 1 << 20}}}, Vectors: [][]float64{{0.1}, {1.0 / 3}, {-0.9}}},
+		{Name: "outer product, p = 1/2", Encoding: encoding(12.9, 6, protocol.BiasHalf, ranges...), Vectors: inside},
+		{Name: "outer product, p = 1/4", Encoding: encoding(12.9, 9, protocol.BiasQuarter, ranges...), Vectors: inside},
+		{Name: "clamped, p = 1/3", Encoding: encoding(12.9, 200, 1431655765, ranges...), Vectors: outside},
+		{Name: "less than one level per unit", Vectors: [][]float64{{1, -1}, {0.1, 0.2}, {0.3, -0.4}},
+			Encoding: encoding(0.35, 65, protocol.BiasHalf, protocol.Coordinate{Offset: -1, Levels: 1},
+				protocol.Coordinate{Offset: -1, Levels: 1})},
+		{Name: "no noise", Vectors: [][]float64{{0.1}, {1.0 / 3}, {-0.9}},
+			Encoding: encoding(1<<19, 0, 0, protocol.Coordinate{Offset: -1, Levels: 1 << 20})},
 	}
 }
 
@@ -47,7 +53,7 @@ func answer(t *testing.T, g golden) golden {
 		t.Fatalf("%s: seed %q: %v", g.Name, g.Seed, err)
 	}
 	src := rand.NewChaCha8(seed)
-	tally := protocol.NewTally(len(g.Encoding.Coordinates))
+	counts := make([]uint64, len(g.Encoding.Coordinates))
 	g.Ones = nil
 	for _, x := range g.Vectors {
 		ones, err := g.Encoding.Encode(nil, x, src)
@@ -59,11 +65,11 @@ func answer(t *testing.T, g golden) golden {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tally.Add(bits); err != nil {
+		if err := protocol.Count(counts, bits); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if g.Decoded, err = g.Encoding.DecodeTally(tally, uint64(len(g.Vectors))); err != nil {
+	if g.Decoded, err = g.Encoding.Decode(counts, uint64(len(g.Vectors))); err != nil {
 		t.Fatal(err)
 	}
 	return g

@@ -30,7 +30,7 @@ func encodedNoise(t *testing.T, noiseBits int, bias protocol.Bias, src protocol.
 }
 
 // False alarm 1e-6 per case (testNoise, Bonferroni). Its power is what TestNoiseDefectsAreCaught shows.
-func TestA9NoiseIsBinomial(t *testing.T) {
+func TestNoiseIsBinomial(t *testing.T) {
 	statistical(t)
 	third, err := protocol.BiasFrom(1.0 / 3)
 	if err != nil {
@@ -41,7 +41,8 @@ func TestA9NoiseIsBinomial(t *testing.T) {
 		bias      protocol.Bias
 	}{
 		{25, protocol.BiasHalf}, {25, protocol.BiasQuarter}, {25, third},
-		{1, protocol.BiasHalf}, {6, protocol.BiasHalf}, {64, protocol.BiasHalf}, {65, protocol.BiasQuarter}, {200, protocol.BiasHalf},
+		{1, protocol.BiasHalf}, {6, protocol.BiasHalf}, {64, protocol.BiasHalf}, {65, protocol.BiasQuarter},
+		{200, protocol.BiasHalf},
 		{9, 343597384}, {25, 1<<32 - 1<<29},
 	} {
 		rows := encodedNoise(t, c.noiseBits, c.bias, seeded("noise", c.noiseBits))
@@ -51,7 +52,7 @@ func TestA9NoiseIsBinomial(t *testing.T) {
 	}
 }
 
-// repeating hands out every stretch of so many words twice: two processes with one seed, in lock step.
+// repeating hands out every stretch of length words twice: two processes with one seed, in lock step.
 type repeating struct {
 	src    protocol.Source
 	words  []uint64
@@ -72,9 +73,9 @@ func (r *repeating) Uint64() uint64 {
 	return word
 }
 
-// The same test, at the same threshold, rejects every planted defect. Power: with 2*10^7 noise bits, a relative bias of 0.4 %
-// moves the mean by 17.9 standard errors at p = 1/2 and by 10.3 at p = 1/4 against a threshold of 5.3, so that less than one
-// such defect in 10^6 gets through; the other defects are further away still. Two seeds of each are run.
+// The same test, at the same threshold, rejects every planted defect. Power: with 2*10^7 noise bits, a relative bias of
+// 0.4 % moves the mean by 17.9 standard errors at p = 1/2 and by 10.3 at p = 1/4 against a threshold of 5.3, so that
+// less than one such defect in 10^6 gets through; the other defects are further away still. Two seeds of each are run.
 func TestNoiseDefectsAreCaught(t *testing.T) {
 	statistical(t)
 	const n = 25
@@ -122,7 +123,7 @@ func TestNoiseDefectsAreCaught(t *testing.T) {
 			}
 			return rows
 		}},
-		{"bits decided by a comparison rounded to 8 binary digits", quarter + quarter/64, func(src *rand.ChaCha8) [][]uint32 {
+		{"comparison rounded to 8 binary digits", quarter + quarter/64, func(src *rand.ChaCha8) [][]uint32 {
 			float := rand.New(src)
 			rows := encodedNoise(t, n, quarter, src)
 			for _, row := range rows {
@@ -173,7 +174,8 @@ func TestBinomialExhaustively(t *testing.T) {
 					want *= 1<<digits - k
 				}
 				if got != want {
-					t.Errorf("Bin(%d, %d/8): %d ones in %d of %d scripts, want %d", n, k, ones, got, 1<<(n*digits), want)
+					t.Errorf("Bin(%d, %d/8): %d ones in %d of %d scripts, want %d",
+						n, k, ones, got, 1<<(n*digits), want)
 				}
 			}
 		}
@@ -203,7 +205,7 @@ func TestBinomialEdges(t *testing.T) {
 			t.Errorf("Bin(%d, %v) = %d", c.n, c.p.Float(), got)
 		}
 	}
-	// All ones or all zeros from the source: nobody's digit is 0, or everybody's is.
+	// All ones or all zeros from the source: no number's digit is 0, or every number's is.
 	if got := protocol.Binomial(1000, protocol.BiasHalf, constant(0)); got != 0 {
 		t.Errorf("zero words: %d", got)
 	}
@@ -232,7 +234,8 @@ func TestBinomialLarge(t *testing.T) {
 			kurtosis := 2 + (1-6*p*(1-p))/variance
 			findings = append(findings,
 				finding{fmt.Sprintf("mean, n = %d", size.n), twoSided(first / math.Sqrt(float64(size.draws)))},
-				finding{fmt.Sprintf("variance, n = %d", size.n), twoSided(second / math.Sqrt(float64(size.draws)*kurtosis))})
+				finding{fmt.Sprintf("variance, n = %d", size.n),
+					twoSided(second / math.Sqrt(float64(size.draws)*kurtosis))})
 		}
 		if p, name := worst(findings); p < falseAlarm {
 			t.Errorf("bias %v: rejected by %s", bias.Float(), name)
@@ -244,7 +247,8 @@ func TestBiasFrom(t *testing.T) {
 	for _, c := range []struct {
 		p    float64
 		want protocol.Bias
-	}{{0.5, protocol.BiasHalf}, {0.25, protocol.BiasQuarter}, {0x1p-32, 1}, {1 - 0x1p-32, math.MaxUint32}, {1.0 / 3, 1431655765}} {
+	}{{0.5, protocol.BiasHalf}, {0.25, protocol.BiasQuarter}, {0x1p-32, 1}, {1 - 0x1p-32, math.MaxUint32},
+		{1.0 / 3, 1431655765}} {
 		got, err := protocol.BiasFrom(c.p)
 		if err != nil || got != c.want {
 			t.Errorf("BiasFrom(%v) = %d, %v; want %d", c.p, got, err, c.want)

@@ -46,8 +46,8 @@ func testPermutations(shuffle shuffler, n, shuffles int, src protocol.Source) fl
 	return chiSquare(seen, expected)
 }
 
-// testPositions shuffles n items many times and compares how often item i comes to position j with the uniform law: the sum
-// over all i, j of (seen-expected)^2/expected times (n-1)/n is chi-square with (n-1)^2 degrees of freedom.
+// testPositions shuffles n items many times and compares how often item i comes to position j with the uniform law: the
+// sum over all i, j of (seen-expected)^2/expected times (n-1)/n is chi-square with (n-1)^2 degrees of freedom.
 func testPositions(shuffle shuffler, n, shuffles int, src protocol.Source) float64 {
 	seen := make([]int, n*n)
 	items := make([]int, n)
@@ -115,7 +115,9 @@ func TestBiasedShufflesAreCaught(t *testing.T) {
 				items[i], items[j] = items[j], items[i]
 			}
 		},
-		"remainder of 6 random bits": fisherYates(func(n uint64, src protocol.Source) uint64 { return src.Uint64() >> 58 % n }),
+		"remainder of 6 random bits": fisherYates(func(n uint64, src protocol.Source) uint64 {
+			return src.Uint64() >> 58 % n
+		}),
 		"8-bit draws without rejection": fisherYates(func(n uint64, src protocol.Source) uint64 {
 			high, _ := bits.Mul64(src.Uint64()>>56<<56, n)
 			return high

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// falseAlarm is the probability with which each statistical test of this package would reject a correct implementation, were
-// its seed drawn at random. Seeds are fixed, so a test that passes keeps passing.
+// falseAlarm is the probability with which each statistical test of this package would reject a correct implementation,
+// were its seed drawn at random. Seeds are fixed, so a test that passes keeps passing.
 const falseAlarm = 1e-6
 
 // seeded returns a deterministic source; different labels give independent streams.
@@ -60,7 +60,8 @@ func chiSquare(observed []int, expected []float64) float64 {
 		gap := pooledSeen - pooledExpected
 		statistic += gap * gap / pooledExpected
 		cells++
-	} else if pooledExpected > 0 { // too rare for the approximation: an exact Poisson bound on seeing so many, twice as a margin
+	} else if pooledExpected > 0 {
+		// Too rare for the approximation: an exact Poisson bound on seeing this number or more, doubled as a margin.
 		rare := distuv.Poisson{Lambda: pooledExpected}
 		if 2*rare.Survival(pooledSeen-1) < falseAlarm/10 {
 			return 0
@@ -83,9 +84,10 @@ func binomialPMF(n int, p float64) []float64 {
 	return pmf
 }
 
-// testNoise is the statistical test of noise: rows (reports) of columns (coordinates) that claim to be independent draws from
-// Bin(n, p). It returns one p-value for all of: distribution, mean, variance, correlation between any two coordinates, between
-// a report and the next, between the first and the second half of all reports, and repeated reports.
+// testNoise is the statistical test of noise: rows (reports) of columns (coordinates) that claim to be independent
+// draws from Bin(n, p). It returns one p-value for all of: distribution, mean, variance, correlation between any two
+// coordinates, between a report and the next, between the first and the second half of all reports, and repeated
+// reports.
 func testNoise(rows [][]uint32, n int, p float64) (float64, string) {
 	columns, total := len(rows[0]), float64(len(rows)*len(rows[0]))
 	mean, variance := float64(n)*p, float64(n)*p*(1-p)
@@ -138,20 +140,24 @@ func testNoise(rows [][]uint32, n int, p float64) (float64, string) {
 		{"mean", twoSided(first / math.Sqrt(total*variance))},
 		{"variance", twoSided(second / math.Sqrt(total*(fourth-variance*variance)))},
 		{"next report", twoSided(next / (variance * math.Sqrt(total-float64(columns))))},
-		{"half of the reports later", twoSided(half / (variance * math.Sqrt(float64(columns*(len(rows)-len(rows)/2)))))},
+		{"half of the reports later",
+			twoSided(half / (variance * math.Sqrt(float64(columns*(len(rows)-len(rows)/2)))))},
 	}
 	if columns > 1 {
 		strongest := 0.0
 		for _, sum := range pairs {
 			strongest = max(strongest, math.Abs(sum)/(variance*math.Sqrt(float64(len(rows)))))
 		}
-		findings = append(findings, finding{"between coordinates", twoSided(strongest) * float64(columns*(columns-1)/2)})
+		findings = append(findings, finding{"between coordinates",
+			twoSided(strongest) * float64(columns*(columns-1)/2)})
 	}
-	// Markov: the expected number of equal pairs bounds the probability of one. Only telling where it is far below falseAlarm.
-	if expectedPairs := float64(len(rows)) * float64(len(rows)) / 2 * math.Pow(collision, float64(columns)); expectedPairs < falseAlarm/100 {
+	// Markov: the expected number of equal pairs bounds the probability of one. Only telling where it is far below
+	// falseAlarm.
+	equalPairs := float64(len(rows)) * float64(len(rows)) / 2 * math.Pow(collision, float64(columns))
+	if equalPairs < falseAlarm/100 {
 		p := 1.0
 		if len(repeats) < len(rows) {
-			p = expectedPairs
+			p = equalPairs
 		}
 		findings = append(findings, finding{"repeated report", p})
 	}
@@ -162,8 +168,8 @@ func chiSquareSurvival(statistic float64, degrees int) float64 {
 	return distuv.ChiSquared{K: float64(degrees)}.Survival(statistic)
 }
 
-// statistical skips a test of distributions under the race detector: it draws millions of numbers in one goroutine, where there
-// is nothing to find and everything takes ten times as long. The plain test run has it.
+// statistical skips a test of distributions under the race detector: it draws millions of numbers in one goroutine,
+// where there is nothing to find and everything takes ten times as long. The plain test run has it.
 func statistical(t *testing.T) {
 	t.Helper()
 	if raceDetector {

@@ -51,7 +51,8 @@ func TestBitRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		release, coordinate, one := rapid.Uint8().Draw(t, "release"), rapid.Uint16().Draw(t, "coordinate"), rapid.Bool().Draw(t, "one")
+		release, coordinate, one := rapid.Uint8().Draw(t, "release"), rapid.Uint16().Draw(t, "coordinate"),
+			rapid.Bool().Draw(t, "one")
 		prefix := rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "prefix")
 		message, err := s.AppendSeal(bytes.Clone(prefix), release, coordinate, one)
 		if err != nil {
@@ -83,7 +84,8 @@ func TestBitInteroperates(t *testing.T) {
 		info := append([]byte("riffle/v1/bit"), context[:]...)
 		plain := []byte{byte(i), 0x12, byte(i), byte(i & 1)}
 
-		message, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]), plain[3] == 1)
+		message, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]),
+			plain[3] == 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +251,8 @@ func TestBitConcurrency(t *testing.T) {
 	wg.Wait()
 }
 
-// TestBitGolden opens stored messages: whoever changes the format breaks it. The receiver's key is 32 bytes 0x01, the context 32 bytes 0x02.
-// Lines are "ok release coordinate bit hex" or "no hex".
+// TestBitGolden opens stored messages, so that a change of the format fails. The receiver's key is 32 bytes 0x01, the
+// context 32 bytes 0x02. Lines are "ok release coordinate bit hex" or "no hex".
 func TestBitGolden(t *testing.T) {
 	opener := seal.NewBitOpener(fixedKey(t, 1), [32]byte(bytes.Repeat([]byte{2}, 32)))
 	data, err := os.ReadFile("testdata/bit.golden")
@@ -318,7 +320,8 @@ func x25519Pair(private, public, shared, receiver *x25519.Key) {
 	x25519.Shared(shared, private, receiver)
 }
 
-// BenchmarkSealBit reports, besides the time of one message, its ratio to circl's bare X25519 pair, measured in one run.
+// BenchmarkSealBit reports, besides the time of one message, its ratio to circl's bare X25519 pair, measured in one
+// run.
 func BenchmarkSealBit(b *testing.B) {
 	key := fixedKey(b, 1)
 	s := sealer(b, key.Public(), [32]byte{})
@@ -337,7 +340,8 @@ func BenchmarkSealBit(b *testing.B) {
 	b.ReportMetric(times[0]/times[1], "x25519-pairs")
 }
 
-// BenchmarkOpenBit reports, besides the time of one message, its ratio to one bare X25519 multiplication, measured in one run.
+// BenchmarkOpenBit reports, besides the time of one message, its ratio to one bare X25519 multiplication, measured in
+// one run.
 func BenchmarkOpenBit(b *testing.B) {
 	key := fixedKey(b, 1)
 	m, err := sealer(b, key.Public(), [32]byte{}).AppendSeal(nil, 0, 1, true)

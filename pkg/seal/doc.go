@@ -1,30 +1,32 @@
-// Package seal holds the cryptography of Riffle: what keeps a bit message from everybody but the analyzer, a report from everybody but the
-// shuffler, and a statement from being made by anybody but its author.
+// Package seal holds the cryptography of Riffle. It keeps the content of a bit message from all but the analyzer and
+// the content of a report from all but the shuffler, and it lets only its author make a statement.
 //
 // # Bit messages
 //
-// BitSealer and BitOpener encrypt one bit at a time with HPKE in base mode (RFC 9180): DHKEM(X25519, HKDF-SHA256), HKDF-SHA256,
-// ChaCha20-Poly1305, the first message of a context that is then dropped. Every bit message is BitSize bytes long: an encapsulated key (32), a
-// ciphertext of four bytes (release, coordinate in two bytes big endian, bit), a tag (16). The info string is a fixed domain followed by the
-// digest of the round's announcement, so that a message sealed for one round opens in no other. Two messages share nothing that an outsider can
-// link: each has its own ephemeral key.
+// BitSealer and BitOpener encrypt one bit at a time with HPKE in base mode (RFC 9180): DHKEM(X25519, HKDF-SHA256),
+// HKDF-SHA256, ChaCha20-Poly1305, the first message of a context that is then dropped. Every bit message is BitSize
+// bytes long: an encapsulated key (32), a ciphertext of four bytes (release, coordinate in two bytes big endian, bit),
+// a tag (16). The info string is a fixed domain followed by the digest of the round's announcement, so that a message
+// sealed for one round opens in no other. Two messages share nothing that an outsider can link: each has its own
+// ephemeral key.
 //
 // # Reports
 //
-// SealReport and ReportOpener wrap what one device sends in one round for the shuffler, in the same HPKE suite. Associated data binds the
-// envelope to deployment, epoch and round (ReportContext).
+// SealReport and ReportOpener wrap, for the shuffler, what one device sends in one round, in the same HPKE suite.
+// Associated data binds the envelope to deployment, epoch and round (ReportContext).
 //
 // # Statements
 //
-// Sign, Verify and Digest are Ed25519 and SHA-256 over a domain string, which names the kind of the statement, followed by its body. A signature
-// of one kind verifies as no other.
+// Sign, Verify and Digest are Ed25519 and SHA-256 over a domain string, which names the kind of the statement, followed
+// by its body. A signature of one kind verifies as no other.
 //
 // # What this package does not promise
 //
-// HPKE in base mode does not authenticate the sender: a bit message could come from anyone who knows the analyzer's public key and the
-// announcement. Who may send is decided by the report's signature, which the shuffler checks. There is no forward secrecy towards the receiver: who
-// gets a private HPKE key opens everything that was sealed to it, so rotate them. Lengths are not hidden. Keys are not wiped from memory.
+// HPKE in base mode does not authenticate the sender: a bit message can come from anyone who knows the analyzer's
+// public key and the announcement. The report's signature, which the shuffler checks, decides who may send. There is no
+// forward secrecy towards the receiver: a private HPKE key opens everything that was ever sealed to it, so rotate the
+// keys. Nothing here detects copies of a message. Lengths are not hidden. Keys are not wiped from memory.
 //
-// All randomness comes from crypto/rand; there is no way to inject another source. Nothing here reads files, the clock or the network.
-// All types are safe for concurrent use once made.
+// All randomness comes from crypto/rand; there is no way to inject another source. Nothing here reads files, the clock
+// or the network. All types are safe for concurrent use once made.
 package seal

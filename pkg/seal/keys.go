@@ -3,15 +3,14 @@ package seal
 import (
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"io"
 
 	"github.com/cloudflare/circl/dh/x25519"
 	"github.com/cloudflare/circl/kem"
 )
 
-// HPKEKey is a private X25519 key with its public half. However it is printed, only a short form of the public half appears.
+// HPKEKey is a private X25519 key with its public half. Every way of printing it shows only a short form of the public
+// half.
 type HPKEKey struct {
 	private, public x25519.Key
 	kem             kem.PrivateKey // the same key as circl's hpke takes it
@@ -20,13 +19,11 @@ type HPKEKey struct {
 // GenerateHPKE makes a fresh HPKE key.
 func GenerateHPKE() (*HPKEKey, error) {
 	var private [HPKEKeySize]byte
-	if _, err := rand.Read(private[:]); err != nil {
-		return nil, fmt.Errorf("seal: no randomness: %w", err)
-	}
+	rand.Read(private[:]) // never returns an error: without randomness the process ends
 	return NewHPKEKey(private[:])
 }
 
-// NewHPKEKey takes the 32 bytes of a private key, as Bytes gives them.
+// NewHPKEKey takes the 32 bytes of a private key, as Bytes returns them. It returns ErrKey for another length.
 func NewHPKEKey(private []byte) (*HPKEKey, error) {
 	if len(private) != HPKEKeySize {
 		return nil, fmt.Errorf("%w: HPKE private key of %d bytes, want %d", ErrKey, len(private), HPKEKeySize)
@@ -38,7 +35,7 @@ func NewHPKEKey(private []byte) (*HPKEKey, error) {
 	if k.kem, err = kemID.Scheme().UnmarshalBinaryPrivateKey(private); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
-	k.kem.Public() // circl computes the public half on first use without a lock: do it while nobody else has the key
+	k.kem.Public() // circl computes the public half on first use without a lock: do it before the key is shared
 	return k, nil
 }
 
@@ -54,7 +51,7 @@ func (k *HPKEKey) Format(f fmt.State, _ rune) { printShort(f, "hpke", k.public[:
 // IdentitySize is the length in bytes of an identity's public half.
 const IdentitySize = ed25519.PublicKeySize
 
-// Identity is an Ed25519 signing key. However it is printed, only a short form of the public half appears.
+// Identity is an Ed25519 signing key. Every way of printing it shows only a short form of the public half.
 type Identity struct {
 	key ed25519.PrivateKey
 }
@@ -68,7 +65,7 @@ func GenerateIdentity() (*Identity, error) {
 	return &Identity{key: key}, nil
 }
 
-// NewIdentity takes the 32 bytes of an Ed25519 seed, as Bytes gives them.
+// NewIdentity takes the 32 bytes of an Ed25519 seed, as Bytes returns them. It returns ErrKey for another length.
 func NewIdentity(seed []byte) (*Identity, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("%w: Ed25519 seed of %d bytes, want %d", ErrKey, len(seed), ed25519.SeedSize)
@@ -85,25 +82,18 @@ func (id *Identity) Bytes() []byte { return id.key.Seed() }
 // Format prints the start of the public half whatever the verb.
 func (id *Identity) Format(f fmt.State, _ rune) { printShort(f, "ed25519", id.key[ed25519.SeedSize:]) }
 
-func printShort(w io.Writer, kind string, public []byte) {
-	_, _ = io.WriteString(w, kind+":"+hex.EncodeToString(public[:6])+"..")
-}
+func printShort(f fmt.State, kind string, public []byte) { fmt.Fprintf(f, "%s:%x..", kind, public[:6]) }
 
-// publicKey checks a receiver's public key. A low-order point gives the same shared secret for every sender and so hides nothing.
-func publicKey(b []byte) (x25519.Key, error) {
+// CheckHPKEPublic reports whether b is a public key that messages can be sealed to; the error wraps ErrKey. A point of
+// low order gives the same shared secret for every sender and so hides nothing.
+func CheckHPKEPublic(b []byte) error {
 	var key, shared x25519.Key
 	if len(b) != HPKEKeySize {
-		return key, fmt.Errorf("%w: %d bytes, want %d", ErrKey, len(b), HPKEKeySize)
+		return fmt.Errorf("%w: %d bytes, want %d", ErrKey, len(b), HPKEKeySize)
 	}
 	copy(key[:], b)
 	if !x25519.Shared(&shared, &x25519.Key{}, &key) {
-		return key, fmt.Errorf("%w: point of low order", ErrKey)
+		return fmt.Errorf("%w: point of low order", ErrKey)
 	}
-	return key, nil
-}
-
-// CheckHPKEPublic reports whether b is a public key that something can be sealed to; the error wraps ErrKey.
-func CheckHPKEPublic(b []byte) error {
-	_, err := publicKey(b)
-	return err
+	return nil
 }

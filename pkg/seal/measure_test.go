@@ -2,8 +2,8 @@ package seal_test
 
 import "time"
 
-// measure returns the nanoseconds of one call of each f: the least of several short runs, which take turns, so that what else goes on on the
-// machine disturbs their ratios least.
+// measure returns the nanoseconds of one call of each f: the least of several short runs, which take turns, so that
+// other work on the machine disturbs their ratios least.
 func measure(fs ...func()) []float64 {
 	const runs, calls = 40, 20
 	least := make([]float64, len(fs))

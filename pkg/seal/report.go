@@ -13,7 +13,8 @@ const reportDomain = "riffle/v1/report-envelope"
 // EnvelopeOverhead is how many bytes longer than the plaintext an envelope's ciphertext is.
 const EnvelopeOverhead = tagSize
 
-// ErrUnknownKey means an envelope sealed to a key that the opener does not hold: one retired too early, or another deployment's.
+// ErrUnknownKey means an envelope sealed to a key that the opener does not hold: a key retired too early, or one of
+// another deployment.
 var ErrUnknownKey = errors.New("seal: envelope is sealed to a key that is not held here")
 
 // ReportContext is what an envelope is bound to besides its receiver.
@@ -37,36 +38,27 @@ type Envelope struct {
 	Ciphertext   []byte // EnvelopeOverhead longer than the plaintext
 }
 
-// SealReport encrypts a report to the shuffler's HPKE public key.
+// SealReport encrypts a report to the shuffler's HPKE public key; aad is ReportContext.AAD. It returns ErrKey for a key
+// that is not 32 bytes long or is of low order.
 func SealReport(shuffler, aad, plaintext []byte) (Envelope, error) {
-	if _, err := publicKey(shuffler); err != nil {
+	sender, err := newSender(shuffler, []byte(reportDomain))
+	if err != nil {
 		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w", err)
 	}
-	key, err := kemID.Scheme().UnmarshalBinaryPublicKey(shuffler)
+	encapsulated, ciphertext, err := sealOne(*sender, plaintext, aad)
 	if err != nil {
-		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w: %w", ErrKey, err)
-	}
-	sender, err := suite().NewSender(key, []byte(reportDomain))
-	if err != nil {
-		return Envelope{}, fmt.Errorf("seal: %w", err)
-	}
-	encapsulated, sealer, err := sender.Setup(nil)
-	if err != nil {
-		return Envelope{}, fmt.Errorf("seal: %w", err)
-	}
-	ciphertext, err := sealer.Seal(plaintext, aad)
-	if err != nil {
-		return Envelope{}, fmt.Errorf("seal: %w", err)
+		return Envelope{}, err
 	}
 	return Envelope{Key: bytes.Clone(shuffler), Encapsulated: encapsulated, Ciphertext: ciphertext}, nil
 }
 
-// ReportOpener opens envelopes with any of several keys: the newest, and older ones while reports sealed to them may be under way.
+// ReportOpener opens envelopes with any of several keys: the newest, and older ones while reports sealed to them may
+// still arrive.
 type ReportOpener struct {
 	keys []*HPKEKey
 }
 
-// NewReportOpener takes the keys that are accepted; at least one.
+// NewReportOpener takes the keys that are accepted. Without any it returns ErrKey.
 func NewReportOpener(keys ...*HPKEKey) (*ReportOpener, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrKey)
@@ -77,29 +69,13 @@ func NewReportOpener(keys ...*HPKEKey) (*ReportOpener, error) {
 // Open decrypts an envelope. Errors: ErrUnknownKey, ErrSize, ErrOpen.
 func (o *ReportOpener) Open(e Envelope, aad []byte) ([]byte, error) {
 	if len(e.Encapsulated) != EncapsulatedSize || len(e.Ciphertext) < EnvelopeOverhead {
-		return nil, fmt.Errorf("%w: envelope with %d bytes encapsulated and %d of ciphertext", ErrSize, len(e.Encapsulated), len(e.Ciphertext))
+		return nil, fmt.Errorf("%w: envelope with %d bytes encapsulated and %d of ciphertext",
+			ErrSize, len(e.Encapsulated), len(e.Ciphertext))
 	}
 	for _, k := range o.keys {
-		if !bytes.Equal(k.public[:], e.Key) {
-			continue
+		if bytes.Equal(k.public[:], e.Key) {
+			return k.open([]byte(reportDomain), e.Encapsulated, e.Ciphertext, aad)
 		}
-		return k.openReport(e, aad)
 	}
 	return nil, ErrUnknownKey
-}
-
-func (k *HPKEKey) openReport(e Envelope, aad []byte) ([]byte, error) {
-	receiver, err := suite().NewReceiver(k.kem, []byte(reportDomain))
-	if err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
-	}
-	opener, err := receiver.Setup(e.Encapsulated)
-	if err != nil {
-		return nil, ErrOpen
-	}
-	plain, err := opener.Open(e.Ciphertext, aad)
-	if err != nil {
-		return nil, ErrOpen
-	}
-	return plain, nil
 }

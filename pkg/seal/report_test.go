@@ -86,8 +86,8 @@ func TestReportTampering(t *testing.T) {
 	})
 }
 
-// TestReportGolden opens a stored envelope: key 32 bytes 0x01, deployment "golden", epoch 3, round 4. Its three lines are the encapsulated key,
-// the ciphertext, the plaintext.
+// TestReportGolden opens a stored envelope: key 32 bytes 0x01, deployment "golden", epoch 3, round 4. Its three lines
+// are the encapsulated key, the ciphertext, the plaintext.
 func TestReportGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/envelope.golden")
 	if err != nil {
@@ -128,7 +128,8 @@ func FuzzReportOpener(f *testing.F) {
 	f.Add(e.Encapsulated, e.Ciphertext, []byte("aad"))
 	f.Add([]byte{}, []byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, encapsulated, ciphertext, aad []byte) {
-		plain, err := opener.Open(seal.Envelope{Key: key.Public(), Encapsulated: encapsulated, Ciphertext: ciphertext}, aad)
+		plain, err := opener.Open(seal.Envelope{Key: key.Public(), Encapsulated: encapsulated, Ciphertext: ciphertext},
+			aad)
 		if err == nil && len(plain)+seal.EnvelopeOverhead != len(ciphertext) {
 			t.Fatal("length")
 		}

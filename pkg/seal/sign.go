@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	return kinds[k]
 }
 
-// Domain is the string that goes before the body. It ends in a zero byte, so that none is the start of another.
+// Domain is the string that goes before the body. It ends in a zero byte, so that no domain is the start of another.
 func (k Kind) Domain() string { return "riffle/v1/" + k.String() + "\x00" }
 
 // SignatureSize is the length in bytes of a signature.

@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-var kinds = []seal.Kind{seal.Announcement, seal.KeySet, seal.Manifest, seal.Counts, seal.Credential, seal.EnrolRequest, seal.EnrolReply, seal.Report}
+var kinds = []seal.Kind{seal.Announcement, seal.KeySet, seal.Manifest, seal.Counts, seal.Credential, seal.EnrolRequest,
+	seal.EnrolReply, seal.Report}
 
 func identity(t testing.TB, b byte) *seal.Identity {
 	t.Helper()

@@ -51,6 +51,7 @@ type Outcome int32
 
 // The outcomes. Their numbers stand in messages and journals.
 const (
+	Undecided Outcome = 0 // never in a manifest
 	Released  Outcome = 1
 	Destroyed Outcome = 2 // fewer reports than the minimum: nothing left the shuffler and the reports are gone
 )

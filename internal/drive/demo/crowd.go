@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/client"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // crowd plays the apps of all people of the population.
@@ -52,10 +52,10 @@ func (d *crowd) drive(ctx context.Context, w *watcher) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer d.client.Close()
-	announced := make(chan *rifflev1.Announcement)
+	announced := make(chan *plan.Announcement)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return w.announcements(ctx, func(a *rifflev1.Announcement) error {
+		return w.announcements(ctx, func(a *plan.Announcement) error {
 			select {
 			case announced <- a:
 				return nil
@@ -79,7 +79,7 @@ func (d *crowd) drive(ctx context.Context, w *watcher) error {
 				}
 				d.o.Progress.Update(func(s *progress.State) {
 					s.Phase, s.Epoch, s.Total = "learning", int(a.Epoch), len(d.played)
-					s.AllWork = max(s.AllWork, steps*len(d.played)*len(a.Plan.GetRounds()))
+					s.AllWork = max(s.AllWork, steps*len(d.played)*len(a.Plan.Rounds))
 				})
 				if a.Round > 0 {
 					continue
@@ -139,7 +139,7 @@ var errPopulationEnded = errors.New("demo: the population ended before the last 
 
 // fillCohort has people decided for until the epoch's cohort is full. Who is not sampled comes again: in this cohort if the shuffler
 // was away, in the next one if this one is full.
-func (d *crowd) fillCohort(ctx context.Context, a *rifflev1.Announcement, next func() (visitor, error, bool)) error {
+func (d *crowd) fillCohort(ctx context.Context, a *plan.Announcement, next func() (visitor, error, bool)) error {
 	if err := d.ready(ctx, a.Epoch); err != nil {
 		return err
 	}

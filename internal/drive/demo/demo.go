@@ -206,7 +206,7 @@ func value(p *population.Population, best int, final *glm.Policy, result *chart.
 	}
 	for _, v := range []struct {
 		into   **float64
-		player population.Player
+		player population.Policy
 	}{
 		{&result.PolicyValue, population.Greedy(final.Theta)},
 		{&result.ConstantValue, population.Constant(best)},

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"math"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -45,12 +42,12 @@ func (w *watcher) close() { w.conn.Close() }
 type released struct {
 	final     *glm.Policy
 	epochs    int
-	manifests []*rifflev1.Manifest
-	announced map[[2]uint64]*rifflev1.Announcement // by epoch and round
+	manifests []*wire.Manifest
+	announced map[[2]uint64]*plan.Announcement // by epoch and round
 }
 
 // announcements follows what is announced.
-func (w *watcher) announcements(ctx context.Context, f func(*rifflev1.Announcement) error) error {
+func (w *watcher) announcements(ctx context.Context, f func(*plan.Announcement) error) error {
 	return w.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
 		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
 		if err != nil {
@@ -62,7 +59,7 @@ func (w *watcher) announcements(ctx context.Context, f func(*rifflev1.Announceme
 
 // releases reads the whole run back from the public log.
 func (w *watcher) releases(ctx context.Context) (*released, error) {
-	r := &released{announced: map[[2]uint64]*rifflev1.Announcement{}}
+	r := &released{announced: map[[2]uint64]*plan.Announcement{}}
 	all, err := w.conn.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func (w *watcher) releases(ctx context.Context) (*released, error) {
 	}
 	seen := map[string]bool{}
 	err = w.conn.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(s bus.Statement) error {
-		m, digest, err := wire.Open[rifflev1.Manifest](s.Payload, w.bundle.ShufflerParty())
+		m, digest, err := wire.Open[wire.Manifest](s.Payload, w.bundle.ShufflerParty())
 		if err != nil || seen[string(digest[:])] {
 			return err
 		}
@@ -103,7 +100,7 @@ func fill(result *chart.Result, r *released) {
 	result.Cohort = math.MaxInt
 	var messages, bytes float64
 	for _, m := range r.manifests {
-		if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+		if m.Outcome != wire.Released {
 			result.Lost++
 			continue
 		}
@@ -115,7 +112,7 @@ func fill(result *chart.Result, r *released) {
 		bytes += float64(m.Reports) * float64(wire.EnvelopeSize(int(m.Messages/uint64(m.Reports))))
 		// The guarantee of the epoch's whole plan with the reports that really came.
 		a := r.announced[[2]uint64{m.Epoch, uint64(m.Round)}]
-		live := proto.Clone(a).(*rifflev1.Announcement)
+		live := a.Clone()
 		live.Cohort.Minimum = m.Reports
 		eps := math.Inf(1)
 		if g, err := plan.Guarantee(live, 0); err == nil {

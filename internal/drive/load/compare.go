@@ -6,7 +6,6 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -119,7 +118,7 @@ func tails(x float64, freedom int) (larger, smaller float64) {
 }
 
 // round compares all releases of a counted round.
-func (r *reader) round(a *rifflev1.Announcement, m *rifflev1.Manifest, c *rifflev1.Counts, known cohort) ([]Release, error) {
+func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, known cohort) ([]Release, error) {
 	policy, err := wire.PolicyFromProto(a.Policy)
 	if err != nil {
 		return nil, err
@@ -151,7 +150,7 @@ func (r *reader) round(a *rifflev1.Announcement, m *rifflev1.Manifest, c *riffle
 }
 
 // comparable tells why the true sums of a round are not known, or nothing.
-func comparable(m *rifflev1.Manifest, c *rifflev1.Counts, known cohort) string {
+func comparable(m *wire.Manifest, c *wire.Counts, known cohort) string {
 	enrolled := int(m.Enrolled)
 	switch {
 	case c.Destroyed:

@@ -14,7 +14,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -77,7 +76,7 @@ func (h *hostile) run(ctx context.Context) error {
 }
 
 // epoch misbehaves in one cohort. Epochs that were over before this process came are passed by.
-func (h *hostile) epoch(ctx context.Context, a *rifflev1.Announcement, digest [32]byte) error {
+func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]byte) error {
 	for {
 		switch now, final := h.gate.now(); {
 		case now == a.Epoch && !final:
@@ -124,9 +123,9 @@ func (h *hostile) epoch(ctx context.Context, a *rifflev1.Announcement, digest [3
 }
 
 // enrol takes a place for the next device that never had one.
-func (h *hostile) enrol(ctx context.Context, a *rifflev1.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
-	ask := func(number uint32) (*rifflev1.EnrolReply, error) {
-		request, _, err := wire.Sign(&rifflev1.EnrolRequest{
+func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
+	ask := func(number uint32) (*wire.EnrolReply, error) {
+		request, _, err := wire.Sign(&wire.EnrolRequest{
 			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number, Credential: h.keys.Credential,
 		}, h.keys.Identity)
 		if err != nil {
@@ -152,7 +151,7 @@ func (h *hostile) enrol(ctx context.Context, a *rifflev1.Announcement, digest [3
 			return 0, 0, false, fmt.Errorf("load: hostile host: %w", err)
 		case reply.Enrolled:
 			return number, reply.Slot, true, nil
-		case reply.Refusal != rifflev1.Refusal_REFUSAL_ALREADY_ENROLLED:
+		case reply.Refusal != wire.RefusalAlreadyEnrolled:
 			return 0, 0, false, nil
 		}
 	}
@@ -161,9 +160,9 @@ func (h *hostile) enrol(ctx context.Context, a *rifflev1.Announcement, digest [3
 // craft makes reports, good and bad ones, for one round.
 type craft struct {
 	h      *hostile
-	a      *rifflev1.Announcement
+	a      *plan.Announcement
 	digest [32]byte
-	round  *plan.Round
+	round  plan.Round
 	sealer *seal.BitSealer
 }
 
@@ -290,7 +289,7 @@ func (c *craft) sealed(ctx context.Context, report []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, _, err := wire.Open[rifflev1.KeySet](payload, c.h.keys.Bundle.ShufflerParty())
+	set, _, err := wire.Open[wire.KeySet](payload, c.h.keys.Bundle.ShufflerParty())
 	if err != nil {
 		return nil, err
 	}

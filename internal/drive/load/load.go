@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/drive/progress"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/client"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // ErrNobody says that a randomizer cannot be reached at the beginning.
@@ -155,7 +155,7 @@ func fits(ctx context.Context, r *reader, o Options) error {
 	}
 	last := l.announced[l.order[len(l.order)-1]]
 	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
-	if size := int(last.Cohort.GetSize()) - taken; !o.Steady && !last.Final && info.People < size {
+	if size := int(last.Cohort.Size) - taken; !o.Steady && !last.Final && info.People < size {
 		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come", ShortfallReason, last.Epoch, size, info.People)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (c *crowd) released(ctx context.Context, r *reader, out *Result) error {
 		if at.round == 0 {
 			out.Enrolled += int(m.Enrolled)
 		}
-		if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED || counts == nil || counts.Destroyed {
+		if m.Outcome != wire.Released || counts == nil || counts.Destroyed {
 			out.Destroyed++
 			continue
 		}

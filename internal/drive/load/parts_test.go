@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/client"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 func TestArrivalsFollowTheirRate(t *testing.T) {
@@ -179,22 +179,22 @@ func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
 }
 
 func TestWhatCannotBeCompared(t *testing.T) {
-	m := func(enrolled, reports uint32) *rifflev1.Manifest {
-		return &rifflev1.Manifest{Enrolled: enrolled, Reports: reports}
+	m := func(enrolled, reports uint32) *wire.Manifest {
+		return &wire.Manifest{Enrolled: enrolled, Reports: reports}
 	}
 	for name, test := range map[string]struct {
-		m     *rifflev1.Manifest
-		c     *rifflev1.Counts
+		m     *wire.Manifest
+		c     *wire.Counts
 		known cohort
 		good  bool
 	}{
-		"all ours":         {m(10, 10), &rifflev1.Counts{}, cohort{sampled: 10}, true},
-		"some silent":      {m(12, 12), &rifflev1.Counts{}, cohort{sampled: 10, silent: 3}, true},
-		"somebody else":    {m(14, 14), &rifflev1.Counts{}, cohort{sampled: 10, silent: 3}, false},
-		"somebody missing": {m(10, 9), &rifflev1.Counts{}, cohort{sampled: 10}, false},
-		"fewer than told":  {m(9, 9), &rifflev1.Counts{}, cohort{sampled: 10}, false},
-		"destroyed":        {m(10, 10), &rifflev1.Counts{Destroyed: true}, cohort{sampled: 10}, false},
-		"a lost answer":    {m(10, 10), &rifflev1.Counts{}, cohort{sampled: 10, unsure: "lost"}, false},
+		"all ours":         {m(10, 10), &wire.Counts{}, cohort{sampled: 10}, true},
+		"some silent":      {m(12, 12), &wire.Counts{}, cohort{sampled: 10, silent: 3}, true},
+		"somebody else":    {m(14, 14), &wire.Counts{}, cohort{sampled: 10, silent: 3}, false},
+		"somebody missing": {m(10, 9), &wire.Counts{}, cohort{sampled: 10}, false},
+		"fewer than told":  {m(9, 9), &wire.Counts{}, cohort{sampled: 10}, false},
+		"destroyed":        {m(10, 10), &wire.Counts{Destroyed: true}, cohort{sampled: 10}, false},
+		"a lost answer":    {m(10, 10), &wire.Counts{}, cohort{sampled: 10, unsure: "lost"}, false},
 	} {
 		if why := comparable(test.m, test.c, test.known); (why == "") != test.good {
 			t.Errorf("%s: %q", name, why)

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -47,19 +44,19 @@ type place struct {
 
 // ledger is everything public, by round.
 type ledger struct {
-	announced map[place]*rifflev1.Announcement
+	announced map[place]*plan.Announcement
 	digests   map[place][32]byte
-	manifests map[place]*rifflev1.Manifest
+	manifests map[place]*wire.Manifest
 	manifest  map[place][32]byte // digests
-	counts    map[place]*rifflev1.Counts
+	counts    map[place]*wire.Counts
 	order     []place // of announcements
 	final     bool
 }
 
 // read reads the whole public record.
 func (r *reader) read(ctx context.Context) (*ledger, error) {
-	l := &ledger{announced: map[place]*rifflev1.Announcement{}, digests: map[place][32]byte{}, manifests: map[place]*rifflev1.Manifest{},
-		manifest: map[place][32]byte{}, counts: map[place]*rifflev1.Counts{}}
+	l := &ledger{announced: map[place]*plan.Announcement{}, digests: map[place][32]byte{}, manifests: map[place]*wire.Manifest{},
+		manifest: map[place][32]byte{}, counts: map[place]*wire.Counts{}}
 	all, err := r.conn.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -82,14 +79,14 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 	err = r.conn.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error {
 		switch {
 		case s.Role == bus.Shuffler && s.Kind == "manifest":
-			m, digest, err := wire.Open[rifflev1.Manifest](s.Payload, r.bundle.ShufflerParty())
+			m, digest, err := wire.Open[wire.Manifest](s.Payload, r.bundle.ShufflerParty())
 			if err != nil {
 				return skipForeign(err)
 			}
 			at := place{m.Epoch, m.Round}
 			l.manifests[at], l.manifest[at] = m, digest
 		case s.Role == bus.Analyzer && s.Kind == "counts":
-			c, _, err := wire.Open[rifflev1.Counts](s.Payload, r.bundle.AnalyzerParty())
+			c, _, err := wire.Open[wire.Counts](s.Payload, r.bundle.AnalyzerParty())
 			if err != nil {
 				return skipForeign(err)
 			}
@@ -127,7 +124,7 @@ func (l *ledger) holds(at place) error {
 	case c != nil && c.Reports != m.Reports:
 		return wrong("the analyzer counted %d reports, the shuffler sent %d", c.Reports, m.Reports)
 	}
-	if m.Outcome != rifflev1.Outcome_OUTCOME_RELEASED {
+	if m.Outcome != wire.Released {
 		return nil
 	}
 	if c != nil && c.Destroyed {
@@ -144,14 +141,14 @@ func (l *ledger) holds(at place) error {
 }
 
 // epsilon is the guarantee of an epoch's whole plan for the reports that came.
-func epsilon(a *rifflev1.Announcement, reports uint32) (float64, error) {
-	live := proto.Clone(a).(*rifflev1.Announcement)
+func epsilon(a *plan.Announcement, reports uint32) (float64, error) {
+	live := a.Clone()
 	live.Cohort.Minimum = reports
 	g, err := plan.Guarantee(live, 0)
 	if err != nil {
 		return 0, err
 	}
-	return g.Epsilon(a.Plan.GetDelta()), nil
+	return g.Epsilon(a.Plan.Delta), nil
 }
 
 // settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what follows from it
@@ -200,7 +197,7 @@ func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit 
 }
 
 // over tells whether nothing more comes of an epoch: all its rounds are counted, or one was destroyed.
-func (l *ledger) over(epoch uint64, a *rifflev1.Announcement) bool {
+func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	for round := range a.Plan.Rounds {
 		c := l.counts[place{epoch, uint32(round)}]
 		if c == nil || c.Destroyed {
@@ -226,9 +223,9 @@ func (l *ledger) learned(t *truth, short *Shortfall) bool {
 const slack = time.Minute
 
 // longestOf is how long an epoch can take whose last person came now.
-func longestOf(a *rifflev1.Announcement) time.Duration {
+func longestOf(a *plan.Announcement) time.Duration {
 	t := a.Timing
-	ms := uint64(t.GetEnrolmentMs()) + uint64(t.GetRewardWindowMs()) + uint64(t.GetJitterMs()) + uint64(t.GetGraceMs())
-	ms += uint64(len(a.Plan.Rounds)-1) * (uint64(t.GetRoundWindowMs()) + uint64(t.GetGraceMs()))
+	ms := uint64(t.Enrolment) + uint64(t.RewardWindow) + uint64(t.Jitter) + uint64(t.Grace)
+	ms += uint64(len(a.Plan.Rounds)-1) * (uint64(t.RoundWindow) + uint64(t.Grace))
 	return time.Duration(ms)*time.Millisecond + slack
 }

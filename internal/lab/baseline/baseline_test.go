@@ -23,8 +23,8 @@ func setting(t testing.TB, e *environment.Environment) baseline.Setting {
 		Source: rand.NewChaCha8([32]byte{3})}
 }
 
-// TestA19GLMUCBWidth is the published width.
-func TestA19GLMUCBWidth(t *testing.T) {
+// The width of GLM-UCB is the published one.
+func TestGLMUCBHasThePublishedWidth(t *testing.T) {
 	f, err := glm.NewFamily("probit", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestA19GLMUCBWidth(t *testing.T) {
 	}
 }
 
-// TestBaselinesLearn: on the same 3000 people every learning algorithm has less regret than uniform play, by a factor that leaves its usual
+// On the same 3000 people every learning algorithm has less regret than uniform play, by a factor that leaves its usual
 // regret a wide margin, and none has less than nothing.
 func TestBaselinesLearn(t *testing.T) {
 	e, err := environment.Spec{Kind: environment.Ball, Dimension: 3, Arms: 8, Norm: 2}.Open(1, 3000)
@@ -44,18 +44,20 @@ func TestBaselinesLearn(t *testing.T) {
 	}
 	s := setting(t, e)
 	cfg := glm.Config{Dimension: 3, Radius: 2, Horizon: 3000, Epsilon: 10}
-	makers := map[string]func() (simulate.Player, error){
-		"uniform":    func() (simulate.Player, error) { return &baseline.Uniform{Source: s.Source}, nil },
-		"constant":   func() (simulate.Player, error) { return baseline.Constant(1), nil },
-		"greedy":     func() (simulate.Player, error) { return baseline.NewGreedy(s) },
-		"b-glincb-g": func() (simulate.Player, error) { return baseline.NewBGLinCBG(cfg, s.Source) },
-		"local-dp":   func() (simulate.Player, error) { return baseline.NewLocalDP(cfg, 8, 1e-6, s.Source, s.Source) },
-		"glm-ucb":    func() (simulate.Player, error) { return baseline.NewGLMUCB(s) },
-		"gloc":       func() (simulate.Player, error) { return baseline.NewGLOC(s) },
-		"rs-glincb":  func() (simulate.Player, error) { return baseline.NewRSGLinCB(s) },
-		"ecolog":     func() (simulate.Player, error) { return baseline.NewECOLog(s) },
-		"fresh":      func() (simulate.Player, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 0, 0) },
-		"cohorts":    func() (simulate.Player, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 150, 1.5) },
+	makers := map[string]func() (simulate.Algorithm, error){
+		"uniform":    func() (simulate.Algorithm, error) { return &baseline.Uniform{Source: s.Source}, nil },
+		"constant":   func() (simulate.Algorithm, error) { return baseline.Constant(1), nil },
+		"greedy":     func() (simulate.Algorithm, error) { return baseline.NewGreedy(s) },
+		"b-glincb-g": func() (simulate.Algorithm, error) { return simulate.NewBatched(cfg, simulate.Exact, s.Source, nil) },
+		"local-dp": func() (simulate.Algorithm, error) {
+			return simulate.NewBatched(cfg, simulate.Local(8, 1e-6), s.Source, s.Source)
+		},
+		"glm-ucb":   func() (simulate.Algorithm, error) { return baseline.NewGLMUCB(s) },
+		"gloc":      func() (simulate.Algorithm, error) { return baseline.NewGLOC(s) },
+		"rs-glincb": func() (simulate.Algorithm, error) { return baseline.NewRSGLinCB(s) },
+		"ecolog":    func() (simulate.Algorithm, error) { return baseline.NewECOLog(s) },
+		"fresh":     func() (simulate.Algorithm, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 0, 0) },
+		"cohorts":   func() (simulate.Algorithm, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 150, 1.5) },
 	}
 	share := map[string]float64{"constant": 1.1, "greedy": 0.08, "b-glincb-g": 0.15, "local-dp": 0.9, "glm-ucb": 0.95, "gloc": 0.6, "rs-glincb": 0.5, "ecolog": 0.6, "fresh": 0.2, "cohorts": 0.3}
 	regrets := map[string]float64{}
@@ -78,9 +80,9 @@ func TestBaselinesLearn(t *testing.T) {
 	}
 }
 
-// TestFreshWithoutNoise: the yardstick without privacy is no worse than greedy play on real estimates (with the same people, one run of each;
+// The yardstick without privacy is no worse than greedy play on real estimates (with the same people, one run of each;
 // the margin of 15 is several times what they differ by).
-func TestFreshWithoutNoise(t *testing.T) {
+func TestFreshWithoutNoiseIsAsGoodAsGreedy(t *testing.T) {
 	e, err := environment.Spec{Kind: environment.Ball}.Open(2, 3000)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +106,7 @@ func TestFreshWithoutNoise(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestBadSettingsAreRefused(t *testing.T) {
 	e, err := environment.Spec{Kind: environment.Ball, Family: "probit", Norm: 2}.Open(1, 10)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -14,6 +15,7 @@ import (
 // as in the seed paper's experiments, logistic rewards only. Its two small problems per round are solved to the end by Newton's method
 // over the ball; the public code stops a projected gradient at a planned precision.
 type ECOLog struct {
+	inTheClear
 	setting   Setting
 	design    *growing      // W
 	matrix    *mat.SymDense // W, for the problems
@@ -47,15 +49,17 @@ func (e *ECOLog) radius() float64 {
 	return math.Sqrt(math.Max(0, 2*ecologRidge*S*S+(1+S)*(1+S)*gain+e.cumulated))
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (e *ECOLog) Choose(arms [][]float64) (int, error) {
 	radius := e.radius()
-	a := argmax(arms, func(x []float64) float64 { return e.setting.Family.Mean(dot(x, e.theta)) + radius*e.design.norm(x) })
+	a := argmax(arms, func(x []float64) float64 {
+		return e.setting.Family.Mean(population.Dot(x, e.theta)) + radius*e.design.norm(x)
+	})
 	e.chosen = arms[a]
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (e *ECOLog) Learn(reward float64) error {
 	e.rounds++
 	x, family := e.chosen, e.setting.Family
@@ -76,8 +80,8 @@ func (e *ECOLog) Learn(reward float64) error {
 		difference.SetVec(i, next[i]-both[i])
 	}
 	length := math.Sqrt(math.Max(0, mat.Inner(difference, e.matrix, difference)))
-	e.cumulated += 2*(1+e.setting.Radius)*(glm.Loss(family, dot(x, both), reward)-glm.Loss(family, dot(x, next), reward)) - 0.5*length
-	w := family.Variance(dot(x, next))
+	e.cumulated += 2*(1+e.setting.Radius)*(glm.Loss(family, population.Dot(x, both), reward)-glm.Loss(family, population.Dot(x, next), reward)) - 0.5*length
+	w := family.Variance(population.Dot(x, next))
 	e.design.add(w, x)
 	e.matrix.SymRankOne(e.matrix, w, mat.NewVecDense(len(x), append([]float64(nil), x...)))
 	e.theta = next
@@ -106,7 +110,7 @@ func (p *proximal) Evaluate(theta, gradient []float64, hessian *mat.SymDense) fl
 	for i := range theta {
 		away[i] = theta[i] - p.centre[i]
 	}
-	value, first, second := p.loss(dot(p.e.chosen, theta))
+	value, first, second := p.loss(population.Dot(p.e.chosen, theta))
 	for i := range d {
 		sum := 0.0
 		for j, v := range away {
@@ -123,6 +127,3 @@ func (p *proximal) Evaluate(theta, gradient []float64, hessian *mat.SymDense) fl
 	}
 	return value
 }
-
-// MessagesPerPerson implements simulate.Sender: everybody's record, in the clear.
-func (e *ECOLog) MessagesPerPerson() float64 { return 1 }

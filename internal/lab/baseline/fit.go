@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -43,7 +44,7 @@ func (f *fit) refit() {
 		clear(hessian)
 		for k, r := range f.rewards {
 			x := f.arms[k*f.d : (k+1)*f.d]
-			z := dot(x, f.theta)
+			z := population.Dot(x, f.theta)
 			residual, w := f.family.Mean(z)-r, f.family.Variance(z)
 			for i, v := range x {
 				gradient[i] += residual * v

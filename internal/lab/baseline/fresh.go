@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -59,16 +60,16 @@ func NewFresh(s Setting, theta []float64, epsilon, delta, diameter float64, firs
 	return f, nil
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (f *Fresh) Choose(arms [][]float64) (int, error) {
-	a := argmax(arms, func(x []float64) float64 { return dot(x, f.estimate) })
+	a := argmax(arms, func(x []float64) float64 { return population.Dot(x, f.estimate) })
 	f.chosen = arms[a]
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (f *Fresh) Learn(reward float64) error {
-	z := dot(f.chosen, f.theta)
+	z := population.Dot(f.chosen, f.theta)
 	f.hessian.SymRankOne(f.hessian, f.setting.Family.Variance(z), mat.NewVecDense(len(f.chosen), append([]float64(nil), f.chosen...)))
 	for i, v := range f.chosen {
 		f.score[i] += (reward - f.setting.Family.Mean(z)) * v

@@ -1,10 +1,15 @@
 package baseline
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+)
 
 // GLMUCB is GLM-UCB of Filippi, Cappe, Garivier and Szepesvari, "Parametric bandits: the generalized linear case" (2010), with the
 // constants of the seed paper's experiments: ridge d, a width with kappa as a factor, for probit another sqrt(ln t).
 type GLMUCB struct {
+	inTheClear
 	setting Setting
 	fit     *fit
 	design  *growing
@@ -32,19 +37,21 @@ func GLMUCBWidth(s Setting) float64 {
 	return 2 * s.slope() * math.Sqrt(3+2*math.Log1p(2/d)) * s.Family.MaxReward() * s.Kappa * math.Sqrt(2*d*math.Log(2*d*float64(s.Horizon)/s.Failure))
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (g *GLMUCB) Choose(arms [][]float64) (int, error) {
 	g.t++
 	width := g.width
 	if g.setting.Family.Name() == "probit" {
 		width *= math.Sqrt(math.Log(float64(g.t)))
 	}
-	a := argmax(arms, func(x []float64) float64 { return g.setting.Family.Mean(dot(x, g.fit.theta)) + width*g.design.norm(x) })
+	a := argmax(arms, func(x []float64) float64 {
+		return g.setting.Family.Mean(population.Dot(x, g.fit.theta)) + width*g.design.norm(x)
+	})
 	g.chosen = arms[a]
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (g *GLMUCB) Learn(reward float64) error {
 	g.design.add(1, g.chosen)
 	g.fit.add(g.chosen, reward)
@@ -53,6 +60,3 @@ func (g *GLMUCB) Learn(reward float64) error {
 	}
 	return nil
 }
-
-// MessagesPerPerson implements simulate.Sender: everybody's record, in the clear.
-func (g *GLMUCB) MessagesPerPerson() float64 { return 1 }

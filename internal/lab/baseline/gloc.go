@@ -1,10 +1,15 @@
 package baseline
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+)
 
 // GLOC is GLOC of Jun, Bhargava, Nowak and Willett, "Scalable generalized linear bandits: online computation and hashing" (2017), as in
 // the seed paper's experiments: an online Newton iterate, rescaled to norm S, and optimism around it.
 type GLOC struct {
+	inTheClear
 	setting Setting
 	design  *growing
 	theta   []float64
@@ -31,19 +36,21 @@ func (g *GLOC) radius() float64 {
 	return math.Sqrt(square)
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (g *GLOC) Choose(arms [][]float64) (int, error) {
 	radius := g.radius()
-	a := argmax(arms, func(x []float64) float64 { return g.setting.Family.Mean(dot(x, g.theta)) + radius*g.design.norm(x) })
+	a := argmax(arms, func(x []float64) float64 {
+		return g.setting.Family.Mean(population.Dot(x, g.theta)) + radius*g.design.norm(x)
+	})
 	g.chosen = arms[a]
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (g *GLOC) Learn(reward float64) error {
 	x := g.chosen
 	g.design.add(1, x)
-	residual := g.setting.Family.Mean(dot(x, g.theta)) - reward
+	residual := g.setting.Family.Mean(population.Dot(x, g.theta)) - reward
 	g.loss += residual * residual * g.design.square(x) / (2 * g.curve)
 	g.design.solve(g.step, x)
 	length := 0.0
@@ -58,6 +65,3 @@ func (g *GLOC) Learn(reward float64) error {
 	}
 	return nil
 }
-
-// MessagesPerPerson implements simulate.Sender: everybody's record, in the clear.
-func (g *GLOC) MessagesPerPerson() float64 { return 1 }

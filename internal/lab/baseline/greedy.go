@@ -1,11 +1,16 @@
 package baseline
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+)
 
 // Greedy plays the arm that the fit to everything so far likes best. It refits after every person at first, and later whenever the log
 // has grown by a fiftieth. No algorithm without knowledge of the future does much better where contexts explore by themselves; on a
 // fixed arm set it gets stuck.
 type Greedy struct {
+	inTheClear
 	fit    *fit
 	next   int
 	chosen []float64
@@ -19,14 +24,14 @@ func NewGreedy(s Setting) (*Greedy, error) {
 	return &Greedy{fit: newFit(s.Family, s.Dimension, float64(s.Dimension)/(2*s.Radius*s.Radius))}, nil
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (g *Greedy) Choose(arms [][]float64) (int, error) {
-	a := argmax(arms, func(x []float64) float64 { return dot(x, g.fit.theta) })
+	a := argmax(arms, func(x []float64) float64 { return population.Dot(x, g.fit.theta) })
 	g.chosen = arms[a]
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (g *Greedy) Learn(reward float64) error {
 	g.fit.add(g.chosen, reward)
 	if n := len(g.fit.rewards); n >= g.next {
@@ -36,10 +41,7 @@ func (g *Greedy) Learn(reward float64) error {
 	return nil
 }
 
-// MessagesPerPerson implements simulate.Sender: everybody's record, in the clear.
-func (g *Greedy) MessagesPerPerson() float64 { return 1 }
-
-// Final implements simulate.Finisher.
+// Final implements simulate.Estimator.
 func (g *Greedy) Final() ([]float64, error) {
 	g.fit.refit()
 	for _, v := range g.fit.theta {

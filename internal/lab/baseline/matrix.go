@@ -1,6 +1,10 @@
 package baseline
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/lab/population"
+)
 
 // growing is a positive definite matrix that grows by rank-one terms, with its inverse and the logarithm of its determinant kept up to
 // date (Sherman and Morrison). The errors of some ten thousand updates of well-conditioned matrices stay far below what a bandit sees.
@@ -27,7 +31,7 @@ func (g *growing) clone() *growing {
 // solve writes V^-1 x.
 func (g *growing) solve(dst, x []float64) {
 	for i := range dst {
-		dst[i] = dot(g.inverse[i*g.d:(i+1)*g.d], x)
+		dst[i] = population.Dot(g.inverse[i*g.d:(i+1)*g.d], x)
 	}
 }
 
@@ -35,7 +39,7 @@ func (g *growing) solve(dst, x []float64) {
 func (g *growing) square(x []float64) float64 {
 	sum := 0.0
 	for i, v := range x {
-		sum += v * dot(g.inverse[i*g.d:(i+1)*g.d], x)
+		sum += v * population.Dot(g.inverse[i*g.d:(i+1)*g.d], x)
 	}
 	return math.Max(0, sum)
 }
@@ -46,7 +50,7 @@ func (g *growing) norm(x []float64) float64 { return math.Sqrt(g.square(x)) }
 // add does V += w x x'.
 func (g *growing) add(w float64, x []float64) {
 	g.solve(g.y, x)
-	denominator := 1 + w*dot(g.y, x)
+	denominator := 1 + w*population.Dot(g.y, x)
 	factor := w / denominator
 	for i, v := range g.y {
 		row := g.inverse[i*g.d : (i+1)*g.d]

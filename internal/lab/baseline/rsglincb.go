@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
@@ -11,6 +12,7 @@ import (
 // in the seed paper's tables, with the constants of the public code: rarely switching, exploration rounds while some arm is uncertain
 // in the metric of V, then elimination by the exploration estimate and optimism in the metric of a matrix that is frozen between switches.
 type RSGLinCB struct {
+	inTheClear
 	setting            Setting
 	threshold          float64
 	eliminate, widen   float64 // gamma sqrt(kappa), beta
@@ -53,7 +55,7 @@ func NewRSGLinCB(s Setting) (*RSGLinCB, error) {
 		v: start(), h: start(), frozen: start(), explored: &log{}, everyone: &log{}, first: zero(), second: zero(), middle: zero()}, nil
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
 	a := argmax(arms, b.v.square)
 	if b.exploring = b.v.square(arms[a]) > b.threshold; !b.exploring {
@@ -65,20 +67,20 @@ func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
 		}
 		lowest := math.Inf(-1)
 		for _, x := range arms {
-			lowest = math.Max(lowest, dot(x, b.first)-b.eliminate*b.v.norm(x))
+			lowest = math.Max(lowest, population.Dot(x, b.first)-b.eliminate*b.v.norm(x))
 		}
 		a = argmax(arms, func(x []float64) float64 {
-			if dot(x, b.first)+b.eliminate*b.v.norm(x) < lowest {
+			if population.Dot(x, b.first)+b.eliminate*b.v.norm(x) < lowest {
 				return math.Inf(-1)
 			}
-			return dot(x, b.middle) + b.widen*b.frozen.norm(x)
+			return population.Dot(x, b.middle) + b.widen*b.frozen.norm(x)
 		})
 	}
 	b.chosen = append([]float64(nil), arms[a]...)
 	return a, nil
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (b *RSGLinCB) Learn(reward float64) error {
 	b.everyone.add(b.chosen, reward)
 	if b.exploring {
@@ -86,7 +88,7 @@ func (b *RSGLinCB) Learn(reward float64) error {
 		b.explored.add(b.chosen, reward)
 		return b.refit(&b.first, b.explored)
 	}
-	b.h.add(b.setting.Family.Variance(dot(b.chosen, b.first))/math.E, b.chosen)
+	b.h.add(b.setting.Family.Variance(population.Dot(b.chosen, b.first))/math.E, b.chosen)
 	return nil
 }
 
@@ -106,6 +108,3 @@ func (b *RSGLinCB) refit(theta *[]float64, l *log) error {
 	}
 	return nil
 }
-
-// MessagesPerPerson implements simulate.Sender: everybody's record, in the clear.
-func (b *RSGLinCB) MessagesPerPerson() float64 { return 1 }

@@ -1,11 +1,13 @@
-// Package environment holds the populations that experiments run on: synthetic ones with a known parameter, in which every source of
-// difficulty can be set by itself, the Adult census, and files of JSON Lines.
+// Package environment holds the populations of experiments: synthetic ones with a known parameter, in which every source of
+// difficulty can be set separately, the Adult census, and files of JSON Lines.
 //
-// A run of an environment is a [population.Population]: what people, arms and rewards are, and what regret means, is said there. It
-// is a function of the Spec, a seed and a number of people; players on the same run meet the same people with the same luck.
+// A run of an environment is a [population.Population]; package population says what people, arms, rewards and regret are. The
+// run is a function of the Spec, a seed and a number of people: algorithms on the same run meet the same people with the same
+// luck. Nothing here protects anyone.
 package environment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,14 +26,14 @@ const (
 	// Ball draws the arms of every person afresh and uniformly from the unit ball, as the public experiments of the GLM bandit
 	// literature do. Contexts explore by themselves.
 	Ball = "ball"
-	// Fixed draws one such arm set for everybody, per seed: a learner must explore, and greedy play gets stuck.
+	// Fixed draws one such arm set for all people, per seed: a learner must explore, and greedy play gets stuck.
 	Fixed = "fixed"
 	// Changing draws a pool of five times Arms arms, per seed, and gives every person between two and Arms of them.
 	Changing = "changing"
-	// Rare is the rare direction of "Optimal regret locally private linear contextual bandit": a person is about the first of two
-	// directions, or with probability Rarity about the second, and has the arms +x and -x. Few people teach the second direction.
+	// Rare is the rare direction of "Optimal regret locally private linear contextual bandit": a person's arms are +x and -x, where
+	// x is the second of two directions with probability Rarity and the first otherwise. Few people teach the second direction.
 	Rare = "rare"
-	// TwoPoint is the same paper's pair with the same covariance in which the weak direction decides: everybody has the arms
+	// TwoPoint is the same paper's pair with the same covariance in which the weak direction decides: every person has the arms
 	// (sqrt(1-Rarity), +-sqrt(Rarity)), so that nearly all of an arm's length says nothing about the choice.
 	TwoPoint = "two-point"
 	// Adult is the census.
@@ -66,7 +68,7 @@ type Spec struct {
 type Environment struct {
 	*population.Population
 	Family glm.Family
-	Theta  []float64 // the true parameter; nil where there is none
+	Theta  []float64 // the true parameter; nil if there is none
 }
 
 // Resolve checks the specification and fills its defaults in. Errors wrap ErrSpec.
@@ -86,19 +88,13 @@ func (s Spec) Resolve() (Spec, error) {
 		dimension, arms = 2, 2
 	}
 	if s.Parameter != nil {
-		standard(&s.Dimension, len(s.Parameter))
-		norm := 0.0
-		for _, v := range s.Parameter {
-			norm += v * v
-		}
-		s.Norm = math.Sqrt(norm)
+		s.Dimension = cmp.Or(s.Dimension, len(s.Parameter))
+		s.Norm = math.Sqrt(population.Dot(s.Parameter, s.Parameter))
 	}
-	standard(&s.Dimension, dimension)
-	standard(&s.Arms, arms)
-	standard(&s.Norm, 3)
-	standard(&s.Bound, s.Norm)
-	standard(&s.Family, glm.FamilyLogistic)
-	standard(&s.MaxReward, 1)
+	s.Dimension, s.Arms = cmp.Or(s.Dimension, dimension), cmp.Or(s.Arms, arms)
+	s.Norm = cmp.Or(s.Norm, 3)
+	s.Bound = cmp.Or(s.Bound, s.Norm)
+	s.Family, s.MaxReward = cmp.Or(s.Family, glm.FamilyLogistic), cmp.Or(s.MaxReward, 1)
 	if _, err := glm.NewFamily(s.Family, s.MaxReward); err != nil {
 		return s, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
@@ -124,16 +120,14 @@ func (s Spec) Resolve() (Spec, error) {
 
 func (s Spec) pair() bool { return s.Kind == Rare || s.Kind == TwoPoint }
 
-// Label names the specification in a table, shortly.
+// Label is a short name of the specification for tables.
 func (s Spec) Label() string {
 	r, err := s.Resolve()
 	switch {
 	case err != nil:
 		return s.Kind
-	case r.Kind == Adult && r.Map != "":
-		return "adult " + r.Map
 	case r.Kind == Adult:
-		return "adult b7"
+		return "adult " + cmp.Or(r.Map, string(population.MapB7))
 	case r.Kind == File:
 		return r.Path
 	}
@@ -144,7 +138,7 @@ func (s Spec) Label() string {
 	return label
 }
 
-// Open makes the run of a seed with so many people to decide for; 0 is everybody, where the data say how many there are.
+// Open makes the run of a seed with the given number of people to decide for; 0 means all people of Adult or File.
 func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	s, err := s.Resolve()
 	if err != nil {
@@ -166,8 +160,8 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	return &Environment{Population: p, Family: family}, err
 }
 
-// Kappa is the largest 1/mu' over all arms of all people, at the true parameter: an oracle's number, which the published experiments
-// give to their algorithms. Where there is no true parameter it is glm.KappaBound.
+// Kappa is the largest 1/mu' over all arms of all people at the true parameter. Only an oracle knows it, but the published
+// experiments give it to their algorithms. Without a true parameter it is glm.KappaBound.
 func (e *Environment) Kappa() (float64, error) {
 	if e.Theta == nil {
 		return glm.KappaBound(e.Family, e.Info().NormBound), nil
@@ -178,24 +172,8 @@ func (e *Environment) Kappa() (float64, error) {
 			return 0, err
 		}
 		for _, x := range p.Arms {
-			kappa = max(kappa, 1/e.Family.Variance(dot(x, e.Theta)))
+			kappa = max(kappa, 1/e.Family.Variance(population.Dot(x, e.Theta)))
 		}
 	}
 	return kappa, nil
-}
-
-// standard replaces a zero value by its default.
-func standard[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
-}
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }

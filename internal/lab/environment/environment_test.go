@@ -28,13 +28,7 @@ func people(t testing.TB, s environment.Spec, seed uint64, n int) ([]population.
 	return out, e
 }
 
-func norm(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v * v
-	}
-	return math.Sqrt(sum)
-}
+func norm(x []float64) float64 { return math.Sqrt(population.Dot(x, x)) }
 
 var synthetic = []environment.Spec{
 	{Kind: environment.Ball}, {Kind: environment.Fixed, Dimension: 3}, {Kind: environment.Changing, Arms: 4}, {Kind: environment.Rare}, {Kind: environment.TwoPoint},
@@ -70,7 +64,7 @@ func TestPeople(t *testing.T) {
 					}
 				}
 				gap += p.Rewards[0] - p.Means[0]
-				variance += e.Family.Variance(dot(p.Arms[0], e.Theta))
+				variance += e.Family.Variance(population.Dot(p.Arms[0], e.Theta))
 			}
 			if top != info.Arms {
 				t.Errorf("%d arms at most, said %d", top, info.Arms)
@@ -178,14 +172,6 @@ func TestRefusals(t *testing.T) {
 	if _, err := (environment.Spec{Kind: environment.Ball}).Open(1, 0); !errors.Is(err, environment.ErrSpec) {
 		t.Error(err)
 	}
-}
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }
 
 func BenchmarkBall(b *testing.B) {

@@ -3,7 +3,6 @@ package environment
 import (
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"math"
 	"math/rand/v2"
 
@@ -27,7 +26,7 @@ func stream(seed, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// synthetic is a population with a known parameter. drawer gives the arms of the next person.
+// synthetic is a population with a known parameter. drawer returns the arms of the next person.
 type synthetic struct {
 	spec   Spec
 	seed   uint64
@@ -69,10 +68,8 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 		e.drawer = s.pairs()
 	}
 	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound}
-	return &Environment{Population: population.New(info, e.people(), nobody), Family: family, Theta: e.theta}, nil
+	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
 }
-
-func nobody(func(population.Person, error) bool) {}
 
 // table is the seed of the arms.
 func (s Spec) table(seed uint64) uint64 {
@@ -88,7 +85,7 @@ func (s Spec) parameter(r *rand.Rand) []float64 {
 	}
 	theta := make([]float64, s.Dimension)
 	if !s.pair() {
-		sphere(theta, s.Norm, r)
+		population.Sphere(theta, s.Norm, r)
 		return theta
 	}
 	// Both directions matter, neither sign is known.
@@ -98,28 +95,12 @@ func (s Spec) parameter(r *rand.Rand) []float64 {
 
 func sign(r *rand.Rand) float64 { return float64(2*r.IntN(2) - 1) }
 
-// sphere fills x with a point uniform on the sphere of a radius.
-func sphere(x []float64, radius float64, r *rand.Rand) {
-	square := 0.0
-	for square < 1e-200 {
-		square = 0
-		for i := range x {
-			x[i] = r.NormFloat64()
-			square += x[i] * x[i]
-		}
-	}
-	scale := radius / math.Sqrt(square)
-	for i := range x {
-		x[i] *= scale
-	}
-}
-
 // ball draws an arm set from the unit ball, scaled.
 func (s Spec) ball(r *rand.Rand) [][]float64 {
 	arms, memory := make([][]float64, s.Arms), make([]float64, s.Arms*s.Dimension)
 	for a := range arms {
 		x := memory[a*s.Dimension : (a+1)*s.Dimension : (a+1)*s.Dimension]
-		sphere(x, math.Pow(r.Float64(), 1/float64(s.Dimension)), r)
+		population.Ball(x, r)
 		for j, v := range s.Scales {
 			x[j] *= v
 		}
@@ -158,26 +139,24 @@ func (s Spec) pairs() func(r *rand.Rand) [][]float64 {
 	}
 }
 
-// people gives the run's people, the same at each call.
-func (e *synthetic) people() iter.Seq2[population.Person, error] {
-	return func(yield func(population.Person, error) bool) {
-		arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
-		for range e.n {
-			if !yield(e.person(e.drawer(arms), rewards), nil) {
-				return
-			}
+// people yields the run's people, the same at each call.
+func (e *synthetic) people(yield func(population.Person, error) bool) {
+	arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
+	for range e.n {
+		if !yield(e.person(e.drawer(arms), rewards), nil) {
+			return
 		}
 	}
 }
 
-// person draws the rewards. Where they are coins, all arms share one draw: whoever plays the better arm has the better luck, which
-// makes players comparable on few people and changes no player's own law.
+// person draws the rewards. If they are 0 or 1, all arms share one draw: the algorithm that plays the better arm has the better luck. This
+// makes algorithms comparable on few people and does not change the law of any one algorithm's rewards.
 func (e *synthetic) person(arms [][]float64, r *rand.Rand) population.Person {
 	memory := make([]float64, 2*len(arms))
 	p := population.Person{Arms: arms, Means: memory[:len(arms):len(arms)], Rewards: memory[len(arms):]}
 	u := r.Float64()
 	for a, x := range arms {
-		p.Means[a] = e.model.Family.Mean(dot(x, e.theta))
+		p.Means[a] = e.model.Family.Mean(population.Dot(x, e.theta))
 		switch {
 		case !e.coin:
 			p.Rewards[a] = e.model.Reward(x, r)

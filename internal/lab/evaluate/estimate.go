@@ -1,29 +1,26 @@
 package evaluate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// Target is the policy to be valued: the probability of each arm. Propensities of the log belong to the policy that made it, not to
-// this one.
+// Target is the policy to value: it returns the probability of each arm. The propensities of the log belong to the policy that
+// made it, not to the target.
 type Target func(arms [][]float64) ([]float64, error)
 
 // Greedy is the target that plays the arm of the largest inner product with theta, the first of equals.
 func Greedy(theta []float64) Target {
 	return func(arms [][]float64) ([]float64, error) {
-		best, top := 0, math.Inf(-1)
-		for a, x := range arms {
-			if len(x) != len(theta) {
-				return nil, fmt.Errorf("evaluate: arm of dimension %d for a parameter of dimension %d", len(x), len(theta))
-			}
-			if z := dot(x, theta); z > top {
-				best, top = a, z
-			}
+		best, err := population.GreedyArm(arms, theta)
+		if err != nil {
+			return nil, fmt.Errorf("evaluate: %w", err)
 		}
 		p := make([]float64, len(arms))
 		p[best] = 1
@@ -48,22 +45,23 @@ type Estimate struct {
 	High  float64 `json:"high"`
 }
 
-// Report holds the three estimates and what they rest on.
-type Report struct {
+// Estimates holds three estimates of one target and the diagnostics of the log behind them.
+type Estimates struct {
 	Decisions int `json:"decisions"`
 	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large variance.
 	IPS Estimate `json:"ips"`
-	// SNIPS divides by the sum of weights instead of the number of decisions (Swaminathan and Joachims 2015): a little bias, no estimate
-	// outside the range of rewards.
+	// SNIPS divides by the sum of weights instead of the number of decisions (Swaminathan and Joachims 2015): slightly biased, and
+	// never outside the range of rewards.
 	SNIPS Estimate `json:"snips"`
-	// DoublyRobust corrects a fitted reward model by weighted residuals (Dudik, Langford and Li 2011): unbiased with right propensities,
-	// and of small variance where the model is good. The model is fitted on the other half of the log.
+	// DoublyRobust corrects a fitted reward model by weighted residuals (Dudik, Langford and Li 2011): unbiased with correct
+	// propensities, and of small variance if the model is good. The model of each half of the log is fitted on the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
-	// EffectiveSize is (sum of weights)^2 / sum of squared weights: so many decisions of the target's own would say as much. Below a
-	// hundred or so the normal intervals cannot be trusted.
+	// EffectiveSize is (sum of weights)^2 / sum of squared weights: about as many decisions of the target itself would say as
+	// much. Below about a hundred the normal intervals cannot be trusted.
 	EffectiveSize float64 `json:"effective_size"`
 	LargestWeight float64 `json:"largest_weight"`
-	Unsupported   int     `json:"unsupported"` // decisions whose played arm the target never plays; their rewards say nothing about it
+	// Unsupported counts decisions whose played arm the target never plays: their rewards say nothing about it.
+	Unsupported int `json:"unsupported"`
 }
 
 // Options of Evaluate.
@@ -73,28 +71,24 @@ type Options struct {
 	Ridge      float64    // of the reward model's fit; 0 = 1
 }
 
-// ErrFew reports a log too short to say anything.
+// ErrFew reports a log that is too short.
 var ErrFew = errors.New("evaluate: at least ten decisions are needed")
 
 // Evaluate estimates the target's mean reward from the log.
-func Evaluate(log []Decision, target Target, o Options) (*Report, error) {
+func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 	if len(log) < 10 {
 		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
 	}
-	if o.Confidence == 0 {
-		o.Confidence = 0.95
-	}
-	if o.Ridge == 0 {
-		o.Ridge = 1
-	}
+	o.Confidence, o.Ridge = cmp.Or(o.Confidence, 0.95), cmp.Or(o.Ridge, 1)
 	if !(o.Confidence > 0 && o.Confidence < 1) || !(o.Ridge > 0) || o.Family == nil {
-		return nil, fmt.Errorf("evaluate: confidence %v must be in (0, 1), ridge %v positive, and a family is needed", o.Confidence, o.Ridge)
+		return nil, fmt.Errorf("evaluate: confidence %v must be in (0, 1), ridge %v positive, and a family is needed",
+			o.Confidence, o.Ridge)
 	}
 	models, err := fits(log, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Decisions: len(log)}
+	r := &Estimates{Decisions: len(log)}
 	n := float64(len(log))
 	weighted, robust := make([]float64, len(log)), make([]float64, len(log))
 	weights := make([]float64, len(log))
@@ -110,9 +104,9 @@ func Evaluate(log []Decision, target Target, o Options) (*Report, error) {
 		w := p[d.Arm] / d.Propensity
 		theta := models[i%2]
 		weights[i], weighted[i] = w, w*d.Reward
-		robust[i] = w * (d.Reward - o.Family.Mean(dot(d.Arms[d.Arm], theta)))
+		robust[i] = w * (d.Reward - o.Family.Mean(population.Dot(d.Arms[d.Arm], theta)))
 		for a, x := range d.Arms {
-			robust[i] += p[a] * o.Family.Mean(dot(x, theta))
+			robust[i] += p[a] * o.Family.Mean(population.Dot(x, theta))
 		}
 		sum, squares = sum+w, squares+w*w
 		r.LargestWeight = math.Max(r.LargestWeight, w)
@@ -138,7 +132,7 @@ func Evaluate(log []Decision, target Target, o Options) (*Report, error) {
 	return r, nil
 }
 
-// fits are two reward models; model k is fitted on the decisions of the other parity, for those of parity k.
+// fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others.
 func fits(log []Decision, o Options) (models [2][]float64, err error) {
 	for k := range models {
 		var arms [][]float64
@@ -153,7 +147,7 @@ func fits(log []Decision, o Options) (models [2][]float64, err error) {
 			return models, fmt.Errorf("evaluate: reward model: %w", err)
 		}
 		fit, err := convex.Minimize(loss, convex.NewtonConfig{Tolerance: 1e-8})
-		if err != nil && !errors.Is(err, convex.ErrNotConverged) { // any model will do: it changes the variance only
+		if err != nil && !errors.Is(err, convex.ErrNotConverged) { // any model will do: it changes only the variance
 			return models, fmt.Errorf("evaluate: reward model: %w", err)
 		}
 		models[k] = fit.Theta
@@ -187,11 +181,3 @@ func mean(values []float64, z float64) Estimate {
 }
 
 func interval(value, se, z float64) Estimate { return Estimate{value, se, value - z*se, value + z*se} }
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
-}

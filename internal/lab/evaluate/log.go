@@ -1,8 +1,8 @@
 // Package evaluate values a policy on a log that another policy made, without playing it: off-policy evaluation.
 //
-// A log holds decisions with the probability with which each arm was played. Devices know that probability, it comes with every decision
-// (glm.Decision.Propensity); a log of it is made of people who agreed to it, or on the devices themselves. It never leaves them through
-// Riffle, and what is computed here is not private: it is for whoever holds the log anyway.
+// A log holds decisions with the probability with which each arm was played. Devices know that probability: it comes with every
+// decision (glm.Decision.Propensity). Make a log only of people who agreed to it, or keep it on the devices. Riffle itself never
+// sends it anywhere. The estimates are not private: they are for those who hold the log anyway.
 package evaluate
 
 import (
@@ -20,9 +20,9 @@ var ErrLog = errors.New("evaluate: bad log")
 
 // Decision is one line of a log.
 type Decision struct {
-	Arms       [][]float64 `json:"arms"`       // every arm that there was, norm at most 1
+	Arms       [][]float64 `json:"arms"`       // all arms that could be played, norm at most 1
 	Arm        int         `json:"arm"`        // index of the arm played
-	Reward     float64     `json:"reward"`     // what it gave
+	Reward     float64     `json:"reward"`     // reward of that arm
 	Propensity float64     `json:"propensity"` // probability with which it was played, in (0, 1]
 }
 
@@ -42,8 +42,8 @@ func (w *Writer) Write(d Decision) error {
 	return w.lines.Encode(d)
 }
 
-// Read reads a log of JSON Lines. Blank lines are skipped. A line that is not a decision is an error that names its number: dropping
-// it quietly would bias the estimates.
+// Read reads a log of JSON Lines and skips blank lines. A line that is not a decision is an error that names the line: leaving
+// it out would bias the estimates.
 func Read(in io.Reader) ([]Decision, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
@@ -68,7 +68,8 @@ func Read(in io.Reader) ([]Decision, error) {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
 		}
 		if len(log) > 0 && len(d.Arms[0]) != len(log[0].Arms[0]) {
-			return nil, fmt.Errorf("%w: line %d: arms of dimension %d, before it %d", ErrLog, n, len(d.Arms[0]), len(log[0].Arms[0]))
+			return nil, fmt.Errorf("%w: line %d: arms of dimension %d, before of %d", ErrLog, n,
+				len(d.Arms[0]), len(log[0].Arms[0]))
 		}
 		log = append(log, d)
 	}

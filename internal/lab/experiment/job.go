@@ -19,39 +19,35 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 )
 
-// job is one run: everything that its result depends on, but for the code.
+// job is one run: everything that its result depends on except the code.
 type job struct {
 	Environment environment.Spec `json:"environment"`
 	Horizon     int              `json:"horizon"`
-	Epsilon     float64          `json:"epsilon"` // 0: not private
+	Epsilon     float64          `json:"epsilon"` // 0: no privacy
 	Delta       float64          `json:"delta"`
 	Failure     float64          `json:"failure"`
-	Algorithm   Algorithm        `json:"algorithm"`
+	Algorithm   AlgorithmSpec    `json:"algorithm"`
 	Seed        uint64           `json:"seed"`
 }
 
-// Result is what a job came to.
-type Result struct {
-	People   int       `json:"people"`
-	Regret   float64   `json:"regret"`
-	Value    float64   `json:"value"`           // mean value of what was played
-	Final    *float64  `json:"final,omitempty"` // of the last estimate, on people held out
-	Messages float64   `json:"messages"`        // per person
-	Marks    []int     `json:"marks"`
-	Course   []float64 `json:"course"`
+// result is the result of a job, as it is kept in the folder.
+type result struct {
+	simulate.Score
+	Final    *float64 `json:"final,omitempty"` // mean value of the last estimate on people held out
+	Messages float64  `json:"messages"`        // per person
 }
 
-// run is the job itself. It logs its decisions in a folder if one is named.
-func (j job) run(ctx context.Context, logs string, advance func(people int)) (*Result, error) {
+// run does the job. It logs decisions in the folder logs unless that is empty.
+func (j job) run(ctx context.Context, logs string, advance func(people int)) (*result, error) {
 	e, err := j.Environment.Open(j.Seed, j.Horizon)
 	if err != nil {
 		return nil, err
 	}
-	player, err := j.player(e)
+	algorithm, err := j.algorithm(e)
 	if err != nil {
 		return nil, err
 	}
-	playing, closeLog, err := j.logged(player, logs)
+	playing, closeLog, err := j.logged(algorithm, logs)
 	if err != nil {
 		return nil, err
 	}
@@ -59,25 +55,22 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*R
 	if err = errors.Join(err, closeLog()); err != nil {
 		return nil, err
 	}
-	r := &Result{People: score.People, Regret: score.Regret, Value: score.Value, Marks: score.Marks, Course: score.Course}
-	if s, ok := player.(simulate.Sender); ok {
+	r := &result{Score: *score}
+	if s, ok := algorithm.(simulate.Sender); ok {
 		r.Messages = s.MessagesPerPerson()
 	}
 	if e.Info().HeldOut == 0 {
 		return r, nil
 	}
-	follow := population.Player(nil)
-	switch p := player.(type) {
-	case simulate.Finisher:
-		theta, err := p.Final()
+	final := population.Choose(algorithm.Choose)
+	if estimator, ok := algorithm.(simulate.Estimator); ok {
+		theta, err := estimator.Final()
 		if err != nil {
 			return nil, err
 		}
-		follow = population.Greedy(theta)
-	default:
-		follow = population.Choose(player.Choose)
+		final = population.Greedy(theta)
 	}
-	v, err := population.Value(e.Holdout(), follow)
+	v, err := population.Value(e.Holdout(), final)
 	r.Final = &v
 	return r, err
 }
@@ -96,7 +89,7 @@ func marks(people int) []int {
 	return out
 }
 
-// code is the digest of the running program: any change of the code is another program.
+// code is the digest of the running program, which changes with any change of the code.
 var code = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -130,8 +123,8 @@ func (j job) digest() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// cached runs the job unless its result is in the folder already, and puts it there. An empty folder name keeps nothing.
-func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*Result, error) {
+// cached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps nothing.
+func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*result, error) {
 	if folder == "" {
 		return j.run(ctx, "", advance)
 	}
@@ -141,8 +134,8 @@ func (j job) cached(ctx context.Context, folder string, advance func(people int)
 	}
 	path := filepath.Join(folder, digest+".json")
 	if text, err := os.ReadFile(path); err == nil {
-		r := &Result{}
-		if json.Unmarshal(text, r) == nil { // a file that was cut off is run again
+		r := &result{}
+		if json.Unmarshal(text, r) == nil { // a truncated file is ignored, and the job runs again
 			advance(r.People)
 			return r, nil
 		}

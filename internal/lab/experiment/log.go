@@ -15,38 +15,38 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// logger writes every decision of a player with its odds and its reward.
+// logger writes every decision of an algorithm with its propensity and its reward.
 type logger struct {
-	simulate.Player
-	odds simulate.Chancer
-	out  *evaluate.Writer
-	last evaluate.Decision
+	simulate.Algorithm
+	randomized simulate.Randomized
+	out        *evaluate.Writer
+	last       evaluate.Decision
 }
 
-// Choose implements simulate.Player.
+// Choose implements simulate.Algorithm.
 func (l *logger) Choose(arms [][]float64) (int, error) {
-	arm, err := l.Player.Choose(arms)
+	arm, err := l.Algorithm.Choose(arms)
 	if err == nil {
-		l.last = evaluate.Decision{Arms: slices.Clone(arms), Arm: arm, Propensity: l.odds.Propensity()}
+		l.last = evaluate.Decision{Arms: slices.Clone(arms), Arm: arm, Propensity: l.randomized.Propensity()}
 	}
 	return arm, err
 }
 
-// Learn implements simulate.Player.
+// Learn implements simulate.Algorithm.
 func (l *logger) Learn(reward float64) error {
 	l.last.Reward = reward
 	if err := l.out.Write(l.last); err != nil {
 		return err
 	}
-	return l.Player.Learn(reward)
+	return l.Algorithm.Learn(reward)
 }
 
-// logged has the player's decisions written to a file in the folder, and its last policy beside it, when closed. A player that does not
-// know its odds plays without a log.
-func (j job) logged(player simulate.Player, folder string) (simulate.Player, func() error, error) {
-	odds, ok := player.(simulate.Chancer)
+// logged wraps an algorithm so that its decisions are written to a file in the folder. The function that it returns closes the
+// file and writes the last policy to another. An algorithm that does not know its propensities plays without a log.
+func (j job) logged(algorithm simulate.Algorithm, folder string) (simulate.Algorithm, func() error, error) {
+	randomized, ok := algorithm.(simulate.Randomized)
 	if folder == "" || !ok {
-		return player, func() error { return nil }, nil
+		return algorithm, func() error { return nil }, nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, nil, err
@@ -59,13 +59,13 @@ func (j job) logged(player simulate.Player, folder string) (simulate.Player, fun
 	lines := bufio.NewWriter(f)
 	done := func() error {
 		err := errors.Join(lines.Flush(), f.Close())
-		last, ok := player.(interface{ FinalPolicy() (glm.Policy, error) })
+		last, ok := algorithm.(interface{ FinalPolicy() (glm.Policy, error) })
 		if err != nil || !ok {
 			return err
 		}
 		p, err := last.FinalPolicy()
 		if err != nil {
-			return nil // interrupted: there is no last policy
+			return nil // interrupted, so there is no last policy
 		}
 		text, err := json.MarshalIndent(p, "", "  ")
 		if err != nil {
@@ -73,7 +73,7 @@ func (j job) logged(player simulate.Player, folder string) (simulate.Player, fun
 		}
 		return os.WriteFile(path+".policy.json", append(text, '\n'), 0o644)
 	}
-	return &logger{Player: player, odds: odds, out: evaluate.NewWriter(lines)}, done, nil
+	return &logger{Algorithm: algorithm, randomized: randomized, out: evaluate.NewWriter(lines)}, done, nil
 }
 
 // file names the job's log.

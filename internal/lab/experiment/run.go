@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -48,7 +49,7 @@ type Row struct {
 // depend on their order. An interrupted Run keeps what it finished.
 func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 	rows, jobs := e.jobs()
-	results := make([]*Result, len(jobs))
+	results := make([]*result, len(jobs))
 	total := 0
 	for _, j := range jobs {
 		if j.Horizon == 0 { // as many as there are
@@ -75,7 +76,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 					o.Progress(int(people.Load()), total)
 				}
 			}
-			var r *Result
+			var r *result
 			var err error
 			if o.Logs != "" {
 				r, err = j.run(ctx, o.Logs, advance)
@@ -98,7 +99,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 		}
 	}
 	for i := range rows {
-		var own []*Result
+		var own []*result
 		for k := range e.Seeds {
 			own = append(own, results[k*len(rows)+i])
 		}
@@ -113,7 +114,7 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 	for _, v := range e.Environments {
 		for k, horizon := range e.Horizons {
 			for _, a := range e.Algorithms {
-				if a.Horizons != nil && !contains(a.Horizons, horizon) {
+				if a.Horizons != nil && !slices.Contains(a.Horizons, horizon) {
 					continue
 				}
 				epsilons := e.Epsilons
@@ -143,33 +144,24 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 	return rows, jobs
 }
 
-func contains(list []int, v int) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *Row) summarise(results []*Result) {
+func (r *Row) summarise(results []*result) {
 	r.Seeds, r.Horizon = len(results), results[0].People
-	of := func(f func(*Result) float64) (mean, se float64) {
+	of := func(f func(*result) float64) (mean, se float64) {
 		values := make([]float64, len(results))
 		for i, x := range results {
 			values[i] = f(x)
 		}
 		return meanAndError(values)
 	}
-	r.Regret, r.RegretSE = of(func(x *Result) float64 { return x.Regret })
-	r.Value, r.ValueSE = of(func(x *Result) float64 { return x.Value })
-	r.Messages, _ = of(func(x *Result) float64 { return x.Messages })
+	r.Regret, r.RegretSE = of(func(x *result) float64 { return x.Regret })
+	r.Value, r.ValueSE = of(func(x *result) float64 { return x.Value })
+	r.Messages, _ = of(func(x *result) float64 { return x.Messages })
 	for _, x := range results {
 		r.Worst = math.Max(r.Worst, x.Regret)
 		r.Regrets = append(r.Regrets, x.Regret)
 	}
 	if results[0].Final != nil {
-		mean, se := of(func(x *Result) float64 { return *x.Final })
+		mean, se := of(func(x *result) float64 { return *x.Final })
 		worst := math.Inf(1)
 		for _, x := range results {
 			worst = math.Min(worst, *x.Final)
@@ -178,7 +170,7 @@ func (r *Row) summarise(results []*Result) {
 	}
 	r.Marks = results[0].Marks
 	for i := range r.Marks {
-		mean, se := of(func(x *Result) float64 { return x.Course[i] })
+		mean, se := of(func(x *result) float64 { return x.Course[i] })
 		r.Course, r.CourseSE = append(r.Course, mean), append(r.CourseSE, se)
 	}
 }

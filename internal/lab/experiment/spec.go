@@ -1,6 +1,7 @@
-// Package experiment makes comparisons out of environments and players: an experiment is a small file that names both, with horizons,
-// budgets and seeds, and running it gives a table, pictures, CSV and JSON. Finished runs are kept in the output folder, so that an
-// interrupted experiment goes on where it was.
+// Package experiment compares algorithms. An experiment is a small file that names environments, algorithms, horizons, budgets
+// and seeds; running it gives a table, charts, CSV and JSON. Finished runs are kept in the output folder, so that an interrupted
+// experiment goes on where it stopped. Results are a function of the experiment and the program; running times are not
+// measured.
 package experiment
 
 import (
@@ -16,7 +17,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/lab/environment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -25,40 +25,40 @@ import (
 // ErrExperiment wraps every reason to refuse an experiment.
 var ErrExperiment = errors.New("experiment")
 
-// Experiment is what an experiment file says. Every algorithm runs on every environment, horizon and seed, and private ones with every
-// epsilon.
+// Experiment is the content of an experiment file. Every algorithm runs on every environment, horizon and seed, and private ones
+// with every epsilon.
 type Experiment struct {
 	Name         string             `json:"name"` // letters, digits and dashes
 	Title        string             `json:"title"`
-	About        string             `json:"about"` // what it is for, in a sentence or two
+	About        string             `json:"about"` // its purpose, in a sentence or two
 	Environments []environment.Spec `json:"environments"`
-	Horizons     []int              `json:"horizons"` // people; 0 is everybody, where the data say how many there are
+	Horizons     []int              `json:"horizons"` // people; 0: all people of the data
 	Epsilons     []float64          `json:"epsilons"`
 	Delta        float64            `json:"delta"`   // of the privacy guarantee; default 1e-6
-	Failure      float64            `json:"failure"` // of the confidence sets of published baselines; default 0.02, as in their experiments
+	Failure      float64            `json:"failure"` // of the baselines' confidence sets; default 0.02, as published
 	Seeds        int                `json:"seeds"`
 	FirstSeed    uint64             `json:"first_seed"` // default 1
-	Algorithms   []Algorithm        `json:"algorithms"`
+	Algorithms   []AlgorithmSpec    `json:"algorithms"`
 }
 
-// Algorithm is one line of the table.
-type Algorithm struct {
+// AlgorithmSpec describes one algorithm of an experiment.
+type AlgorithmSpec struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"` // see the Kind constants; default Name
-	// Epsilons, Horizons and Seeds, if given, replace the experiment's for this algorithm: some are only worth running in a corner.
+	// Epsilons and Horizons, if given, replace the experiment's for this algorithm.
 	Epsilons []float64 `json:"epsilons"`
 	Horizons []int     `json:"horizons"`
-	// Learner holds what to change of the learner's configuration; dimension, family, radius, horizon and budget come from the environment
-	// and the experiment unless given.
+	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the environment and the
+	// experiment unless given.
 	Learner glm.Config `json:"learner"`
-	// Anytime, if not 0, has kinds riffle and nonprivate-batched not know the horizon: they start with a learner for so many people, by
-	// simulate.Anytime.
-	Anytime int   `json:"anytime,omitempty"`
-	Terms   Terms `json:"terms"`
+	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not know the
+	// true one.
+	Anytime int         `json:"anytime,omitempty"`
+	Terms   TermChanges `json:"terms"`
 }
 
-// Terms are changes of the analyzer's default terms; nil leaves the default.
-type Terms struct {
+// TermChanges replace some of plan.DefaultTerms; nil keeps the default.
+type TermChanges struct {
 	MaxMessages   *int     `json:"max_messages,omitempty"`
 	MaxShift      *float64 `json:"max_shift,omitempty"`
 	DropOut       *float64 `json:"drop_out,omitempty"`
@@ -68,12 +68,11 @@ type Terms struct {
 	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
 }
 
-// resolve gives the terms of a plan: those of an analyzer whose configuration says nothing else, with the changes; but everybody is
-// honest, as all simulated people are.
-func (t Terms) resolve(epsilon, delta float64) plan.Terms {
-	d := analyzer.DefaultSettings().Privacy
-	out := plan.Terms{Epsilon: epsilon, Delta: delta, DropOut: d.DropOut, Dishonest: d.Dishonest, MinCohort: d.MinCohort,
-		MaxMessages: d.MaxMessages, VarianceRatio: d.VarianceRatio, MaxShift: d.MaxShift}
+// resolve returns the terms of a plan: the defaults with the changes. No report is planned to be dishonest, because all simulated
+// people are honest.
+func (t TermChanges) resolve(epsilon, delta float64) plan.Terms {
+	out := plan.DefaultTerms()
+	out.Epsilon, out.Delta, out.DishonestReports = epsilon, delta, 0
 	change(&out.MaxMessages, t.MaxMessages)
 	change(&out.MaxShift, t.MaxShift)
 	change(&out.DropOut, t.DropOut)
@@ -118,7 +117,8 @@ func Load(name string) (*Experiment, error) {
 	}
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "./\\") {
-		return nil, fmt.Errorf("%w: none is called %q; there are %s, or give the path of a file", ErrExperiment, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: none is called %q; give one of %s, or the path of a file", ErrExperiment, name,
+			strings.Join(Names(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
@@ -130,7 +130,7 @@ func Load(name string) (*Experiment, error) {
 	return e, nil
 }
 
-// Parse reads an experiment in YAML or JSON. Keys that mean nothing are refused.
+// Parse reads an experiment in YAML or JSON. Unknown keys are refused.
 func Parse(text []byte) (*Experiment, error) {
 	var loose map[string]any
 	if err := yaml.Unmarshal(text, &loose); err != nil {
@@ -149,13 +149,13 @@ func Parse(text []byte) (*Experiment, error) {
 	return e, e.Validate()
 }
 
-// Validate refuses what cannot be run, and fills in the kinds of algorithms.
+// Validate refuses an experiment that cannot run, and fills in the kinds of algorithms.
 func (e *Experiment) Validate() error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrExperiment, e.Name, fmt.Sprintf(format, args...))
 	}
 	if e.Name == "" || strings.Trim(strings.ToLower(e.Name), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return wrong("the name must be of letters, digits and dashes")
+		return wrong("the name must consist of letters, digits and dashes")
 	}
 	if len(e.Environments) == 0 || len(e.Horizons) == 0 || len(e.Algorithms) == 0 {
 		return wrong("needs environments, horizons and algorithms")
@@ -186,10 +186,11 @@ func (e *Experiment) Validate() error {
 			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(kinds, ", "))
 		}
 		if a.Anytime < 0 || a.Anytime > 0 && a.Kind != KindRiffle && a.Kind != KindBatched {
-			return wrong("algorithm %q: anytime %d is for kinds %s and %s, and not negative", a.Name, a.Anytime, KindRiffle, KindBatched)
+			return wrong("algorithm %q: anytime %d must not be negative, and is for kinds %s and %s only",
+				a.Name, a.Anytime, KindRiffle, KindBatched)
 		}
 		if a.Name == "" || seen[a.Name] {
-			return wrong("algorithms need different names; %q is there twice or empty", a.Name)
+			return wrong("algorithms need different names; %q is empty or a repetition", a.Name)
 		}
 		seen[a.Name] = true
 		if a.private() && len(e.Epsilons)+len(a.Epsilons) == 0 {
@@ -204,7 +205,7 @@ func (e *Experiment) Validate() error {
 	return nil
 }
 
-// Changes replace parts of an experiment; zero values leave them.
+// Changes replace parts of an experiment; zero values keep them.
 type Changes struct {
 	Seeds     int
 	FirstSeed uint64
@@ -237,11 +238,11 @@ func (e *Experiment) Change(c Changes) error {
 	}
 	if len(c.Only) > 0 {
 		for _, name := range c.Only {
-			if !slices.ContainsFunc(e.Algorithms, func(a Algorithm) bool { return a.Name == name }) {
+			if !slices.ContainsFunc(e.Algorithms, func(a AlgorithmSpec) bool { return a.Name == name }) {
 				return fmt.Errorf("%w %q: no algorithm is called %q", ErrExperiment, e.Name, name)
 			}
 		}
-		e.Algorithms = slices.DeleteFunc(e.Algorithms, func(a Algorithm) bool { return !slices.Contains(c.Only, a.Name) })
+		e.Algorithms = slices.DeleteFunc(e.Algorithms, func(a AlgorithmSpec) bool { return !slices.Contains(c.Only, a.Name) })
 	}
 	return e.Validate()
 }

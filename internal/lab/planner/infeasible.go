@@ -35,7 +35,7 @@ func (o Options) explain(err error, cohort, people, rounds int) error {
 	switch inner.Constraint {
 	case "MaxMessages":
 		e.Option = "--messages"
-		if most, err := o.held(rounds); o.Bytes > 0 && (err != nil || o.Messages <= 0 || most < o.Messages) {
+		if most, err := o.held(rounds); o.Bytes > 0 && (err != nil || o.MaxMessages <= 0 || most < o.MaxMessages) {
 			e.Option = "--bytes"
 			size := rounds * wire.EnvelopeSize((inner.Messages+rounds-1)/rounds)
 			e.Reason += fmt.Sprintf("; sealed they are %d bytes, %d are allowed", size, o.Bytes)

@@ -13,7 +13,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -37,21 +36,13 @@ type Options struct {
 	// instead of the practical profile's Hessian and gradient.
 	Releases int
 
-	Epsilon, Delta float64
-	DropOut        float64 // share of a cohort that may drop out without its release being destroyed
-	Dishonest      float64 // share of a cohort whose noise is not counted
-	// DishonestReports is the fewest reports of any cohort whose noise is not counted.
-	DishonestReports int
-	MinCohort        int // no release has fewer reports
+	// Terms are what an analyzer would be configured with. A VarianceRatio of 0 asks for the least noise that MaxMessages and Bytes
+	// allow.
+	plan.Terms
 
-	Messages     int     // most bit messages of one person; 0: no limit; plan.ByCoordinates: as many as the numbers released call for
-	HostMessages int     // most bit messages of one report that hosts send unless they are told; 0: not known
-	MeanMessages int     // most bit messages of one person in the mean over all cohorts, divided where they help most; 0: off
-	Bytes        int     // most bytes that one person sends; 0: no limit
-	Variance     float64 // largest noise variance over the central Gaussian's; 0: the least that messages and bytes allow
-	MaxShift     float64 // cap on a record's shift in levels; 0: none
-	NoiseBits    uint32  // 0: searched
-	Biases       []float64
+	HostMessages int // most bit messages of one report that hosts send by default; 0: not known
+	MeanMessages int // most bit messages per person, averaged over all cohorts and divided where they help most; 0: off
+	Bytes        int // most bytes that one person sends; 0: no limit
 	// SealSeconds is the time that one bit message takes to encrypt; MeasureSeal measures it.
 	SealSeconds float64
 }
@@ -80,17 +71,17 @@ func (o Options) check() error {
 		return wrong("--dishonest", o.Dishonest, "a share in [0, 1)")
 	case o.DishonestReports < 0:
 		return wrong("--dishonest-reports", o.DishonestReports, "a number >= 0")
-	case o.Messages < plan.ByCoordinates || o.Bytes < 0 || o.MeanMessages < 0:
-		return wrong("--messages, --mean-messages or --bytes", min(o.Messages, o.Bytes, o.MeanMessages), "a number >= 0, or --messages -1 for a limit that follows the numbers released")
-	case !(o.Variance >= 0) || math.IsInf(o.Variance, 0):
-		return wrong("--variance", o.Variance, "a finite number > 1, or 0")
+	case o.MaxMessages < plan.ByCoordinates || o.Bytes < 0 || o.MeanMessages < 0:
+		return wrong("--messages, --mean-messages or --bytes", min(o.MaxMessages, o.Bytes, o.MeanMessages), "a number >= 0, or --messages -1 for a limit that follows the numbers released")
+	case !(o.VarianceRatio >= 0) || math.IsInf(o.VarianceRatio, 0):
+		return wrong("--variance", o.VarianceRatio, "a finite number > 1, or 0")
 	case !(o.MaxShift >= 0) || math.IsInf(o.MaxShift, 0):
 		return wrong("--max-shift", o.MaxShift, "a finite number >= 0")
 	case o.HessianShare != SearchShare && o.HessianShare != 0 && !(o.HessianShare > 0 && o.HessianShare < 1):
 		return wrong("--hessian-share", o.HessianShare, "a number between 0 and 1")
 	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= glm.MaxParameterNorm):
 		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", glm.MaxParameterNorm))
-	case o.MeanMessages > 0 && (o.Messages != 0 || o.Bytes > 0 || o.Variance > 0):
+	case o.MeanMessages > 0 && (o.MaxMessages != 0 || o.Bytes > 0 || o.VarianceRatio > 0):
 		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance", ErrOptions)
 	case o.MeanMessages > 0 && o.Releases > 0:
 		return fmt.Errorf("%w: --mean-messages needs the learner's statistics; leave out --releases", ErrOptions)
@@ -101,18 +92,6 @@ func (o Options) check() error {
 		}
 	}
 	return nil
-}
-
-func (o Options) biases() ([]protocol.Bias, error) {
-	var out []protocol.Bias
-	for _, p := range o.Biases {
-		b, err := protocol.BiasFrom(p)
-		if err != nil {
-			return nil, fmt.Errorf("%w: --bias %v: want probabilities between 0 and 1", ErrOptions, p)
-		}
-		out = append(out, b)
-	}
-	return out, nil
 }
 
 // task is one cohort to plan.
@@ -130,17 +109,13 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if err := o.check(); err != nil {
 		return nil, nil, err
 	}
-	biases, err := o.biases()
-	if err != nil {
-		return nil, nil, err
-	}
 	if o.Releases > 0 {
 		sizes := o.Cohorts
 		if len(sizes) == 0 {
 			sizes = []int{o.Users}
 		}
 		for _, n := range sizes {
-			r := o.generic(n, biases)
+			r := o.generic(n)
 			all = append(all, task{size: n, request: r, rounds: o.Releases})
 		}
 		return all, nil, nil
@@ -169,8 +144,8 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	terms := plan.Terms{Epsilon: o.Epsilon, Delta: o.Delta, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports, MinCohort: o.MinCohort,
-		VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases}
+	terms := o.Terms
+	terms.MaxMessages = 0 // set for each cohort by limits
 	after := config.Horizon
 	for i, n := range sizes {
 		step.Cohort = n
@@ -179,7 +154,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		if err != nil {
 			return nil, nil, o.explain(err, i, n, 1)
 		}
-		r.VarianceRatio = o.Variance
+		r.VarianceRatio = o.VarianceRatio
 		t := task{size: n, request: r, rounds: 1}
 		if first != nil {
 			t.explores = config.Exploration(i, n, after)
@@ -212,14 +187,14 @@ func (o Options) step(c glm.Config) (glm.Step, error) {
 }
 
 // generic asks for vectors of diameter 1.
-func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
+func (o Options) generic(n int) privacy.Request {
 	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range o.Dimension {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
 	r := privacy.Request{
 		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n, MinCohort: max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
-		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.Variance, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: biases,
+		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.VarianceRatio, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: o.Biases,
 	}
 	for range o.Releases {
 		r.Releases = append(r.Releases, s)
@@ -232,7 +207,7 @@ func (o Options) generic(n int, biases []protocol.Bias) privacy.Request {
 
 // limit is how many messages the budget allows one person of a cohort.
 func (o Options) limit(t task) (int, error) {
-	most := o.Messages
+	most := o.MaxMessages
 	if most == plan.ByCoordinates {
 		most = plan.MessagesFor(t.request.Releases)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "write the golden files of testdata anew
 
 // vectors are so many generic releases in one cohort.
 func vectors(dim, cohort, releases int, variance float64) Options {
-	return Options{Cohorts: []int{cohort}, Dimension: dim, Releases: releases, Epsilon: 1, Delta: 1e-6, Variance: variance, Biases: []float64{0.5, 0.25}, SealSeconds: 30e-6}
+	return Options{Cohorts: []int{cohort}, Dimension: dim, Releases: releases, SealSeconds: 30e-6,
+		Terms: plan.Terms{Epsilon: 1, Delta: 1e-6, VarianceRatio: variance}}
 }
 
 // The message counts that the certificate makes possible must be found.
@@ -130,13 +131,13 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		o.Dimension = 1 + random.IntN(5)
 		switch random.IntN(4) {
 		case 0:
-			o.Messages = 60 + random.IntN(300)
+			o.MaxMessages = 60 + random.IntN(300)
 		case 1:
-			o.Messages, o.Bytes = 0, 4000+random.IntN(20000)
+			o.MaxMessages, o.Bytes = 0, 4000+random.IntN(20000)
 		case 2:
-			o.Messages, o.Variance, o.MaxShift = 0, 1.6+3*random.Float64(), 0
+			o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.6+3*random.Float64(), 0
 		case 3:
-			o.Releases, o.Variance, o.Messages, o.MaxShift = 1+random.IntN(5), 2+random.Float64(), 0, 0
+			o.Releases, o.VarianceRatio, o.MaxMessages, o.MaxShift = 1+random.IntN(5), 2+random.Float64(), 0, 0
 		}
 		o.Cohorts = []int{100 + random.IntN(3000)}
 		r, err := Run(o)
@@ -155,14 +156,14 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		if !(c.Epsilon <= o.Epsilon) || !(c.ExpectedEpsilon <= c.Epsilon) || c.Honest > c.Minimum || c.Minimum > c.Size || r.Users != c.Size {
 			t.Errorf("%+v: %+v", o, c)
 		}
-		if o.Messages > 0 && c.MessagesPerUser > o.Messages || o.Bytes > 0 && c.BytesPerUser > o.Bytes {
+		if o.MaxMessages > 0 && c.MessagesPerUser > o.MaxMessages || o.Bytes > 0 && c.BytesPerUser > o.Bytes {
 			t.Errorf("%+v: %d messages, %d bytes", o, c.MessagesPerUser, c.BytesPerUser)
 		}
 		messages, reports := 0, 0
 		for _, rel := range c.Releases {
 			messages += rel.Times * rel.MessagesPerUser
 			reports += rel.Times
-			if o.Variance > 0 && rel.VarianceRatio > o.Variance*(1+1e-9) || math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
+			if o.VarianceRatio > 0 && rel.VarianceRatio > o.VarianceRatio*(1+1e-9) || math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
 				t.Errorf("%+v: %+v", o, rel)
 			}
 			if math.Abs(rel.LocalDeviation/rel.CentralDeviation-math.Sqrt(float64(c.Size))) > 1e-9 {
@@ -199,17 +200,17 @@ func TestInfeasibleOptions(t *testing.T) {
 		option string
 		follow func(*Options, *Infeasible)
 	}{
-		"messages":               {func(o *Options) { o.Messages = 20 }, "--messages", func(o *Options, _ *Infeasible) { o.Messages = 40 }},
-		"bytes":                  {func(o *Options) { o.Messages, o.Bytes = 0, 2327 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
-		"few bytes":              {func(o *Options) { o.Messages, o.Bytes = 0, 10 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
-		"variance with messages": {func(o *Options) { o.Messages, o.Variance, o.MaxShift = 60, 1.3, 0 }, "--messages", func(o *Options, e *Infeasible) { o.Messages = 240 }},
-		"variance":               {func(o *Options) { o.Messages, o.Variance, o.MaxShift = 0, 1.01, 0 }, "--variance", func(o *Options, _ *Infeasible) { o.Variance = 1.1 }},
-		"variance of 1":          {func(o *Options) { o.Messages, o.Variance = 0, 1 }, "--variance", func(o *Options, _ *Infeasible) { o.Variance = 1.5 }},
+		"messages":               {func(o *Options) { o.MaxMessages = 20 }, "--messages", func(o *Options, _ *Infeasible) { o.MaxMessages = 40 }},
+		"bytes":                  {func(o *Options) { o.MaxMessages, o.Bytes = 0, 2327 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
+		"few bytes":              {func(o *Options) { o.MaxMessages, o.Bytes = 0, 10 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
+		"variance with messages": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 60, 1.3, 0 }, "--messages", func(o *Options, e *Infeasible) { o.MaxMessages = 240 }},
+		"variance":               {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.01, 0 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.1 }},
+		"variance of 1":          {func(o *Options) { o.MaxMessages, o.VarianceRatio = 0, 1 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.5 }},
 		"honest":                 {func(o *Options) { o.Dishonest = 0.96 }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.Dishonest = 0.5 }},
 		"cohort":                 {func(o *Options) { o.Cohorts = []int{40} }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.MinCohort = 38 }},
-		"mean":                   {func(o *Options) { o.Messages, o.MeanMessages = 0, 20 }, "--mean-messages", func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
+		"mean":                   {func(o *Options) { o.MaxMessages, o.MeanMessages = 0, 20 }, "--mean-messages", func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
 		"noise bits": {func(o *Options) {
-			o.Messages, o.NoiseBits, o.Epsilon, o.Delta, o.Cohorts, o.MinCohort = 0, 1, 0.1, 1e-12, []int{5}, 1
+			o.MaxMessages, o.NoiseBits, o.Epsilon, o.Delta, o.Cohorts, o.MinCohort = 0, 1, 0.1, 1e-12, []int{5}, 1
 		}, "--noise-bits", func(o *Options, _ *Infeasible) { o.NoiseBits = 500 }},
 	} {
 		o := defaults()
@@ -232,10 +233,10 @@ func TestOptionsOutOfRange(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"dimension": func(o *Options) { o.Dimension = 0 }, "users": func(o *Options) { o.Users = 0 }, "epsilon": func(o *Options) { o.Epsilon = math.NaN() },
 		"delta": func(o *Options) { o.Delta = 1 }, "drop-out": func(o *Options) { o.DropOut = 1 }, "dishonest": func(o *Options) { o.Dishonest = -0.1 },
-		"messages": func(o *Options) { o.Messages = -2 }, "variance": func(o *Options) { o.Variance = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
+		"messages": func(o *Options) { o.MaxMessages = -2 }, "variance": func(o *Options) { o.VarianceRatio = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
 		"share": func(o *Options) { o.HessianShare = 1 }, "norm": func(o *Options) { o.ThetaNorm = 51 }, "family": func(o *Options) { o.Family = "cauchy" },
-		"cohort": func(o *Options) { o.Cohorts = []int{100, 0} }, "releases": func(o *Options) { o.Releases = 1 << 20 }, "bias": func(o *Options) { o.Biases = []float64{1} },
-		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) { o.Messages, o.MeanMessages, o.Releases = 0, 50, 2 },
+		"cohort": func(o *Options) { o.Cohorts = []int{100, 0} }, "releases": func(o *Options) { o.Releases = 1 << 20 },
+		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) { o.MaxMessages, o.MeanMessages, o.Releases = 0, 50, 2 },
 	} {
 		o := defaults()
 		change(&o)
@@ -283,7 +284,7 @@ func TestDimensions(t *testing.T) {
 // Messages in the mean go where they help: small cohorts get more than large ones, and the mean is kept.
 func TestMeanMessages(t *testing.T) {
 	o := defaults()
-	o.Messages, o.MeanMessages = 0, 100
+	o.MaxMessages, o.MeanMessages = 0, 100
 	r, err := Run(o)
 	if err != nil {
 		t.Fatal(err)
@@ -354,8 +355,8 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := channel.Shuffle{MinCohort: task.request.MinCohort}
-	var report channel.Report
+	c := simulated.Shuffle{MinCohort: task.request.MinCohort}
+	var report simulated.Report
 	for _, rel := range p.Releases {
 		c.Encodings = append(c.Encodings, rel.Encoding)
 		x := make([]float64, len(rel.Encoding.Coordinates))
@@ -371,7 +372,7 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
 	squares, sums := make([]float64, len(p.Releases)), make([]float64, len(p.Releases))
 	for range rounds {
-		got, err := c.Aggregate(func(yield func(channel.Report) bool) {
+		got, err := c.Aggregate(func(yield func(simulated.Report) bool) {
 			for range task.size {
 				if !yield(report) {
 					return

@@ -33,7 +33,7 @@ func Run(o Options) (*Result, error) {
 	}
 	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
-	if o.Messages == plan.ByCoordinates {
+	if o.MaxMessages == plan.ByCoordinates {
 		r.MessageLimit = limits[0]
 	}
 	if o.Releases == 0 {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// adultArchive is the census as shipped; data/README.md says what it is and whom to name.
+// adultArchive is the census as shipped; data/README.md says what it is and whom to cite.
 //
 //go:embed data/adult.gz
 var adultArchive []byte
@@ -27,7 +27,7 @@ const adultTestMark = "|"
 
 // AdultOptions chooses the census population.
 type AdultOptions struct {
-	Users   int        // people to decide for; 0 = everybody not held out
+	Users   int        // people to decide for; 0 = all who are not held out
 	Seed    uint64     // order of the people, and who is held out
 	Holdout float64    // share held out at random, in [0, 1); ignored with TestHoldout
 	Map     FeatureMap // feature map; "" = MapB7
@@ -80,11 +80,11 @@ func Adult(o AdultOptions) (*Population, error) {
 	}
 	return New(Info{
 		Name: "adult", People: n, HeldOut: len(held), Dim: o.Map.Dim(), Arms: 2, Family: "logistic", MaxReward: 1,
-		NormBound: AdultNormBound, Labelled: true,
+		NormBound: AdultNormBound,
 	}, o.Map.people(rows, people[:n]), o.Map.people(rows, held)), nil
 }
 
-// people gives the chosen rows as people.
+// people yields the chosen rows as people.
 func (m FeatureMap) people(rows []Census, chosen []int) iter.Seq2[Person, error] {
 	return func(yield func(Person, error) bool) {
 		for _, i := range chosen {

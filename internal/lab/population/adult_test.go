@@ -67,7 +67,7 @@ func TestAdultIsByteFaithful(t *testing.T) {
 	}
 }
 
-func TestReadAdultCounts(t *testing.T) {
+func TestCensusHasItsKnownCounts(t *testing.T) {
 	rows, err := population.ReadAdult()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestFeatureMapsByHand(t *testing.T) {
 }
 
 // Every group of the two columns with words, and both ends of each range. Ratios to the constant feature are free of the norm.
-func TestFeatureGroups(t *testing.T) {
+func TestFeaturesOfEveryGroupAndRangeEnd(t *testing.T) {
 	base := population.Census{Age: 35, EducationNum: 10, Hours: 40, MaritalStatus: "Divorced", Occupation: "Sales"}
 	ratio := func(c population.Census, feature int) float64 {
 		x := population.MapB7.Person(c).Arms[1]
@@ -187,11 +187,11 @@ func norm(x []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-func TestAdultPeople(t *testing.T) {
+func TestCensusPeopleHaveUnitArmsAndOneRightAnswer(t *testing.T) {
 	for _, m := range []population.FeatureMap{population.MapB7, population.MapBlock} {
 		p := adult(t, population.AdultOptions{Seed: 3, Holdout: 0.2, Map: m})
 		info := p.Info()
-		if info.People != 39074 || info.HeldOut != 9768 || info.Dim != m.Dim() || info.Arms != 2 || !info.Labelled || info.Family != "logistic" {
+		if info.People != 39074 || info.HeldOut != 9768 || info.Dim != m.Dim() || info.Arms != 2 || info.Family != "logistic" {
 			t.Errorf("%s: info %+v", m, info)
 		}
 		people, held := collect(t, p, false), collect(t, p, true)
@@ -216,7 +216,7 @@ func TestAdultPeople(t *testing.T) {
 	}
 }
 
-func TestAdultBestConstant(t *testing.T) {
+func TestBestConstantOfTheCensus(t *testing.T) {
 	p := adult(t, population.AdultOptions{})
 	arm, value, err := population.BestConstant(p.People())
 	if err != nil || arm != 0 || !near(value, 37155.0/48842, 1e-12) || !near(value, 0.7607, 5e-5) {
@@ -280,7 +280,7 @@ func TestAdultIsDeterministicInItsSeed(t *testing.T) {
 	}
 }
 
-func TestAdultRefuses(t *testing.T) {
+func TestAdultRefusesBadOptions(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    population.AdultOptions

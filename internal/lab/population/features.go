@@ -6,7 +6,7 @@ import (
 )
 
 // FeatureMap names a fixed public map from a census row to the feature vectors of the two arms. Nothing in a map is fitted to
-// the data: every range is a constant that was chosen before anybody's record was seen.
+// the data: every range is a constant that was chosen before any record was seen.
 type FeatureMap string
 
 const (

@@ -20,8 +20,8 @@ const fitRidge = 1e-3
 const fitTolerance = 1e-7
 
 // Fit returns the parameter that fits the rewards of all arms of all people best: the minimum of the family's loss. It sees every
-// reward, played or not, and adds no noise: it is the non-private reference that a private policy is measured against, never a part
-// of one. It ranges over the people some ten to twenty times and holds one of them at a time.
+// reward, played or not, and adds no noise: it is the non-private reference for a private policy, and never part of one. It
+// makes some ten to twenty passes over the people and holds one person at a time.
 func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64, error) {
 	if dim < 1 {
 		return nil, fmt.Errorf("%w: dimension %d", ErrOption, dim)
@@ -32,7 +32,7 @@ func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64
 	case l.err != nil:
 		return nil, l.err
 	case err != nil:
-		return nil, fmt.Errorf("population: fit to everybody's rewards: %w", err)
+		return nil, fmt.Errorf("population: fit to all rewards: %w", err)
 	}
 	return result.Theta, nil
 }
@@ -49,7 +49,7 @@ type streamLoss struct {
 func (l *streamLoss) Dim() int { return l.dim }
 
 func (l *streamLoss) Evaluate(theta, gradient []float64, hessian *mat.SymDense) float64 {
-	value := fitRidge / 2 * dot(theta, theta)
+	value := fitRidge / 2 * Dot(theta, theta)
 	for i := range gradient {
 		gradient[i] = fitRidge * theta[i]
 	}
@@ -67,7 +67,7 @@ func (l *streamLoss) Evaluate(theta, gradient []float64, hessian *mat.SymDense) 
 				return l.fail(fmt.Errorf("%w: arm of dimension %d for a fit of dimension %d", ErrOption, len(x), l.dim))
 			}
 			records++
-			z := dot(x, theta)
+			z := Dot(x, theta)
 			value += glm.Loss(l.family, z, p.Rewards[a])
 			if gradient != nil {
 				residual := l.family.Mean(z) - p.Rewards[a]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/lab/environment"
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -17,9 +18,9 @@ func family(t testing.TB, name string, max float64) glm.Family {
 	return f
 }
 
-// The references of the census: fitted to the training file, right for 0.8447 of the people of the test file with the map b7 (the
-// figure of an independent fit), and for 0.8339 with the four features of the block map (measured here; it guards against change).
-func TestFitOfTheCensus(t *testing.T) {
+// The fit to the training file is right for 0.8447 of the people of the test file with the map b7 (the figure of an
+// independent fit), and for 0.8339 of them with the four features of the block map (measured here, to detect changes).
+func TestFitOfTheCensusHasItsKnownValue(t *testing.T) {
 	for _, c := range []struct {
 		m    population.FeatureMap
 		want float64
@@ -44,33 +45,31 @@ func TestFitFindsTheParameter(t *testing.T) {
 		name string
 		max  float64
 	}{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 4}} {
-		o := population.SyntheticOptions{Users: 2000, Seed: 4, Norm: 2, Family: c.name, MaxReward: c.max}
-		p := synthetic(t, o)
-		theta, err := population.Fit(p.People(), 5, family(t, c.name, c.max))
+		e, err := environment.Spec{Kind: environment.Ball, Norm: 2, Family: c.name, MaxReward: c.max}.Open(4, 2000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		truth, err := population.SyntheticParameter(o)
+		theta, err := population.Fit(e.People(), 5, e.Family)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range truth {
-			truth[i] -= theta[i]
+		for i := range theta {
+			theta[i] -= e.Theta[i]
 		}
-		if norm(truth) > 0.35 {
-			t.Errorf("%s: the fit is %v off", c.name, norm(truth))
+		if norm(theta) > 0.35 {
+			t.Errorf("%s: the fit is %v off", c.name, norm(theta))
 		}
 	}
 }
 
-func TestFitOfDifficultData(t *testing.T) {
+func TestFitStaysFiniteOrRefuses(t *testing.T) {
 	logistic := family(t, "logistic", 1)
-	// ann's reward is separated by her arms, and the second arm is the null vector: the fit stays finite.
+	// The arms separate ann's rewards, and the second arm is the null vector: the fit stays finite.
 	if theta, err := population.Fit(of(ann), 1, logistic); err != nil || !(theta[0] > 5) {
 		t.Errorf("separated: %v, %v", theta, err)
 	}
 	if _, err := population.Fit(of(), 1, logistic); !errors.Is(err, population.ErrEmpty) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no people: %v", err)
 	}
 	if _, err := population.Fit(of(ann), 2, logistic); !errors.Is(err, population.ErrOption) {
 		t.Errorf("dimension: %v", err)

@@ -3,6 +3,7 @@ package population
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ const (
 
 // FileOptions says how to read a file of JSON Lines.
 type FileOptions struct {
-	Users     int     // people to decide for; 0 = everybody not held out
+	Users     int     // people to decide for; 0 = all who are not held out
 	Seed      uint64  // who is held out
 	Holdout   float64 // share held out at random, in [0, 1)
 	Family    string  // reward family; "" = "logistic"
@@ -47,15 +48,15 @@ func (e *LineError) Unwrap() error { return e.Err }
 // File returns the people of a file of JSON Lines, one person per line as [ParseLine] reads them, optionally compressed with gzip
 // (recognised by content, not by name). Blank lines are skipped.
 //
-// The whole file is read once before the first person is given, so a malformed line is found before anybody is decided for; it
-// comes back as a *LineError. After that each pass streams: memory holds one line, whatever the size of the file. People come in
-// the order of the file, so put them in the order in which they would have come, or shuffle them first. The number of arms may
-// differ from person to person, the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
+// File reads the whole file once, so that a malformed line is found before any decision; it returns a *LineError for it. After
+// that each pass streams: memory holds one line, whatever the size of the file. People come in the order of the file, so put
+// them in the order in which they would have come, or shuffle them first. The number of arms may differ from person to
+// person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
-	standard(&o.Family, glm.FamilyLogistic)
-	standard(&o.MaxReward, 1)
-	standard(&o.NormBound, DefaultNormBound)
-	standard(&o.MaxLine, DefaultMaxLine)
+	o.Family = cmp.Or(o.Family, glm.FamilyLogistic)
+	o.MaxReward = cmp.Or(o.MaxReward, 1)
+	o.NormBound = cmp.Or(o.NormBound, DefaultNormBound)
+	o.MaxLine = cmp.Or(o.MaxLine, DefaultMaxLine)
 	if _, err := glm.NewFamily(o.Family, o.MaxReward); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
@@ -90,7 +91,7 @@ type file struct {
 
 // survey reads the whole file once: it checks every line and counts.
 func (f *file) survey() error {
-	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound, Labelled: true}
+	info := Info{Name: filepath.Base(f.path), Family: f.o.Family, MaxReward: f.o.MaxReward, NormBound: f.o.NormBound}
 	for l, err := range f.lines(0) {
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func (f *file) survey() error {
 	return nil
 }
 
-// part gives the first limit people that are, or are not, held out.
+// part yields the first limit people who are held out, or who are not.
 func (f *file) part(held bool, limit int) iter.Seq2[Person, error] {
 	return func(yield func(Person, error) bool) {
 		if limit == 0 {
@@ -161,7 +162,7 @@ type fileLine struct {
 	clipped int
 }
 
-// lines gives the checked lines of the file. dim 0 takes the dimension of the first.
+// lines yields the checked lines of the file. With dim 0 the first line sets the dimension.
 func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 	return func(yield func(fileLine, error) bool) {
 		in, err := os.Open(f.path)
@@ -170,8 +171,8 @@ func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 			return
 		}
 		defer in.Close()
-		n, err := readLines(in, f.o.MaxLine, func(n int, text []byte) (bool, error) {
-			l, err := f.check(text, &dim, n)
+		n, err := readLines(in, f.o.MaxLine, func(text []byte) (bool, error) {
+			l, err := f.check(text, &dim)
 			if err != nil {
 				return false, err
 			}
@@ -183,8 +184,8 @@ func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 	}
 }
 
-// check parses a line and holds it against the file's dimension and the family's range. dim 0 is set by this line.
-func (f *file) check(text []byte, dim *int, line int) (fileLine, error) {
+// check parses a line and checks it against the file's dimension and the family's range. This line sets a *dim of 0.
+func (f *file) check(text []byte, dim *int) (fileLine, error) {
 	p, err := ParseLine(text)
 	if err != nil {
 		return fileLine{}, err
@@ -232,9 +233,9 @@ func clipNorm(x []float64) bool {
 	return over
 }
 
-// readLines calls do for each line that is not blank, with its number from 1, until do returns false or an error. It unpacks gzip.
-// It returns the number of the line that it stopped at.
-func readLines(in io.Reader, maxLine int, do func(n int, text []byte) (bool, error)) (int, error) {
+// readLines calls do for each line that is not blank until do returns false or an error. It unpacks gzip. It returns the
+// number of the line at which it stopped, counted from 1.
+func readLines(in io.Reader, maxLine int, do func(text []byte) (bool, error)) (int, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	var source io.Reader = buffered
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -260,7 +261,7 @@ func readLines(in io.Reader, maxLine int, do func(n int, text []byte) (bool, err
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		if more, err := do(n, text); err != nil || !more {
+		if more, err := do(text); err != nil || !more {
 			return n, err
 		}
 	}

@@ -37,7 +37,7 @@ func numbered(n int) []byte {
 	return b.Bytes()
 }
 
-func TestFileStreamsEverybodyOnce(t *testing.T) {
+func TestFileYieldsEveryPersonOnce(t *testing.T) {
 	plain := numbered(1000)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -154,7 +154,7 @@ func TestFileNamesTheBadLine(t *testing.T) {
 	}
 }
 
-func TestFileRefuses(t *testing.T) {
+func TestFileRefusesBadOptions(t *testing.T) {
 	var cut bytes.Buffer
 	z := gzip.NewWriter(&cut)
 	z.Write(numbered(1000))
@@ -186,7 +186,7 @@ func TestFileRefuses(t *testing.T) {
 	}
 }
 
-func TestFileClipsNorms(t *testing.T) {
+func TestFileClipsLongArms(t *testing.T) {
 	content := `{"arms": [[3, 4], [0.6, 0.8], [1e308, -1e308]], "rewards": [1, 0, 1]}` + "\n" + good + `{"arms": [[1, 1]], "rewards": [1]}`
 	p, err := population.File(write(t, []byte(content)), population.FileOptions{})
 	if err != nil {
@@ -211,7 +211,7 @@ func TestFileClipsNorms(t *testing.T) {
 	}
 }
 
-func TestFileThatChanges(t *testing.T) {
+func TestFileThatChangesIsRefused(t *testing.T) {
 	path := write(t, numbered(100))
 	p, err := population.File(path, population.FileOptions{Seed: 1, Holdout: 0.2})
 	if err != nil {

@@ -1,25 +1,24 @@
-// Package population provides the people who come to be decided for: the environment that a run of Riffle is driven with
-// and valued on.
+// Package population provides the people to decide for: the environment that a run of Riffle meets and is valued on.
 //
-// A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued. Three
-// kinds ship: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a known parameter
-// ([Synthetic]). All of them are deterministic in their options and one seed: ranging twice over [Population.People] gives the
-// same people with the same rewards. The seed drives the environment only. It never reaches a device's randomness or a noise
+// A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued. There
+// are three kinds: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a known
+// parameter ([Synthetic]). All are deterministic in their options and one seed: two passes over [Population.People] give the
+// same people with the same rewards. The seed drives the environment only; it never reaches a device's randomness or a noise
 // bit.
 //
-// Every person carries a reward for each arm, so that any player can be scored on the same people; an algorithm may look at the
-// reward of the arm that it played and at no other.
+// Every person carries a reward for each arm, so that any policy can be scored on the same people. An algorithm may look at
+// the reward of the arm that it played and at no other. The package does not enforce this.
 //
 // # Regret
 //
-// The value of an arm for a person is its true mean reward where the environment knows it (the synthetic population), and the
-// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a player is the sum over people of the value
-// of the person's best arm less the value of what was played:
+// The value of an arm for a person is its true mean reward if the population knows it (synthetic populations), and the
+// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a policy is the sum over people of the
+// value of the person's best arm minus the value of the arm that was played:
 //
-//   - synthetic: the pseudo-regret of the bandit literature; the player that knows the parameter has regret zero;
-//   - labelled: the reward missed against the best arm in hindsight. No player reaches zero, because people with the same arms
-//     have different rewards: on the census the regret of a policy is the number of people for whom it was wrong, and a good
-//     fit still has a rate of 0.155. Compare differences, and read the policy's value (its mean reward) beside it.
+//   - synthetic: the pseudo-regret of the bandit literature; the policy that knows the parameter has regret zero;
+//   - labelled: the reward missed against the best arm in hindsight. No policy reaches zero, because people with the same
+//     arms have different rewards. On the census the regret of a policy is the number of people for whom it was wrong, and
+//     even a good fit is wrong for 15.5 % of them. Compare differences, and read the policy's value (its mean reward) too.
 package population
 
 import (
@@ -29,7 +28,7 @@ import (
 	"math"
 )
 
-// DefaultHoldout is the share of people that the programs hold out unless told otherwise.
+// DefaultHoldout is the share of people that the programs hold out by default.
 const DefaultHoldout = 0.2
 
 // Errors of this package. They are wrapped with the value that was refused and what to do about it.
@@ -40,18 +39,18 @@ var (
 	ErrTooFew = errors.New("population: too few people")
 	// ErrArm reports an arm that a person does not have.
 	ErrArm = errors.New("population: no such arm")
-	// ErrEmpty reports that there was nobody to value a player on.
-	ErrEmpty = errors.New("population: nobody to value on")
+	// ErrEmpty reports that there were no people to value a policy on.
+	ErrEmpty = errors.New("population: no people to value on")
 )
 
 // Person is one person to decide for. The slices belong to the receiver: no later person shares them.
 type Person struct {
-	// Arms holds the feature vector of each arm, len(Arms) >= 1, all of the population's dimension, l2 norm at most 1 (to
+	// Arms holds the feature vector of each arm, at least one, all of the population's dimension and of l2 norm at most 1 (to
 	// rounding).
 	Arms [][]float64
-	// Rewards holds the reward that each arm would give, in [0, MaxReward]. Only the entry of the played arm may reach a learner.
+	// Rewards holds the reward that each arm would give, in [0, MaxReward]. Only the played arm's may reach a learner.
 	Rewards []float64
-	// Means holds the true mean reward of each arm where the environment knows it, else nil.
+	// Means holds the true mean reward of each arm if the population knows it, else nil.
 	Means []float64
 }
 
@@ -112,7 +111,6 @@ type Info struct {
 	Family    string  // reward family, a name that glm.NewFamily knows
 	MaxReward float64 // rewards are in [0, MaxReward]
 	NormBound float64 // S: the bound on the norm of the parameter that a learner should assume
-	Labelled  bool    // rewards are observed facts; false: rewards are draws and Person.Means is set
 	Clipping  Clipping
 }
 
@@ -125,25 +123,28 @@ type Clipping struct {
 
 // Population is a stream of people to decide for, and people held out. Make one with [Adult], [File], [Synthetic] or [New].
 type Population struct {
-	info           Info
-	people, heldTo iter.Seq2[Person, error]
+	info            Info
+	people, holdout iter.Seq2[Person, error]
 }
 
-// New makes a population of two sequences that give the same people every time they are ranged over. A sequence ends after its
-// first error.
+// New makes a population of two sequences that give the same people at every pass. A sequence ends after its first error. A
+// nil holdout holds no one out.
 func New(info Info, people, holdout iter.Seq2[Person, error]) *Population {
-	return &Population{info: info, people: people, heldTo: holdout}
+	if holdout == nil {
+		holdout = func(func(Person, error) bool) {}
+	}
+	return &Population{info, people, holdout}
 }
 
 // Info describes the population.
 func (p *Population) Info() Info { return p.info }
 
-// People gives the Info().People people to decide for, in their order, from the first at each call. A non-nil error is the last
-// thing that it gives. Use iter.Pull2 to take them one at a time.
+// People yields the Info().People people to decide for, in their order, from the first at each call. A non-nil error ends
+// the sequence.
 func (p *Population) People() iter.Seq2[Person, error] { return p.people }
 
-// Holdout gives the Info().HeldOut people held out: nobody else's run may touch them.
-func (p *Population) Holdout() iter.Seq2[Person, error] { return p.heldTo }
+// Holdout yields the Info().HeldOut people held out. No run may decide for them.
+func (p *Population) Holdout() iter.Seq2[Person, error] { return p.holdout }
 
 // checkShare refuses a holdout share outside [0, 1).
 func checkShare(share float64) error {
@@ -157,9 +158,9 @@ func checkShare(share float64) error {
 func users(requested, available int, name string) (int, error) {
 	switch {
 	case requested < 0:
-		return 0, fmt.Errorf("%w: %d users; give a positive number, or 0 for everybody", ErrOption, requested)
+		return 0, fmt.Errorf("%w: %d users; give a positive number, or 0 for all", ErrOption, requested)
 	case available == 0:
-		return 0, fmt.Errorf("%w: %s leaves nobody to decide for; lower the holdout or give more people", ErrTooFew, name)
+		return 0, fmt.Errorf("%w: %s leaves no one to decide for; lower the holdout or give more people", ErrTooFew, name)
 	case requested > available:
 		return 0, fmt.Errorf("%w: %d users requested but %s has %d outside its holdout; ask for fewer users or lower the holdout",
 			ErrTooFew, requested, name, available)

@@ -9,17 +9,15 @@ import (
 // A purpose separates the random streams that are derived from one seed.
 type purpose uint64
 
-// The streams of the environment. Their numbers are part of what a seed means: never renumber them.
+// The streams of a population. Their numbers are part of what a seed means: never renumber them.
 const (
 	streamOrder     purpose = 1 // order of people and membership of the holdout
 	streamParameter purpose = 2 // the synthetic parameter
-	streamArms      purpose = 3 // the synthetic population's fixed arm set
 	streamPerson    purpose = 4 // arms and rewards of one synthetic person
-	streamHeld      purpose = 5 // arms and rewards of one synthetic person held out
 )
 
-// stream returns the generator of one purpose and index. Streams of different (seed, purpose, index) share no key, so a person
-// depends on the seed and on their own number alone, not on how many people came before them.
+// stream returns the generator of one purpose and index. Streams of different (seed, purpose, index) share no key, so a
+// person depends only on the seed and on their own number, not on how many people came before them.
 func stream(seed uint64, p purpose, index uint64) *rand.Rand {
 	var key [32]byte
 	copy(key[:8], "riffle/p")
@@ -29,26 +27,23 @@ func stream(seed uint64, p purpose, index uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// sphere fills x with a point uniform on the sphere of the given radius.
-func sphere(x []float64, radius float64, r *rand.Rand) {
-	for {
-		sum := 0.0
+// Sphere fills x with a point drawn uniformly from the sphere of the given radius.
+func Sphere(x []float64, radius float64, r *rand.Rand) {
+	square := 0.0
+	for square < 1e-200 { // practically never twice; but dividing by such a square would overflow
+		square = 0
 		for i := range x {
 			x[i] = r.NormFloat64()
-			sum += x[i] * x[i]
+			square += x[i] * x[i]
 		}
-		if sum < 1e-200 { // practically impossible; dividing by it would not be
-			continue
-		}
-		scale := radius / math.Sqrt(sum)
-		for i := range x {
-			x[i] *= scale
-		}
-		return
+	}
+	scale := radius / math.Sqrt(square)
+	for i := range x {
+		x[i] *= scale
 	}
 }
 
-// ball fills x with a point uniform in the unit ball.
-func ball(x []float64, r *rand.Rand) {
-	sphere(x, math.Pow(r.Float64(), 1/float64(len(x))), r)
+// Ball fills x with a point drawn uniformly from the unit ball.
+func Ball(x []float64, r *rand.Rand) {
+	Sphere(x, math.Pow(r.Float64(), 1/float64(len(x))), r)
 }

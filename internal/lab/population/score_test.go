@@ -22,7 +22,7 @@ func of(people ...population.Person) iter.Seq2[population.Person, error] {
 var (
 	ann = population.Person{Arms: [][]float64{{1}, {0}}, Rewards: []float64{1, 0}}
 	bob = population.Person{Arms: [][]float64{{-1}, {0}}, Rewards: []float64{0, 0.5}}
-	// Of cyd the means are known, so her rewards count for nothing.
+	// The means of cyd's arms are known, so the rewards do not count.
 	cyd = population.Person{Arms: [][]float64{{1}, {0}}, Rewards: []float64{0, 1}, Means: []float64{0.8, 0.4}}
 	dan = population.Person{Arms: [][]float64{{1}, {0}, {2}}, Rewards: []float64{0, 0, 1}}
 )
@@ -36,7 +36,7 @@ func TestRegretsByHand(t *testing.T) {
 	for i, want := range [][]float64{{0, 0.5, 0.75, 0.95}, {0, 0, 0.5, 0.5}, {0, 0, 0, 0}, {0, 1, 1, 1.4}} {
 		for n, w := range want {
 			if c[i].People[n] != float64(n) || !near(c[i].Regret[n], w, 1e-12) {
-				t.Errorf("player %d: regret %v at %v people, want %v at %d", i, c[i].Regret[n], c[i].People[n], w, n)
+				t.Errorf("policy %d: regret %v at %v people, want %v at %d", i, c[i].Regret[n], c[i].People[n], w, n)
 			}
 		}
 	}
@@ -56,17 +56,17 @@ func TestBestConstantAndValueByHand(t *testing.T) {
 	}
 }
 
-func TestScoringRefuses(t *testing.T) {
+func TestScoringRefusesMissingArmsAndPeople(t *testing.T) {
 	if _, err := population.Value(of(), population.Uniform()); !errors.Is(err, population.ErrEmpty) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no people: %v", err)
 	}
 	if _, _, err := population.BestConstant(of()); !errors.Is(err, population.ErrEmpty) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no people: %v", err)
 	}
-	for name, play := range map[string]population.Player{
+	for name, policy := range map[string]population.Policy{
 		"arm 2": population.Constant(2), "arm -1": population.Constant(-1), "short replay": population.Replay([]int{0}),
 	} {
-		if _, err := population.Value(of(ann, bob), play); !errors.Is(err, population.ErrArm) {
+		if _, err := population.Value(of(ann, bob), policy); !errors.Is(err, population.ErrArm) {
 			t.Errorf("%s: %v, want ErrArm", name, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestScoringRefuses(t *testing.T) {
 	}
 }
 
-// However many people there are, a curve is short, starts at 0, ends with everybody and does not change what it passes through.
+// Whatever the number of people, a curve is short, starts at 0, ends with all people and keeps the values it passes through.
 func TestCurvesAreThinned(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 40, 41, 1000, 4097} {
 		people := make([]population.Person, n)

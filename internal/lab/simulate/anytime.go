@@ -5,9 +5,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Anytime plays without knowing how many people will come, by the doubling trick: for so many people, then for twice as many more, and so
-// on. The practical profile goes on from what it knows (glm.Learner.Extend); the paper profile starts a new learner, whose warm-up is
-// paid again. Either way each person's record is in one release of one cohort, and the guarantee of a person is that of a single run.
+// Anytime plays without knowing how many people will come, by the doubling trick: for cfg.Horizon people, then for twice as many,
+// and so on. The practical profile goes on from what it knows (glm.Learner.Extend); the paper profile starts a new learner and
+// pays its warm-up again. Either way each person's record is in one cohort, and a person's guarantee is that of a single run.
 type Anytime struct {
 	cfg            glm.Config
 	trust          Trust
@@ -30,13 +30,13 @@ func NewAnytime(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*A
 	return &Anytime{cfg: cfg, trust: trust, devices: devices, noise: noise, current: b, left: cfg.Horizon}, nil
 }
 
-// Choose implements Player.
+// Choose implements Algorithm.
 func (a *Anytime) Choose(arms [][]float64) (int, error) { return a.current.Choose(arms) }
 
-// Propensity implements Chancer.
+// Propensity implements Randomized.
 func (a *Anytime) Propensity() float64 { return a.current.Propensity() }
 
-// Learn implements Player.
+// Learn implements Algorithm.
 func (a *Anytime) Learn(reward float64) error {
 	if err := a.current.Learn(reward); err != nil {
 		return err
@@ -61,5 +61,5 @@ func (a *Anytime) MessagesPerPerson() float64 {
 	return (a.messages + a.current.messages) / float64(max(1, a.people))
 }
 
-// Final implements Finisher: the estimate in force.
+// Final implements Estimator: the estimate in force.
 func (a *Anytime) Final() ([]float64, error) { return a.current.step.Policy.Theta, nil }

@@ -5,14 +5,14 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Batched plays as a deployment does: everybody decides with the policy in force, and when a cohort is full the learner gets the sums of
-// its statistics through a channel. It is the Player behind Riffle in both profiles, behind the same algorithm without noise, and
-// behind its local and central versions.
+// Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner gets the
+// sums of its statistics through a channel. It is Riffle in both profiles, and with other Trusts its local and central versions
+// and the same algorithm without noise.
 type Batched struct {
 	learner  *glm.Learner
 	trust    Trust
@@ -26,7 +26,7 @@ type Batched struct {
 	odds     float64 // of the last choice
 	people   int     // decided for
 	messages float64 // sent by all of them
-	epochs   int
+	epochs   int     // policies that were in force
 }
 
 // NewBatched starts a learner. Both sources are the simulation's.
@@ -55,7 +55,7 @@ func (b *Batched) begin() error {
 	return nil
 }
 
-// extend goes on for so many more people after the horizon.
+// extend goes on for the given number of people after the horizon.
 func (b *Batched) extend(people int) error {
 	if err := b.learner.Extend(people); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (b *Batched) extend(people int) error {
 	return b.begin()
 }
 
-// Choose implements Player.
+// Choose implements Algorithm.
 func (b *Batched) Choose(arms [][]float64) (int, error) {
 	d, err := b.step.Policy.Decide(arms, b.devices)
 	if err != nil {
@@ -73,10 +73,10 @@ func (b *Batched) Choose(arms [][]float64) (int, error) {
 	return d.Arm, nil
 }
 
-// Propensity implements Chancer.
+// Propensity implements Randomized.
 func (b *Batched) Propensity() float64 { return b.odds }
 
-// Learn implements Player.
+// Learn implements Algorithm.
 func (b *Batched) Learn(reward float64) error {
 	b.people++
 	if b.step.Done {
@@ -124,10 +124,7 @@ func (b *Batched) absorb() error {
 // MessagesPerPerson implements Sender.
 func (b *Batched) MessagesPerPerson() float64 { return b.messages / float64(max(1, b.people)) }
 
-// Epochs is how many policies were in force.
-func (b *Batched) Epochs() int { return b.epochs }
-
-// Final implements Finisher: the parameter of the final policy, refitted with the last cohort.
+// Final implements Estimator: the parameter of the final policy, refitted with the last cohort.
 func (b *Batched) Final() ([]float64, error) {
 	p, err := b.FinalPolicy()
 	return p.Theta, err
@@ -136,13 +133,14 @@ func (b *Batched) Final() ([]float64, error) {
 // FinalPolicy is the policy after the horizon.
 func (b *Batched) FinalPolicy() (glm.Policy, error) {
 	if !b.step.Done {
-		return glm.Policy{}, fmt.Errorf("simulate: %d people of the current cohort of %d decided; the horizon is not over", b.decided, b.step.Cohort)
+		return glm.Policy{}, fmt.Errorf("simulate: the horizon is not over: %d people of the current cohort of %d decided",
+			b.decided, b.step.Cohort)
 	}
 	return b.step.Policy, nil
 }
 
-// records are what the devices of a cohort remember, side by side in memory: a million people keep a hundred megabytes out of the
-// collector's way.
+// records are what the devices of a cohort remember, in three flat slices: a million separate records would burden the garbage
+// collector.
 type records struct {
 	dimension int
 	arms      []float64
@@ -157,9 +155,9 @@ func (r *records) add(arm []float64, reward, weight float64) {
 }
 
 // reports computes the vectors of every record. A record that a statistic refuses counts as null, as on a device.
-func (r *records) reports(statistics []glm.Statistic) iter.Seq[channel.Report] {
-	return func(yield func(channel.Report) bool) {
-		report := make(channel.Report, len(statistics))
+func (r *records) reports(statistics []glm.Statistic) iter.Seq[simulated.Report] {
+	return func(yield func(simulated.Report) bool) {
+		report := make(simulated.Report, len(statistics))
 		for k, reward := range r.rewards {
 			record := glm.Record{Arm: r.arms[k*r.dimension : (k+1)*r.dimension], Reward: reward, Weight: r.weights[k]}
 			for i, s := range statistics {

@@ -1,8 +1,10 @@
-// Package simulate runs bandits in one process: Riffle with the same policies, statistics, plans, encodings and noise as its three
-// roles, without transport and encryption, and every algorithm that it is compared with.
+// Package simulate runs bandit algorithms in one process. Riffle runs with the same policies, statistics, plans, encodings and
+// noise as its three roles, without transport and encryption.
 //
-// A [Player] decides person by person. [Batched] is the player that a deployment is, through a [Trust]: the shuffle protocol, local or
-// central noise, or none. The package's subfolders hold the environments, the other baselines, and experiments made of them.
+// An [Algorithm] decides person by person. [Batched] is the algorithm that a deployment runs, with a [Trust] that says how it
+// gets its sums: the shuffle protocol, local noise, central noise, or no noise. The other algorithms are in package baseline,
+// the populations in package environment, and the comparisons of both in package experiment. A simulation draws its noise from
+// seeded generators, so that it can be repeated: it protects no one.
 package simulate
 
 import (
@@ -14,43 +16,46 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Outcome is what Run came to.
-type Outcome struct {
+// History is the result of Run.
+type History struct {
 	Played []int // arm of each person, in order
 	Epochs int
 	Final  glm.Policy // refitted with the last cohort
 }
 
-// Run decides for people in order, as many as the learner's horizon, and learns from them. People's own coins come from devices, the
-// channel's noise from noise: both are sources of the simulation. progress, which may be nil, is called now and then with the people
-// decided for so far.
-func Run(ctx context.Context, cfg glm.Config, people iter.Seq2[population.Person, error], trust Trust, devices, noise protocol.Source, progress func(decided int)) (*Outcome, error) {
-	player, err := NewBatched(cfg, trust, devices, noise)
+// Run decides for people in order, as many as the learner's horizon, and learns from them. Both sources are the simulation's:
+// people's own coins come from devices, the channel's noise from noise. progress, which may be nil, is called now and then with
+// the number of people decided for so far.
+func Run(ctx context.Context, cfg glm.Config, people iter.Seq2[population.Person, error], trust Trust,
+	devices, noise protocol.Source, progress func(decided int),
+) (*History, error) {
+	batched, err := NewBatched(cfg, trust, devices, noise)
 	if err != nil {
 		return nil, err
 	}
-	out, decided := &Outcome{}, 0
+	h, decided := &History{}, 0
 	advance := func(people int) {
 		if decided += people; progress != nil {
 			progress(decided)
 		}
 	}
-	if _, err = Play(ctx, recording{player, &out.Played}, people, player.learner.Config().Horizon, nil, advance); err != nil {
+	horizon := batched.learner.Config().Horizon
+	if _, err = Play(ctx, recording{batched, &h.Played}, people, horizon, nil, advance); err != nil {
 		return nil, err
 	}
-	out.Epochs = player.Epochs()
-	out.Final, err = player.FinalPolicy()
-	return out, err
+	h.Epochs = batched.epochs
+	h.Final, err = batched.FinalPolicy()
+	return h, err
 }
 
-// recording notes what was played.
+// recording notes what its algorithm plays.
 type recording struct {
-	Player
+	Algorithm
 	played *[]int
 }
 
 func (r recording) Choose(arms [][]float64) (int, error) {
-	arm, err := r.Player.Choose(arms)
+	arm, err := r.Algorithm.Choose(arms)
 	*r.played = append(*r.played, arm)
 	return arm, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -30,7 +30,7 @@ func crowd(t testing.TB) *population.Population {
 	return p
 }
 
-func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simulate.Outcome {
+func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simulate.History {
 	t.Helper()
 	out, err := simulate.Run(context.Background(), cfg, crowd(t).People(), trust, rand.NewChaCha8([32]byte{seed}), rand.NewChaCha8([32]byte{seed, 1}), nil)
 	if err != nil {
@@ -39,7 +39,6 @@ func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simula
 	return out
 }
 
-// TestRunIsAFunctionOfItsSources.
 func TestRunIsAFunctionOfItsSources(t *testing.T) {
 	a, b, c := play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 2)
 	if !reflect.DeepEqual(a, b) {
@@ -53,7 +52,7 @@ func TestRunIsAFunctionOfItsSources(t *testing.T) {
 	}
 }
 
-// TestShuffleUsesThePlan: the channel's encodings are those of an announcement, and everybody's guarantee holds for them.
+// The channel's encodings are those of an announcement, so that the announced guarantee holds for them.
 func TestShuffleUsesThePlan(t *testing.T) {
 	learner, err := glm.NewLearner(config)
 	if err != nil {
@@ -68,7 +67,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shuffle := c.(channel.Shuffle)
+	shuffle := c.(simulated.Shuffle)
 	total := 0
 	for i, e := range shuffle.Encodings {
 		total += e.Messages()
@@ -81,8 +80,8 @@ func TestShuffleUsesThePlan(t *testing.T) {
 	}
 }
 
-// TestPaperProfile runs its rounds: several releases of one record, at iterates that depend on each other.
-func TestPaperProfile(t *testing.T) {
+// The paper profile runs its rounds: several releases of one record, at iterates that depend on each other.
+func TestPaperProfileRunsItsRounds(t *testing.T) {
 	cfg := config
 	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, glm.PaperConfig{Rounds: 3}
 	local := play(t, cfg, simulate.Local(8, 1e-6), 1)
@@ -92,8 +91,8 @@ func TestPaperProfile(t *testing.T) {
 	}
 }
 
-// TestRoundsShareTheBudget: over all rounds of an epoch the mu^2 of local and central noise add up to that of the guarantee. With mu per release =
-// diameter/sigma, and the variances that the channels state.
+// Over all rounds of an epoch the mu^2 of central noise add up to that of the guarantee. The mu of a release is
+// diameter/sigma, with the variance that the channel states.
 func TestRoundsShareTheBudget(t *testing.T) {
 	cfg := config
 	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, glm.PaperConfig{Rounds: 4}
@@ -110,8 +109,8 @@ func TestRoundsShareTheBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reports := func(yield func(channel.Report) bool) {
-			r := channel.Report{}
+		reports := func(yield func(simulated.Report) bool) {
+			r := simulated.Report{}
 			for _, s := range step.Statistics[round] {
 				r = append(r, make([]float64, s.Dim()))
 			}
@@ -134,8 +133,8 @@ func TestRoundsShareTheBudget(t *testing.T) {
 	}
 }
 
-// TestAnytime: 100, then 200, then 400 people; everybody sends once, whether the learner goes on or a new one starts.
-func TestAnytime(t *testing.T) {
+// 100, then 200, then 400 people: each sends once, whether the learner goes on or a new one starts.
+func TestAnytimeDoublesItsHorizon(t *testing.T) {
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
 		t.Run(string(profile), func(t *testing.T) { checkAnytime(t, profile) })
 	}
@@ -160,13 +159,13 @@ func checkAnytime(t *testing.T, profile glm.Profile) {
 	}
 }
 
-func TestPlayNeedsPeople(t *testing.T) {
+func TestPlayStopsWithoutPeopleOrWhenCancelled(t *testing.T) {
 	p, err := simulate.NewBatched(config, simulate.Exact, rand.NewChaCha8([32]byte{1}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := simulate.Play(context.Background(), p, crowd(t).People(), people+1, nil, nil); err == nil {
-		t.Error("a horizon beyond the population")
+		t.Error("accepted a horizon beyond the population")
 	}
 	if _, err := p.Final(); err != nil {
 		t.Error(err) // the learner's own horizon is over
@@ -177,8 +176,7 @@ func TestPlayNeedsPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uniform := first{}
-	if _, err := simulate.Play(ctx, uniform, big.People(), 5000, nil, nil); err == nil {
+	if _, err := simulate.Play(ctx, first{}, big.People(), 5000, nil, nil); err == nil {
 		t.Error("went on after cancellation")
 	}
 }

@@ -4,25 +4,22 @@ import (
 	"fmt"
 	"math"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Trust makes the channel that brings back a step's sums, and says how many messages a person sends over all rounds of the step's
 // epoch. It is called at the beginning of every round; messages count at round 0. One Trust serves one run.
-type Trust func(step glm.Step) (c channel.Channel, messages int, err error)
+type Trust func(step glm.Step) (c simulated.Channel, messages int, err error)
 
 // Exact is no privacy at all: the learner sees the exact sums.
-func Exact(glm.Step) (channel.Channel, int, error) { return channel.Exact{}, 1, nil }
+func Exact(glm.Step) (simulated.Channel, int, error) { return simulated.Exact{}, 1, nil }
 
 // Shuffle is the protocol, planned as the deployed analyzer plans it: pkg/plan makes the encodings of every epoch.
 func Shuffle(terms plan.Terms) Trust {
 	proposer, announced := new(plan.Proposer), (*plan.Proposal)(nil)
-	return func(step glm.Step) (channel.Channel, int, error) {
+	return func(step glm.Step) (simulated.Channel, int, error) {
 		if step.Round == 0 {
 			p, err := proposer.Propose(step, terms)
 			if err != nil {
@@ -36,53 +33,37 @@ func Shuffle(terms plan.Terms) Trust {
 			}
 			announced.Encodings = e
 		}
-		encodings, err := encodings(announced.Encodings, announced.Plan.Rounds[step.Round].Releases)
-		if err != nil {
-			return nil, 0, fmt.Errorf("simulate: epoch %d, round %d: %w", step.Epoch, step.Round, err)
-		}
-		return channel.Shuffle{Encodings: encodings, MinCohort: int(announced.Cohort.Minimum)}, announced.Details.Messages, nil
+		return simulated.Shuffle{Encodings: announced.Encodings, MinCohort: int(announced.Cohort.Minimum)}, announced.Details.Messages, nil
 	}
-}
-
-func encodings(announced []*rifflev1.Encoding, releases []*rifflev1.PlannedRelease) ([]protocol.Encoding, error) {
-	var out []protocol.Encoding
-	for i, e := range announced {
-		encoding, err := wire.EncodingFromProto(e, releases[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, encoding)
-	}
-	return out, nil
 }
 
 // Local has every device perturb its own vectors with the Gaussian mechanism, at the same guarantee for a person.
 func Local(epsilon, delta float64) Trust {
-	return func(step glm.Step) (channel.Channel, int, error) {
+	return func(step glm.Step) (simulated.Channel, int, error) {
 		statistics, err := ranges(step)
 		if err != nil {
 			return nil, 0, err
 		}
-		c, err := channel.NewLocal(statistics, epsilon, delta)
+		c, err := simulated.NewLocal(statistics, epsilon, delta)
 		return c, 1, err
 	}
 }
 
 // Central has a trusted curator add Gaussian noise to the sums, at the same guarantee for a person.
 func Central(epsilon, delta float64) Trust {
-	return func(step glm.Step) (channel.Channel, int, error) {
+	return func(step glm.Step) (simulated.Channel, int, error) {
 		statistics, err := ranges(step)
 		if err != nil {
 			return nil, 0, err
 		}
-		c, err := channel.NewCentral(statistics, epsilon, delta)
+		c, err := simulated.NewCentral(statistics, epsilon, delta)
 		return c, 1, err
 	}
 }
 
 // ranges describes the statistics of the step's round to a Gaussian channel. The channel gives its whole budget to the statistics that
 // it is told of; where an epoch has more rounds, diameters are scaled up so that each statistic gets its share of the epoch's budget.
-func ranges(step glm.Step) ([]channel.Statistic, error) {
+func ranges(step glm.Step) ([]simulated.Statistic, error) {
 	var total, round float64
 	for i, shares := range step.Shares {
 		for _, share := range shares {
@@ -92,13 +73,13 @@ func ranges(step glm.Step) ([]channel.Statistic, error) {
 			}
 		}
 	}
-	var out []channel.Statistic
+	var out []simulated.Statistic
 	for i, s := range step.Statistics[step.Round] {
 		b, err := s.Bounds()
 		if err != nil {
 			return nil, fmt.Errorf("simulate: epoch %d: %w", step.Epoch, err)
 		}
-		out = append(out, channel.Statistic{Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter * math.Sqrt(total/round), Share: step.Shares[step.Round][i]})
+		out = append(out, simulated.Statistic{Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter * math.Sqrt(total/round), Share: step.Shares[step.Round][i]})
 	}
 	return out, nil
 }

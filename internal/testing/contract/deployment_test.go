@@ -20,8 +20,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/shuffler/journal"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -38,7 +38,7 @@ type deployment struct {
 	stop    func()
 }
 
-func start(t *testing.T, learner glm.Config, timing *rifflev1.Timing) *deployment {
+func start(t *testing.T, learner glm.Config, timing plan.Timing) *deployment {
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir()}
 	d.auditor = d.Connect(bus.Auditor)
@@ -111,7 +111,7 @@ func (d *deployment) post(path, body string) (status int, answer map[string]any)
 }
 
 // announcement waits until the host is in the round and returns its announcement.
-func (d *deployment) announcement(epoch uint64, round uint32) (*rifflev1.Announcement, *glm.Policy) {
+func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcement, *glm.Policy) {
 	d.t.Helper()
 	testbed.Eventually(d.t, fmt.Sprintf("in round %d of epoch %d", round, epoch), func() bool {
 		s := d.host.Status()
@@ -124,7 +124,7 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*rifflev1.Announc
 	d.must(err)
 	for _, stored := range all {
 		if stored.Epoch == epoch && stored.Round == round {
-			a, _, err := wire.Open[rifflev1.Announcement](stored.Payload, d.AnalyzerParty())
+			a, _, err := wire.Open[plan.Announcement](stored.Payload, d.AnalyzerParty())
 			d.must(err)
 			policy, err := wire.PolicyFromProto(a.Policy)
 			d.must(err)
@@ -136,12 +136,12 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*rifflev1.Announc
 }
 
 // counts waits for the signed counts of a round.
-func (d *deployment) counts(epoch uint64, round uint32) *rifflev1.Counts {
+func (d *deployment) counts(epoch uint64, round uint32) *wire.Counts {
 	d.t.Helper()
-	var c *rifflev1.Counts
+	var c *wire.Counts
 	testbed.Eventually(d.t, fmt.Sprintf("counted: round %d of epoch %d", round, epoch), func() bool {
 		d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
-			one, _, err := wire.Open[rifflev1.Counts](st.Payload, d.AnalyzerParty())
+			one, _, err := wire.Open[wire.Counts](st.Payload, d.AnalyzerParty())
 			if err == nil && one.Epoch == epoch && one.Round == round {
 				c = one
 			}
@@ -153,10 +153,10 @@ func (d *deployment) counts(epoch uint64, round uint32) *rifflev1.Counts {
 }
 
 // manifests are all that the shuffler signed, oldest first.
-func (d *deployment) manifests() (all []*rifflev1.Manifest) {
+func (d *deployment) manifests() (all []*wire.Manifest) {
 	d.t.Helper()
 	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
-		m, _, err := wire.Open[rifflev1.Manifest](st.Payload, d.ShufflerParty())
+		m, _, err := wire.Open[wire.Manifest](st.Payload, d.ShufflerParty())
 		all = append(all, m)
 		return err
 	}))

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -91,7 +91,7 @@ func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 			if c.Destroyed || c.Reports != a.Cohort.Size {
 				t.Fatalf("counts %v", c)
 			}
-			again, err := channel.Shuffle{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(reports(d, round, records), testbed.Source())
+			again, err := simulated.Shuffle{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(reports(d, round, records), testbed.Source())
 			d.must(err)
 			for i, e := range round.Encodings {
 				sums, err := e.Decode(c.Releases[i].Ones, uint64(c.Reports))
@@ -126,10 +126,10 @@ func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.
 	return truth, variance
 }
 
-func reports(d *deployment, round *plan.Round, records []glm.Record) iter.Seq[channel.Report] {
-	return func(yield func(channel.Report) bool) {
+func reports(d *deployment, round *plan.Round, records []glm.Record) iter.Seq[simulated.Report] {
+	return func(yield func(simulated.Report) bool) {
 		for _, r := range records {
-			report := make(channel.Report, len(round.Statistics))
+			report := make(simulated.Report, len(round.Statistics))
 			for i, s := range round.Statistics {
 				var err error
 				report[i], err = s.Vector(nil, r)

@@ -1,37 +1,43 @@
 package testbed
 
 import (
-	"testing"
-
-	"google.golang.org/protobuf/proto"
+	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Sign signs a statement as wire does, checks included.
-func (b *Bed) Sign(statement proto.Message, by *seal.Identity) (signed []byte, digest [32]byte) {
+func (b *Bed) Sign(statement any, by *seal.Identity) (signed []byte, digest [32]byte) {
 	b.tb.Helper()
-	signed, digest, err := wire.Sign(statement, by)
+	var err error
+	switch s := statement.(type) {
+	case *plan.Announcement:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.KeySet:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.Manifest:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.Counts:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.Credential:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.EnrolRequest:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.EnrolReply:
+		signed, digest, err = wire.Sign(s, by)
+	default:
+		err = fmt.Errorf("%T is no statement", statement)
+	}
 	b.must(err)
 	return signed, digest
 }
 
-// Unsigned reads the outer message of signed bytes.
-func Unsigned(tb testing.TB, signed []byte) *rifflev1.Signed {
-	tb.Helper()
-	s := new(rifflev1.Signed)
-	if err := proto.Unmarshal(signed, s); err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
 // Announce signs an announcement with the analyzer's key and stores it.
-func (b *Bed) Announce(analyzer *bus.Conn, a *rifflev1.Announcement) (digest [32]byte) {
+func (b *Bed) Announce(analyzer *bus.Conn, a *plan.Announcement) (digest [32]byte) {
 	b.tb.Helper()
 	signed, digest := b.Sign(a, b.Analyzer)
 	b.must(analyzer.PutAnnouncement(b.Context(), a.Epoch, a.Round, signed))
@@ -41,26 +47,18 @@ func (b *Bed) Announce(analyzer *bus.Conn, a *rifflev1.Announcement) (digest [32
 // PublishKeys publishes the shuffler's HPKE key.
 func (b *Bed) PublishKeys(shuffler *bus.Conn) {
 	b.tb.Helper()
-	signed, _ := b.Sign(&rifflev1.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}}, b.Shuffler)
+	signed, _ := b.Sign(&wire.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}}, b.Shuffler)
 	b.must(shuffler.PutKeys(b.Context(), signed))
 }
 
-// Messages is how many bit messages each report of the announced round holds.
-func (b *Bed) Messages(a *rifflev1.Announcement) int {
-	b.tb.Helper()
-	n, err := wire.ReportMessages(a)
-	b.must(err)
-	return n
-}
-
 // Open opens a report's envelope with the shuffler's key.
-func (b *Bed) Open(envelope []byte, a *rifflev1.Announcement) *wire.Report {
+func (b *Bed) Open(envelope []byte, a *plan.Announcement) *wire.Report {
 	b.tb.Helper()
 	opener, err := seal.NewReportOpener(b.ShufflerKey)
 	b.must(err)
 	plain, err := wire.OpenEnvelope(envelope, opener, seal.ReportContext{Deployment: Deployment, Epoch: a.Epoch, Round: a.Round})
 	b.must(err)
-	report, _, err := wire.ParseReport(plain, b.Messages(a))
+	report, _, err := wire.ParseReport(plain, a.ReportMessages())
 	b.must(err)
 	return report
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -132,11 +131,11 @@ func (b *Bed) connect(r bus.Role, seed []byte) *bus.Conn {
 }
 
 // Host makes a randomizer host's key and the registrar's credential for it.
-func (b *Bed) Host(devices uint32) (*seal.Identity, *rifflev1.Signed) {
+func (b *Bed) Host(devices uint32) (*seal.Identity, []byte) {
 	b.tb.Helper()
 	id := NewIdentity(b.tb)
-	signed, _ := b.Sign(&rifflev1.Credential{Deployment: Deployment, HostKey: id.Public(), Devices: devices}, b.Registrar)
-	return id, Unsigned(b.tb, signed)
+	signed, _ := b.Sign(&wire.Credential{Deployment: Deployment, HostKey: id.Public(), Devices: devices}, b.Registrar)
+	return id, signed
 }
 
 // AnalyzerParty is whom announcements come from, ShufflerParty manifests.
@@ -214,12 +213,15 @@ func Learner(profile glm.Profile, cohort int) glm.Config {
 
 // Timing is quick: reports leave 300 ms after their decision, cohorts that fill are released as soon as all reports are there, and
 // those that lack some are waited for no more than a second.
-func Timing() *rifflev1.Timing {
-	return &rifflev1.Timing{RewardWindowMs: 300, JitterMs: 50, GraceMs: 700, RoundWindowMs: 600}
+func Timing() plan.Timing {
+	return plan.Timing{
+		RewardWindow: 300 * time.Millisecond, Jitter: 50 * time.Millisecond, Grace: 700 * time.Millisecond,
+		RoundWindow: 600 * time.Millisecond,
+	}
 }
 
 // Announcement is a valid first announcement for a cohort of that size.
-func (b *Bed) Announcement(profile glm.Profile, cohort int) *rifflev1.Announcement {
+func (b *Bed) Announcement(profile glm.Profile, cohort int) *plan.Announcement {
 	b.tb.Helper()
 	learner, err := glm.NewLearner(Learner(profile, cohort))
 	b.must(err)
@@ -229,22 +231,20 @@ func (b *Bed) Announcement(profile glm.Profile, cohort int) *rifflev1.Announceme
 }
 
 // Draw draws up the announcement that begins an epoch.
-func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byte) *rifflev1.Announcement {
+func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byte) *plan.Announcement {
 	b.tb.Helper()
 	p, err := plan.Propose(step, terms)
 	if err != nil {
 		b.tb.Fatal(fmt.Errorf("no plan: %w", err))
 	}
-	policy, err := wire.PolicyToProto(&step.Policy)
-	b.must(err)
 	reference := make([]float64, step.Policy.Dimension)
 	for _, s := range step.Statistics[step.Round] {
 		if s.Kind != glm.Covariance {
 			reference = s.Theta
 		}
 	}
-	return &rifflev1.Announcement{
-		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: policy, Reference: reference,
+	return &plan.Announcement{
+		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy, Reference: reference,
 		Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(), AnalyzerKey: b.AnalyzerKey.Public(),
 	}
 }

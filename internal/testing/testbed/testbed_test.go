@@ -23,7 +23,7 @@ func TestAnnouncementsAreValid(t *testing.T) {
 			if err != nil || !(g.Epsilon(1e-3) <= 4) {
 				t.Errorf("%s, cohort of %d: epsilon %v, %v", profile, cohort, g.Epsilon(1e-3), err)
 			}
-			t.Log(profile, cohort, a.Cohort, b.Messages(a), g.Epsilon(1e-3))
+			t.Log(profile, cohort, a.Cohort, a.ReportMessages(), g.Epsilon(1e-3))
 		}
 	}
 }

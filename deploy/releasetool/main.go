@@ -1,0 +1,181 @@
+// Command releasetool makes a release of Riffle: see deploy/release, which runs it, and "Releases" in
+// docs/development.md.
+//
+// It builds one commit, from a fresh clone, so that neither uncommitted changes nor files that git ignores can get in.
+// The outcome is a function of the commit, the version and the Go toolchain: archives and SBOMs carry the time of the
+// commit and no path, user or time of the machine that made them. --check holds that by a second build.
+//
+// Not promised: the images are not the same byte for byte, because Docker writes the time into them; the binaries
+// inside them are. A different Go toolchain makes different binaries.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const usage = `Makes a release: static binaries for each platform in an archive, an SBOM for each binary, SHA256SUMS,
+and the images where a Docker engine answers. What it builds is the last commit, not what lies in the folder.
+
+  deploy/release                                      a trial: the version is the one that Go gives the commit
+  deploy/release --version v0.1.0 --check             a release, built a second time and compared
+  deploy/release --platform linux/arm64 --no-images   one platform
+  deploy/release --notice                             write the list of modules in NOTICE anew
+
+Flags:
+`
+
+// options is what the command line asks for.
+type options struct {
+	version   string     // empty: what Go stamps
+	out       string     // empty: out/VERSION
+	platforms []platform // in the order of allPlatforms
+	binaries  []string
+	check     bool
+	images    bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// run does what the command line asks for; the repository is the one of the current folder.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o := options{images: true}
+	var noImages, notice bool
+	flags := flag.NewFlagSet("deploy/release", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.version, "version", "",
+		"version of the release, `vX.Y.Z`; a tag of that name must name this commit")
+	flags.StringVar(&o.out, "out", "", "`folder` to write to, which must be empty or absent (default out/VERSION)")
+	flags.BoolVar(&o.check, "check", false, "build twice, in two folders with two build caches, and compare every file")
+	flags.BoolVar(&noImages, "no-images", false, "make no images")
+	flags.BoolVar(&notice, "notice", false, "write the list of modules in NOTICE anew, and do nothing else")
+	flags.Func("platform", "only this platform, `OS/ARCH`; may be repeated (default all six)", func(text string) error {
+		p, err := parsePlatform(text)
+		o.platforms = append(o.platforms, p)
+		return err
+	})
+	flags.Func("binary", "only this `binary`; may be repeated (default all four)", func(name string) error {
+		if !slices.Contains(allBinaries, name) {
+			return fmt.Errorf("the binaries are %s", strings.Join(allBinaries, ", "))
+		}
+		o.binaries = append(o.binaries, name)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if len(o.platforms) == 0 {
+		o.platforms = allPlatforms
+	}
+	if len(o.binaries) == 0 {
+		o.binaries = allBinaries
+	}
+	o.images = !noImages
+	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if notice {
+		return writeNotice(ctx, root)
+	}
+	return release(ctx, root, o, out)
+}
+
+// release makes the release of the last commit of the repository at root.
+func release(ctx context.Context, root string, o options, log io.Writer) (err error) {
+	temp, err := os.MkdirTemp("", "riffle-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	if dirty, err := output(ctx, root, nil, "git", "status", "--porcelain"); err != nil {
+		return err
+	} else if dirty != "" {
+		fmt.Fprintf(log, "!!! These changes are not committed. They are NOT part of the release:\n%s\n", dirty)
+	}
+	src, err := checkout(ctx, root, filepath.Join(temp, "first"), o.version)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = filepath.Join(root, "out", src.version)
+	}
+	if err := emptyFolder(o.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "release %s of commit %s, with %s\n", src.version, src.commit, src.toolchain)
+	if err := build(ctx, src, o, "", o.out, log); err != nil {
+		return err
+	}
+	if o.check {
+		// Another folder, whose path has another length, and a cache that holds nothing of the first build.
+		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), o.version)
+		if err != nil {
+			return err
+		}
+		second := filepath.Join(temp, "out")
+		fmt.Fprintln(log, "again, from another folder and with an empty build cache")
+		if err := build(ctx, again, o, filepath.Join(temp, "cache"), second, log); err != nil {
+			return err
+		}
+		files, err := compare(o.out, second)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(log, "the two builds are the same byte for byte: %d files\n", files)
+	}
+	if o.images {
+		if err := images(ctx, src, filepath.Join(temp, "run"), o.out, log); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(log, "the release is in %s\n", o.out)
+	return nil
+}
+
+// output runs a program and gives what it printed on standard output, without surrounding space. env is added to the
+// environment. An error holds what the program printed on standard error.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	text, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// emptyFolder makes a folder, or checks that the one that exists is empty.
+func emptyFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty: remove it, or choose another folder with --out", path)
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/riffle-dp/riffle/internal/lab/baseline"
+	"github.com/riffle-dp/riffle/internal/lab/environment"
+	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// The kinds of algorithms.
+const (
+	KindRiffle  = "riffle"     // the learner with the shuffle protocol, planned as the analyzer plans
+	KindLocal   = "local-dp"   // the learner with Gaussian noise of every device, by which it weighs its sums
+	KindCentral = "central-dp" // the learner with a trusted curator's Gaussian noise
+	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman and Sinha,
+	// "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch instead of
+	// distributional ones, and estimates from whole batches; hence B-GLinCB-G.
+	KindBatched  = "nonprivate-batched"
+	KindGreedy   = "greedy"
+	KindUniform  = "uniform"
+	KindConstant = "constant" // the best constant arm, known in hindsight
+	KindRSGLinCB = "rs-glincb"
+	KindGLMUCB   = "glm-ucb"
+	KindGLOC     = "gloc"
+	KindECOLog   = "ecolog"
+	KindFresh    = "fresh-release" // a yardstick that knows the truth: see baseline.Fresh
+)
+
+var kinds = []string{
+	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB, KindGLOC,
+	KindECOLog, KindFresh,
+}
+
+// private says whether the algorithm has an epsilon.
+func (a AlgorithmSpec) private() bool {
+	return slices.Contains([]string{KindRiffle, KindLocal, KindCentral, KindFresh}, a.Kind)
+}
+
+// noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule for the
+// first cohort.
+const noiseFree = 10
+
+// freshDiameter is that of a score at an estimate of zero; elsewhere it is larger.
+const freshDiameter = 1
+
+// config is the learner's configuration in a run.
+func (j job) config(info population.Info) glm.Config {
+	c := j.Algorithm.Learner
+	c.Family, c.MaxReward = cmp.Or(c.Family, info.Family), cmp.Or(c.MaxReward, info.MaxReward)
+	c.Dimension, c.Radius = cmp.Or(c.Dimension, info.Dim), cmp.Or(c.Radius, info.NormBound)
+	c.Horizon = cmp.Or(c.Horizon, info.People)
+	c.Epsilon, c.Delta = cmp.Or(c.Epsilon, j.Epsilon, noiseFree), cmp.Or(c.Delta, j.Delta)
+	return c
+}
+
+// algorithm makes the job's algorithm. Its coins and the channel's noise come from generators of the seed: this is a simulation.
+func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
+	info := e.Info()
+	devices, noise := rand.NewChaCha8(key(j.Seed, 'd')), rand.NewChaCha8(key(j.Seed, 'n'))
+	setting := baseline.Setting{
+		Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure, Source: devices,
+	}
+	switch j.Algorithm.Kind {
+	case KindRSGLinCB, KindGLMUCB, KindGLOC:
+		kappa, err := e.Kappa()
+		if err != nil {
+			return nil, err
+		}
+		setting.Kappa = kappa
+	}
+	switch j.Algorithm.Kind {
+	case KindRiffle:
+		return j.learner(info, simulate.Shuffle(j.Algorithm.Terms.resolve(j.Epsilon, j.Delta)), devices, noise)
+	case KindLocal:
+		return simulate.NewBatched(j.config(info), simulate.Local(j.Epsilon, j.Delta), devices, noise)
+	case KindCentral:
+		return simulate.NewBatched(j.config(info), simulate.Central(j.Epsilon, j.Delta), devices, noise)
+	case KindBatched:
+		return j.learner(info, simulate.Exact, devices, nil)
+	case KindGreedy:
+		return baseline.NewGreedy(setting)
+	case KindUniform:
+		return &baseline.Uniform{Source: devices}, nil
+	case KindConstant:
+		arm, _, err := population.BestConstant(e.People())
+		return baseline.Constant(arm), err
+	case KindRSGLinCB:
+		return baseline.NewRSGLinCB(setting)
+	case KindGLMUCB:
+		return baseline.NewGLMUCB(setting)
+	case KindGLOC:
+		return baseline.NewGLOC(setting)
+	case KindECOLog:
+		return baseline.NewECOLog(setting)
+	case KindFresh:
+		if e.Theta == nil {
+			return nil, fmt.Errorf("%w: %s needs an environment with a known parameter", ErrExperiment, j.Algorithm.Name)
+		}
+		p := j.Algorithm.Learner.Practical
+		return baseline.NewFresh(setting, e.Theta, j.Epsilon, j.Delta, freshDiameter, p.FirstCohort, p.Growth)
+	}
+	return nil, fmt.Errorf("%w: kind %q", ErrExperiment, j.Algorithm.Kind)
+}
+
+// learner is Riffle's own learner, told the horizon unless the algorithm is anytime.
+func (j job) learner(info population.Info, trust simulate.Trust, devices, noise protocol.Source) (simulate.Algorithm, error) {
+	c := j.config(info)
+	if j.Algorithm.Anytime == 0 {
+		return simulate.NewBatched(c, trust, devices, noise)
+	}
+	c.Horizon = j.Algorithm.Anytime
+	return simulate.NewAnytime(c, trust, devices, noise)
+}
+
+func key(seed uint64, purpose byte) (k [32]byte) {
+	k[31] = purpose
+	for i := range 8 {
+		k[i] = byte(seed >> (8 * i))
+	}
+	return k
+}
