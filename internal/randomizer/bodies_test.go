@@ -63,13 +63,13 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 			t.Errorf("%q: the stalled request ends with %d", header, r.StatusCode)
 		}
 		s.host.mu.Lock()
-		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].device.Number]
+		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].state.Number]
 		s.host.mu.Unlock()
 		if held == nil {
 			t.Fatalf("%q: no promise is held", header)
 		}
 		held.seat.mu.Lock()
-		if !held.record.Null || held.record.Arm != nil {
+		if !held.record.Remember([]float64{1, 0}, 1) {
 			t.Errorf("%q: the record of a person whose arms never came is not null", header)
 		}
 		held.seat.mu.Unlock()

@@ -3,7 +3,6 @@ package randomizer
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -140,10 +138,10 @@ func outside(t *testing.T, name string) view {
 		testbed.Eventually(t, "promised", func() bool {
 			held.mu.Lock()
 			defer held.mu.Unlock()
-			if held.device.Enrolment == nil {
+			if held.state.Enrolment == nil {
 				return false
 			}
-			due[held.device.Number] = held.device.Enrolment.ReportAt
+			due[held.state.Number] = held.state.Enrolment.ReportAt
 			return true
 		})
 		if record.reward != "" {
@@ -224,54 +222,5 @@ func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	defer s.host.mu.Unlock()
 	if len(s.host.sessions)+len(s.host.open) != 0 {
 		t.Error("the late decision brought its session back")
-	}
-}
-
-// Whatever is wrong with a record inside the device, the report has the same messages; and every coordinate has exactly its number
-// of them, which is condition 3.
-func TestEveryRecordHasTheSameMessages(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.config.Limits.MaxReleases = 64
-	a := s.Announcement(glm.Practical, 12)
-	payload, digest := s.Sign(a, s.Analyzer)
-	s.config.Reports = testbed.Account(t, "report", nil, Reasons())
-	h, err := New(s.config)
-	s.must(err)
-	defer h.Close()
-	judged, err := h.judge(bus.Announcement{Epoch: 1, Payload: payload})
-	s.must(err)
-	s.must(judged.weak)
-	for name, r := range map[string]glm.Record{
-		"null":            {Null: true},
-		"usual":           {Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1},
-		"extreme":         {Arm: []float64{1, 0}, Reward: 1, Weight: 1},
-		"opposite":        {Arm: []float64{-1, 0}, Weight: 1},
-		"NaN":             {Arm: []float64{math.NaN(), 0}, Reward: 1},
-		"infinite":        {Arm: []float64{math.Inf(1), 0}, Reward: 1},
-		"reward NaN":      {Arm: []float64{1, 0}, Reward: math.NaN()},
-		"weight NaN":      {Arm: []float64{1, 0}, Weight: math.NaN()},
-		"reward far out":  {Arm: []float64{1, 0}, Reward: -1e300},
-		"huge arm":        {Arm: []float64{1e300, -1e300}, Reward: 1},
-		"no arm":          {Reward: 1},
-		"wrong dimension": {Arm: []float64{1, 0, 0}},
-	} {
-		sealed, err := sealBits(judged, r, testbed.Source())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		envelope := s.Seal(wire.Report{Announcement: digest, Epoch: 1, Slot: 3, Device: 4, Bits: sealed}, s.identity)
-		if len(envelope) != wire.EnvelopeSize(a.ReportMessages()) {
-			t.Errorf("%s: a report of %d bytes", name, len(envelope))
-		}
-		_, seen := s.bits(envelope, a, digest)
-		for k, e := range judged.round.Encodings {
-			for j := range seen[k] {
-				if seen[k][j] != uint64(e.MessagesAt(j)) {
-					t.Errorf("%s: release %d, coordinate %d has %d messages, not %d", name, k, j, seen[k][j], e.MessagesAt(j))
-				}
-			}
-		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
 
 // Errors of decisions and rewards.
@@ -23,8 +23,6 @@ var (
 	ErrHostFull = errors.New("this host's credential covers no further device")
 	// ErrToken says that a token is unknown, or that its reward window is over and its report has left.
 	ErrToken = errors.New("the token is unknown or its reward window is over")
-	// ErrReward says that a reward is not a finite number, or differs from the one given before.
-	ErrReward = errors.New("bad reward")
 )
 
 // Decision is the answer to an app.
@@ -67,7 +65,7 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	}
 	d := Decision{Epoch: a.Epoch, Sampled: s != nil, Reason: Sampled, Token: unsampledToken + newToken()}
 	if s != nil {
-		d.Token, d.RewardBy = s.token, &s.expires
+		d.Token, d.RewardBy = s.token, &s.due
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
@@ -81,56 +79,34 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	}
 	d.Arm, d.Propensity = made.Arm, made.Propensity
 	if s != nil {
-		s.remember(set[made.Arm], made.Weight)
+		s.seat.mu.Lock()
+		s.record.Remember(set[made.Arm], made.Weight) // a report that was made meanwhile needs it no more
+		s.seat.mu.Unlock()
 	}
 	return d, nil
 }
 
 // Acceptance is the answer to a reward that came in time.
-type Acceptance struct {
-	Accepted bool `json:"accepted"`
-	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest that it allows, goes
-	// into the record in its place.
-	Clipped bool        `json:"clipped,omitempty"`
-	Used    *float64    `json:"used,omitempty"`
-	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
-}
-
-// accept is the answer to a reward where rewards may be at most so large.
-func accept(reward, most float64) Acceptance {
-	used := max(0, min(reward, most))
-	if used == reward {
-		return Acceptance{Accepted: true}
-	}
-	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}
-}
+type Acceptance = device.Acceptance
 
 // Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
 func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
-	if math.IsNaN(reward) || math.IsInf(reward, 0) {
-		return Acceptance{}, fmt.Errorf("%w: not a finite number", ErrReward)
-	}
 	h.mu.Lock()
 	s, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
-		return accept(reward, a.Policy.MaxReward), nil
+		return device.Accept(reward, a.Policy.MaxReward)
 	}
 	if s == nil {
 		return Acceptance{}, ErrToken
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
-	switch {
-	case s.reported > 0 || !time.Now().Before(s.expires):
+	accepted, err := s.record.Reward(reward, h.c.Clock.Now())
+	if errors.Is(err, device.ErrLate) {
 		return Acceptance{}, ErrToken
-	case s.rewarded && s.record.Reward != reward:
-		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
-	case s.record.Arm == nil: // no arm was played: the record stays null
-	default:
-		s.record.Reward, s.record.Null, s.rewarded = reward, false, true
 	}
-	return accept(reward, s.maxReward), nil
+	return accepted, err
 }
 
 // seat finds or creates a device's place on this host.
@@ -143,7 +119,7 @@ func (h *Host) seat(name string) (*seat, error) {
 	if int(h.numbers) >= h.c.Devices {
 		return nil, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
 	}
-	s := &seat{device: device{Name: name, Number: h.numbers, Ledger: h.newLedger()}}
+	s := &seat{name: name, state: h.core.NewState(h.numbers)}
 	h.numbers++
 	h.devices[name] = s
 	return s, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -79,7 +80,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	s.host.mu.Unlock()
 	for _, held := range open {
 		held.seat.mu.Lock()
-		if !held.record.Null || held.record.Arm != nil {
+		if !held.record.Remember([]float64{1, 0}, 1) {
 			t.Error("something of a decision that was told to be not sampled is in the record")
 		}
 		held.seat.mu.Unlock()
@@ -130,9 +131,9 @@ func TestARestartFillsThePlace(t *testing.T) {
 }
 
 // kept is what the store has of a device.
-func kept(t *testing.T, h *Host, name string) (found device) {
+func kept(t *testing.T, h *Host, name string) (found Device) {
 	t.Helper()
-	if err := h.store.load(func(d device) error {
+	if err := h.store.Load(func(d Device) error {
 		if d.Name == name {
 			found = d
 		}
@@ -339,7 +340,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s.host.mu.Lock()
 	s.host.pending++
 	s.host.mu.Unlock()
-	s.host.outbox <- outgoing{epoch: 1, number: 7, envelope: []byte("sealed")}
+	s.host.outbox <- Outgoing{Epoch: 1, Number: 7, Envelope: []byte("sealed")}
 	testbed.Eventually(t, "withheld", func() bool { return s.refused(StateRolledBack) == 2 })
 	s.reports(0)
 }
@@ -355,7 +356,7 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	s.decide("x", twoArms)
 	s.mu.Lock()
 	s.answer = func(wire.Enrolment) *wire.EnrolReply {
-		if err := s.host.store.close(); err != nil { // what is written from here on fails
+		if err := s.host.store.Close(); err != nil { // what is written from here on fails
 			t.Error(err)
 		}
 		return &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
@@ -383,16 +384,16 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s.must(err)
 	s.host.mu.Lock()
 	a := s.host.current
-	s.host.rolledBack = ErrRolledBack
+	s.host.rolledBack = device.ErrRolledBack
 	s.host.mu.Unlock()
 	seat.mu.Lock()
-	seat.device.Ledger, err = seat.device.Ledger.Ask(a.Epoch, a.releases, a.guarantee)
+	seat.state, err = seat.state.Ask(a)
 	seat.mu.Unlock()
 	s.must(err)
 	promised, err := s.host.promise(a, seat, &wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})
 	s.must(err)
 	seat.mu.Lock()
-	over := promised.over
+	over := promised.record.Over()
 	seat.mu.Unlock()
 	if n := s.refused(StateRolledBack); !over || n != 1 || s.host.Pending() != 0 {
 		t.Errorf("over %v; %d reports were withheld, %d are pending", over, n, s.host.Pending())
@@ -454,7 +455,7 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	epoch()
 	testbed.Eventually(t, "settled", func() bool {
 		for _, seat := range s.host.seats() {
-			if seat.ledger().State(2) == privacy.Asked {
+			if seat.now().Asked(2) {
 				return false
 			}
 		}

@@ -7,10 +7,13 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -164,7 +167,6 @@ func TestShufflerAway(t *testing.T) {
 	s := newScene(t)
 	s.config.Shuffler = s.Analyzer.Public() // every reply is signed by somebody else: as good as none
 	s.start()
-	s.host.c.Shuffler = s.Analyzer.Public()
 	s.announced = s.Announcement(glm.Practical, 12)
 	s.Announce(s.analyzer, s.announced)
 	testbed.Eventually(t, "announced", func() bool { return s.host.Status().Epoch == 1 })
@@ -176,10 +178,12 @@ func TestShufflerAway(t *testing.T) {
 	}
 }
 
-// The rewards' rules, on a promise that the test holds: also exactly at the deadline.
+// The rewards' rules over the API, and that none is taken once the reward window is over.
 func TestRewards(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	clock := &ahead{Clock: role.SystemClock()}
+	s.config.Clock = clock
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindow = time.Minute
@@ -215,24 +219,24 @@ func TestRewards(t *testing.T) {
 		}
 	}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if _, err := s.host.Reward(token, v); !errors.Is(err, ErrReward) {
+		if _, err := s.host.Reward(token, v); !errors.Is(err, device.ErrReward) {
 			t.Errorf("reward %v: %v", v, err)
 		}
 	}
-	// Exactly at the deadline it is too late, whether or not the report was sealed yet.
-	s.host.mu.Lock()
-	held := s.host.sessions[token]
-	s.host.mu.Unlock()
-	held.seat.mu.Lock()
-	held.record.Null, held.rewarded, held.expires = true, false, time.Now()
-	held.seat.mu.Unlock()
-	if _, err := s.host.Reward(token, 1); !errors.Is(err, ErrToken) {
-		t.Errorf("at the deadline: %v", err)
-	}
-	if !held.record.Null {
-		t.Error("a reward that came at the deadline is in the record")
+	// At the deadline it is too late, although the report was not made yet; pkg/device has the exact moment.
+	clock.by.Store(int64(time.Minute))
+	if _, err := s.host.Reward(token, 0.25); !errors.Is(err, ErrToken) || s.host.Pending() != 1 {
+		t.Errorf("after the deadline: %v, %d reports are pending", err, s.host.Pending())
 	}
 }
+
+// ahead is a clock that a test puts forward.
+type ahead struct {
+	role.Clock
+	by atomic.Int64
+}
+
+func (c *ahead) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
 // A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place; whether or not
 // the person is sampled.

@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -57,7 +58,7 @@ func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload [
 // attack is one thing that a malicious analyzer may announce.
 type attack struct {
 	profile glm.Profile // default practical
-	limits  func(*Limits)
+	limits  func(*device.Limits)
 	// change makes the announcement malicious. honest, where it is true, has the device see the unchanged first announcement before.
 	change func(a *rifflev1.Announcement, first [32]byte)
 	honest bool
@@ -94,12 +95,12 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 		"noise of bias 0":      {change: every(func(r *rifflev1.PlannedRelease) { r.Bias = 0 })},
 		"noise of almost none": {change: every(func(r *rifflev1.PlannedRelease) { r.Bias = 1 })},
 		"little noise": {change: every(func(r *rifflev1.PlannedRelease) { r.NoiseBits = 1; r.Bias = 1 << 31 }),
-			limits: func(l *Limits) { l.Epsilon = 0.5 }},
+			limits: func(l *device.Limits) { l.Epsilon = 0.5 }},
 		"small cohort":  {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Cohort.Minimum = 3 }},
 		"nobody honest": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Cohort.MaxDishonest = a.Cohort.Minimum }},
 		"own bound on dishonest": {change: func(*rifflev1.Announcement, [32]byte) {},
-			limits: func(l *Limits) { l.Dishonest = 0.8 }},
-		"half dishonest": {change: func(*rifflev1.Announcement, [32]byte) {}, limits: func(l *Limits) { l.Dishonest = 0.5 }},
+			limits: func(l *device.Limits) { l.Dishonest = 0.8 }},
+		"half dishonest": {change: func(*rifflev1.Announcement, [32]byte) {}, limits: func(l *device.Limits) { l.Dishonest = 0.5 }},
 		"wrong delta": {change: func(a *rifflev1.Announcement, _ [32]byte) {
 			a.Plan.Delta, a.Plan.TailDelta = 0.4, 0.05
 		}},
@@ -193,7 +194,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		if k.profile == "" {
 			k.profile = glm.Practical
 		}
-		limits := Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1}
+		limits := device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1}
 		if k.limits != nil {
 			k.limits(&limits)
 		}
@@ -238,7 +239,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
-		if now := h.current; now != before && now.weak == nil {
+		if now := h.current; now != before && now.Weak == nil {
 			t.Errorf("%s: in force", name)
 		}
 		if !k.honest { // else the app is served under the honest announcement

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -89,7 +90,7 @@ func wireReason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String(
 
 // announcementReason is why an announcement was refused.
 func announcementReason(err error) outcome.Reason {
-	if errors.Is(err, ErrRewound) {
+	if errors.Is(err, device.ErrRewound) {
 		return Rewound
 	}
 	return wireReason(wire.Reason(err))
@@ -111,13 +112,13 @@ func apiReason(err error) outcome.Reason {
 		return BadRequest
 	case errors.Is(err, ErrNoPolicy):
 		return NoPolicy
-	case errors.Is(err, ErrRewound):
+	case errors.Is(err, device.ErrRewound):
 		return Rewound
 	case errors.Is(err, ErrHostFull):
 		return HostFull
 	case errors.Is(err, ErrToken):
 		return ExpiredToken
-	case errors.Is(err, ErrReward):
+	case errors.Is(err, device.ErrReward):
 		return BadReward
 	}
 	return Internal

@@ -48,7 +48,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s.host.mu.Unlock()
 	for _, open := range recalled {
 		open.seat.mu.Lock()
-		if !open.record.Null || open.record.Arm != nil {
+		if !open.record.Remember([]float64{1, 0}, 1) {
 			t.Error("a record survived the process")
 		}
 		open.seat.mu.Unlock()
@@ -156,7 +156,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	}
 	s.must(s.stop())
 	// The process before this one may have got it through without learning so: the same bytes are harmless.
-	s.must(s.config.Bus.PublishReport(s.Context(), o.epoch, o.round, "0123456789abcdef0123456789abcdef", o.envelope))
+	s.must(s.config.Bus.PublishReport(s.Context(), o.Epoch, o.Round, "0123456789abcdef0123456789abcdef", o.Envelope))
 	s.start()
 	if n := s.host.Pending(); n != 1 {
 		t.Errorf("%d reports are pending", n)
@@ -169,7 +169,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.arrived {
-		if !bytes.Equal(r.envelope, o.envelope) {
+		if !bytes.Equal(r.envelope, o.Envelope) {
 			t.Error("another report than the sealed one left")
 		}
 	}
@@ -300,15 +300,15 @@ func TestRewoundBroker(t *testing.T) {
 func TestOneProcessPerStateFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	held, err := openStore(filepath.Join(dir, "devices"))
+	held, err := OpenStore(filepath.Join(dir, "devices"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.close()
+	defer held.Close()
 	if testing.Short() {
 		t.Skip("waits for a time limit")
 	}
-	if _, err := openStore(filepath.Join(dir, "devices")); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := OpenStore(filepath.Join(dir, "devices")); err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }

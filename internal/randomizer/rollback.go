@@ -1,17 +1,13 @@
 package randomizer
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
-
-// ErrRolledBack says that this host's state is older than what the host has done: it was restored from a copy, or two processes run
-// under one identity. Ledgers that forgot what was spent would let people report twice, so nobody is enrolled and nothing is sent.
-var ErrRolledBack = errors.New("the state of this host is older than what it has done; nothing more is sent")
 
 // rollbackRemedy is what an operator can do.
 const rollbackRemedy = "stop the randomizer and restore the newest copy of its state folder, or make sure that no other process runs under this host's identity; " +
@@ -39,7 +35,7 @@ func (h *Host) provedOld(q *question, did string) (why, err error) {
 	h.mu.Lock()
 	first := h.rolledBack == nil
 	if first {
-		h.rolledBack = fmt.Errorf("%w: %s", ErrRolledBack, detail)
+		h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, detail)
 		close(h.changed) // ends the other questions
 		h.changed = make(chan struct{})
 	}
@@ -50,12 +46,12 @@ func (h *Host) provedOld(q *question, did string) (why, err error) {
 	}
 	for _, s := range sessions {
 		s.seat.mu.Lock()
-		if !s.over {
+		if !s.record.Over() {
 			h.drop(s, StateRolledBack)
 		}
 		s.seat.mu.Unlock()
 	}
-	if err := h.store.mark(detail); err != nil {
+	if err := h.store.PutNote(noteRolledBack, []byte(detail)); err != nil {
 		return nil, fmt.Errorf("randomizer: the proof that the state is old cannot be kept: %w", err)
 	}
 	return because(StateRolledBack, "%s", detail), nil

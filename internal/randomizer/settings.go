@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -59,13 +60,16 @@ type LimitSettings struct {
 
 // DefaultLimits are what a host agrees to when nobody says otherwise.
 func DefaultLimits() LimitSettings {
-	return LimitSettings{Epsilon: 1, Delta: 1e-6, MinCohort: 50, Dishonest: 0, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000, Records: 1}
+	return LimitSettings(device.DefaultLimits())
 }
 
-func (l LimitSettings) limits() Limits { return Limits(l) }
-
 // Validate lists what is wrong.
-func (l LimitSettings) Validate() []error { return l.limits().faults() }
+func (l LimitSettings) Validate() (faults []error) {
+	for _, f := range device.Limits(l).Faults() {
+		faults = append(faults, role.Wrong(f.Limit, f.Value, f.Problem))
+	}
+	return faults
+}
 
 // Validate lists what is wrong.
 func (a APISettings) Validate() (faults []error) {
@@ -187,7 +191,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		defer conn.Close()
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: device.Limits(s.Limits), Clock: env.Clock, Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
 		})

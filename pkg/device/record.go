@@ -76,9 +76,6 @@ func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
 	return accepted, nil
 }
 
-// Null tells whether a report made now would be the null record's.
-func (r Record) Null() bool { return r.record.Null }
-
 // Reported counts the rounds whose report was made.
 func (r Record) Reported() int { return r.reported }
 
