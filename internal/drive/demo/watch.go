@@ -70,9 +70,7 @@ func (w *watcher) releases(ctx context.Context) (*released, error) {
 			return nil, err
 		}
 		if a.Final {
-			if r.final, err = wire.PolicyFromProto(a.Policy); err != nil {
-				return nil, err
-			}
+			r.final = &a.Policy
 			continue
 		}
 		r.announced[[2]uint64{a.Epoch, uint64(a.Round)}] = a
@@ -112,10 +110,8 @@ func fill(result *chart.Result, r *released) {
 		bytes += float64(m.Reports) * float64(wire.EnvelopeSize(int(m.Messages/uint64(m.Reports))))
 		// The guarantee of the epoch's whole plan with the reports that really came.
 		a := r.announced[[2]uint64{m.Epoch, uint64(m.Round)}]
-		live := a.Clone()
-		live.Cohort.Minimum = m.Reports
 		eps := math.Inf(1)
-		if g, err := plan.Guarantee(live, 0); err == nil {
+		if g, err := plan.GuaranteeWith(a, m.Reports); err == nil {
 			eps = g.Epsilon(result.Delta)
 		}
 		result.Epsilon = math.Max(result.Epsilon, eps)

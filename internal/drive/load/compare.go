@@ -119,11 +119,7 @@ func tails(x float64, freedom int) (larger, smaller float64) {
 
 // round compares all releases of a counted round.
 func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, known cohort) ([]Release, error) {
-	policy, err := wire.PolicyFromProto(a.Policy)
-	if err != nil {
-		return nil, err
-	}
-	round, err := plan.CheckRound(a, policy)
+	round, err := plan.CheckRound(a)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +128,7 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 	for i, s := range round.Statistics {
 		rel := Release{Epoch: a.Epoch, Round: a.Round, Statistic: string(s.Kind), Enrolled: m.Enrolled, Reports: m.Reports, Why: why}
 		if why == "" {
-			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), weighted(policy, known.records))
+			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), weighted(&a.Policy, known.records))
 			if err != nil {
 				return nil, fmt.Errorf("load: release of the %s, epoch %d: %w", s.Kind, a.Epoch, err)
 			}

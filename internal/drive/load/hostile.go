@@ -90,11 +90,7 @@ func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]by
 		}
 		break
 	}
-	policy, err := wire.PolicyFromProto(a.Policy)
-	if err != nil {
-		return err
-	}
-	round, err := plan.CheckRound(a, policy)
+	round, err := plan.CheckRound(a)
 	if err != nil {
 		return err
 	}
@@ -162,7 +158,7 @@ type craft struct {
 	h      *hostile
 	a      *plan.Announcement
 	digest [32]byte
-	round  plan.Round
+	round  *plan.Encoder
 	sealer *seal.BitSealer
 }
 

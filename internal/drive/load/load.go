@@ -148,10 +148,9 @@ func fits(ctx context.Context, r *reader, o Options) error {
 		return err
 	}
 	policy, info := l.announced[l.order[0]].Policy, o.Population.Info()
-	family := policy.GetFamily()
-	if int(policy.GetDim()) != info.Dim || family.GetName() != info.Family || family.GetMaxReward() != info.MaxReward {
+	if policy.Dimension != info.Dim || policy.Family != info.Family || policy.MaxReward != info.MaxReward {
 		return fmt.Errorf("load: the deployment learns a %s model in %d dimensions with rewards up to %g, the population %q is %s, %d, %g",
-			family.GetName(), policy.GetDim(), family.GetMaxReward(), info.Name, info.Family, info.Dim, info.MaxReward)
+			policy.Family, policy.Dimension, policy.MaxReward, info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
 	taken, _ := enrolled(ctx, o.Ops, last.Epoch)

@@ -130,11 +130,7 @@ func (l *ledger) holds(at place) error {
 	if c != nil && c.Destroyed {
 		return wrong("the analyzer rejected what the shuffler released")
 	}
-	each, err := wire.ReportMessages(a)
-	if err != nil {
-		return err
-	}
-	if want := uint64(m.Reports) * uint64(each); m.Messages != want {
+	if want := uint64(m.Reports) * uint64(a.ReportMessages()); m.Messages != want {
 		return wrong("%d bit messages were forwarded, %d reports hold %d", m.Messages, m.Reports, want)
 	}
 	return nil
@@ -142,9 +138,7 @@ func (l *ledger) holds(at place) error {
 
 // epsilon is the guarantee of an epoch's whole plan for the reports that came.
 func epsilon(a *plan.Announcement, reports uint32) (float64, error) {
-	live := a.Clone()
-	live.Cohort.Minimum = reports
-	g, err := plan.Guarantee(live, 0)
+	g, err := plan.GuaranteeWith(a, reports)
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +219,6 @@ const slack = time.Minute
 // longestOf is how long an epoch can take whose last person came now.
 func longestOf(a *plan.Announcement) time.Duration {
 	t := a.Timing
-	ms := uint64(t.Enrolment) + uint64(t.RewardWindow) + uint64(t.Jitter) + uint64(t.Grace)
-	ms += uint64(len(a.Plan.Rounds)-1) * (uint64(t.RoundWindow) + uint64(t.Grace))
-	return time.Duration(ms)*time.Millisecond + slack
+	first := t.Enrolment + t.RewardWindow + t.Jitter + t.Grace
+	return first + time.Duration(len(a.Plan.Rounds)-1)*(t.RoundWindow+t.Grace) + slack
 }

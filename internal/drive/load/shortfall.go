@@ -70,7 +70,7 @@ func (c *crowd) shortfall(ctx context.Context, public *reader) (short *Shortfall
 	if a == nil {
 		return nil, "", fmt.Errorf("load: epoch %d is open at the randomizers, and was never announced", epoch)
 	}
-	s := &Shortfall{Epoch: epoch, Size: size, Minimum: int(a.Cohort.GetMinimum()), Taken: taken, Own: !known, Closes: a.Timing.GetEnrolmentMs() > 0}
+	s := &Shortfall{Epoch: epoch, Size: size, Minimum: int(a.Cohort.Minimum), Taken: taken, Own: !known, Closes: a.Timing.Enrolment > 0}
 	if s.Closes && taken >= s.Minimum {
 		return nil, fmt.Sprintf("epoch %d has %d of %d people, enough for its release, which waits until its enrolment ends", epoch, taken, size), nil
 	}

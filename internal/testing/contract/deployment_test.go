@@ -127,9 +127,7 @@ func (d *deployment) announcement(epoch uint64, round uint32) (*plan.Announcemen
 		if stored.Epoch == epoch && stored.Round == round {
 			a, _, err := wire.Open[plan.Announcement](stored.Payload, d.AnalyzerParty())
 			d.must(err)
-			policy, err := wire.PolicyFromProto(a.Policy)
-			d.must(err)
-			return a, policy
+			return a, &a.Policy
 		}
 	}
 	d.t.Fatalf("no announcement of round %d of epoch %d", round, epoch)

@@ -77,7 +77,7 @@ func TestARecordMovesNobody(t *testing.T) {
 func view(t *testing.T, app func(person int) (arms, reward string, late bool)) outside {
 	const cohort, people, changed = 10, 20, 5
 	timing := testbed.Timing()
-	timing.GraceMs = 60_000
+	timing.Grace = time.Minute
 	learner := testbed.Learner(glm.Practical, cohort)
 	learner.Horizon = people
 	d := start(t, learner, timing)

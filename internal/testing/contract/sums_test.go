@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
@@ -52,7 +53,7 @@ func TestReleasedSums(t *testing.T) {
 func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 	const cohort = 12
 	timing := testbed.Timing()
-	timing.RewardWindowMs, timing.GraceMs, timing.RoundWindowMs = 3000, 60_000, 20_000
+	timing.RewardWindow, timing.Grace, timing.RoundWindow = 3*time.Second, time.Minute, 20*time.Second
 	learner := testbed.Learner(profile, cohort)
 	d := start(t, learner, timing)
 	person := 0
