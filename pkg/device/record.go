@@ -26,9 +26,10 @@ var errSecret = errors.New("device: a record is not written anywhere")
 
 // Record is the record of one promise: the arm that was played, its weight and its reward. It is the null record until an arm is
 // remembered and a reward is given, and again once it is wiped. Nothing of it can be printed or marshalled. One goroutine at a time.
-type Record struct{ *held }
+//
+// What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no function.
+type Record struct{ open func() *held }
 
-// held is behind a pointer, so that printing a value that contains a Record prints an address at most.
 type held struct {
 	enrolment Enrolment
 	number    uint32
@@ -42,51 +43,55 @@ type held struct {
 
 // Begin opens the record of a device's enrolment. It is null.
 func (s State) Begin(a *Announced) Record {
-	return Record{&held{
+	h := &held{
 		enrolment: *s.Enrolment, number: s.Number, maxReward: a.Policy.MaxReward, rounds: len(a.Plan.Rounds),
 		reported: s.Enrolment.Reported, record: glm.Record{Null: true},
-	}}
+	}
+	return Record{func() *held { return h }}
 }
 
 // Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report was made, and
 // one that is wiped keep nothing more.
 func (r Record) Remember(arm []float64, weight float64) (kept bool) {
-	if r.over || r.reported > 0 || r.record.Arm != nil {
+	h := r.open()
+	if h.over || h.reported > 0 || h.record.Arm != nil {
 		return false
 	}
-	r.record.Arm, r.record.Weight = slices.Clone(arm), weight
+	h.record.Arm, h.record.Weight = slices.Clone(arm), weight
 	return true
 }
 
 // Reward takes the reward of the decision. It must come before the report's time, and before the report. The same reward may be given
 // again; another one is ErrReward.
 func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
-	accepted, err := Accept(reward, r.maxReward)
+	h := r.open()
+	accepted, err := Accept(reward, h.maxReward)
 	switch {
 	case err != nil:
 		return Acceptance{}, err
-	case r.over || r.reported > 0 || !now.Before(r.enrolment.ReportAt):
+	case h.over || h.reported > 0 || !now.Before(h.enrolment.ReportAt):
 		return Acceptance{}, ErrLate
-	case r.rewarded && r.record.Reward != reward:
+	case h.rewarded && h.record.Reward != reward:
 		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
-	case r.record.Arm == nil: // no arm was played: the record stays null
+	case h.record.Arm == nil: // no arm was played: the record stays null
 	default:
-		r.record.Reward, r.record.Null, r.rewarded = reward, false, true
+		h.record.Reward, h.record.Null, h.rewarded = reward, false, true
 	}
 	return accepted, nil
 }
 
 // Reported counts the rounds whose report was made.
-func (r Record) Reported() int { return r.reported }
+func (r Record) Reported() int { return r.open().reported }
 
 // Wipe ends the record: what is left of it is overwritten.
 func (r Record) Wipe() {
-	clear(r.record.Arm)
-	r.record, r.over = glm.Record{Null: true}, true
+	h := r.open()
+	clear(h.record.Arm)
+	h.record, h.over = glm.Record{Null: true}, true
 }
 
 // Over tells whether the record was wiped.
-func (r Record) Over() bool { return r.over }
+func (r Record) Over() bool { return r.open().over }
 
 // Acceptance is the answer to a reward that came in time.
 type Acceptance struct {
@@ -114,15 +119,16 @@ func Accept(reward, most float64) (Acceptance, error) {
 // the same work, whatever the record. next is the state to make durable together with the envelope. The caller then calls Made, and
 // sends the envelope. All rounding and noise come from src.
 func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src protocol.Source) (envelope []byte, next State, err error) {
-	if r.over || r.enrolment.Epoch != a.Epoch || r.reported != int(a.Round) || a.round == nil {
+	h := r.open()
+	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.round == nil {
 		return nil, s, errors.New("device: this record has no report to make under this announcement")
 	}
-	payload, err := a.payload(r.record, src)
+	payload, err := a.payload(h.record, src)
 	if err != nil {
 		return nil, s, err
 	}
 	report, err := wire.BuildReport(wire.Report{
-		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: r.enrolment.Slot, Device: r.number, Bits: payload,
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Bits: payload,
 	}, c.c.Identity)
 	if err != nil {
 		return nil, s, err
@@ -139,7 +145,8 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 
 // Made notes that a report was made and is durable. After the last round the record is wiped.
 func (r Record) Made() {
-	if r.reported++; r.reported == r.rounds {
+	h := r.open()
+	if h.reported++; h.reported == h.rounds {
 		r.Wipe()
 	}
 }
