@@ -136,6 +136,9 @@ func (d *Device) forget() {
 	}
 }
 
+// Close wipes the record of the open promise. A device that is opened with what Save returned keeps the promise with the null record.
+func (d *Device) Close() { d.forget() }
+
 // Keys takes a signed set of the shuffler's keys: reports are sealed to the newest one seen. An earlier set is ErrRewound.
 func (d *Device) Keys(signed []byte) error {
 	set, err := d.core.Keys(signed)
