@@ -4,8 +4,9 @@
 //
 //	go build -buildmode=c-shared -o libriffle.so ./cmd/libriffle
 //
-// writes libriffle.so and libriffle.h. The library holds one device per handle and does what pkg/device does. It touches no network,
-// file or clock: the caller carries the bytes, passes the time, and keeps what riffle_save returns. Randomness is the system's.
+// writes libriffle.so and libriffle.h. The library holds one device per handle and does what pkg/device does. It
+// touches no network, file or clock: the caller carries the bytes, passes the time, and keeps what riffle_save returns.
+// Randomness is the system's.
 //
 // # Calls
 //
@@ -13,19 +14,21 @@
 //
 //	typedef struct { int64_t handle; void *data; size_t size; char *error; } riffle_result;
 //
-// error is NULL where the call succeeded, else a sentence that ends in a zero byte and names no value of a record; data and handle are
-// then zero. data holds size bytes: JSON, or bytes of the wire (a request, an envelope). Times are milliseconds since 1970 in UTC.
-// Calls with one handle wait for each other; calls with different handles do not.
+// error is NULL where the call succeeded, else a sentence that ends in a zero byte and names no value of a record; data
+// and handle are then zero. data holds size bytes: JSON, or bytes of the wire (a request, an envelope). Times are
+// milliseconds since 1970 in UTC. Calls with one handle wait for each other; calls with different handles do not.
 //
 // # Memory
 //
-// The caller owns what it passes: the library copies it and keeps no pointer. The caller owns what a result points to and gives it
-// back with one call of riffle_free, whether the call succeeded or failed. riffle_close forgets a device and wipes its record.
+// The caller owns what it passes: the library copies it and keeps no pointer. The caller owns what a result points to
+// and gives it back with one call of riffle_free, whether the call succeeded or failed. riffle_close forgets a device
+// and wipes its record.
 //
 // # What it guarantees, and what not
 //
-// No panic crosses the boundary: it becomes an error without its text, which could hold a record. Beyond that the guarantees and
-// limits are those of pkg/device. The library cannot overwrite the caller's own copies of arms and rewards.
+// No panic crosses the boundary: it becomes an error without its text, which could hold a record. Beyond that the
+// guarantees and limits are those of pkg/device. The library cannot overwrite the caller's own copies of arms and
+// rewards.
 package main
 
 /*
@@ -87,8 +90,8 @@ type config struct {
 	Channels   []string      `json:"channels"`   // that reports may take; absent: every known one
 }
 
-// riffle_open opens a device: config is JSON that ends in a zero byte, saved what riffle_save returned, size 0 for a new device. The
-// result has the handle.
+// riffle_open opens a device: config is JSON that ends in a zero byte, saved what riffle_save returned, size 0 for a
+// new device. The result has the handle.
 //
 //export riffle_open
 func riffle_open(text *C.char, saved unsafe.Pointer, size C.size_t) C.riffle_result {
@@ -105,8 +108,9 @@ func riffle_open(text *C.char, saved unsafe.Pointer, size C.size_t) C.riffle_res
 			return nil, fmt.Errorf("config: identity: %w", err)
 		}
 		d, err := device.Open(device.Config{
-			Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: identity, Credential: c.Credential,
-			Limits: c.Limits, Channels: c.Channels,
+			Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: identity,
+			Credential: c.Credential,
+			Limits:     c.Limits, Channels: c.Channels,
 		}, c.Number, taken(saved, size))
 		if err == nil {
 			handle = handles.Add(1)
@@ -183,8 +187,8 @@ func riffle_answer(handle C.int64_t, reply unsafe.Pointer, size C.size_t, now C.
 	return with(handle, func(d *device.Device) (any, error) { return d.Answer(taken(reply, size), moment(now)) })
 }
 
-// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte. The result is {"arm", "epoch",
-// "propensity", "sampled"}.
+// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte. The result is {"arm",
+// "epoch", "propensity", "sampled"}.
 //
 //export riffle_decide
 func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
@@ -204,8 +208,8 @@ func riffle_reward(handle C.int64_t, reward C.double, now C.int64_t) C.riffle_re
 	return with(handle, func(d *device.Device) (any, error) { return d.Reward(float64(reward), moment(now)) })
 }
 
-// riffle_report returns the sealed report that is due. Keep it with what riffle_save returns, and send the same bytes until the broker
-// has them.
+// riffle_report returns the sealed report that is due. Keep it with what riffle_save returns, and send the same bytes
+// until the broker has them.
 //
 //export riffle_report
 func riffle_report(handle C.int64_t, now C.int64_t) C.riffle_result {

@@ -48,13 +48,14 @@ func announcement(key *seal.HPKEKey) *plan.Announcement {
 	terms := plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 	p := must(plan.Propose(step, terms))
 	return &plan.Announcement{
-		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64, 2), Plan: p.Plan, Cohort: p.Cohort,
+		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64,
+			2), Plan: p.Plan, Cohort: p.Cohort,
 		Encodings: p.Encodings, Timing: plan.Timing{RewardWindow: time.Minute}, AnalyzerKey: key.Public(),
 	}
 }
 
-// A C program lives a device's whole life through the library: what it sends is what the shuffler and the analyzer expect, its mistakes
-// are errors, and neither an error nor what is saved names a value of the record.
+// A C program lives a device's whole life through the library: what it sends is what the shuffler and the analyzer
+// expect, its mistakes are errors, and neither an error nor what is saved names a value of the record.
 func TestACProgramRunsADevice(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -67,22 +68,25 @@ func TestACProgramRunsADevice(t *testing.T) {
 	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
 	a := announcement(analyzerKey)
 	c := config{
-		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(), Identity: own.Bytes(),
+		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
+		Identity:   own.Bytes(),
 		Credential: sign(&wire.Credential{Deployment: deployment, HostKey: own.Public(), Devices: 4}, registrar),
 		Limits:     device.DefaultLimits(),
 	}
 	c.Limits.Epsilon, c.Limits.Delta, c.Limits.MinCohort = 4, 1e-3, 4
 
 	core := must(device.New(device.Config{
-		Deployment: deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: own, Credential: c.Credential, Limits: c.Limits,
+		Deployment: deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: own, Credential: c.Credential,
+		Limits: c.Limits,
 	}))
 	request := must(core.Request(must(core.Judge(sign(a, analyzer), 1, 0)), 3)) // the same bytes as the library's
 	digest := wire.RequestDigest(request)
 	folder := t.TempDir()
 	for name, b := range map[string][]byte{
 		"config": must(json.Marshal(c)), "announcement": sign(a, analyzer),
-		"keys":  sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
-		"reply": sign(&wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute}, shuffler),
+		"keys": sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
+		"reply": sign(&wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute},
+			shuffler),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
 			t.Fatal(err)
@@ -99,13 +103,16 @@ func TestACProgramRunsADevice(t *testing.T) {
 		return string(out)
 	}
 	run("go", "build", "-buildmode=c-shared", "-o", library, ".")
-	run(gcc, "-Wall", "-Werror", "-I", folder, "-o", program, filepath.Join("testdata", "life.c"), library, "-Wl,-rpath,"+folder)
+	run(gcc, "-Wall", "-Werror", "-I", folder, "-o", program, filepath.Join("testdata", "life.c"), library,
+		"-Wl,-rpath,"+folder)
 	out := run(program, folder)
 
 	for _, want := range []string{
 		`follow: {"fresh":true}`, `answer: {"enrolled":true,"report_at":"2026-01-01T12:01:00Z"}`,
-		`decide: {"arm":0,"epoch":1,"propensity":1,"sampled":true}`, `reward: {"accepted":true,"clipped":true,"used":1,"range":[0,1]}`,
-		`"state":"reserved"`, "report too early fails: no report is due before 2026-01-01T12:01:00Z", "follow nothing fails: the library failed",
+		`decide: {"arm":0,"epoch":1,"propensity":1,"sampled":true}`,
+		`reward: {"accepted":true,"clipped":true,"used":1,"range":[0,1]}`,
+		`"state":"reserved"`, "report too early fails: no report is due before " +
+			"2026-01-01T12:01:00Z", "follow nothing fails: the library failed",
 		"status of a closed handle fails: 2 is the handle of no device", "reward again fails: bad reward",
 	} {
 		if !strings.Contains(out, want) {

@@ -4,19 +4,22 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// follow takes the next announcement of the chain; fresh tells whether it is now in force. One that was seen before changes nothing.
+// follow takes the next announcement of the chain; fresh tells whether it is now in force. One that was seen before
+// changes nothing.
 func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	h.c.Announcements.Received(1)
 	refused := func(err error) (bool, error) {
 		why := announcementReason(err)
 		h.c.Announcements.Refused(why, 1)
-		h.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
+		about(h.c.Log.Error(), err, why, stored.Epoch, stored.Round).Msg("announcement refused")
 		h.mu.Lock()
 		h.refusal = refusal(stored, err)
 		h.mu.Unlock()
@@ -24,11 +27,12 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 		return false, nil
 	}
 	a, err := h.core.Judge(stored.Payload, stored.Epoch, stored.Round)
-	if errors.Is(err, wire.ErrForeign) { // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
+	// Anyone with the analyzer's broker credential can put it there: it says nothing of the announcements.
+	if errors.Is(err, wire.ErrForeign) {
 		why := announcementReason(err)
 		h.c.Announcements.Refused(why, 1)
-		h.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
-			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
+		about(h.c.Log.Warn(), err, why, stored.Epoch, stored.Round).Msg("an announcement that is not the analyzer's " +
+			"is skipped: another party writes with the analyzer's broker credential")
 		h.mu.Lock()
 		if h.current == nil { // a host that knows the wrong analyzer sees nothing else, and should say so
 			h.refusal = refusal(stored, err)
@@ -60,10 +64,11 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	}
 	if a.Weak != nil {
 		h.c.Announcements.Refused(PlanRefused, 1)
-		h.c.Log.Error().Err(a.Weak).Str(outcome.Field, string(PlanRefused)).Uint64("epoch", a.Epoch).Msg("nobody is enrolled under this plan")
+		about(h.c.Log.Error(), a.Weak, PlanRefused, a.Epoch, a.Round).Msg("no device is enrolled under this plan")
 	} else {
 		h.c.Announcements.Released(1)
-		h.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Bool("final", a.Final).Msg("announcement in force")
+		h.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Bool("final", a.Final).
+			Msg("announcement in force")
 	}
 	h.mu.Lock()
 	h.current, h.full, h.refusal = a, false, nil
@@ -74,8 +79,14 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	return true, nil
 }
 
-// sayFollowing tells whoever watches the host whether it follows the latest announcement: not where it refuses that, nor where the broker
-// shows less than the host has seen. A plan that the host's limits rule out is followed, and nobody is enrolled.
+// about says in a log entry what it is about, and why.
+func about(e *zerolog.Event, err error, why outcome.Reason, epoch uint64, round uint32) *zerolog.Event {
+	return e.Err(err).Str(outcome.Field, string(why)).Uint64("epoch", epoch).Uint32("round", round)
+}
+
+// sayFollowing says in the role's health whether the host follows the latest announcement: it does not where it refuses
+// that one, nor where the broker shows less than the host has seen. A plan that the host's limits rule out is followed,
+// and no device is enrolled.
 func (h *Host) sayFollowing() {
 	if h.c.Following == nil {
 		return
@@ -96,12 +107,13 @@ func refusal(stored bus.Announcement, err error) error {
 	return fmt.Errorf("the announcement of round %d of epoch %d is refused: %w", stored.Round, stored.Epoch, err)
 }
 
-// rewound tells whether the broker shows less than an earlier process of this host saw: the policy is not the one in force, and
-// nothing is decided with it. It is so for moments after a start, while the announcements are read.
+// rewound tells whether the broker shows less than an earlier process of this host saw: the policy is not the one in
+// force, and nothing is decided with it. It is so for moments after a start, while the announcements are read.
 func (h *Host) rewound(a *device.Announced) error {
 	if a.Epoch > h.seen.Epoch || a.Epoch == h.seen.Epoch && a.Round >= h.seen.Round {
 		return nil
 	}
-	return fmt.Errorf("%w: the last one shown is round %d of epoch %d, but this host has seen round %d of epoch %d before",
+	return fmt.Errorf(
+		"%w: the last one shown is round %d of epoch %d, but this host has seen round %d of epoch %d before",
 		device.ErrRewound, a.Round, a.Epoch, h.seen.Round, h.seen.Epoch)
 }

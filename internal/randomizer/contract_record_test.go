@@ -15,7 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must not.
+// One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must
+// not.
 var records = map[string]struct {
 	arms   string
 	reward string        // "" : none comes
@@ -23,24 +24,26 @@ var records = map[string]struct {
 	cut    bool          // the app's connection breaks in the middle of the arms
 	stall  bool          // the rest of the arms never comes
 }{
-	"usual":                       {arms: twoArms, reward: "1"},
-	"other arms":                  {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`, reward: "0"},
-	"reward missing":              {arms: twoArms},
-	"reward late":                 {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
-	"reward just in time":         {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
-	"reward out of range":         {arms: twoArms, reward: "1e300"},
-	"reward not a number":         {arms: twoArms, reward: "NaN"},
-	"reward malformed":            {arms: twoArms, reward: `"yes`},
-	"arms empty":                  {arms: `{"arms": []}`, reward: "1"},
-	"no arms":                     {arms: `{}`, reward: "1"},
-	"NaN":                         {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
-	"infinite":                    {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
-	"huge":                        {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
-	"malformed":                   {arms: `{"arms": [[0.1, `, reward: "1"},
-	"empty body":                  {arms: ``, reward: "1"},
-	"wrong dimension":             {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
-	"uneven":                      {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
-	"larger than accepted":        {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`, reward: "1"},
+	"usual": {arms: twoArms, reward: "1"},
+	"other arms": {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`,
+		reward: "0"},
+	"reward missing":      {arms: twoArms},
+	"reward late":         {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
+	"reward just in time": {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
+	"reward out of range": {arms: twoArms, reward: "1e300"},
+	"reward not a number": {arms: twoArms, reward: "NaN"},
+	"reward malformed":    {arms: twoArms, reward: `"yes`},
+	"arms empty":          {arms: `{"arms": []}`, reward: "1"},
+	"no arms":             {arms: `{}`, reward: "1"},
+	"NaN":                 {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
+	"infinite":            {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
+	"huge":                {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
+	"malformed":           {arms: `{"arms": [[0.1, `, reward: "1"},
+	"empty body":          {arms: ``, reward: "1"},
+	"wrong dimension":     {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
+	"uneven":              {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
+	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`,
+		reward: "1"},
 	"connection cut":              {arms: twoArms, reward: "1", cut: true},
 	"connection stalls":           {arms: twoArms, reward: "1", stall: true},
 	"more arms than one may have": {arms: `{"arms": [` + strings.Repeat(`[1, 0],`, maxArms) + `[1, 0]]}`, reward: "1"},
@@ -72,8 +75,8 @@ type sent struct {
 	Reports int
 }
 
-// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody reports, nor
-// how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
+// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody
+// reports, nor how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
 func TestARecordChangesNothingOutside(t *testing.T) {
 	t.Parallel()
 	views := map[string]view{}
@@ -149,7 +152,10 @@ func outside(t *testing.T, name string) view {
 			if record.after == 0 {
 				s.post("/v1/rewards", body)
 			} else {
-				time.AfterFunc(record.after, func() { http.Post(s.api.URL+"/v1/rewards", "application/json", strings.NewReader(body)) })
+				time.AfterFunc(record.after, func() {
+					http.Post(s.api.URL+"/v1/rewards", "application/json",
+						strings.NewReader(body))
+				})
 			}
 		}
 	}
@@ -196,8 +202,8 @@ func (s *scene) cut(device, body string) {
 	s.must(c.Close())
 }
 
-// A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included: it is made of
-// the null record, in time.
+// A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included:
+// it is made of the null record, in time.
 func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

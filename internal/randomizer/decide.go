@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNoPolicy says that the analyzer has announced nothing yet that this host accepts. Nothing happened; ask again.
 	ErrNoPolicy = errors.New("no policy has been announced yet")
-	// ErrArms says that no decision could be made from the arms. The device is enrolled all the same, if it would have been with
-	// other arms, and will report the null record: who takes part must not depend on what is decided about.
+	// ErrArms says that no decision could be made from the arms. The device is enrolled all the same, if it would have
+	// been with other arms, and will report the null record: who takes part must not depend on what is decided about.
 	ErrArms = errors.New("no decision can be made from these arms")
 	// ErrHostFull says that the host's credential covers no further device. Nothing happened.
 	ErrHostFull = errors.New("this host's credential covers no further device")
@@ -27,18 +27,19 @@ var (
 
 // Decision is the answer to an app.
 type Decision struct {
-	Arm        int            `json:"arm"`        // index into the arms given
-	Token      string         `json:"token"`      // to report the reward with
-	Epoch      uint64         `json:"epoch"`      // whose policy decided
-	Propensity float64        `json:"propensity"` // with which the policy plays this arm here; for the app's own evaluation
-	Sampled    bool           `json:"sampled"`    // whether the device will report
-	Reason     outcome.Reason `json:"reason"`     // sampled, or why not
+	Arm   int    `json:"arm"`   // index into the arms given
+	Token string `json:"token"` // to report the reward with
+	Epoch uint64 `json:"epoch"` // whose policy decided
+	// with which the policy plays this arm here; for the app's own evaluation
+	Propensity float64        `json:"propensity"`
+	Sampled    bool           `json:"sampled"` // whether the device will report
+	Reason     outcome.Reason `json:"reason"`  // sampled, or why not
 	Detail     string         `json:"detail,omitempty"`
 	RewardBy   *time.Time     `json:"reward_by,omitempty"` // end of the reward window
 }
 
-// unsampledToken begins the token of a decision that nobody will report: its reward is accepted and forgotten. It is no letter of
-// the alphabet of tokens: a sampled person's token must never begin with it.
+// unsampledToken begins the token of a decision that no device will report: its reward is accepted and forgotten. It is no
+// letter of the alphabet of tokens: a sampled person's token must never begin with it.
 const unsampledToken = "."
 
 func newToken() string {
@@ -47,10 +48,12 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so that nothing about
-// the arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in force at the
-// beginning. One that takes until the report is due comes too late for it: the report is made of the null record, in time.
-func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision, error) {
+// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so
+// that nothing about the arms, not even whether they can be read, has a part in enrolment. The decision is made with
+// the policy that was in force at the beginning. One that takes until the report is due comes too late for it: the
+// report is made of the null record, in time.
+func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision,
+	error) {
 	seat, err := h.seat(name)
 	if err != nil {
 		return Decision{}, err
@@ -89,7 +92,8 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 // Acceptance is the answer to a reward that came in time.
 type Acceptance = device.Acceptance
 
-// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be given again.
+// Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be
+// given again.
 func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	h.mu.Lock()
 	s, a := h.sessions[token], h.current

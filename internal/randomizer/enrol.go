@@ -11,15 +11,17 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A place that was given and that nobody fills can destroy a cohort. So a device's wish for a place is durable before the shuffler hears
-// of it, and once the shuffler may have heard of it the host asks on until it knows the answer, for as long as the epoch is in force,
-// over restarts too. Only the decision that began it does not wait for so long: its device then reports the null record.
+// A place that was given and that stays empty can destroy a cohort. So a device's wish for a place is durable before
+// the shuffler hears of it, and once the shuffler may have heard of it the host asks on until it knows the answer, for
+// as long as the epoch is in force, over restarts too. Only the decision that began it stops waiting earlier: its
+// device then reports the null record.
 
 const (
-	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says nothing about the
-	// record: nothing of it was looked at yet.
+	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says
+	// nothing about the record: nothing of it was looked at yet.
 	enrolTime = 5 * time.Second
-	// tryTime is how long one try waits for its answer while a decision waits for it; otherwise the broker connection's own limit holds.
+	// tryTime is how long one try waits for its answer while a decision waits for it; otherwise the broker connection's
+	// own limit holds.
 	tryTime = 2 * time.Second
 	// askAgain is the wait before a shuffler that is in another epoch is asked again while a decision waits.
 	askAgain = 100 * time.Millisecond
@@ -50,8 +52,8 @@ var (
 	errStopped = errors.New("the randomizer is stopping")
 )
 
-// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what reason; err means
-// that there is no policy to decide with.
+// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what
+// reason; err means that there is no policy to decide with.
 func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *session, why error, err error) {
 	until := h.c.Clock.Now().Add(enrolTime)
 	ctx, cancel := h.c.Clock.WithTimeout(ctx, enrolTime)
@@ -67,7 +69,9 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 		select {
 		case <-q.done:
 		case <-ctx.Done():
-			return a, nil, because(Unreachable, "the shuffler did not answer in time; the host asks on, and if it was given a place the device reports without this decision"), nil
+			return a, nil, because(Unreachable,
+				"the shuffler did not answer in time; the host asks on, and if it was given a place the device "+
+					"reports without this decision"), nil
 		}
 		switch {
 		case q.err != nil:
@@ -79,7 +83,8 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 	}
 }
 
-// enrolling is the announcement in force. why says for what reason nobody is enrolled under it; err that there is none to decide with.
+// enrolling is the announcement in force. why says for what reason no device is enrolled under it; err that there is none
+// to decide with.
 func (h *Host) enrolling() (a *device.Announced, why, err error) {
 	h.mu.Lock()
 	a = h.current
@@ -106,8 +111,8 @@ func (h *Host) enrolling() (a *device.Announced, why, err error) {
 	return a, nil, nil
 }
 
-// ask opens the question of a device under an announcement, durably, or finds the one that is open. mine tells that it was opened here.
-// why says that the ledger rules it out.
+// ask opens the question of a device under an announcement, durably, or finds the one that is open. mine tells that it
+// was opened here. why says that the ledger rules it out.
 func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *question, mine bool, why, err error) {
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
@@ -115,7 +120,8 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		return seat.question, false, nil, nil
 	}
 	q = &question{
-		a: a, seat: seat, number: seat.state.Number, until: until, found: seat.state.Asked(a.Epoch), done: make(chan struct{}),
+		a: a, seat: seat, number: seat.state.Number, until: until, found: seat.state.Asked(a.Epoch),
+		done: make(chan struct{}),
 	}
 	if !q.found {
 		next, err := seat.state.Ask(a)
@@ -142,11 +148,12 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 	return q, true, nil, nil
 }
 
-// askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open already stay.
+// askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open
+// already stay.
 func (h *Host) askOn() error {
 	a, why, err := h.enrolling()
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
-		return nil // nobody is asked for now
+		return nil // no place is asked for now
 	}
 	for _, seat := range h.seats() {
 		if !seat.now().Asked(a.Epoch) {
@@ -166,8 +173,8 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// heard says that the shuffler may have heard a request to which no answer came, or may yet. While it is false, the shuffler has
-	// answered all that it knows of the wish, and the wish can be taken back.
+	// heard says that the shuffler may have heard a request to which no answer came, or may yet. While it is false, the
+	// shuffler has answered all that it knows of the wish, and the wish can be taken back.
 	heard := q.found
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		reply, err := h.try(q, request)
@@ -177,7 +184,8 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 			return h.answered(q, reply, heard)
 		case err == nil: // the shuffler is ahead of what was seen here, or not there yet
 			wait, why = askAgain, because(NotAdmitted, "the shuffler is not in epoch %d", q.a.Epoch)
-		case errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrTooLarge): // nobody heard it
+		// the shuffler did not hear it
+		case errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrTooLarge):
 			why = because(Unreachable, "%v", err)
 		default:
 			heard, why = true, because(Unreachable, "%v", err)

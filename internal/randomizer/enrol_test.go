@@ -39,13 +39,17 @@ func (s *scene) impatient(name string) Decision {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	d, err := s.host.Decide(ctx, name, func(int) ([][]float64, error) { return [][]float64{{0.6, 0.2}, {-0.3, 0.5}}, nil })
+	d, err := s.host.Decide(ctx, name, func(int) ([][]float64, error) {
+		return [][]float64{{0.6, 0.2}, {-0.3, 0.5}},
+			nil
+	})
 	s.must(err)
 	return d
 }
 
-// A place that was given to a device whose decision did not wait for the answer is filled: the host asks until it knows, and the device
-// reports the null record when it promised to. Nobody is asked for twice meanwhile, and the ledger never says that nothing was promised.
+// A place that was given to a device whose decision did not wait for the answer is filled: the host asks until it
+// knows, and the device reports the null record when it promised to. Nobody is asked for twice meanwhile, and the
+// ledger never says that nothing was promised.
 func TestNoPlaceStaysEmpty(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -61,7 +65,8 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 				t.Fatalf("%+v", d)
 			}
 		}
-		if l := s.host.Ledger(name); l.State(1) != privacy.Asked || strings.Contains(l.Explain(), "Nothing was spent") || !strings.Contains(l.Explain(), "no answer has come") {
+		if l := s.host.Ledger(name); l.State(1) != privacy.Asked ||
+			strings.Contains(l.Explain(), "Nothing was spent") || !strings.Contains(l.Explain(), "no answer has come") {
 			t.Errorf("while no answer has come the ledger says %s", l.Explain())
 		}
 	}
@@ -144,8 +149,8 @@ func kept(t *testing.T, h *Host, name string) (found Device) {
 	return found
 }
 
-// A definite no gives the record back, at once or late: nothing was promised, and the ledger says so. So does a question that nobody can
-// have heard.
+// A definite no gives the record back, at once or late: nothing was promised, and the ledger says so. So does a
+// question that nobody can have heard.
 func TestARefusalCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -167,7 +172,10 @@ func TestARefusalCostsNothing(t *testing.T) {
 	s.mu.Unlock()
 	nothing := func(name string) {
 		t.Helper()
-		testbed.Eventually(t, "settled", func() bool { return strings.Contains(s.host.Ledger(name).Explain(), "Nothing was spent or promised") })
+		testbed.Eventually(t, "settled", func() bool {
+			return strings.Contains(s.host.Ledger(name).Explain(),
+				"Nothing was spent or promised")
+		})
 		if d := kept(t, s.host, name); len(d.Ledger.Entries) != 0 {
 			t.Errorf("the store has %+v", d)
 		}
@@ -193,8 +201,9 @@ func (s *scene) count() int {
 	return s.asked
 }
 
-// An epoch that ends without an answer leaves the question open for ever: the person may have been enrolled, so the record counts as
-// used and the ledger says why, and that the shuffler knows the device is no surprise in a later epoch.
+// An epoch that ends without an answer leaves the question open for ever: the person may have been enrolled, so the
+// record counts as used and the ledger says why, and that the shuffler knows the device is no surprise in a later
+// epoch.
 func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -210,7 +219,8 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	found()
 	for range 2 {
 		l := s.host.Ledger("x")
-		if l.State(1) != privacy.Asked || !strings.Contains(l.Explain(), "Epoch 1: epsilon") || !strings.Contains(l.Explain(), "may not be kept") {
+		if l.State(1) != privacy.Asked || !strings.Contains(l.Explain(), "Epoch 1: epsilon") ||
+			!strings.Contains(l.Explain(), "may not be kept") {
 			t.Errorf("ledger: %s", l.Explain())
 		}
 		s.must(s.stop())
@@ -231,8 +241,9 @@ func TestAnEpochOverWithoutAnAnswer(t *testing.T) {
 	s.reports(0)
 }
 
-// The store of a host is set back to an older copy. What the shuffler knows of the host's next numbers proves it: the host enrols nobody
-// and sends nothing from then on, also after a restart, and says so everywhere; with its newest store it goes on.
+// The store of a host is set back to an older copy. What the shuffler knows of the host's next numbers proves it: the
+// host enrols nobody and sends nothing from then on, also after a restart, and says so everywhere; with its newest
+// store it goes on.
 func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -280,10 +291,12 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 		if st := s.host.Status(); st.Enrolling || !strings.Contains(st.Refused, "older than what it has done") {
 			t.Errorf("%s: status %+v", when, st)
 		}
-		if err := env.Health.Ready(); err == nil || !strings.Contains(err.Error(), "state: the state of this host is older") {
+		if err := env.Health.Ready(); err == nil ||
+			!strings.Contains(err.Error(), "state: the state of this host is older") {
 			t.Errorf("%s: ready: %v", when, err)
 		}
-		if !strings.Contains(s.logged.String(), "restore the newest copy") || !strings.Contains(s.logged.String(), `"reason":"state_rolled_back"`) {
+		if !strings.Contains(s.logged.String(), "restore the newest copy") ||
+			!strings.Contains(s.logged.String(), `"reason":"state_rolled_back"`) {
 			t.Errorf("%s: the log does not say what to do", when)
 		}
 		s.reports(0) // nor is anything pending
@@ -314,8 +327,8 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	}
 }
 
-// The next epoch proves it as well, and reports that were sealed since the older copy was restored are withheld: their people may have
-// reported before.
+// The next epoch proves it as well, and reports that were sealed since the older copy was restored are withheld: their
+// people may have reported before.
 func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -401,9 +414,9 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s.reports(0)
 }
 
-// No false alarm: answers get lost (seven in ten, over a seed), processes stop at any moment, the shuffler is away and comes back, epochs
-// end meanwhile. Whatever the shuffler says of the places that it gave then, the host never takes its store for an old one, every place of
-// the epoch in force is filled, and nothing is unaccounted for.
+// No false alarm: answers get lost (seven in ten, over a seed), processes stop at any moment, the shuffler is away and
+// comes back, epochs end meanwhile. Whatever the shuffler says of the places that it gave then, the host never takes
+// its store for an old one, every place of the epoch in force is filled, and nothing is unaccounted for.
 func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -479,6 +492,7 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 		}
 	}
 	if lost < 20 || held < 10 || len(s.slots) < 10 {
-		t.Errorf("no power: %d answers were lost, %d answers spoke of a place that was given before, %d places", lost, held, len(s.slots))
+		t.Errorf("no power: %d answers were lost, %d answers spoke of a place that was given before, %d places", lost,
+			held, len(s.slots))
 	}
 }

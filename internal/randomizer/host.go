@@ -1,9 +1,10 @@
-// Package randomizer is the role that runs on people's side: one process for one device, or for all the devices of a gateway.
+// Package randomizer is the role that runs on people's side: one process for one device, or for all the devices of a
+// gateway.
 //
-// It follows the analyzer's announcements, recomputes the guarantee of every plan and refuses one weaker than its own limits, decides
-// locally with the public policy, and sends exactly one report per round at a time that was fixed at enrolment, whatever happened
-// meanwhile: a record if the reward came, the null record otherwise. Records live in memory until they are reported and are never
-// written anywhere; after a crash the promised reports are null records.
+// It follows the analyzer's announcements, recomputes the guarantee of every plan and refuses one weaker than its own
+// limits, decides locally with the public policy, and sends exactly one report per round at a time that was fixed at
+// enrolment, whatever happened meanwhile: a record if the reward came, the null record otherwise. Records live in
+// memory until they are reported and are never written anywhere; after a crash the promised reports are null records.
 //
 // What the outside can see of a person (enrolment, report time, report size) is the same for every record.
 package randomizer
@@ -99,8 +100,8 @@ type Host struct {
 
 // seat is a device's state with its lock.
 type seat struct {
-	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not wait for
-	// what a person's app does meanwhile. It is taken before the host's.
+	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not
+	// wait for what a person's app does meanwhile. It is taken before the host's.
 	mu       sync.Mutex
 	name     string // as the app calls the device; never leaves the host
 	state    device.State
@@ -126,8 +127,9 @@ func (h *Host) keep(s *seat, next device.State) error {
 // New opens the host's state. Records that an earlier process held are gone; what it promised is kept.
 func New(c Config) (*Host, error) {
 	core, err := device.New(device.Config{
-		Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: c.Identity, Credential: c.Credential,
-		Limits: c.Limits,
+		Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: c.Identity,
+		Credential: c.Credential,
+		Limits:     c.Limits,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("randomizer: %w", err)
@@ -142,7 +144,8 @@ func New(c Config) (*Host, error) {
 		c.Clock = role.SystemClock()
 	}
 	h := &Host{
-		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(), timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
+		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
+		timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
@@ -199,7 +202,10 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return h.c.Bus.WatchKeys(ctx, func(role bus.Role, payload []byte) error { return h.rekeyed(ctx, role, payload) })
+		return h.c.Bus.WatchKeys(ctx, func(role bus.Role,
+			payload []byte) error {
+			return h.rekeyed(ctx, role, payload)
+		})
 	})
 	g.Go(func() error {
 		return h.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error {
@@ -223,7 +229,8 @@ func (h *Host) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in force.
+// catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in
+// force.
 func (h *Host) catchUp(ctx context.Context) error {
 	all, err := h.c.Bus.Announcements(ctx)
 	if err != nil {
@@ -255,16 +262,17 @@ type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
 	Round      uint32  `json:"round"`
-	Cohort     uint32  `json:"cohort"`             // slots of the epoch
-	Enrolling  bool    `json:"enrolling"`          // whether a decision made now may be sampled
-	Final      bool    `json:"final"`              // the last policy: learning is over
-	Epsilon    float64 `json:"epsilon,omitempty"`  // what the epoch reveals about one record at most, computed here
-	Delta      float64 `json:"delta,omitempty"`    //
-	Refused    string  `json:"refused,omitempty"`  // why this host takes no part in the epoch, or does not follow the latest announcement
-	Devices    int     `json:"devices"`            // known here
-	Capacity   int     `json:"capacity"`           // that the credential covers
-	Pending    int     `json:"pending"`            // promised reports that have not left
-	Messages   int     `json:"messages,omitempty"` // bit messages of one report in the current round
+	Cohort     uint32  `json:"cohort"`            // slots of the epoch
+	Enrolling  bool    `json:"enrolling"`         // whether a decision made now may be sampled
+	Final      bool    `json:"final"`             // the last policy: learning is over
+	Epsilon    float64 `json:"epsilon,omitempty"` // what the epoch reveals about one record at most, computed here
+	Delta      float64 `json:"delta,omitempty"`   //
+	// why this host takes no part in the epoch, or does not follow the latest announcement
+	Refused  string `json:"refused,omitempty"`
+	Devices  int    `json:"devices"`            // known here
+	Capacity int    `json:"capacity"`           // that the credential covers
+	Pending  int    `json:"pending"`            // promised reports that have not left
+	Messages int    `json:"messages,omitempty"` // bit messages of one report in the current round
 }
 
 // Status describes the host now.

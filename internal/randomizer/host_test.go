@@ -20,9 +20,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What arrives is what the records say: the decoded sums of twelve known records are within six standard deviations of the true
-// sums on each of the five coordinates (false alarm below 1e-8). The plan has little privacy, so that this has power: six standard
-// deviations are asserted to be less than what a wrong sign or a reward of 0 for 1 would shift the gradient's sums by.
+// What arrives is what the records say: the decoded sums of twelve known records are within six standard deviations of
+// the true sums on each of the five coordinates (false alarm below 1e-8). The plan has little privacy, so that this has
+// power: six standard deviations are asserted to be less than what a wrong sign or a reward of 0 for 1 would shift the
+// gradient's sums by.
 func TestReportsCarryTheRecords(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -48,7 +49,8 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 		reward := float64(i % 2)
 		arm := []float64{0.8*reward - 0.4, 0.6} // so that the rewards show in the gradient's first sum
 		d := s.decide(fmt.Sprint("p", i), fmt.Sprintf(`{"arms": [[%v, %v]]}`, arm[0], arm[1]))
-		if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %v}`, d["token"], reward)); status != http.StatusOK {
+		if status, answer := s.post("/v1/rewards",
+			fmt.Sprintf(`{"token": %q, "reward": %v}`, d["token"], reward)); status != http.StatusOK {
 			t.Fatal(answer)
 		}
 		for k, st := range round.Statistics {
@@ -76,7 +78,8 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 		s.must(err)
 		for j, variance := range e.Variance(uint64(n)) {
 			if z := (sum[j] - truth[k][j]) / math.Sqrt(variance); math.Abs(z) > 6 {
-				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j], truth[k][j], z)
+				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j],
+					truth[k][j], z)
 			}
 			if round.Statistics[k].Kind == glm.Gradient && !(6*math.Sqrt(variance) < 3) {
 				t.Errorf("no power: six standard deviations are %v", 6*math.Sqrt(variance))
@@ -116,7 +119,8 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	}
 	refuse(wire.RefusalNoCredential)
 	unsampled := expect("second", "not_admitted")
-	if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
+	if status, answer := s.post("/v1/rewards",
+		fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
 		t.Errorf("the reward of a person who is not sampled: %v", answer)
 	}
 	if l := s.host.Ledger("second"); len(l.Entries) != 0 {
@@ -158,7 +162,8 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 	s.reports(1)
 }
 
-// A shuffler that gives no answer that holds leaves the person unsampled, whatever the arms; and nobody claims that nothing was promised.
+// A shuffler that gives no answer that holds leaves the person unsampled, whatever the arms; and nobody claims that
+// nothing was promised.
 func TestShufflerAway(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -238,8 +243,8 @@ type ahead struct {
 
 func (c *ahead) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
-// A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place; whether or not
-// the person is sampled.
+// A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place;
+// whether or not the person is sampled.
 func TestClippedRewardsAreCalledClipped(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -251,7 +256,8 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 		reward  string
 		clipped any
 		used    any
-	}{{"-1", true, 0.}, {"1e308", true, 1.}, {"1.0000001", true, 1.}, {"1", nil, nil}, {"0", nil, nil}, {"0.5", nil, nil}} {
+	}{{"-1", true, 0.}, {"1e308", true, 1.}, {"1.0000001", true, 1.}, {"1", nil, nil}, {"0", nil, nil}, {"0.5", nil,
+		nil}} {
 		sampled := s.decide(fmt.Sprint("p", i), twoArms)
 		unsampled := s.decide(fmt.Sprint("p", i), twoArms)
 		if sampled["sampled"] != true || unsampled["sampled"] != false {
@@ -259,7 +265,8 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 		}
 		for _, d := range []map[string]any{sampled, unsampled, sampled} {
 			status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, d["token"], c.reward))
-			if status != 200 || answer["accepted"] != true || answer["clipped"] != c.clipped || answer["used"] != c.used || (answer["range"] != nil) != (c.clipped == true) {
+			if status != 200 || answer["accepted"] != true || answer["clipped"] != c.clipped ||
+				answer["used"] != c.used || (answer["range"] != nil) != (c.clipped == true) {
 				t.Errorf("reward %s: %d %v", c.reward, status, answer)
 			}
 		}
@@ -267,8 +274,8 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 	s.reports(6)
 }
 
-// No sampled person's token looks like one whose reward is accepted and forgotten. Tokens that begin with a given one of 64 letters
-// do not show among 2000 with probability 2e-14.
+// No sampled person's token looks like one whose reward is accepted and forgotten. Tokens that begin with a given one
+// of 64 letters do not show among 2000 with probability 2e-14.
 func TestTokensOfSampledPeopleAreTheirOwn(t *testing.T) {
 	for range 2000 {
 		if token := newToken(); strings.HasPrefix(token, unsampledToken) {
@@ -304,22 +311,27 @@ func TestAPIErrors(t *testing.T) {
 	} {
 		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
 		detail, _ := answer["detail"].(string)
-		if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" || !strings.Contains(detail, c.detail) {
+		if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" ||
+			!strings.Contains(detail, c.detail) {
 			t.Errorf("%s: %d %v, want %q", name, status, answer, c.detail)
 		}
 		if strings.Contains(detail, "123456") {
 			t.Errorf("%s: the answer names a value: %s", name, detail)
 		}
 	}
-	for path, want := range map[string]int{"/v1/devices/x/decision": 404, "/v1/devices//decisions": 404, "/": 404, "/v1/devices/" + strings.Repeat("x", 200) + "/decisions": 400, "/v1/devices/%ff/decisions": 400} {
-		if status, _ := s.post(path, twoArms); status != want && status != http.StatusMovedPermanently && status != http.StatusTemporaryRedirect {
+	for path, want := range map[string]int{"/v1/devices/x/decision": 404, "/v1/devices//decisions": 404, "/": 404,
+		"/v1/devices/" + strings.Repeat("x", 200) + "/decisions": 400, "/v1/devices/%ff/decisions": 400} {
+		if status, _ := s.post(path, twoArms); status != want && status != http.StatusMovedPermanently &&
+			status != http.StatusTemporaryRedirect {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
 	}
-	if status, l := s.get("/v1/devices/NaN/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Epoch 1: epsilon") {
+	if status, l := s.get("/v1/devices/NaN/ledger"); status != 200 ||
+		!strings.Contains(fmt.Sprint(l["explanation"]), "Epoch 1: epsilon") {
 		t.Errorf("ledger: %v", l)
 	}
-	if status, l := s.get("/v1/devices/nobody/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
+	if status, l := s.get("/v1/devices/nobody/ledger"); status != 200 ||
+		!strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
 		t.Errorf("ledger of nobody: %v", l)
 	}
 	s.reports(14) // every one of them reports all the same
@@ -334,7 +346,8 @@ func TestHostFull(t *testing.T) {
 	s.open(s.Announcement(glm.Practical, 12))
 	s.decide("a", twoArms)
 	s.decide("b", twoArms)
-	if status, answer := s.post("/v1/devices/c/decisions", twoArms); status != http.StatusForbidden || answer["error"] != "host_full" {
+	if status, answer := s.post("/v1/devices/c/decisions", twoArms); status != http.StatusForbidden ||
+		answer["error"] != "host_full" {
 		t.Fatalf("%d %v", status, answer)
 	}
 	s.decide("a", twoArms)
@@ -371,7 +384,8 @@ func TestRounds(t *testing.T) {
 		return len(s.host.open) == 0 && len(s.host.sessions) == 0
 	})
 	for i := range 3 {
-		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent || l.Entries[0].Releases != 3 {
+		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||
+			l.Entries[0].Releases != 3 {
 			t.Errorf("ledger %+v", l)
 		}
 	}
@@ -387,7 +401,8 @@ func nextRound(s *scene, a *plan.Announcement, digest [32]byte) *plan.Announceme
 	encodings, err := plan.Encode(a.Plan, step)
 	s.must(err)
 	return &plan.Announcement{
-		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy, Reference: a.Reference, Plan: a.Plan,
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy,
+		Reference: a.Reference, Plan: a.Plan,
 		Encodings: encodings, Cohort: a.Cohort, Timing: a.Timing, AnalyzerKey: a.AnalyzerKey,
 	}
 }
@@ -426,7 +441,8 @@ func TestConcurrentDecisions(t *testing.T) {
 	got := make(chan bool, 16)
 	for range cap(got) {
 		go func() {
-			d, err := s.host.Decide(context.Background(), "x", func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			d, err := s.host.Decide(context.Background(), "x",
+				func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 			if err != nil {
 				t.Error(err)
 			}

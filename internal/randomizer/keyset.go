@@ -10,9 +10,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A key of the shuffler that was retired may be in wrong hands by now. Its sets are numbered; the latest one seen is kept in the store
-// before anything is sealed to its key, and whatever the broker shows later, no report is sealed to an earlier set's key. A restart
-// seals to the kept one, so that a broker gains nothing by showing none.
+// A key of the shuffler that was retired may be in wrong hands by now. Its sets are numbered; the latest one seen is
+// kept in the store before anything is sealed to its key, and whatever the broker shows later, no report is sealed to
+// an earlier set's key. A restart seals to the kept one, so that a broker gains nothing by showing none.
 
 // rekeyed takes a set of the shuffler's keys that the broker shows.
 func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error {
@@ -53,7 +53,8 @@ func (h *Host) rekeyed(ctx context.Context, role bus.Role, payload []byte) error
 
 func (h *Host) keysRefused(why outcome.Reason, err error) error {
 	h.c.KeySets.Refused(why, 1)
-	h.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Msg("key set refused; reports are sealed to the latest one seen")
+	h.c.Log.Error().Err(err).Str(outcome.Field,
+		string(why)).Msg("key set refused; reports are sealed to the latest one seen")
 	return nil
 }
 

@@ -31,7 +31,8 @@ type session struct {
 	owed   bool // a report is promised and not sealed yet
 }
 
-// promise makes the enrolment durable and enters the report into the timetable. From here on there will be a report at that time.
+// promise makes the enrolment durable and enters the report into the timetable. From here on there will be a report at
+// that time.
 func (h *Host) promise(a *device.Announced, seat *seat, reply *wire.EnrolReply) (*session, error) {
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
@@ -63,12 +64,13 @@ func (h *Host) owe(j job) {
 	h.timetable.enter(j)
 }
 
-// begin opens the session of a device's enrolment, with the null record until a reward comes. The seat's lock is held, or the host
-// does not run yet.
+// begin opens the session of a device's enrolment, with the null record until a reward comes. The seat's lock is held,
+// or the host does not run yet.
 func (h *Host) begin(seat *seat, a *device.Announced) *session {
 	e := seat.state.Enrolment
 	s := &session{
-		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.state.Number, due: e.ReportAt, record: seat.state.Begin(a),
+		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.state.Number, due: e.ReportAt,
+		record: seat.state.Begin(a),
 	}
 	h.mu.Lock()
 	h.sessions[s.token], h.open[s.number] = s, s
@@ -87,7 +89,8 @@ func (h *Host) end(s *session) {
 	h.mu.Unlock()
 }
 
-// recall opens sessions for what an earlier process promised in the epoch in force: their records are gone, so they are null.
+// recall opens sessions for what an earlier process promised in the epoch in force: their records are gone, so they are
+// null.
 func (h *Host) recall() {
 	h.mu.Lock()
 	a, rolledBack := h.current, h.rolledBack != nil
@@ -111,8 +114,8 @@ func (h *Host) recall() {
 	}
 }
 
-// resume takes the announcement in force to the open sessions: those of earlier epochs are over, those of a later round of this one
-// report again, each at a public time of its own.
+// resume takes the announcement in force to the open sessions: those of earlier epochs are over, those of a later round
+// of this one report again, each at a public time of its own.
 func (h *Host) resume() {
 	h.mu.Lock()
 	a, sessions := h.current, slices.Collect(maps.Values(h.open))
@@ -173,7 +176,8 @@ func (h *Host) sealDue(ctx context.Context, due <-chan job) error {
 	}
 }
 
-// sealOne makes the report of a job and makes it durable together with what it costs. The work is the same for every record.
+// sealOne makes the report of a job and makes it durable together with what it costs. The work is the same for every
+// record.
 func (h *Host) sealOne(j job, src protocol.Source) (o Outgoing, ok bool, err error) {
 	defer h.c.Steps.Since(stepSealing, h.c.Clock.Now())
 	s := j.session
@@ -233,36 +237,35 @@ func (h *Host) send(ctx context.Context) error {
 		h.mu.Lock()
 		rolledBack := h.rolledBack != nil
 		h.mu.Unlock()
-		if rolledBack {
-			if err := h.withhold(o); err != nil {
+		if rolledBack { // the person may have reported before
+			if err := h.forget(o); err != nil {
 				return err
 			}
+			h.c.Reports.Refused(StateRolledBack, 1)
 			continue
 		}
 		err := h.handIn(ctx, o)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := h.store.Sent(o); err != nil {
-			return fmt.Errorf("randomizer: outbox: %w", err)
+		if err := h.forget(o); err != nil {
+			return err
 		}
-		h.mu.Lock()
-		h.pending--
-		h.mu.Unlock()
 		if err != nil {
 			why := Unsendable
 			if errors.Is(err, bus.ErrFull) {
 				why = EpochOver
 			}
 			h.c.Reports.Refused(why, 1)
-			h.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", o.Epoch).Uint32("round", o.Round).Msg("report given up")
+			about(h.c.Log.Error(), err, why, o.Epoch, o.Round).Msg("report given up")
 			continue
 		}
 		h.c.Reports.Released(1)
 	}
 }
 
-// A report for which the broker has no room is handed in again after pauses that grow from the first to the last of these.
+// A report for which the broker has no room is handed in again after pauses that grow from the first to the last of
+// these.
 const (
 	firstRoomPause = 100 * time.Millisecond
 	lastRoomPause  = 2 * time.Second
@@ -279,7 +282,7 @@ func (h *Host) handIn(ctx context.Context, o Outgoing) error {
 		}
 		why := h.c.Reports.Retried(NoRoom)
 		if pause == firstRoomPause {
-			h.c.Log.Warn().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", o.Epoch).Uint32("round", o.Round).Msg("report waits for room at the broker")
+			about(h.c.Log.Warn(), err, why, o.Epoch, o.Round).Msg("report waits for room at the broker")
 		}
 		select {
 		case <-ctx.Done():
@@ -289,7 +292,7 @@ func (h *Host) handIn(ctx context.Context, o Outgoing) error {
 	}
 }
 
-// past tells whether a report's round is over: nobody would admit it any more.
+// past tells whether a report's round is over: the shuffler would not admit it any more.
 func (h *Host) past(o Outgoing) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -297,14 +300,13 @@ func (h *Host) past(o Outgoing) bool {
 	return a != nil && (a.Epoch > o.Epoch || a.Epoch == o.Epoch && a.Round > o.Round)
 }
 
-// withhold forgets a sealed report of a host whose state is old: its person may have reported before.
-func (h *Host) withhold(o Outgoing) error {
+// forget takes a sealed report out of the outbox: the broker has it, or it will not be sent.
+func (h *Host) forget(o Outgoing) error {
 	if err := h.store.Sent(o); err != nil {
 		return fmt.Errorf("randomizer: outbox: %w", err)
 	}
 	h.mu.Lock()
 	h.pending--
 	h.mu.Unlock()
-	h.c.Reports.Refused(StateRolledBack, 1)
 	return nil
 }

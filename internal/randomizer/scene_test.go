@@ -74,10 +74,12 @@ func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOpt
 	s.identity, credential = s.Host(capacity)
 	s.PublishKeys(s.shuffler)
 	s.config = Config{
-		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(), Identity: s.identity,
+		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(),
+		Identity:   s.identity,
 		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
-		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
-		Bus:    s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
+		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
+			Records: 1},
+		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

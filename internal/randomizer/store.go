@@ -14,15 +14,17 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// Store keeps what must survive a crash of the randomizer: which device has which number, what each has promised and spent, and sealed
-// reports until the broker has them. What a method stores is durable when it returns. A store never holds a record: a record lives in
-// memory only, and a device that lost its record to a crash reports the null record at the time it promised. Safe for concurrent use.
+// Store keeps what must survive a crash of the randomizer: which device has which number, what each has promised and
+// spent, and sealed reports until the broker has them. What a method stores is durable when it returns. A store never
+// holds a record: a record lives in memory only, and a device that lost its record to a crash reports the null record
+// at the time it promised. Safe for concurrent use.
 type Store interface {
 	// Load calls f with every device.
 	Load(f func(Device) error) error
 	// Put keeps a device's state.
 	Put(d Device) error
-	// Seal keeps a device's state and its sealed report together: from then on the same bytes are sent until they arrive.
+	// Seal keeps a device's state and its sealed report together: from then on the same bytes are sent until they
+	// arrive.
 	Seal(d Device, o Outgoing) error
 	// Unsent calls f with every sealed report that may not have arrived.
 	Unsent(f func(Outgoing)) error
@@ -74,7 +76,8 @@ const storeLock = 3 * time.Second
 func OpenStore(path string) (Store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: storeLock})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of its own", path)
+		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
+			"its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state file %s: %w", path, err)
@@ -143,7 +146,8 @@ func (s *fileStore) Follow(epoch uint64, round uint32, digest [32]byte) error {
 		chain := tx.Bucket(bucketChain)
 		if seen := chain.Get(key); seen != nil {
 			if !bytes.Equal(seen, digest[:]) {
-				return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", device.ErrRewound, round, epoch, seen[:min(8, len(seen))], digest[:8])
+				return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", device.ErrRewound, round,
+					epoch, seen[:min(8, len(seen))], digest[:8])
 			}
 			return nil
 		}
@@ -205,6 +209,7 @@ func parseKey(k []byte) (Outgoing, error) {
 		return Outgoing{}, fmt.Errorf("outbox key of %d bytes", len(k))
 	}
 	return Outgoing{
-		Epoch: binary.BigEndian.Uint64(k), Round: binary.BigEndian.Uint32(k[8:]), Number: binary.BigEndian.Uint32(k[12:]),
+		Epoch: binary.BigEndian.Uint64(k), Round: binary.BigEndian.Uint32(k[8:]),
+		Number: binary.BigEndian.Uint32(k[12:]),
 	}, nil
 }

@@ -17,7 +17,8 @@ type job struct {
 	under   *device.Announced
 }
 
-// timetable hands jobs out when their time has come. It is the one clock of reports: a job's time is fixed when it is entered.
+// timetable hands jobs out when their time has come. It is the one clock of reports: a job's time is fixed when it is
+// entered.
 type timetable struct {
 	clock role.Clock
 	wake  chan struct{}
@@ -40,7 +41,7 @@ func (t *timetable) enter(j job) {
 	}
 }
 
-// run sends every job to due at its time or as soon after as somebody takes it, until the context ends.
+// run sends every job to due at its time or as soon after as a worker takes it, until the context ends.
 func (t *timetable) run(ctx context.Context, due chan<- job) error {
 	for {
 		var wait <-chan time.Time

@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// Jobs come out when they are due, the earliest first, each once, also those that are entered while others wait to be taken; and many
-// that are due together do not hold each other up.
+// Jobs come out when they are due, the earliest first, each once, also those that are entered while others wait to be
+// taken; and many that are due together do not hold each other up.
 func TestTimetable(t *testing.T) {
 	t.Parallel()
 	table := newTimetable(role.SystemClock())

@@ -16,15 +16,17 @@ import (
 // Announced is one announcement as a device judges it. It does not change, and many devices may share it.
 type Announced struct {
 	*plan.Announcement
-	Digest    [32]byte
-	Weak      error             // why the device takes no part under it; its policy decides all the same. Nil where it does
+	Digest [32]byte
+	// why the device takes no part under it; its policy decides all the same. Nil where it does
+	Weak      error
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
 	Releases  int               // that use one record, over all rounds
 	round     *plan.Encoder
 	channel   channel.Device
 }
 
-// Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every reason not to.
+// Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every
+// reason not to.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
 		if a.Epoch != 1 || a.Round != 0 {
@@ -59,8 +61,8 @@ func (a *Announced) After(last *Announced) bool {
 	return last == nil || a.Epoch > last.Epoch || a.Epoch == last.Epoch && a.Round > last.Round
 }
 
-// Jitter spreads the reports of a later round over its window by public randomness, as enrolment does for the first: a slot's time
-// from the announcement to its report.
+// Jitter spreads the reports of a later round over its window by public randomness, as enrolment does for the first: a
+// slot's time from the announcement to its report.
 func (a *Announced) Jitter(slot uint32) time.Duration {
 	spread := uint64(min(a.Timing.Jitter, a.Timing.RoundWindow) / time.Millisecond)
 	d := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), slot))

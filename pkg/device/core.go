@@ -13,8 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// ErrRewound says that an announcement does not continue the chain of those seen before, or that a key set is older than one seen
-// before: the device is shown another past.
+// ErrRewound says that an announcement does not continue the chain of those seen before, or that a key set is older
+// than one seen before: the device is shown another past.
 var ErrRewound = errors.New("the announcement does not follow the ones seen before")
 
 // Config is what the devices of one identity share.
@@ -55,9 +55,9 @@ func New(c Config) (*Core, error) {
 	return &Core{c}, nil
 }
 
-// Judge opens the announcement that is stored under a round of an epoch and checks it against the limits. wire.ErrForeign means that
-// the bytes are no statement of the analyzer; another error means that the analyzer signed what no device may follow. A plan that the
-// limits rule out is no error: see Announced.Weak.
+// Judge opens the announcement that is stored under a round of an epoch and checks it against the limits.
+// wire.ErrForeign means that the bytes are no statement of the analyzer; another error means that the analyzer signed
+// what no device may follow. A plan that the limits rule out is no error: see Announced.Weak.
 func (c *Core) Judge(signed []byte, epoch uint64, round uint32) (*Announced, error) {
 	a, digest, err := wire.OpenAnnouncement(signed, epoch, round, c.party(c.c.Analyzer))
 	if err != nil {
@@ -79,7 +79,8 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 		return nil, err
 	}
 	if len(c.c.Channels) > 0 && !slices.Contains(c.c.Channels, name) {
-		out.Weak = &WeakPlan{"channels", fmt.Sprintf("its reports take the channel %q, this device allows %q", name, c.c.Channels)}
+		out.Weak = &WeakPlan{"channels", fmt.Sprintf("its reports take the channel %q, this device allows %q", name,
+			c.c.Channels)}
 		return out, nil
 	}
 	if out.Guarantee, out.Weak = c.c.Limits.check(a); out.Weak == nil {
@@ -90,17 +91,18 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 
 func (c *Core) party(key []byte) wire.Party { return wire.Party{Deployment: c.c.Deployment, Key: key} }
 
-// Request is the signed request of a device for a place in the announced cohort. Its bytes are the same at every call. It may leave
-// once the state that State.Ask returned is durable.
+// Request is the signed request of a device for a place in the announced cohort. Its bytes are the same at every call.
+// It may leave once the state that State.Ask returned is durable.
 func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	request, _, err := wire.Sign(&wire.EnrolRequest{
-		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: number, Credential: c.c.Credential,
+		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: number,
+		Credential: c.c.Credential,
 	}, c.c.Identity)
 	return request, err
 }
 
-// Reply reads the shuffler's reply to a request. RefusalWrongEpoch in it is no answer: the shuffler is not in this epoch yet, or not
-// any more.
+// Reply reads the shuffler's reply to a request. RefusalWrongEpoch in it is no answer: the shuffler is not in this
+// epoch yet, or not any more.
 func (c *Core) Reply(request, reply []byte) (*wire.EnrolReply, error) {
 	return wire.OpenEnrolReply(reply, c.c.Shuffler, wire.RequestDigest(request))
 }
@@ -111,8 +113,8 @@ func (c *Core) Keys(signed []byte) (*wire.KeySet, error) {
 	return set, err
 }
 
-// Newer tells whether a set of the shuffler's keys comes after the one kept, which is nil before the first. An earlier set, and another
-// one of the same number, are ErrRewound: a key that was retired may be in the wrong hands by now.
+// Newer tells whether a set of the shuffler's keys comes after the one kept, which is nil before the first. An earlier
+// set, and another one of the same number, are ErrRewound: a key that was retired may be in the wrong hands by now.
 func Newer(set, kept *wire.KeySet) (bool, error) {
 	switch {
 	case kept == nil || set.Number > kept.Number:

@@ -24,8 +24,8 @@ var (
 
 // Device is one device with an identity of its own. One goroutine at a time.
 //
-// Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds nothing of a record: a
-// device that is opened again reports the null record for what it promised before.
+// Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds nothing of
+// a record: a device that is opened again reports the null record for what it promised before.
 type Device struct {
 	core   *Core
 	state  State
@@ -45,11 +45,12 @@ type saved struct {
 	Announcement []byte    `json:"announcement,omitempty"` // signed
 	Keys         []byte    `json:"keys,omitempty"`         // signed
 	Due          time.Time `json:"due"`
-	RolledBack   string    `json:"rolled_back,omitempty"` // proof that the state was older than what the device had done
+	// proof that the state was older than what the device had done
+	RolledBack string `json:"rolled_back,omitempty"`
 }
 
-// Open opens a device of the identity with what Save returned, nothing for a new one. number is its number under the identity's
-// credential, for a new one.
+// Open opens a device of the identity with what Save returned, nothing for a new one. number is its number under the
+// identity's credential, for a new one.
 func Open(c Config, number uint32, save []byte) (*Device, error) {
 	core, err := New(c)
 	if err != nil {
@@ -94,8 +95,9 @@ func (d *Device) judge(signed []byte) (*Announced, error) {
 	return d.core.judge(a, digest)
 }
 
-// Follow takes the next signed announcement of the chain, which begins with round 0 of epoch 1; fresh tells whether it is now in force.
-// One that comes before it changes nothing. Another one for the same round, and one that does not continue the chain, are ErrRewound.
+// Follow takes the next signed announcement of the chain, which begins with round 0 of epoch 1; fresh tells whether it
+// is now in force. One that comes before it changes nothing. Another one for the same round, and one that does not
+// continue the chain, are ErrRewound.
 func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 	a, err := d.judge(signed)
 	switch {
@@ -136,10 +138,12 @@ func (d *Device) forget() {
 	}
 }
 
-// Close wipes the record of the open promise. A device that is opened with what Save returned keeps the promise with the null record.
+// Close wipes the record of the open promise. A device that is opened with what Save returned keeps the promise with
+// the null record.
 func (d *Device) Close() { d.forget() }
 
-// Keys takes a signed set of the shuffler's keys: reports are sealed to the newest one seen. An earlier set is ErrRewound.
+// Keys takes a signed set of the shuffler's keys: reports are sealed to the newest one seen. An earlier set is
+// ErrRewound.
 func (d *Device) Keys(signed []byte) error {
 	set, err := d.core.Keys(signed)
 	if err != nil {
@@ -154,10 +158,11 @@ func (d *Device) Keys(signed []byte) error {
 
 // Status is what an app or a person may want to know of the device. Nothing in it depends on a record.
 type Status struct {
-	Epoch    uint64         `json:"epoch"` // 0: nothing was announced yet
-	Round    uint32         `json:"round"`
-	Final    bool           `json:"final"`               // the last policy: learning is over
-	Epsilon  float64        `json:"epsilon,omitempty"`   // what the epoch reveals about one record at most, at the limits' delta
+	Epoch uint64 `json:"epoch"` // 0: nothing was announced yet
+	Round uint32 `json:"round"`
+	Final bool   `json:"final"` // the last policy: learning is over
+	// what the epoch reveals about one record at most, at the limits' delta
+	Epsilon  float64        `json:"epsilon,omitempty"`
 	Refused  string         `json:"refused,omitempty"`   // why the device takes no part
 	ReportAt *time.Time     `json:"report_at,omitempty"` // when the next report is due
 	Ledger   privacy.Ledger `json:"ledger"`
@@ -183,8 +188,8 @@ func (d *Device) Status() Status {
 	return s
 }
 
-// Enrol returns the request for a place in the cohort in force. Call it before the arms of the decision are known, and again where no
-// answer came. ErrNoPlace says why there is none to ask for.
+// Enrol returns the request for a place in the cohort in force. Call it before the arms of the decision are known, and
+// again where no answer came. ErrNoPlace says why there is none to ask for.
 func (d *Device) Enrol() (request []byte, err error) {
 	a := d.last
 	switch {
@@ -223,8 +228,8 @@ type Answer struct {
 	Again    bool       `json:"again,omitempty"` // no answer: the shuffler is not in this epoch; call Enrol again
 }
 
-// Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state to be older
-// than what the device has done: the device takes no further part in the deployment.
+// Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state
+// to be older than what the device has done: the device takes no further part in the deployment.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.request == nil {
 		return Answer{}, errors.New("device: nothing was asked")
@@ -268,7 +273,8 @@ type Decision struct {
 	Sampled    bool    `json:"sampled"`    // whether the device will report on it
 }
 
-// Decide decides with the policy in force. The first decision after the device was enrolled is the one that it reports on.
+// Decide decides with the policy in force. The first decision after the device was enrolled is the one that it reports
+// on.
 func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error) {
 	if d.last == nil {
 		return Decision{}, ErrNoPolicy
@@ -291,8 +297,8 @@ func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
 	return d.record.Reward(reward, now)
 }
 
-// Report makes the report that is due, sealed to the shuffler. Keep it together with what Save returns, and send the same bytes until
-// the broker has them. ErrNoReport says that none is due yet, or any more.
+// Report makes the report that is due, sealed to the shuffler. Keep it together with what Save returns, and send the
+// same bytes until the broker has them. ErrNoReport says that none is due yet, or any more.
 func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, err error) {
 	switch {
 	case d.record == nil || d.record.Over() || d.record.Reported() != int(d.last.Round):

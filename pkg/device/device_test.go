@@ -32,7 +32,8 @@ func (f *fixture) device(profile glm.Profile) (*Device, *plan.Announcement) {
 func (f *fixture) enrol(d *Device) {
 	f.Helper()
 	yes := wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
-	if got := must(d.Answer(f.reply(must(d.Enrol()), yes), start)); !got.Enrolled || !got.ReportAt.Equal(start.Add(time.Minute)) {
+	if got := must(d.Answer(f.reply(must(d.Enrol()), yes), start)); !got.Enrolled ||
+		!got.ReportAt.Equal(start.Add(time.Minute)) {
 		f.Fatalf("%+v", got)
 	}
 }
@@ -40,8 +41,8 @@ func (f *fixture) enrol(d *Device) {
 // restart is the device after its process died.
 func (f *fixture) restart(d *Device) *Device { return must(Open(f.config(), 0, must(d.Save()))) }
 
-// In the paper's profile a device answers each round once, the first when it promised to and the later at a public time of its own;
-// then the record is gone, and the ledger has one entry for all rounds.
+// In the paper's profile a device answers each round once, the first when it promised to and the later at a public time
+// of its own; then the record is gone, and the ledger has one entry for all rounds.
 func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -80,7 +81,8 @@ func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 	if r := f.open(must(d.Report(due, source(3))), next); r.Round != 1 {
 		t.Errorf("round %d", r.Round)
 	}
-	if s := d.Status(); s.ReportAt != nil || len(s.Ledger.Entries) != 1 || s.Ledger.Entries[0].State != privacy.Spent || !d.record.Over() {
+	if s := d.Status(); s.ReportAt != nil || len(s.Ledger.Entries) != 1 || s.Ledger.Entries[0].State != privacy.Spent ||
+		!d.record.Over() {
 		t.Errorf("at the end %+v", s)
 	}
 	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) {
@@ -116,7 +118,8 @@ func TestARestartedDeviceReportsTheNullRecord(t *testing.T) {
 	}
 }
 
-// A refusal gives the record back, an answer that is about another epoch settles nothing, and a reply to another request is none.
+// A refusal gives the record back, an answer that is about another epoch settles nothing, and a reply to another
+// request is none.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -148,8 +151,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What the shuffler knows of a device and the device does not proves its state old, for good; but where an answer may have been lost it
-// proves nothing.
+// What the shuffler knows of a device and the device does not proves its state old, for good; but where an answer may
+// have been lost it proves nothing.
 func TestAnOldStateIsProved(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -205,7 +208,8 @@ func TestOtherPastsAreRefused(t *testing.T) {
 	if fresh, err := d.Follow(f.announce(a), start); fresh || err != nil {
 		t.Errorf("the one in force again: %v %v", fresh, err)
 	}
-	if _, err := f.restart(d).Follow(f.announce(change(a, func(a *plan.Announcement) { a.Cohort.Size++ })), start); !errors.Is(err, ErrRewound) {
+	if _, err := f.restart(d).Follow(f.announce(change(a, func(a *plan.Announcement) { a.Cohort.Size++ })),
+		start); !errors.Is(err, ErrRewound) {
 		t.Errorf("rewritten, after a restart: %v", err)
 	}
 	if fresh, err := f.restart(d).Follow(f.announce(second), start); !fresh || err != nil {
@@ -226,7 +230,8 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = f.restart(d)
-	for name, set := range map[string][]byte{"older": f.keys(1, f.shufflerKey), "same number": f.keys(2, f.shufflerKey)} {
+	for name, set := range map[string][]byte{"older": f.keys(1, f.shufflerKey),
+		"same number": f.keys(2, f.shufflerKey)} {
 		if err := d.Keys(set); !errors.Is(err, ErrRewound) || !bytes.Equal(d.keys.Keys[0], f.analyzerKey.Public()) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -236,8 +241,8 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	}
 }
 
-// A plan that the limits rule out decides, and nobody is enrolled under it; so does a channel that the device does not allow. A device
-// whose limits became stricter makes no report.
+// A plan that the limits rule out decides, and nobody is enrolled under it; so does a channel that the device does not
+// allow. A device whose limits became stricter makes no report.
 func TestLimitsRuleOutPlans(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -253,7 +258,8 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 		d := must(Open(c, 0, nil))
 		must(d.Follow(f.announce(f.announcement(glm.Practical)), start))
 		var weak *WeakPlan
-		if _, err := d.Enrol(); !errors.As(err, &weak) || weak.Limit != limit || !strings.Contains(d.Status().Refused, limit) {
+		if _, err := d.Enrol(); !errors.As(err, &weak) || weak.Limit != limit ||
+			!strings.Contains(d.Status().Refused, limit) {
 			t.Errorf("%s: %v", limit, err)
 		}
 		if got, err := d.Decide([][]float64{{1, 0}}, source(1)); err != nil || got.Sampled {
@@ -274,7 +280,8 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 		t.Error("a channel that does not exist is allowed")
 	}
 	c.Channels, c.Limits.Epsilon = nil, 0
-	if _, err := Open(c, 0, nil); err == nil || !strings.Contains(err.Error(), "epsilon: 0 must be a finite number above 0") {
+	if _, err := Open(c, 0, nil); err == nil ||
+		!strings.Contains(err.Error(), "epsilon: 0 must be a finite number above 0") {
 		t.Errorf("limits with a fault: %v", err)
 	}
 }

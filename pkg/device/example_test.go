@@ -13,8 +13,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// The whole life of a device: it follows an announcement, enrols before it knows what it will decide about, decides, learns the reward,
-// and reports when its time has come. The caller carries the bytes, keeps what Save returns, and passes the time and the randomness.
+// The whole life of a device: it follows an announcement, enrols before it knows what it will decide about, decides,
+// learns the reward, and reports when its time has come. The caller carries the bytes, keeps what Save returns, and
+// passes the time and the randomness.
 func Example() {
 	analyzer, shuffler, registrar, identity := key(1), key(2), key(3), key(4)
 	analyzerKey, shufflerKey := hpke(5), hpke(6)
@@ -61,7 +62,8 @@ func Example() {
 	fmt.Println(err)
 	envelope, err := d.Report(*answer.ReportAt, source)
 	check(err)
-	fmt.Println("as long as every report of the round:", len(envelope) == wire.EnvelopeSize(announcement.ReportMessages()))
+	fmt.Println("as long as every report of the round:",
+		len(envelope) == wire.EnvelopeSize(announcement.ReportMessages()))
 	fmt.Println("ledger:", d.Status().Ledger.Entries[0].State)
 	// Output:
 	// epsilon of the epoch, computed by the device: 2.6
@@ -85,7 +87,8 @@ func announce(analyzerKey []byte) *plan.Announcement {
 	p, err := plan.Propose(step, plan.Terms{Epsilon: 4, Delta: 1e-3, MinCohort: 10, MaxShift: 2, VarianceRatio: 64})
 	check(err)
 	return &plan.Announcement{
-		Deployment: "clinic", Epoch: 1, Policy: step.Policy, Reference: make([]float64, 2), Plan: p.Plan, Cohort: p.Cohort,
+		Deployment: "clinic", Epoch: 1, Policy: step.Policy, Reference: make([]float64,
+			2), Plan: p.Plan, Cohort: p.Cohort,
 		Encodings: p.Encodings, Timing: plan.Timing{RewardWindow: time.Minute}, AnalyzerKey: analyzerKey,
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 const deployment = "fixture"
 
-// fixture is the other side of a device: the analyzer, the shuffler and the registrar, with keys that are the same in every run.
+// fixture is the other side of a device: the analyzer, the shuffler and the registrar, with keys that are the same in
+// every run.
 type fixture struct {
 	testing.TB
 	analyzer, shuffler, registrar, identity *seal.Identity
@@ -69,7 +70,8 @@ func (f *fixture) announcement(profile glm.Profile) *plan.Announcement {
 		Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64,
 	}))
 	return &plan.Announcement{
-		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64, 2), Plan: p.Plan, Cohort: p.Cohort,
+		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64,
+			2), Plan: p.Plan, Cohort: p.Cohort,
 		Encodings: p.Encodings, AnalyzerKey: f.analyzerKey.Public(),
 		Timing: plan.Timing{
 			RewardWindow: time.Minute, Jitter: 10 * time.Second, Grace: 10 * time.Second, RoundWindow: 20 * time.Second,

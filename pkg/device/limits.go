@@ -8,16 +8,19 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// Limits are what the people behind a device agree to, whatever is announced. They belong to the device, never to the analyzer.
+// Limits are what the people behind a device agree to, whatever is announced. They belong to the device, never to the
+// analyzer.
 type Limits struct {
 	Epsilon     float64 `json:"epsilon"`      // weakest guarantee for one person, over the whole deployment
 	Delta       float64 `json:"delta"`        // the delta of that guarantee
 	MinCohort   int     `json:"min_cohort"`   // smallest cohort among which to hide
 	Dishonest   float64 `json:"dishonest"`    // share of a cohort whose noise is not counted, whatever the plan says
 	MaxReleases int     `json:"max_releases"` // releases that one record may take part in
-	MaxNorm     float64 `json:"max_norm"`     // largest bound on the parameter's norm; a larger one only wastes precision
-	MaxMessages int     `json:"max_messages"` // bit messages of one report: what the device is ready to encrypt and send
-	Records     int     `json:"records"`      // records of one person over the deployment; the ledger adds them up
+	// largest bound on the parameter's norm; a larger one only wastes precision
+	MaxNorm float64 `json:"max_norm"`
+	// bit messages of one report: what the device is ready to encrypt and send
+	MaxMessages int `json:"max_messages"`
+	Records     int `json:"records"` // records of one person over the deployment; the ledger adds them up
 }
 
 // DefaultLimits are the limits of a device whose people chose none.
@@ -62,8 +65,8 @@ func (l Limits) Faults() (all []Fault) {
 	return all
 }
 
-// check computes the guarantee of an epoch's plan from first principles and compares it, and all that the guarantee rests on, with
-// the limits. The announcement is in range and signed; nothing in it is believed.
+// check computes the guarantee of an epoch's plan from first principles and compares it, and all that the guarantee
+// rests on, with the limits. The announcement is in range and signed; nothing in it is believed.
 func (l Limits) check(a *plan.Announcement) (privacy.Guarantee, error) {
 	weak := func(limit, format string, v ...any) (privacy.Guarantee, error) {
 		return privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
@@ -73,10 +76,12 @@ func (l Limits) check(a *plan.Announcement) (privacy.Guarantee, error) {
 		releases += len(r.Releases)
 	}
 	if n := int(a.Cohort.Minimum); n < l.MinCohort {
-		return weak("min_cohort", "it releases a cohort of %d people, this device hides among no fewer than %d", n, l.MinCohort)
+		return weak("min_cohort", "it releases a cohort of %d people, this device hides among no fewer than %d", n,
+			l.MinCohort)
 	}
 	if releases > l.MaxReleases {
-		return weak("max_releases", "it would use one record in %d releases, this device allows %d", releases, l.MaxReleases)
+		return weak("max_releases", "it would use one record in %d releases, this device allows %d", releases,
+			l.MaxReleases)
 	}
 	if s := a.Policy.Radius; !(s <= l.MaxNorm) {
 		return weak("max_norm", "it bounds the parameter's norm by %g, this device by %g", s, l.MaxNorm)
@@ -107,7 +112,8 @@ func (l Limits) round(a *plan.Announcement) (*plan.Encoder, error) {
 	}
 	if r.Messages > l.MaxMessages {
 		return nil, &WeakPlan{
-			"max_messages", fmt.Sprintf("a report has %d bit messages, this device sends at most %d", r.Messages, l.MaxMessages),
+			"max_messages", fmt.Sprintf("a report has %d bit messages, this device sends at most %d", r.Messages,
+				l.MaxMessages),
 		}
 	}
 	return r, nil

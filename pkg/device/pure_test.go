@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// This package imports no broker, database, network, process or log, directly or through anything else. Nothing of this module that it
-// imports reads the clock or waits for it, reads a file, or draws from global randomness, except pkg/seal, which makes keys.
+// This package imports no broker, database, network, process or log, directly or through anything else. Nothing of this
+// module that it imports reads the clock or waits for it, reads a file, or draws from global randomness, except
+// pkg/seal, which makes keys.
 func TestTheCoreIsPure(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Module", ".").Output()
@@ -92,7 +93,8 @@ func impure(t *testing.T, path string) (all []string) {
 func TestTheRuleOfPuritySeesTheClock(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"../../internal/role/clock.go": "time.Now", "../seal/keys.go": "crypto/rand", "../../internal/randomizer/settings.go": "os",
+		"../../internal/role/clock.go": "time.Now", "../seal/keys.go": "crypto/rand",
+		"../../internal/randomizer/settings.go": "os",
 	} {
 		if got := impure(t, path); !slices.Contains(got, want) {
 			t.Errorf("%s uses %v, and %s is not among it", path, got, want)

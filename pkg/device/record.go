@@ -24,10 +24,12 @@ var (
 // errSecret is the answer to every attempt to write a record.
 var errSecret = errors.New("device: a record is not written anywhere")
 
-// Record is the record of one promise: the arm that was played, its weight and its reward. It is the null record until an arm is
-// remembered and a reward is given, and again once it is wiped. Nothing of it can be printed or marshalled. One goroutine at a time.
+// Record is the record of one promise: the arm that was played, its weight and its reward. It is the null record until
+// an arm is remembered and a reward is given, and again once it is wiped. Nothing of it can be printed or marshalled.
+// One goroutine at a time.
 //
-// What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no function.
+// What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
+// function.
 type Record struct{ open func() *held }
 
 type held struct {
@@ -50,8 +52,8 @@ func (s State) Begin(a *Announced) Record {
 	return Record{func() *held { return h }}
 }
 
-// Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report was made, and
-// one that is wiped keep nothing more.
+// Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report
+// was made, and one that is wiped keep nothing more.
 func (r Record) Remember(arm []float64, weight float64) (kept bool) {
 	h := r.open()
 	if h.over || h.reported > 0 || h.record.Arm != nil {
@@ -61,8 +63,8 @@ func (r Record) Remember(arm []float64, weight float64) (kept bool) {
 	return true
 }
 
-// Reward takes the reward of the decision. It must come before the report's time, and before the report. The same reward may be given
-// again; another one is ErrReward.
+// Reward takes the reward of the decision. It must come before the report's time, and before the report. The same
+// reward may be given again; another one is ErrReward.
 func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
 	h := r.open()
 	accepted, err := Accept(reward, h.maxReward)
@@ -96,8 +98,8 @@ func (r Record) Over() bool { return r.open().over }
 // Acceptance is the answer to a reward that came in time.
 type Acceptance struct {
 	Accepted bool `json:"accepted"`
-	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest that it allows, goes
-	// into the record in its place.
+	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest
+	// that it allows, goes into the record in its place.
 	Clipped bool        `json:"clipped,omitempty"`
 	Used    *float64    `json:"used,omitempty"`
 	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
@@ -115,10 +117,11 @@ func Accept(reward, most float64) (Acceptance, error) {
 	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}, nil
 }
 
-// Report makes the report of the announced round, signs it and seals it to the shuffler's HPKE key: always of the same length, and with
-// the same work, whatever the record. next is the state to make durable together with the envelope. The caller then calls Made, and
-// sends the envelope. All rounding and noise come from src.
-func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src protocol.Source) (envelope []byte, next State, err error) {
+// Report makes the report of the announced round, signs it and seals it to the shuffler's HPKE key: always of the same
+// length, and with the same work, whatever the record. next is the state to make durable together with the envelope.
+// The caller then calls Made, and sends the envelope. All rounding and noise come from src.
+func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src protocol.Source) (envelope []byte,
+	next State, err error) {
 	h := r.open()
 	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.round == nil {
 		return nil, s, errors.New("device: this record has no report to make under this announcement")
@@ -133,7 +136,8 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 	if err != nil {
 		return nil, s, err
 	}
-	envelope, err = wire.SealReport(report, shuffler, seal.ReportContext{Deployment: c.c.Deployment, Epoch: a.Epoch, Round: a.Round})
+	envelope, err = wire.SealReport(report, shuffler,
+		seal.ReportContext{Deployment: c.c.Deployment, Epoch: a.Epoch, Round: a.Round})
 	if err != nil {
 		return nil, s, err
 	}
@@ -151,8 +155,8 @@ func (r Record) Made() {
 	}
 }
 
-// payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so that there are
-// always the same messages.
+// payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
+// that there are always the same messages.
 func (a *Announced) payload(record glm.Record, src protocol.Source) ([]byte, error) {
 	vectors, err := a.vectors(record)
 	if err != nil {

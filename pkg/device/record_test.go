@@ -19,7 +19,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// promised is a core, a judged announcement, and a device's state under which it has promised to report a minute after start.
+// promised is a core, a judged announcement, and a device's state under which it has promised to report a minute after
+// start.
 func promised(t *testing.T, profile glm.Profile) (*fixture, *Core, *Announced, State) {
 	t.Helper()
 	f := newFixture(t)
@@ -54,7 +55,8 @@ func TestARecordIsNotShown(t *testing.T) {
 		}
 		slog.New(slog.NewTextHandler(&text, nil)).Info("x", "v", v)
 		slog.New(slog.NewJSONHandler(&text, nil)).Info("x", "v", v)
-		for _, number := range []string{"0.617", ".617", "6172", fmt.Sprintf("%x", mark), fmt.Sprintf("%x", math.Float64bits(mark))} {
+		for _, number := range []string{"0.617", ".617", "6172", fmt.Sprintf("%x", mark),
+			fmt.Sprintf("%x", math.Float64bits(mark))} {
 			if strings.Contains(text.String(), number) {
 				t.Errorf("%T is printed with its numbers: %s", v, text.String())
 			}
@@ -92,7 +94,8 @@ func TestARecordIsOverwritten(t *testing.T) {
 		must(r.Reward(1, start))
 		arm := r.open().record.Arm
 		end(r)
-		if !r.Over() || arm[0] != 0 || arm[1] != 0 || !r.open().record.Null || r.open().record.Arm != nil || r.open().record.Reward != 0 {
+		if !r.Over() || arm[0] != 0 || arm[1] != 0 || !r.open().record.Null || r.open().record.Arm != nil ||
+			r.open().record.Reward != 0 {
 			t.Errorf("%s: %v, %+v", name, arm, r.open().record)
 		}
 		if r.Remember([]float64{1, 0}, 1) {
@@ -104,8 +107,8 @@ func TestARecordIsOverwritten(t *testing.T) {
 	}
 }
 
-// A reward counts up to the report's time and not from it on, must be a finite number, may be repeated and not changed, and is clipped
-// to what the policy's family allows. Without a decision the record stays null.
+// A reward counts up to the report's time and not from it on, must be a finite number, may be repeated and not changed,
+// and is clipped to what the policy's family allows. Without a decision the record stays null.
 func TestRewardsOfARecord(t *testing.T) {
 	t.Parallel()
 	_, _, a, state := promised(t, glm.Practical)
@@ -156,8 +159,8 @@ var records = map[string]glm.Record{
 	"wrong dimension": {Arm: []float64{1, 0, 0}},
 }
 
-// Whatever is wrong with a record inside the device, the report has the same length and the same messages, and every coordinate has
-// exactly its number of them (condition 3).
+// Whatever is wrong with a record inside the device, the report has the same length and the same messages, and every
+// coordinate has exactly its number of them (condition 3).
 func TestEveryRecordHasTheSameMessages(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
@@ -174,14 +177,16 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 				t.Errorf("%s: a report of %d bytes", name, len(envelope))
 			}
 			report := f.open(envelope, a.Announcement)
-			if report.Slot != 7 || report.Device != 3 || report.Announcement != a.Digest || report.Epoch != 1 || report.Round != 0 {
+			if report.Slot != 7 || report.Device != 3 || report.Announcement != a.Digest || report.Epoch != 1 ||
+				report.Round != 0 {
 				t.Errorf("%s: report %d of device %d in slot %d", name, report.Round, report.Device, report.Slot)
 			}
 			_, seen := f.bits(report.Bits, a.Announcement)
 			for k, e := range a.Encodings {
 				for j := range seen[k] {
 					if seen[k][j] != uint64(e.MessagesAt(j)) {
-						t.Errorf("%s: release %d, coordinate %d has %d messages, not %d", name, k, j, seen[k][j], e.MessagesAt(j))
+						t.Errorf("%s: release %d, coordinate %d has %d messages, not %d", name, k, j, seen[k][j],
+							e.MessagesAt(j))
 					}
 				}
 			}
@@ -189,8 +194,8 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 	}
 }
 
-// The bits of a report are those that its encodings give for the record's vectors, release after release from one source; what no
-// statistic takes is reported as the null record. So the same seed gives the same report on every host.
+// The bits of a report are those that its encodings give for the record's vectors, release after release from one
+// source; what no statistic takes is reported as the null record. So the same seed gives the same report on every host.
 func TestAReportHoldsWhatTheEncodingsGive(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
@@ -230,9 +235,9 @@ func (c *counting) Uint64() uint64 {
 	return c.Source.Uint64()
 }
 
-// Every coordinate of every release has rounding and noise of its own (condition 20): a report draws exactly the words that its
-// encodings draw one by one, whatever the record, so that none is kept for a second use; and a second report of the same record draws
-// as many again. Their independence over coordinates is tested in pkg/protocol.
+// Every coordinate of every release has rounding and noise of its own (condition 20): a report draws exactly the words
+// that its encodings draw one by one, whatever the record, so that none is kept for a second use; and a second report
+// of the same record draws as many again. Their independence over coordinates is tested in pkg/protocol.
 func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	t.Parallel()
 	_, _, a, _ := promised(t, glm.Practical)
@@ -275,7 +280,8 @@ func TestAReportIsMadeOnce(t *testing.T) {
 	other := f.announcement(glm.Practical)
 	digest := must(wire.Digest(other))
 	other.Epoch, other.Previous = 2, slices.Clone(digest[:])
-	if _, _, err := core.Report(state, state.Begin(a), must(core.Judge(f.announce(other), 2, 0)), key, source(6)); err == nil {
+	if _, _, err := core.Report(state, state.Begin(a), must(core.Judge(f.announce(other), 2, 0)), key,
+		source(6)); err == nil {
 		t.Error("a report under another epoch")
 	}
 	if _, _, err := core.Report(must(core.NewState(0).Ask(a)), state.Begin(a), a, key, source(6)); err == nil {

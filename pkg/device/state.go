@@ -9,13 +9,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// ErrRolledBack says that the state is older than what its owner has done: it was restored from a copy, or two processes run under one
-// identity. A ledger that forgot what was spent would let a person report twice, so the owner must stop for good.
+// ErrRolledBack says that the state is older than what its owner has done: it was restored from a copy, or two
+// processes run under one identity. A ledger that forgot what was spent would let a person report twice, so the owner
+// must stop for good.
 var ErrRolledBack = errors.New("the state of this host is older than what it has done; nothing more is sent")
 
-// State is what one device has promised and spent. It holds nothing of a record. Every step returns the state to keep, which must be
-// durable before what it allows leaves the device: Ask before the request, Promise before anything else is done with the reply, and
-// what Core.Report returns before the report.
+// State is what one device has promised and spent. It holds nothing of a record. Every step returns the state to keep,
+// which must be durable before what it allows leaves the device: Ask before the request, Promise before anything else
+// is done with the reply, and what Core.Report returns before the report.
 type State struct {
 	Number uint32         `json:"number"` // of the devices of one identity
 	Ledger privacy.Ledger `json:"ledger"`
@@ -40,8 +41,8 @@ func (c *Core) NewState(number uint32) State {
 // Asked tells whether the device asked for a place in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
-// Ask sets the guarantee of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or privacy.ErrBudget. Where the
-// device has asked before and knows no answer the state stays as it is.
+// Ask sets the guarantee of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
+// privacy.ErrBudget. Where the device has asked before and knows no answer the state stays as it is.
 func (s State) Ask(a *Announced) (next State, err error) {
 	if s.Asked(a.Epoch) {
 		return s, nil
@@ -51,7 +52,8 @@ func (s State) Ask(a *Announced) (next State, err error) {
 	return next, err
 }
 
-// Promise enters the place that the shuffler gave: from here on there will be a report at ReportAt, a null record's if need be.
+// Promise enters the place that the shuffler gave: from here on there will be a report at ReportAt, a null record's if
+// need be.
 func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (next State, err error) {
 	next = s
 	if next.Ledger, err = s.Ledger.Promise(a.Epoch); err != nil {
@@ -86,12 +88,12 @@ func (s State) Owes(a *Announced) bool {
 	return e != nil && !a.Final && e.Epoch == a.Epoch && e.Reported < len(a.Plan.Rounds) && e.Reported >= int(a.Round)
 }
 
-// Contradicts tells what the shuffler says that the device did and its state does not know: proof that the state is old; "" where there
-// is none. heard says that the shuffler may have heard a request of the open question to which no answer came: then its words prove
-// nothing.
+// Contradicts tells what the shuffler says that the device did and its state does not know: proof that the state is
+// old; "" where there is none. heard says that the shuffler may have heard a request of the open question to which no
+// answer came: then its words prove nothing.
 //
-// An entry that was asked for without an answer stays in the ledger for ever, so "already enrolled" is proof where the ledger holds no
-// entry but the open question's.
+// An entry that was asked for without an answer stays in the ledger for ever, so "already enrolled" is proof where the
+// ledger holds no entry but the open question's.
 func (s State) Contradicts(reply *wire.EnrolReply, heard bool) string {
 	switch {
 	case heard:

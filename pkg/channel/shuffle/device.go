@@ -1,17 +1,17 @@
-// Package shuffle is the channel in which a shuffler mixes the bit messages of a whole cohort and the analyzer counts them: the
-// vector-summation protocol of the seed paper (Algorithms 4 to 6). This package holds its pure sides.
+// Package shuffle is the channel in which a shuffler mixes the bit messages of a whole cohort and the analyzer counts
+// them: the vector-summation protocol of the seed paper (Algorithms 4 to 6). This package holds its pure sides.
 //
 // # What it guarantees
 //
-// The payload of a device has the same number of bit messages for every coordinate, whatever the record: as many as the encoding has
-// levels and noise bits. Every bit is encrypted on its own to the analyzer, under a fresh ephemeral key and bound to the announcement
-// (pkg/seal), so that two messages of a report share nothing but their length.
+// The payload of a device has the same number of bit messages for every coordinate, whatever the record: as many as the
+// encoding has levels and noise bits. Every bit is encrypted on its own to the analyzer, under a fresh ephemeral key
+// and bound to the announcement (pkg/seal), so that two messages of a report share nothing but their length.
 //
 // # What it does not guarantee
 //
-// The messages of a payload stand in the order of releases and coordinates: nothing is hidden until the shuffler has mixed them. The
-// certificate that counts the noise is computed in pkg/plan and pkg/privacy, not here. Encryption draws from crypto/rand: pkg/seal
-// takes no other source.
+// The messages of a payload stand in the order of releases and coordinates: nothing is hidden until the shuffler has
+// mixed them. The certificate that counts the noise is computed in pkg/plan and pkg/privacy, not here. Encryption draws
+// from crypto/rand: pkg/seal takes no other source.
 package shuffle
 
 import (
@@ -31,8 +31,8 @@ type Device struct {
 	messages  int
 }
 
-// NewDevice prepares a round: its encodings in the plan's order, the analyzer's HPKE key, and the digest of the announcement. A key of
-// low order or of another length than 32 bytes is seal.ErrKey.
+// NewDevice prepares a round: its encodings in the plan's order, the analyzer's HPKE key, and the digest of the
+// announcement. A key of low order or of another length than 32 bytes is seal.ErrKey.
 func NewDevice(encodings []protocol.Encoding, analyzer []byte, digest [32]byte) (*Device, error) {
 	sealer, err := seal.NewBitSealer(analyzer, digest)
 	if err != nil {
