@@ -1,9 +1,10 @@
-// Package messages is the home of riffle.v1, the schema of every byte that Riffle puts on a wire.
-// The generated Go is in the package rifflev1 below it; regenerate it with
+// Package messages holds riffle.v1, the schema of every byte that Riffle sends. Its subpackage rifflev1 is the Go
+// code that is generated from the schema. The command
 //
 //	go generate ./messages
 //
-// which needs protoc (Debian: protobuf-compiler) on the path and builds the pinned protoc-gen-go itself.
+// generates it anew. It needs protoc (Debian: protobuf-compiler) on the path, and builds the pinned protoc-gen-go
+// itself.
 package messages
 
 //go:generate ./generate.sh

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 )
@@ -26,7 +27,7 @@ writes, and create the streams with broker provision.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			server, err := cluster.StartBroker(ctx, keys, bus.ServerOptions{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
+			server, err := cluster.StartBroker(ctx, keys, broker.Options{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
@@ -36,25 +37,25 @@ With --peer it is one server of a cluster, whose servers show each other certifi
 			if err != nil {
 				return err
 			}
-			o := bus.ServerOptions{
+			o := broker.Options{
 				Dir: data, Host: "0.0.0.0", Port: clientPort, Name: name, Users: map[bus.Role][]string{}, SyncAlways: true, MaxStore: maxStore, Monitor: health,
 			}
 			for role, public := range users {
 				o.Users[bus.Role(role)] = public
 			}
 			if keyring.HasAuthority(keys) {
-				o.TLS = &bus.ServerTLS{CertFile: path.Join(certificates, "server.pem"), KeyFile: path.Join(certificates, "server.key")}
+				o.TLS = &broker.TLS{CertFile: path.Join(certificates, "server.pem"), KeyFile: path.Join(certificates, "server.key")}
 			}
 			if len(peers) > 0 {
 				if o.TLS == nil {
 					return fmt.Errorf("--peer: servers of a cluster show each other certificates, and %s has no authority; make the keys with --tls", keys)
 				}
-				o.Cluster = &bus.Cluster{Name: clusterName, Listen: fmt.Sprintf("0.0.0.0:%d", routePort), TLS: &bus.ServerTLS{CertFile: o.TLS.CertFile, KeyFile: o.TLS.KeyFile, CAFile: ca}}
+				o.Cluster = &broker.Cluster{Name: clusterName, Listen: fmt.Sprintf("0.0.0.0:%d", routePort), TLS: &broker.TLS{CertFile: o.TLS.CertFile, KeyFile: o.TLS.KeyFile, CAFile: ca}}
 				for _, p := range peers {
 					o.Cluster.Routes = append(o.Cluster.Routes, fmt.Sprintf("nats-route://%s:%d", p, routePort))
 				}
 			}
-			if err := bus.WriteConfig(out, o); err != nil {
+			if err := broker.WriteConfig(out, o); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Configuration of %s is in %s.\n", name, out)

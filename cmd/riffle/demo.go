@@ -18,7 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// demoFlags are the demo's choices.
+// demoFlags are the flags of riffle demo.
 type demoFlags struct {
 	populationFlags
 	profile        string
@@ -32,13 +32,13 @@ func demoCommand() *cobra.Command {
 	f := demoFlags{}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "watch three separate processes learn from people whose data nobody holds",
-		Long: `Runs a whole deployment on this machine: a broker inside this process, and shuffler, analyzer and randomizers as processes of their
-own, each with its own keys and rights. The people of a population come to be decided for through the same API that an app would use;
-their devices answer with noisy, encrypted bits; the analyzer learns from counts of ones. At the end: a table of what it cost in
-privacy, regret, messages and seconds, and a picture.
+		Short: "run a whole deployment on this machine and show what it learns and costs",
+		Long: `Runs a whole deployment on this machine: a broker inside this process, and the shuffler, the analyzer and
+the randomizers as separate processes, each with its own keys and rights. The people of a population ask for decisions
+through the API that an app would use; their devices answer with noisy, encrypted bits; the analyzer learns from counts
+of ones. The demo ends with a table of the cost in privacy, regret, messages and seconds, and with a picture.
 
-The seed makes the people; it never reaches a device's noise, so two runs with one seed differ.`,
+The seed determines the people. It never reaches a device's noise, so two runs with the same seed differ.`,
 		Example: `  riffle demo
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
@@ -48,19 +48,22 @@ The seed makes the people; it never reaches a device's noise, so two runs with o
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.populationFlags.add(flags)
-	flags.Float64Var(&f.epsilon, "epsilon", 1, "privacy guarantee of each person")
-	flags.Float64Var(&f.delta, "delta", 1e-6, "delta of that guarantee")
+	flags.Float64Var(&f.epsilon, "epsilon", 1, "epsilon of each person's privacy guarantee")
+	flags.Float64Var(&f.delta, "delta", 1e-6, "delta of each person's privacy guarantee")
 	flags.StringVar(&f.out, "out", "out/demo", "folder for result.json and regret.png")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
-	flags.StringVar(&f.profile, "profile", string(glm.Practical), "practical (one report per person) or paper (several rounds)")
-	flags.IntVar(&f.hosts, "hosts", 2, "randomizer processes that share the people's devices")
-	flags.BoolVar(&f.keep, "keep", false, "keep keys, logs and streams in the output folder")
+	flags.StringVar(&f.profile, "profile", string(glm.Practical),
+		"learner's profile: practical (one report per person) or paper (several rounds)")
+	flags.IntVar(&f.hosts, "hosts", 2, "number of randomizer processes, which share the people's devices")
+	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams in the output folder")
 	return cmd
 }
 
 func runDemo(cmd *cobra.Command, f demoFlags) error {
-	options := demo.Options{Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep}
+	options := demo.Options{
+		Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep,
+	}
 	people, err := f.open()
 	if err != nil {
 		return options.Check(err)
@@ -84,7 +87,8 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := result.SaveJSON(filepath.Join(f.out, "result.json")); err != nil {
+	saved := filepath.Join(f.out, "result.json")
+	if err := result.SaveJSON(saved); err != nil {
 		return err
 	}
 	picture := filepath.Join(f.out, "regret.png")
@@ -97,15 +101,16 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err := result.WriteTable(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, filepath.Join(f.out, "result.json"))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)
 	return err
 }
 
 func drawRegret(path string, info population.Info, r chart.Result, curves []chart.Regret) error {
-	return chart.RegretChart("What was lost while learning", subtitle(info, r), curves, "Uniform", "Best constant").Save(path)
+	picture := chart.RegretChart("What was lost while learning", subtitle(info, r), curves, "Uniform", "Best constant")
+	return picture.Save(path)
 }
 
-// subtitle says in a line what a run's picture is of.
+// subtitle is the line under the title of a run's picture.
 func subtitle(info population.Info, r chart.Result) string {
 	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %.0f bit messages each",
 		chart.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, r.MessagesPerUser)

@@ -24,11 +24,13 @@ func evaluateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate LOG",
 		Short: "value a policy on a log that another policy made",
-		Long: `Estimates what a policy would have earned on the decisions of a log, without playing it: by inverse propensities (IPS), by
-self-normalised ones (SNIPS), and doubly robust, with confidence intervals. The log has a JSON object per line: arms (all that there
-were), arm (index of the one played), reward, propensity (the probability with which it was played; devices know it).
+		Long: `The command estimates what a policy would have earned on the decisions of a log, without playing it. It
+prints three estimates with confidence intervals: by inverse propensities (IPS), by self-normalised ones (SNIPS), and doubly
+robust. The log has one JSON object per line: arms (all arms of the decision), arm (the index of the one played),
+reward, and propensity (the probability with which it was played; devices know it).
 
-Logs with contexts and rewards are people's data in the clear: use this on people who agreed to it. Nothing of it is private.`,
+A log with contexts and rewards is personal data in the clear: use this command only for people who agreed to it.
+Neither the log nor the estimates are private.`,
 		Example: `  riffle evaluate log.jsonl --policy policy.json
   riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json`,
 		Args: cobra.ExactArgs(1),
@@ -36,12 +38,14 @@ Logs with contexts and rewards are people's data in the clear: use this on peopl
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.policy, "policy", "", "file with the policy to value, as announced (JSON); without it and --theta uniform play is valued")
-	flags.Float64SliceVar(&f.theta, "theta", nil, "value greedy play by this parameter")
-	flags.StringVar(&f.family, "family", "logistic", "reward family of the fitted model: logistic, probit, poisson or gaussian")
+	flags.StringVar(&f.policy, "policy", "",
+		"file with the policy to value, as announced (JSON); without it and --theta uniform play is valued")
+	flags.Float64SliceVar(&f.theta, "theta", nil, "parameter by which to value greedy play")
+	flags.StringVar(&f.family, "family", "logistic",
+		"reward family of the fitted model: logistic, probit, poisson or gaussian")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
-	flags.Float64Var(&f.confidence, "confidence", 0.95, "of the intervals")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
+	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")
 	return cmd
 }
 
@@ -103,6 +107,8 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	}{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}} {
 		fmt.Fprintf(w, "  %-14s %.4f  [%.4f, %.4f]\n", line.name, line.e.Value, line.e.Low, line.e.High)
 	}
-	_, err = fmt.Fprintf(w, "Effective size %.0f, largest weight %.1f, %d decisions with an arm that this policy never plays.\n", r.EffectiveSize, r.LargestWeight, r.Unsupported)
+	_, err = fmt.Fprintf(w,
+		"Effective size %.0f, largest weight %.1f, %d decisions with an arm that this policy never plays.\n",
+		r.EffectiveSize, r.LargestWeight, r.Unsupported)
 	return err
 }

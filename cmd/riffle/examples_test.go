@@ -96,6 +96,9 @@ type examiner struct {
 	keys  map[string]bool // of all roles' configurations, sections included
 }
 
+// releaseTool holds the options of deploy/release.
+const releaseTool = "deploy/releasetool/main.go"
+
 func newExaminer(t *testing.T) *examiner {
 	t.Helper()
 	e := &examiner{root: filepath.Join("..", ".."), tmp: t.TempDir(), flags: map[string]bool{}, keys: map[string]bool{}}
@@ -110,6 +113,13 @@ func newExaminer(t *testing.T) *examiner {
 		}
 	}
 	collectFlags(root(), e.flags)
+	text, err := os.ReadFile(filepath.Join(e.root, releaseTool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`flags\.(?:StringVar\(&o\.\w+, |BoolVar\(&[\w.]+, |Func\()"([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
+		e.flags[m[1]] = true
+	}
 	return e
 }
 

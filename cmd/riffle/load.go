@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// loadFlags are the choices of a load test.
+// loadFlags are the flags of riffle load.
 type loadFlags struct {
 	populationFlags
 	load.Options
@@ -25,7 +25,7 @@ type loadFlags struct {
 	json  bool
 }
 
-// exitShort is the exit code of a load test that people ran out in, where nothing else is wrong.
+// exitShort is the exit code of a load test in which people ran out while nothing else is wrong.
 const exitShort = 4
 
 func loadCommand() *cobra.Command {
@@ -33,20 +33,24 @@ func loadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
 		Short: "send synthetic people to a running deployment, and check its answers",
-		Long: `Plays people against a running deployment: they ask its randomizers for decisions as an app would, tell their rewards, and, in the
-shares you state, drop out, repeat themselves, come too late and send nonsense. With --keys it reads what the deployment released and
-holds the error of every released sum against what noise and rounding explain; it can, because it is the people and knows their
-records. With --ops it checks that every role accounts for all that it received.
+		Long: `Plays people against a running deployment. They ask its randomizers for decisions as an app would and tell
+their rewards. In the shares that the flags state they drop out, repeat themselves, tell their rewards too late, and send
+malformed requests. With --keys the load test reads what the deployment released and tests whether the error of every
+released sum is explained by noise and rounding; it knows the true sums because it plays the people. With --ops it
+checks that every role accounts for all that it received.
 
-People wait for a cohort that takes them in, so that the deployment learns from all of them; --steady has them come regardless.
+People wait for a cohort that takes them in, so that the deployment learns from all of them. With --steady they come
+regardless.
 
-Exit code 0 if every goal is met, 2 if one is missed or a released sum is wrong, 4 if nothing is wrong but people ran out in a cohort that
-is not released without more of them (cohort_short; it is not waited for), 1 if the run could not be made.
+Exit codes: 0 if every goal is met; 2 if a goal is missed or a released sum is wrong; 4 if nothing is wrong, but the
+people ran out in a cohort that needs more of them for its release (cohort_short; it is not waited for); 1 if the run
+could not be made.
 
-Goals compare one of these measures with a number (<= >= < > = !=):
+A goal compares one of these measures with a number (<= >= < > = !=):
 ` + strings.TrimRight(load.Measures(), "\n"),
 		Example: `  riffle load --api http://127.0.0.1:8400 --users 1000
-  riffle load --api http://127.0.0.1:8401,http://127.0.0.1:8402 --users 5000 --keys keys --broker-url nats://127.0.0.1:4222 \
+  riffle load --api http://127.0.0.1:8401,http://127.0.0.1:8402 --users 5000 \
+      --keys keys --broker-url nats://127.0.0.1:4222 \
       --ops http://127.0.0.1:9401,http://127.0.0.1:9402 --malformed 0.02 --duplicates 0.02 --late 0.01 --drop-out 0.05 \
       --goal 'regret_ratio<=0.2' --goal 'p99_ms<=500' --goal 'error_z<=6' --goal 'lost=0'`,
 		Args: cobra.NoArgs,
@@ -54,28 +58,40 @@ Goals compare one of these measures with a number (<= >= < > = !=):
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.APIs, "api", []string{"http://127.0.0.1:8400"}, "base URL of a randomizer's API; several with commas")
+	flags.StringSliceVar(&f.APIs, "api", []string{"http://127.0.0.1:8400"},
+		"base URL of a randomizer's API; several are separated by commas")
 	f.populationFlags.add(flags)
-	flags.Float64Var(&f.Rate, "rate", 0, "people a second; their waiting counts from when they should have come. 0: as many as --concurrency can serve")
+	flags.Float64Var(&f.Rate, "rate", 0, "people a second, whose waiting counts from when they are due; "+
+		"0: as many as --concurrency can serve")
 	flags.DurationVar(&f.Ramp, "ramp", 0, "time over which the rate, or the concurrency, is reached")
-	flags.IntVar(&f.Concurrency, "concurrency", load.DefaultConcurrency, "people served at the same time")
+	flags.IntVar(&f.Concurrency, "concurrency", load.DefaultConcurrency, "number of people served at the same time")
 	flags.BoolVar(&f.Steady, "steady", false, "people come whether or not a cohort takes them in")
-	flags.StringVar(&f.Device, "devices", "", "beginning of the devices' names; empty: a new one, so that nobody has taken part before")
+	flags.StringVar(&f.Device, "devices", "",
+		"beginning of the devices' names; empty: a new one, so that no device has taken part before")
 	flags.Float64Var(&f.Shares.DropOut, "drop-out", 0, "share of people who never tell their reward")
-	flags.Float64Var(&f.Shares.Duplicate, "duplicates", 0, "share of people who ask twice, tell their reward twice, and then another one")
+	flags.Float64Var(&f.Shares.Duplicate, "duplicates", 0,
+		"share of people who ask twice, tell their reward twice, and then tell a different one")
 	flags.Float64Var(&f.Shares.Late, "late", 0, "share of people who tell their reward after its window")
-	flags.Float64Var(&f.Shares.Malformed, "malformed", 0, "share of people who bring along a malformed request")
-	flags.StringVar(&f.Keys, "keys", "", "folder made by riffle keygen; of it the bundle and auditor/ are read. Empty: released sums are not checked")
-	flags.StringVar(&f.Broker.URL, "broker-url", bus.DefaultURL, "the broker, for --keys")
+	flags.Float64Var(&f.Shares.Malformed, "malformed", 0, "share of people who also send a malformed request")
+	flags.StringVar(&f.Keys, "keys", "", "folder made by riffle keygen, of which the bundle and auditor/ are read; "+
+		"empty: released sums are not checked")
+	flags.StringVar(&f.Broker.URL, "broker-url", bus.DefaultURL, "URL of the broker, for --keys")
 	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
-	flags.StringVar(&f.tls.CertFile, "broker-cert", "", "PEM file of a client certificate, where the broker asks for one")
-	flags.StringVar(&f.tls.KeyFile, "broker-cert-key", "", "PEM file of that certificate's key")
-	flags.StringVar(&f.tls.ServerName, "broker-server-name", "", "name expected in the broker's certificate; empty: the URL's host")
-	flags.StringSliceVar(&f.Ops, "ops", nil, "base URL of a role's ops listener, whose accounts are checked at the end; several with commas")
-	flags.StringVar(&f.Hostile.Host, "hostile-host", "", "host of --keys in whose name malformed, copied and stray reports go straight to the broker; no randomizer may run as it")
-	flags.IntVar(&f.Hostile.Devices, "hostile-devices", load.DefaultDevices, "devices that the hostile host enrols in each cohort")
-	flags.BoolVar(&f.Hostile.Late, "hostile-late", false, "the hostile host holds one report back until its cohort was released, which costs that cohort its comparison")
-	flags.DurationVar(&f.Settle, "settle", 0, "longest wait at the end for what was promised; 0: as long as the announced times say")
+	flags.StringVar(&f.tls.CertFile, "broker-cert", "", "PEM file of a client certificate, if the broker asks for one")
+	flags.StringVar(&f.tls.KeyFile, "broker-cert-key", "", "PEM file of the client certificate's key")
+	flags.StringVar(&f.tls.ServerName, "broker-server-name", "",
+		"name expected in the broker's certificate; empty: the host of --broker-url")
+	flags.StringSliceVar(&f.Ops, "ops", nil,
+		"base URL of a role's ops listener, whose accounts are checked at the end; several are separated by commas")
+	flags.StringVar(&f.Hostile.Host, "hostile-host", "",
+		"host of --keys in whose name malformed, copied and stray reports go straight to the broker; "+
+			"no randomizer may run as this host")
+	flags.IntVar(&f.Hostile.Devices, "hostile-devices", load.DefaultDevices,
+		"number of devices that the hostile host enrols in each cohort")
+	flags.BoolVar(&f.Hostile.Late, "hostile-late", false,
+		"the hostile host holds one report back until its cohort is released, so that this cohort cannot be compared")
+	flags.DurationVar(&f.Settle, "settle", 0,
+		"longest wait at the end for promised reports; 0: as long as the announced times allow")
 	flags.StringArrayVar(&f.goals, "goal", nil, "measure and limit, as 'p99_ms<=500'; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
@@ -140,7 +156,7 @@ func judge(result *load.Result) error {
 	case result.Unsettled != "":
 		return failed("not everything was released in time: %s", result.Unsettled)
 	case !result.Sound():
-		return &role.ExitError{Code: role.ExitFailed, Err: errors.New("the deployment's answers are wrong: see the table")}
+		return failed("the deployment's answers are wrong: see the table")
 	case short != "":
 		return &role.ExitError{Code: exitShort, Err: errors.New(short)}
 	}

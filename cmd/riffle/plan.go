@@ -40,22 +40,23 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "see what a deployment's privacy costs, before anything runs",
-		Long: `The command plans every cohort of a deployment. It prints what each cohort costs a person in bit messages, bytes and CPU
-time, and compares the error of every released sum with the errors of a trusted curator and of local differential privacy.
-Without flags it plans the default deployment. It starts nothing and sends nothing.
+		Long: `The command plans every cohort of a deployment. It prints what each cohort costs a person in bit
+messages, bytes and CPU time, and compares the error of every released sum with the errors of a trusted curator and of
+local differential privacy. Without flags it plans the default deployment. It starts nothing
+and sends nothing.
 
-Give one budget and the planner finds the rest: with --variance it finds the fewest messages for that precision; with
---messages, --mean-messages or --bytes it finds the best precision for that cost. It searches the scale, the number of noise
-bits and their bias. On request it also divides the budget over the releases (--hessian-share search) and the messages over
-the cohorts (--mean-messages).
+Give one budget and the planner finds the rest: with --variance it finds the fewest messages for that
+precision; with --messages, --mean-messages or --bytes it finds the best precision for that cost. It searches
+the scale, the number of noise bits and their bias. On request it also divides the budget over the releases
+(--hessian-share search) and the messages over the cohorts (--mean-messages).
 
-With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's
-statistics. Then --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort defaults to 2000 people,
-and --variance defaults to 2 if no other budget is given.
+With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the
+learner's statistics. Then --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort
+defaults to 2000 people, and --variance defaults to 2 if no other budget is given.
 
-In the JSON output the numbers at the top describe the cohort in which a person sends most and, within it, the release with
-the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is in one cohort only, so the
-guarantees of the cohorts do not add up.`,
+In the JSON output the numbers at the top describe the cohort in which a person sends most and, within it, the
+release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is
+in one cohort only, so the guarantees of the cohorts do not add up.`,
 		Example: `  riffle plan
   riffle plan --dim 20
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
@@ -83,7 +84,8 @@ guarantees of the cohorts do not add up.`,
 		"share of a cohort that may fail to report without its release being destroyed")
 	flags.IntVar(&f.o.MinCohort, "min-cohort", f.o.MinCohort, "fewest reports of any release")
 	flags.IntVar(&f.o.MaxMessages, "messages", f.o.MaxMessages,
-		"most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, above that 7.5 for each number\n"+
+		"most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, above that 7.5 for "+
+			"each number\n"+
 			"released; 0: no limit. The default does not apply if another budget is given")
 	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0,
 		"most bit messages per person on average; cohorts in which messages help more get more of them")
@@ -138,7 +140,8 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 	}
 	if changed("honest") {
 		if dishonest := 1 - f.honest; changed("dishonest") && math.Abs(dishonest-f.o.Dishonest) > 1e-9 {
-			return fmt.Errorf("--honest %g and --dishonest %g contradict each other: give one of them", f.honest, f.o.Dishonest)
+			return fmt.Errorf("--honest %g and --dishonest %g contradict each other: give one of them", f.honest,
+				f.o.Dishonest)
 		}
 		f.o.Dishonest = math.Round((1-f.honest)*1e12) / 1e12 // 1-0.9 is 0.09999999999999998
 	}

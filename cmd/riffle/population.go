@@ -6,7 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// populationFlags say who comes to be decided for.
+// populationFlags choose the people to decide for.
 type populationFlags struct {
 	data, mapping, family         string
 	maxReward, normBound, holdout float64
@@ -15,21 +15,26 @@ type populationFlags struct {
 	testHoldout                   bool
 }
 
-// add declares the flags. Those about feature maps, families and people held out come with more.
+// add declares the flags that every population has; more declares the others.
 func (f *populationFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.data, "data", "synthetic", "population: synthetic, adult (UCI census records), or a file of JSON Lines")
-	flags.IntVar(&f.users, "users", 0, "people to decide for; 0: 5000 synthetic ones, or everybody who is not held out")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the population and of who is held out; never of the noise")
+	flags.StringVar(&f.data, "data", "synthetic",
+		"population: synthetic, adult (UCI census records), or a file of JSON Lines")
+	flags.IntVar(&f.users, "users", 0, "people to decide for; 0: 5000 synthetic ones, or all who are not held out")
+	flags.Uint64Var(&f.seed, "seed", 1,
+		"seed of the population and of the choice of people held out; never of the noise")
 }
 
 // more declares the flags that only some populations need.
 func (f *populationFlags) more(flags *pflag.FlagSet) {
-	flags.StringVar(&f.mapping, "map", string(population.MapB7), "feature map of the census: b7, or block (arms that need exploration)")
+	flags.StringVar(&f.mapping, "map", string(population.MapB7),
+		"feature map of the census: b7, or block (arms that need exploration)")
 	flags.StringVar(&f.family, "family", "logistic", "reward family of a file: logistic, probit, poisson or gaussian")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
 	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the parameter's norm for a file; 0: the default")
-	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout, "share of a census or file that is kept aside to value the last policy on")
-	flags.BoolVar(&f.testHoldout, "test-holdout", false, "census: decide for the training file's people and hold out the test file's, as published results do")
+	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
+		"share of the census or file that is held out to value the last policy on")
+	flags.BoolVar(&f.testHoldout, "test-holdout", false,
+		"census: decide for the people of the training file and hold out the test file, as in published results")
 }
 
 // open makes the population that the flags name.
@@ -38,9 +43,11 @@ func (f *populationFlags) open() (*population.Population, error) {
 	case "synthetic":
 		return population.Synthetic(population.SyntheticOptions{Users: f.users, Seed: f.seed})
 	case "adult":
-		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout, Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout})
+		return population.Adult(population.AdultOptions{Users: f.users, Seed: f.seed, Holdout: f.holdout,
+			Map: population.FeatureMap(f.mapping), TestHoldout: f.testHoldout})
 	}
 	return population.File(f.data, population.FileOptions{
-		Users: f.users, Seed: f.seed, Holdout: f.holdout, Family: f.family, MaxReward: f.maxReward, NormBound: f.normBound,
+		Users: f.users, Seed: f.seed, Holdout: f.holdout, Family: f.family, MaxReward: f.maxReward,
+		NormBound: f.normBound,
 	})
 }

@@ -28,13 +28,14 @@ func simulateCommand() *cobra.Command {
 	f := simulateFlags{}
 	cmd := &cobra.Command{
 		Use:   "simulate [NAME | FILE]",
-		Short: "repeat the experiments, or run your own",
-		Long: `Runs an experiment in one process: the same policies, statistics, plans, encodings and noise as the deployed roles, without transport
-and encryption, beside the algorithms that Riffle is compared with. An experiment is a small file of YAML or JSON that names
-environments, algorithms, horizons, budgets and seeds; those behind the published results come with the program.
+		Short: "repeat the published experiments, or run your own",
+		Long: `The command runs an experiment in one process, with the same policies, statistics, plans, encodings and
+noise as the deployed roles but without transport and encryption, and compares Riffle with other algorithms. An
+experiment is a small file of YAML or JSON that names environments, algorithms, horizons, budgets and seeds; the
+experiments behind the published results come with the program.
 
-Finished runs are kept in the output folder: an interrupted experiment goes on where it was, more seeds add to those there are. The
-results are a function of the experiment and the program.`,
+Finished runs are kept in the output folder: an interrupted experiment goes on where it stopped, and further seeds
+are added to those already run. The results are a function of the experiment and the program.`,
 		Example: `  riffle simulate --list
   riffle simulate headline --seeds 2
   riffle simulate headline --epsilon 0.5,4 --horizon 20000 --json
@@ -50,17 +51,21 @@ results are a function of the experiment and the program.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&f.list, "list", false, "name the experiments that come with the program")
-	flags.IntVar(&f.seeds, "seeds", 0, "runs of everything; 0: as the experiment says")
-	flags.Uint64Var(&f.firstSeed, "first-seed", 0, "seed of the first run; 0: as the experiment says")
-	flags.IntSliceVar(&f.horizons, "horizon", nil, "people, in place of the experiment's; several with commas")
-	flags.Float64SliceVar(&f.epsilons, "epsilon", nil, "privacy guarantees, in place of the experiment's; several with commas")
-	flags.StringSliceVar(&f.only, "only", nil, "run these of the experiment's algorithms")
+	flags.BoolVar(&f.list, "list", false, "list the experiments that come with the program")
+	flags.IntVar(&f.seeds, "seeds", 0, "number of seeds that everything runs with; 0: the experiment's")
+	flags.Uint64Var(&f.firstSeed, "first-seed", 0, "seed of the first run; 0: the experiment's")
+	flags.IntSliceVar(&f.horizons, "horizon", nil,
+		"numbers of people, separated by commas, instead of the experiment's")
+	flags.Float64SliceVar(&f.epsilons, "epsilon", nil,
+		"privacy guarantees, separated by commas, instead of the experiment's")
+	flags.StringSliceVar(&f.only, "only", nil,
+		"names of the experiment's algorithms to run, separated by commas; default: all")
 	flags.BoolVar(&f.json, "json", false, "print the rows as one JSON object")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
-	flags.StringVar(&f.out, "out", "", "folder for tables, pictures and finished runs (default out/simulate/NAME)")
-	flags.StringVar(&f.logs, "logs", "", "run everything anew and write decisions and last policies to this folder, for riffle evaluate")
-	flags.IntVar(&f.workers, "workers", 0, "runs at a time; 0: one for each processor")
+	flags.StringVar(&f.out, "out", "", "folder for tables, charts and finished runs (default out/simulate/NAME)")
+	flags.StringVar(&f.logs, "logs", "",
+		"folder for decisions and last policies, for riffle evaluate; everything is run again")
+	flags.IntVar(&f.workers, "workers", 0, "number of runs at a time; 0: one for each processor")
 	return cmd
 }
 
@@ -82,7 +87,8 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Change(experiment.Changes{Seeds: f.seeds, FirstSeed: f.firstSeed, Horizons: f.horizons, Epsilons: f.epsilons, Only: f.only}); err != nil {
+	if err := e.Change(experiment.Changes{Seeds: f.seeds, FirstSeed: f.firstSeed, Horizons: f.horizons,
+		Epsilons: f.epsilons, Only: f.only}); err != nil {
 		return err
 	}
 	if f.out == "" {
@@ -91,12 +97,13 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers, Progress: func(people, all int) {
-		shown.Update(func(s *progress.State) { s.Phase, s.Done, s.Total = "simulating", people, all })
-	}})
+	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers,
+		Progress: func(people, all int) {
+			shown.Update(func(s *progress.State) { s.Phase, s.Done, s.Total = "simulating", people, all })
+		}})
 	shown.Close()
 	if ctx.Err() != nil {
-		return fmt.Errorf("simulate: interrupted; finished runs are kept in %s, run it again to go on", f.out)
+		return fmt.Errorf("simulate: interrupted; finished runs are kept in %s; run the command again to go on", f.out)
 	}
 	if err != nil {
 		return err
@@ -112,7 +119,8 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 		return err
 	}
 	if f.logs != "" {
-		fmt.Fprintf(cmd.OutOrStdout(), "Logs: %s (of the algorithms that know the odds of their choices)\n", f.logs)
+		fmt.Fprintf(cmd.OutOrStdout(), "Logs: %s (of the algorithms that know the propensities of their choices)\n",
+			f.logs)
 	}
 	slices.Sort(pictures)
 	for _, p := range pictures {

@@ -197,7 +197,7 @@ func (outer *stack) testTLS(t *testing.T) {
 		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile) },
 		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
 		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
-		"with another deployment's key": func(o *bus.Options) { o.SeedFile = filepath.Join(stranger, "auditor", "nats.seed") },
+		"with another deployment's key": func(o *bus.Options) { o.Seed = s.seed(stranger, "auditor") },
 	} {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -258,7 +258,7 @@ func (outer *stack) testReload(t *testing.T) {
 	host3 := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		c, err := s.connect(ctx, broker, bus.Randomizer, func(o *bus.Options) { o.SeedFile = filepath.Join(s.keys(), "randomizer-host3", "nats.seed") })
+		c, err := s.connect(ctx, broker, bus.Randomizer, func(o *bus.Options) { o.Seed = s.seed(s.keys(), "randomizer-host3") })
 		if err == nil {
 			c.Close()
 		}
@@ -286,7 +286,7 @@ func (outer *stack) testAccess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	broker := s.broker()
-	found, err := access.Try(ctx, func(ctx context.Context, role bus.Role) (*bus.Conn, error) { return s.connect(ctx, broker, role) })
+	found, err := access.Try(ctx, func(role bus.Role) bus.Options { return s.options(broker, role) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // The test's own configuration: a small deployment whose people come at once.
@@ -244,16 +245,33 @@ func (s *stack) through(network, target string) string {
 // broker is where the operator's tools find the broker.
 func (s *stack) broker() string { return "tls://" + net.JoinHostPort("127.0.0.1", s.port) }
 
-// connect connects to the broker from this machine, by its address and under the name in its certificate.
-func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn, error) {
+// options are how a role connects to the broker from this machine, by its address and under the name in its certificate.
+func (s *stack) options(broker string, role bus.Role) bus.Options {
+	s.t.Helper()
 	folder := string(role)
 	if role == bus.Randomizer {
 		folder += "-host1"
 	}
-	o := bus.Options{
-		URL: broker, Role: role, SeedFile: filepath.Join(s.keys(), folder, "nats.seed"), Name: "compose test",
+	return bus.Options{
+		URL: broker, Role: role, Seed: s.seed(s.keys(), folder), Name: "compose test",
 		TLS: &bus.TLS{CAFile: filepath.Join(s.keys(), keyring.AuthorityFile), ServerName: "nats"},
 	}
+}
+
+// seed is the broker credential in one folder of a key folder.
+func (s *stack) seed(keys, folder string) []byte {
+	s.t.Helper()
+	seed, err := keyfile.LoadSeed(filepath.Join(keys, folder, "nats.seed"))
+	if err != nil {
+		s.t.Error(err)
+	}
+	return seed
+}
+
+// connect connects with these options, changed.
+func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn, error) {
+	s.t.Helper()
+	o := s.options(broker, role)
 	for _, f := range change {
 		f(&o)
 	}

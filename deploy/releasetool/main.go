@@ -64,7 +64,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	flags.StringVar(&o.version, "version", "",
 		"version of the release, `vX.Y.Z`; a tag of that name must name this commit")
-	flags.StringVar(&o.out, "out", "", "`folder` to write to, which must be empty or absent (default out/VERSION)")
+	flags.StringVar(&o.out, "out", "",
+		"`folder` to write to, from the top of the repository; it must be empty (default out/VERSION)")
 	flags.BoolVar(&o.check, "check", false, "build twice, in two folders with two build caches, and compare every file")
 	flags.BoolVar(&noImages, "no-images", false, "make no images")
 	flags.BoolVar(&notice, "notice", false, "write the list of modules in NOTICE anew, and do nothing else")
@@ -115,7 +116,11 @@ func release(ctx context.Context, root string, o options, log io.Writer) (err er
 	} else if dirty != "" {
 		fmt.Fprintf(log, "!!! These changes are not committed. They are NOT part of the release:\n%s\n", dirty)
 	}
-	src, err := checkout(ctx, root, filepath.Join(temp, "first"), o.version)
+	commit, err := output(ctx, root, nil, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	src, err := checkout(ctx, root, filepath.Join(temp, "first"), commit, o.version)
 	if err != nil {
 		return err
 	}
@@ -130,8 +135,9 @@ func release(ctx context.Context, root string, o options, log io.Writer) (err er
 		return err
 	}
 	if o.check {
-		// Another folder, whose path has another length, and a cache that holds nothing of the first build.
-		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), o.version)
+		// The same commit, although there may be a later one by now, in a folder whose path has another length, with a
+		// cache that holds nothing of the first build.
+		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), commit, o.version)
 		if err != nil {
 			return err
 		}

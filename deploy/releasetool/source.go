@@ -24,11 +24,11 @@ type source struct {
 // semantic is the form of a version that a release may have.
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// checkout clones the last commit of the repository at root into dir, a folder that does not exist. A version is put
-// on the clone as a tag, from which the Go tool stamps it, unless the repository has that tag already; a tag of that
-// name on another commit is an error.
-func checkout(ctx context.Context, root, dir, version string) (source, error) {
-	s := source{dir: dir}
+// checkout clones a commit of the repository at root into dir, a folder that does not exist. A version is put on the
+// clone as a tag, from which the Go tool stamps it, unless the repository has that tag already; a tag of that name on
+// another commit is an error.
+func checkout(ctx context.Context, root, dir, commit, version string) (source, error) {
+	s := source{commit: commit}
 	if version != "" && !semantic.MatchString(version) {
 		return s, fmt.Errorf("--version %s: a version has the form v1.2.3 or v1.2.3-rc.1", version)
 	}
@@ -42,7 +42,6 @@ func checkout(ctx context.Context, root, dir, version string) (source, error) {
 		return text
 	}
 	s.dir = root
-	s.commit = git("rev-parse", "HEAD")
 	// With line ends as they are committed, whatever the user's own settings say.
 	git("clone", "--quiet", "--no-checkout", "--config", "core.autocrlf=false", root, dir)
 	s.dir = dir
@@ -65,7 +64,7 @@ func checkout(ctx context.Context, root, dir, version string) (source, error) {
 		case missing != nil:
 			git("tag", version)
 		case tagged != s.commit:
-			err = fmt.Errorf("the tag %s names commit %s, not the last commit %s", version, tagged, s.commit)
+			err = fmt.Errorf("the tag %s names commit %s and not %s", version, tagged, s.commit)
 		}
 	}
 	if err != nil {
@@ -77,7 +76,8 @@ func checkout(ctx context.Context, root, dir, version string) (source, error) {
 	}
 	s.version, err = stampedVersion(ctx, dir)
 	if err == nil && version != "" && s.version != version {
-		err = fmt.Errorf("the version that Go stamps is %s and not %s: does the commit have another tag?", s.version, version)
+		err = fmt.Errorf("the version that Go stamps is %s and not %s: has the commit another tag?", s.version,
+			version)
 	}
 	return s, err
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // repository makes a git repository with a Go module that has a program where Riffle has this one, and one commit.
-func repository(t *testing.T) (dir string, git func(args ...string)) {
+func repository(t *testing.T) (dir string, git func(args ...string) string) {
 	t.Helper()
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull, "GIT_AUTHOR_NAME": "a",
@@ -22,11 +22,13 @@ func repository(t *testing.T) (dir string, git func(args ...string)) {
 		"deploy/releasetool/main.go": "package main\n\nfunc main() {}\n",
 		"CHANGELOG.md":               "# Changelog\n\n## [Unreleased]\n\n## [0.1.0] - 2026-11-22\n",
 	})
-	git = func(args ...string) {
+	git = func(args ...string) string {
 		t.Helper()
-		if _, err := output(t.Context(), dir, nil, "git", args...); err != nil {
+		text, err := output(t.Context(), dir, nil, "git", args...)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return text
 	}
 	git("init", "--quiet")
 	git("add", "-A")
@@ -34,18 +36,23 @@ func repository(t *testing.T) (dir string, git func(args ...string)) {
 	return dir, git
 }
 
-func TestSourceIsTheLastCommitAndNothingElse(t *testing.T) {
-	dir, _ := repository(t)
+func TestSourceIsTheCommitAndNothingElse(t *testing.T) {
+	dir, git := repository(t)
+	commit := git("rev-parse", "HEAD")
+	git("commit", "--quiet", "--allow-empty", "-m", "a later commit")
 	for name, content := range map[string]string{"new.txt": "not committed", "CHANGELOG.md": "changed"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	src, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), "v0.1.0")
+	src, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), commit, "v0.1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if src.version != "v0.1.0" || !src.time.Equal(commitTime) || len(src.commit) != 40 ||
+	if head, err := output(t.Context(), src.dir, nil, "git", "rev-parse", "HEAD"); err != nil || head != commit {
+		t.Errorf("the clone is at %s (%v), not at %s", head, err, commit)
+	}
+	if src.version != "v0.1.0" || !src.time.Equal(commitTime) || src.commit != commit ||
 		!strings.HasPrefix(src.toolchain, "go1.") {
 		t.Errorf("the source is %+v", src)
 	}
@@ -62,12 +69,12 @@ func TestSourceIsTheLastCommitAndNothingElse(t *testing.T) {
 
 func TestSourceWithoutAVersionHasTheOneThatGoStamps(t *testing.T) {
 	dir, git := repository(t)
-	src, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), "")
+	src, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), git("rev-parse", "HEAD"), "")
 	if want := "v0.0.0-20261122001007-" + src.commit[:12]; err != nil || src.version != want {
 		t.Errorf("without a tag: %s (%v), want %s", src.version, err, want)
 	}
 	git("tag", "v0.3.0")
-	src, err = checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), "")
+	src, err = checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), git("rev-parse", "HEAD"), "")
 	if err != nil || src.version != "v0.3.0" {
 		t.Errorf("with a tag: %s (%v)", src.version, err)
 	}
@@ -77,7 +84,7 @@ func TestVersionThatIsNotThisCommitsIsRefused(t *testing.T) {
 	dir, git := repository(t)
 	refuse := func(version, want string) {
 		t.Helper()
-		_, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), version)
+		_, err := checkout(t.Context(), dir, filepath.Join(t.TempDir(), "clone"), git("rev-parse", "HEAD"), version)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", version, err, want)
 		}

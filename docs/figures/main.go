@@ -55,10 +55,12 @@ func numbers() error {
 	}
 	fmt.Printf("budget: mu*(1, 1e-6) = %.5f, its square %.5f; mu*(1/2, 5e-7)^2 = %.5f\n", mu, mu*mu, half*half)
 	for _, k := range []float64{2, 8} {
-		fmt.Printf("budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k, privacy.Spell(privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta)))
+		fmt.Printf("budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k,
+			privacy.Spell(privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta)))
 	}
 	theory := protocol.Theory{Reports: 2000, Dimension: 15, Epsilon: epsilon, Delta: delta}
-	fmt.Printf("theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(), theory.NoiseBits())
+	fmt.Printf("theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(),
+		theory.NoiseBits())
 	for _, n := range []uint64{3000, 12000, 60000} {
 		b, err := privacy.NewBinomial(n, 0.5)
 		if err != nil {
@@ -76,11 +78,13 @@ func numbers() error {
 		if err != nil {
 			return err
 		}
-		r, err := privacy.Renyi([]privacy.IntegerRelease{{Noise: b, Dimension: 15, L2: shift + math.Sqrt(15), LInf: int(math.Ceil(shift)) + 1, Times: 1}}, 0.98*delta, 8.5)
+		r, err := privacy.Renyi([]privacy.IntegerRelease{{Noise: b, Dimension: 15, L2: shift + math.Sqrt(15),
+			LInf: int(math.Ceil(shift)) + 1, Times: 1}}, 0.98*delta, 8.5)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("renyi: N=%d, shift %.3f: epsilon %s where the certificate has 1\n", n, shift, privacy.Spell(r.Epsilon))
+		fmt.Printf("renyi: N=%d, shift %.3f: epsilon %s where the certificate has 1\n", n, shift,
+			privacy.Spell(r.Epsilon))
 	}
 	return nil
 }
@@ -90,14 +94,16 @@ func size(c chart.Chart) chart.Chart {
 	return c
 }
 
-// tradeoff shows the trade-off curve of one coordinate and what dominates it. The numbers are small so that the polygon can be seen.
+// tradeoff shows the trade-off curve of one coordinate and what dominates it. The numbers are small so that the polygon
+// can be seen.
 func tradeoff() (chart.Chart, error) {
 	const n, p, v, t, tail = 24, 0.5, 0.3, 1.6, 1e-3
 	b, err := privacy.NewBinomial(n, p)
 	if err != nil {
 		return chart.Chart{}, err
 	}
-	interpolated := func(y float64) float64 { // the distribution function of value + rounding + noise, relative to the value
+	// the distribution function of value + rounding + noise, relative to the value
+	interpolated := func(y float64) float64 {
 		k := math.Floor(y)
 		f := y - k
 		return (1-f)*b.CDF(int(k)) + f*b.CDF(int(k)+1)
@@ -116,20 +122,27 @@ func tradeoff() (chart.Chart, error) {
 			break
 		}
 	}
-	g, err := privacy.Certify(privacy.Release{Blocks: []privacy.Block{{Count: 1, Levels: math.Inf(1)}}, Shift: t, Noise: n, Bias: p, TailDelta: tail})
+	g, err := privacy.Certify(privacy.Release{Blocks: []privacy.Block{{Count: 1, Levels: math.Inf(1)}}, Shift: t,
+		Noise: n, Bias: p, TailDelta: tail})
 	if err != nil {
 		return chart.Chart{}, err
 	}
-	certified, nothing := chart.Series{Name: fmt.Sprintf("certified: μ = %.3f", g.Mu), Width: 2.25}, chart.Series{Name: "nothing learnt", X: []float64{0, last}, Y: []float64{1, 1 - last}, Dashed: true, Colour: chart.Grey, Width: 1.25}
+	certified := chart.Series{Name: fmt.Sprintf("certified: μ = %.3f", g.Mu), Width: 2.25}
+	nothing := chart.Series{
+		Name: "nothing learnt", X: []float64{0, last}, Y: []float64{1, 1 - last}, Dashed: true, Colour: chart.Grey,
+		Width: 1.25,
+	}
 	for i := 0; i <= 200; i++ {
 		a := last * float64(i) / 200
 		certified.X, certified.Y = append(certified.X, a), append(certified.Y, dominated(a, g))
 	}
 	exact.Name, exact.Dots, exact.Width = "exact", true, 1.25
-	fmt.Printf("tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu, t/math.Sqrt(n*p*(1-p)))
+	fmt.Printf("tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu,
+		t/math.Sqrt(n*p*(1-p)))
 	return size(chart.Chart{
-		Title: "What a threshold test can achieve", Subtitle: fmt.Sprintf("one coordinate moved by %g levels, %d noise bits, %g given up", t, n, tail),
-		X: "false alarms: the first record taken for the second", Y: "misses: the second taken for the first",
+		Title:    "What a threshold test can achieve",
+		Subtitle: fmt.Sprintf("one coordinate moved by %g levels, %d noise bits, %g given up", t, n, tail),
+		X:        "false alarms: the first record taken for the second", Y: "misses: the second taken for the first",
 		Series: []chart.Series{certified, exact, nothing},
 	}), nil
 }
@@ -147,14 +160,17 @@ func dominated(a float64, g privacy.Guarantee) float64 {
 	return rest * normal(-math.Sqrt2*math.Erfinv(2*a/rest-1)-g.Mu) // Phi(Phi^-1(1-a/rest) - mu)
 }
 
-// certificate compares what is promised with the worst that a privacy-loss distribution finds, over the amount of noise.
+// certificate compares what is promised with the worst that a privacy-loss distribution finds, over the amount of
+// noise.
 func certificate() (chart.Chart, error) {
 	const coordinates = 15
 	budget, err := privacy.MuFor(epsilon, 0.98*delta)
 	if err != nil {
 		return chart.Chart{}, err
 	}
-	promised, worst, gauss := chart.Series{Name: "certified", Width: 2.25, Dots: true}, chart.Series{Name: "exact, worst found", Dots: true}, chart.Series{Name: "Gaussian, same variance", Dashed: true, Colour: chart.Grey}
+	promised := chart.Series{Name: "certified", Width: 2.25, Dots: true}
+	worst := chart.Series{Name: "exact, worst found", Dots: true}
+	gauss := chart.Series{Name: "Gaussian, same variance", Dashed: true, Colour: chart.Grey}
 	for _, n := range []uint64{300, 600, 1200, 2500, 5000, 12000, 30000, 120000} {
 		c, err := privacy.NewCertifier(n, 0.5, 0.02*delta/coordinates)
 		if err != nil {
@@ -174,19 +190,23 @@ func certificate() (chart.Chart, error) {
 			return chart.Chart{}, err
 		}
 		smooth := privacy.Guarantee{Mu: shift / math.Sqrt(float64(n)/4)}.Epsilon(delta)
-		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
+		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same "+
+			"variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
 		for s, y := range map[*chart.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
 			s.X, s.Y = append(s.X, float64(n)), append(s.Y, y)
 		}
 	}
 	return size(chart.Chart{
-		Title: "How much the certificate gives away", Subtitle: fmt.Sprintf("%d coordinates at the largest scale for ε = %d, δ = %g; each exact value is the worst of 48 pairs", coordinates, epsilon, delta),
-		X: "honest noise bits per coordinate", Y: "ε at δ = 1e-6", LogX: true, YMin: 0.8, Series: []chart.Series{promised, worst, gauss},
+		Title: "How much the certificate gives away",
+		Subtitle: fmt.Sprintf("%d coordinates at the largest scale for ε = %d, δ = %g; "+
+			"each exact value is the worst of 48 pairs", coordinates, epsilon, delta),
+		X: "honest noise bits per coordinate", Y: "ε at δ = 1e-6", LogX: true, YMin: 0.8,
+		Series: []chart.Series{promised, worst, gauss},
 	}), nil
 }
 
-// worstAllocation evaluates pairs of records that differ in one coordinate, in all equally, and in between, at several offsets, in both
-// directions.
+// worstAllocation evaluates pairs of records that differ in one coordinate, in all equally, and in between, at several
+// offsets, in both directions.
 func worstAllocation(n uint64, shift float64, coordinates int) (float64, error) {
 	b, err := privacy.NewBinomial(n, 0.5)
 	if err != nil {
@@ -196,7 +216,8 @@ func worstAllocation(n uint64, shift float64, coordinates int) (float64, error) 
 	for _, moving := range []int{1, 2, 3, 5, 8, coordinates} {
 		for _, offset := range []float64{0, 0.25, 0.5, 0.75} {
 			for _, sign := range []float64{1, -1} {
-				l, err := privacy.NewLossDistribution([]privacy.Move{{Noise: b, Offset: offset, Shift: sign * shift / math.Sqrt(float64(moving)), Count: moving}}, 8, 15)
+				l, err := privacy.NewLossDistribution([]privacy.Move{{Noise: b, Offset: offset,
+					Shift: sign * shift / math.Sqrt(float64(moving)), Count: moving}}, 8, 15)
 				if err != nil {
 					return 0, err
 				}
@@ -215,8 +236,11 @@ func frontier() (chart.Chart, error) {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
 	c := size(chart.Chart{
-		Title: "What precision costs in messages", Subtitle: fmt.Sprintf("one vector of %d numbers and diameter 1, ε = %d, δ = %g, all honest", coordinates, epsilon, delta),
-		X: "largest noise variance allowed (a trusted curator's = 1)", Y: "bit messages of one person, per coordinate", LogY: true,
+		Title: "What precision costs in messages",
+		Subtitle: fmt.Sprintf("one vector of %d numbers and diameter 1, ε = %d, δ = %g, all honest", coordinates,
+			epsilon, delta),
+		X: "largest noise variance allowed (a trusted curator's = 1)",
+		Y: "bit messages of one person, per coordinate", LogY: true,
 	})
 	var ratios []float64
 	for r := 1.05; r <= 4; r += 0.05 {
@@ -224,7 +248,8 @@ func frontier() (chart.Chart, error) {
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
 		plans, err := privacy.Frontier(privacy.Request{
-			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s}, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
+			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s},
+			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)
 		if err != nil {
 			return c, err
@@ -236,7 +261,8 @@ func frontier() (chart.Chart, error) {
 		for i, p := range plans {
 			line.Y = append(line.Y, float64(p.Messages)/coordinates)
 			if r := ratios[i]; i == 3 || i == 19 {
-				fmt.Printf("frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias %g\n", n, r, line.Y[i], p.Releases[0].Encoding.NoiseBits, p.Releases[0].Encoding.Bias.Float())
+				fmt.Printf("frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias %g\n", n,
+					r, line.Y[i], p.Releases[0].Encoding.NoiseBits, p.Releases[0].Encoding.Bias.Float())
 			}
 		}
 		c.Series = append(c.Series, line)
@@ -257,11 +283,14 @@ func gradient() (chart.Chart, error) {
 		ball.X, ball.Y = append(ball.X, norm), append(ball.Y, 2*radius)
 		plain.X, plain.Y = append(plain.X, norm), append(plain.Y, 2*f.Mean(norm))
 		if i%50 == 0 || i == 16 {
-			fmt.Printf("gradient: |theta| = %g: ball %.4f, plain bound %.4f, variance %.3f of it\n", norm, 2*radius, 2*f.Mean(norm), math.Pow(radius/f.Mean(norm), 2))
+			fmt.Printf("gradient: |theta| = %g: ball %.4f, plain bound %.4f, variance %.3f of it\n", norm, 2*radius,
+				2*f.Mean(norm), math.Pow(radius/f.Mean(norm), 2))
 		}
 	}
 	return size(chart.Chart{
-		Title: "How far one record can move a gradient", Subtitle: "logistic rewards, d ≥ 2; noise variance goes with the square",
-		X: "norm of the public point θ", Y: "l2 sensitivity when a record is replaced", Series: []chart.Series{ball, plain},
+		Title:    "How far one record can move a gradient",
+		Subtitle: "logistic rewards, d ≥ 2; noise variance goes with the square",
+		X:        "norm of the public point θ", Y: "l2 sensitivity when a record is replaced",
+		Series: []chart.Series{ball, plain},
 	}), nil
 }

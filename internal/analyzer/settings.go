@@ -23,8 +23,8 @@ type Settings struct {
 	Privacy PrivacySettings `key:"privacy"`
 	Timing  TimingSettings  `key:"timing"`
 	// A report that the broker does not store is lost, and with enough of them each cohort.
-	MaxReportSize int          `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as riffle broker provision --max-report-size has it. A plan with larger reports is refused at the start: people would enrol, and every cohort be destroyed. 0: not checked."`
-	Broker        bus.Settings `key:"broker"`
+	MaxReportSize int                 `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as riffle broker provision --max-report-size has it. A plan with larger reports is refused at the start: people would enrol, and every cohort be destroyed. 0: not checked."`
+	Broker        role.BrokerSettings `key:"broker"`
 }
 
 // LearnerSettings say what is learnt.
@@ -78,7 +78,7 @@ func DefaultSettings() Settings {
 			VarianceRatio: terms.VarianceRatio, MaxShift: terms.MaxShift,
 		},
 		Timing: TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
-		Broker: bus.Settings{URL: bus.DefaultURL},
+		Broker: role.DefaultBroker(),
 
 		MaxReportSize: bus.DefaultReportSize,
 	}
@@ -206,7 +206,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		conn, err := bus.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)
+		conn, err := role.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)
 		if err != nil {
 			return err
 		}

@@ -22,26 +22,26 @@ type Announcement struct {
 // Errors: ErrForbidden, ErrTooLarge, ErrFull, ErrRefused: not stored; ErrExists (an ExistsError with what is stored) where something else
 // has this digest's name; ErrUnknown: maybe stored, repeat with the same payload.
 func (c *Conn) PutAnnouncement(ctx context.Context, epoch uint64, round uint32, payload []byte) error {
-	return c.create(ctx, streamAnnouncements, subjectAnnouncement(epoch, round, payload), payload)
+	return c.create(ctx, StreamAnnouncements, subjectAnnouncement(epoch, round, payload), payload)
 }
 
 // Announcements reads all announcements in the order in which they were stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
 func (c *Conn) Announcements(ctx context.Context) ([]Announcement, error) {
-	return c.announcements(ctx, subjectAnnouncements+".*.*.*")
+	return c.announcements(ctx, SubjectAnnouncements+".*.*.*")
 }
 
 // AnnouncementsAt reads what is stored under one round, in that order. Nothing that was stored before the call is missed.
 //
 // Errors: those of Announcements.
 func (c *Conn) AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]Announcement, error) {
-	return c.announcements(ctx, subjectRound(subjectAnnouncements, epoch, round)+".*")
+	return c.announcements(ctx, subjectRound(SubjectAnnouncements, epoch, round)+".*")
 }
 
 func (c *Conn) announcements(ctx context.Context, filter string) ([]Announcement, error) {
 	var all []Announcement
-	_, err := c.scan(ctx, streamAnnouncements, filter, 1, func(r record) error {
+	_, err := c.scan(ctx, StreamAnnouncements, filter, 1, func(r record) error {
 		return c.announcement(r, func(a Announcement) error { all = append(all, a); return nil })
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Conn) announcements(ctx context.Context, filter string) ([]Announcement
 // handler's own, the context's cause, ErrForbidden, ErrRefused or ErrClosed. The handler runs on the caller's goroutine and may take its
 // time.
 func (c *Conn) WatchAnnouncements(ctx context.Context, handler func(Announcement) error) error {
-	return c.watch(ctx, streamAnnouncements, subjectAnnouncements+".*.*.*", SubjectAnnounced+".>", func(r record) error {
+	return c.watch(ctx, StreamAnnouncements, SubjectAnnouncements+".*.*.*", SubjectAnnounced+".>", func(r record) error {
 		return c.announcement(r, handler)
 	})
 }
@@ -66,7 +66,7 @@ func (c *Conn) announcement(r record, fn func(Announcement) error) error {
 	var round uint32
 	var err error
 	if cut := strings.LastIndexByte(r.Subject, '.'); cut > 0 {
-		epoch, round, _, err = parseRound(r.Subject[:cut], subjectAnnouncements, false)
+		epoch, round, _, err = parseRound(r.Subject[:cut], SubjectAnnouncements, false)
 	}
 	if err != nil || r.Subject != subjectAnnouncement(epoch, round, r.Data) {
 		c.log.Warn().Str("subject", r.Subject).Msg("announcement under a false name skipped: somebody else writes with the analyzer's broker credential; rotate it")
@@ -77,5 +77,5 @@ func (c *Conn) announcement(r record, fn func(Announcement) error) error {
 
 func subjectAnnouncement(epoch uint64, round uint32, payload []byte) string {
 	digest := sha256.Sum256(payload)
-	return fmt.Sprintf("%s.%s", subjectRound(subjectAnnouncements, epoch, round), hex.EncodeToString(digest[:16]))
+	return fmt.Sprintf("%s.%s", subjectRound(SubjectAnnouncements, epoch, round), hex.EncodeToString(digest[:16]))
 }

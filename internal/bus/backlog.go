@@ -18,8 +18,8 @@ type Backlog struct {
 // Errors: ErrForbidden, ErrUnprovisioned; ErrUnknown where the context ended first. Asking changes nothing.
 func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
-	err := c.do(ctx, apiLocal+".CONSUMER.INFO."+StreamReports+"."+consumerReports, func(ctx context.Context) error {
-		consumer, err := c.js.Consumer(ctx, StreamReports, consumerReports) // asks for its state
+	err := c.do(ctx, APILocal+".CONSUMER.INFO."+StreamReports+"."+ConsumerReports, func(ctx context.Context) error {
+		consumer, err := c.js.Consumer(ctx, StreamReports, ConsumerReports) // asks for its state
 		if err != nil {
 			return err
 		}

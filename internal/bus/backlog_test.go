@@ -1,16 +1,18 @@
-package bus
+package bus_test
 
 import (
 	"errors"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
 	if last, err := shuf.LastReport(ctx); err != nil || last != 0 {
 		t.Errorf("the last report of none is %d, %v", last, err)
@@ -27,9 +29,9 @@ func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
 	if err != nil || before.Waiting != 4 || before.Floor != 0 || before.Sent != 0 {
 		t.Errorf("nothing was delivered: %+v, %v", before, err)
 	}
-	taken := make(chan *Delivery, 4)
-	go shuf.Reports(ctx, func(d *Delivery) { taken <- d })
-	var held *Delivery
+	taken := make(chan *bus.Delivery, 4)
+	go shuf.Reports(ctx, func(d *bus.Delivery) { taken <- d })
+	var held *bus.Delivery
 	for range 4 {
 		if d := <-taken; d.Sequence == 3 {
 			held = d
@@ -52,7 +54,7 @@ func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := dev.Backlog(ctx); !errors.Is(err, ErrForbidden) {
+	if _, err := dev.Backlog(ctx); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("a device looks at the backlog: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 // BenchmarkPublish compares what a report costs with what NATS costs without this package: a core publish, which nobody stores, and a
@@ -18,8 +21,8 @@ func BenchmarkPublish(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		payload := make([]byte, size)
 		for _, sync := range []bool{false, true} {
-			br := newBroker(b, func(o *ServerOptions, _ *ProvisionOptions) { o.SyncAlways = sync })
-			dev, admin := br.connect(Randomizer), br.connect(Admin)
+			br := newBroker(b, func(o *broker.Options, _ *bus.ProvisionOptions) { o.SyncAlways = sync })
+			dev, admin := br.connect(bus.Randomizer), br.connect(bus.Admin)
 			ctx := context.Background()
 			var n atomic.Uint64
 			name := fmt.Sprintf("%dKiB/sync=%v", size>>10, sync)
@@ -27,11 +30,11 @@ func BenchmarkPublish(b *testing.B) {
 				b.Run(name+"/core", func(b *testing.B) {
 					b.SetBytes(int64(size))
 					for b.Loop() {
-						if err := admin.nc.Publish(apiStreams+".INFO.none", payload); err != nil {
+						if err := admin.NATS().Publish(bus.APIStreams+".INFO.none", payload); err != nil {
 							b.Fatal(err)
 						}
 					}
-					if err := admin.nc.Flush(); err != nil {
+					if err := admin.NATS().Flush(); err != nil {
 						b.Fatal(err)
 					}
 				})
@@ -60,7 +63,7 @@ func BenchmarkPublish(b *testing.B) {
 			b.Run(name+"/raw-jetstream", func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, err := raw.Publish(ctx, subjectReport("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+					if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -70,7 +73,7 @@ func BenchmarkPublish(b *testing.B) {
 				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						if _, err := raw.Publish(ctx, subjectReport("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+						if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 							b.Error(err)
 						}
 					}
@@ -83,15 +86,15 @@ func BenchmarkPublish(b *testing.B) {
 // newRaw is JetStream with no accounts and no permissions.
 func newRaw(b *testing.B, sync bool) jetstream.JetStream {
 	b.Helper()
-	br := newBroker(b, func(o *ServerOptions, _ *ProvisionOptions) { o.SyncAlways = sync })
+	br := newBroker(b, func(o *broker.Options, _ *bus.ProvisionOptions) { o.SyncAlways = sync })
 	br.startWithoutPermissions()
-	return br.connect(Admin).js
+	return br.connect(bus.Admin).JetStream()
 }
 
 // BenchmarkConsume measures delivery and acknowledgement of stored reports of 64 KiB.
 func BenchmarkConsume(b *testing.B) {
 	br := newBroker(b)
-	dev, shuf := br.connect(Randomizer), br.connect(Shuffler)
+	dev, shuf := br.connect(bus.Randomizer), br.connect(bus.Shuffler)
 	ctx := context.Background()
 	const stored = 1000
 	payload := make([]byte, 64<<10)
@@ -111,7 +114,7 @@ func BenchmarkConsume(b *testing.B) {
 		b.StartTimer()
 		n := 0
 		rctx, cancel := context.WithCancel(ctx)
-		_ = shuf.Reports(rctx, func(d *Delivery) {
+		_ = shuf.Reports(rctx, func(d *bus.Delivery) {
 			if err := d.Ack(); err != nil {
 				b.Error(err)
 			}
@@ -128,10 +131,10 @@ func BenchmarkConsume(b *testing.B) {
 func BenchmarkDedupMemory(b *testing.B) {
 	const reports = 50_000
 	heap := func(window time.Duration) float64 {
-		br := newBroker(b, func(_ *ServerOptions, p *ProvisionOptions) {
+		br := newBroker(b, func(_ *broker.Options, p *bus.ProvisionOptions) {
 			p.DedupWindow, p.HostReports, p.ReportSize = window, reports, 1024
 		})
-		dev := br.connect(Randomizer)
+		dev := br.connect(bus.Randomizer)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

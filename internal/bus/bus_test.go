@@ -1,18 +1,17 @@
-package bus
+package bus_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 var errStop = errors.New("enough")
@@ -20,7 +19,7 @@ var errStop = errors.New("enough")
 func TestReportRoundTrip(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
 	for i := range 5 {
 		if err := dev.PublishReport(ctx, 3, 1, fmt.Sprintf("id-%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
@@ -34,9 +33,9 @@ func TestReportRoundTrip(t *testing.T) {
 	if err := dev.PublishReport(ctx, 4, 0, "other", []byte("other round")); err != nil {
 		t.Fatal(err)
 	}
-	var got []*Delivery
+	var got []*bus.Delivery
 	rctx, cancel := context.WithCancelCause(ctx)
-	err := shuf.Reports(rctx, func(d *Delivery) {
+	err := shuf.Reports(rctx, func(d *bus.Delivery) {
 		got = append(got, d)
 		if err := d.Ack(); err != nil {
 			t.Error(err)
@@ -70,14 +69,14 @@ func TestReportRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq := uint64(1); seq <= 5; seq++ {
-		if _, err := shuf.GetReport(ctx, seq); !errors.Is(err, ErrGone) {
+		if _, err := shuf.GetReport(ctx, seq); !errors.Is(err, bus.ErrGone) {
 			t.Errorf("purged report %d: %v", seq, err)
 		}
 	}
 	if p, err := shuf.GetReport(ctx, 6); err != nil || string(p) != "other round" {
 		t.Errorf("a purge took the report behind it: %q, %v", p, err)
 	}
-	if _, err := shuf.GetReport(ctx, 99); !errors.Is(err, ErrGone) {
+	if _, err := shuf.GetReport(ctx, 99); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("report never stored: %v", err)
 	}
 }
@@ -85,7 +84,7 @@ func TestReportRoundTrip(t *testing.T) {
 func TestMixedRoundTrip(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	shuf, ana := b.connect(Shuffler), b.connect(Analyzer)
+	shuf, ana := b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	chunk := func(i uint32) []byte { return bytes.Repeat([]byte{byte(i)}, 1000) }
 	for i := range uint32(600) { // more than one batch
@@ -104,8 +103,8 @@ func TestMixedRoundTrip(t *testing.T) {
 		t.Errorf("the same chunk again: %v", err)
 	}
 	err := shuf.PublishChunk(ctx, 1, 0, 7, chunk(8))
-	var exists *ExistsError
-	if !errors.Is(err, ErrExists) || !errors.As(err, &exists) || !bytes.Equal(exists.Stored, chunk(7)) {
+	var exists *bus.ExistsError
+	if !errors.Is(err, bus.ErrExists) || !errors.As(err, &exists) || !bytes.Equal(exists.Stored, chunk(7)) {
 		t.Errorf("another chunk under the same index: %v", err)
 	}
 	for range 2 { // again after a restart
@@ -126,7 +125,7 @@ func TestMixedRoundTrip(t *testing.T) {
 	}
 	var chunks, manifests int
 	mctx, cancel := context.WithCancelCause(ctx)
-	err = ana.Mixed(mctx, func(m *Mixed) {
+	err = ana.Mixed(mctx, func(m *bus.Mixed) {
 		if m.Manifest {
 			manifests++
 		} else {
@@ -152,7 +151,7 @@ func TestMixedRoundTrip(t *testing.T) {
 	if p, err := ana.ReadManifest(ctx, 1, 0); err != nil || string(p) != "manifest" {
 		t.Errorf("manifest after the purge: %q, %v", p, err)
 	}
-	if _, err := ana.ReadManifest(ctx, 9, 0); !errors.Is(err, ErrGone) {
+	if _, err := ana.ReadManifest(ctx, 9, 0); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("manifest of no round: %v", err)
 	}
 	if err := ana.ReadChunks(ctx, 2, 0, func(uint32, []byte) error { left++; return nil }); err != nil || left != 1 {
@@ -164,18 +163,18 @@ func TestMixedRoundTrip(t *testing.T) {
 func TestPlaceIsNotTaken(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	thief, ana, dev, aud := b.connect(Analyzer), b.connect(Analyzer), b.connect(Randomizer), b.connect(Auditor)
+	thief, ana, dev, aud := b.connect(bus.Analyzer), b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Auditor)
 	ctx := b.ctx()
 	var want []string
 	for i, p := range []string{"junk", "", "announcement", "more junk", "junk", "announcement"} {
-		if err := []*Conn{thief, ana}[i%2].PutAnnouncement(ctx, 7, 2, []byte(p)); err != nil {
+		if err := []*bus.Conn{thief, ana}[i%2].PutAnnouncement(ctx, 7, 2, []byte(p)); err != nil {
 			t.Fatal(err)
 		}
 		if i < 4 {
 			want = append(want, p)
 		}
 	}
-	for _, c := range []*Conn{dev, aud, ana} {
+	for _, c := range []*bus.Conn{dev, aud, ana} {
 		all, err := c.AnnouncementsAt(ctx, 7, 2)
 		var got []string
 		for _, a := range all {
@@ -195,7 +194,7 @@ func TestPlaceIsNotTaken(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	ana, dev := b.connect(Analyzer), b.connect(Randomizer)
+	ana, dev := b.connect(bus.Analyzer), b.connect(bus.Randomizer)
 	ctx := b.ctx()
 	if all, err := dev.Announcements(ctx); err != nil || len(all) != 0 {
 		t.Fatalf("empty bucket: %v, %v", all, err)
@@ -224,11 +223,11 @@ func TestAnnouncements(t *testing.T) {
 	if at, err := dev.AnnouncementsAt(ctx, 5, 0); err != nil || len(at) != 1 || string(at[0].Payload) != "policy 5" {
 		t.Errorf("announcements of epoch 5: %+v, %v", at, err)
 	}
-	seen := make(chan Announcement, 100)
+	seen := make(chan bus.Announcement, 100)
 	done := make(chan error, 1)
 	wctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		done <- dev.WatchAnnouncements(wctx, func(a Announcement) error { seen <- a; return nil })
+		done <- dev.WatchAnnouncements(wctx, func(a bus.Announcement) error { seen <- a; return nil })
 	}()
 	for e := range uint64(12) {
 		if a := <-seen; a.Epoch != e {
@@ -253,9 +252,9 @@ func TestAnnouncements(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	shuf, dev := b.connect(Shuffler), b.connect(Randomizer)
+	shuf, dev := b.connect(bus.Shuffler), b.connect(bus.Randomizer)
 	ctx := b.ctx()
-	if _, err := dev.Keys(ctx, Shuffler); !errors.Is(err, ErrGone) {
+	if _, err := dev.Keys(ctx, bus.Shuffler); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("no keys yet: %v", err)
 	}
 	for i := range 20 {
@@ -263,12 +262,12 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if k, err := dev.Keys(ctx, Shuffler); err != nil || string(k) != "keys 19" {
+	if k, err := dev.Keys(ctx, bus.Shuffler); err != nil || string(k) != "keys 19" {
 		t.Errorf("newest keys: %q, %v", k, err)
 	}
 	seen := 0
-	err := dev.WatchKeys(ctx, func(r Role, p []byte) error {
-		if r != Shuffler {
+	err := dev.WatchKeys(ctx, func(r bus.Role, p []byte) error {
+		if r != bus.Shuffler {
 			t.Errorf("keys of %s", r)
 		}
 		seen++
@@ -288,7 +287,7 @@ func TestKeys(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	shuf, ana, aud := b.connect(Shuffler), b.connect(Analyzer), b.connect(Auditor)
+	shuf, ana, aud := b.connect(bus.Shuffler), b.connect(bus.Analyzer), b.connect(bus.Auditor)
 	ctx := b.ctx()
 	for i := range 3 {
 		for range 2 {
@@ -296,21 +295,21 @@ func TestAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for role, want := range map[Role]bool{Shuffler: true, Analyzer: false} { // what one role said is not what another did
+		for role, want := range map[bus.Role]bool{bus.Shuffler: true, bus.Analyzer: false} { // what one role said is not what another did
 			if got, err := ana.Audited(ctx, role, "manifest", fmt.Appendf(nil, "m%d", i)); err != nil || got != want {
 				t.Fatalf("statement %d of %s: %v, %v", i, role, got, err)
 			}
 		}
-		if got, err := ana.Audited(ctx, Shuffler, "manifest", fmt.Appendf(nil, "m%d", i+1)); err != nil || got {
+		if got, err := ana.Audited(ctx, bus.Shuffler, "manifest", fmt.Appendf(nil, "m%d", i+1)); err != nil || got {
 			t.Fatalf("a statement that is still to come is there: %v", err)
 		}
 		if err := ana.AppendAudit(ctx, "counts", fmt.Appendf(nil, "c%d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	read := func(c *Conn, f AuditFilter) (got []string) {
+	read := func(c *bus.Conn, f bus.AuditFilter) (got []string) {
 		t.Helper()
-		err := c.ReadAudit(ctx, f, func(s Statement) error {
+		err := c.ReadAudit(ctx, f, func(s bus.Statement) error {
 			got = append(got, string(s.Role)+"/"+s.Kind+"/"+string(s.Payload))
 			return nil
 		})
@@ -320,17 +319,17 @@ func TestAudit(t *testing.T) {
 		return got
 	}
 	want := []string{"shuffler/manifest/m0", "analyzer/counts/c0", "shuffler/manifest/m1", "analyzer/counts/c1", "shuffler/manifest/m2", "analyzer/counts/c2"}
-	if got := read(aud, AuditFilter{}); !slices.Equal(got, want) {
+	if got := read(aud, bus.AuditFilter{}); !slices.Equal(got, want) {
 		t.Errorf("log: %v", got)
 	}
-	if got := read(ana, AuditFilter{Role: Shuffler, After: 1}); !slices.Equal(got, []string{want[2], want[4]}) {
+	if got := read(ana, bus.AuditFilter{Role: bus.Shuffler, After: 1}); !slices.Equal(got, []string{want[2], want[4]}) {
 		t.Errorf("filtered log: %v", got)
 	}
-	if got := read(aud, AuditFilter{Kind: "counts"}); len(got) != 3 {
+	if got := read(aud, bus.AuditFilter{Kind: "counts"}); len(got) != 3 {
 		t.Errorf("filtered log: %v", got)
 	}
 	for _, kind := range []string{"", "a.b", "*", ">", "a b"} {
-		if err := shuf.AppendAudit(ctx, kind, nil); !errors.Is(err, ErrBadName) {
+		if err := shuf.AppendAudit(ctx, kind, nil); !errors.Is(err, bus.ErrBadName) {
 			t.Errorf("kind %q: %v", kind, err)
 		}
 	}
@@ -339,7 +338,7 @@ func TestAudit(t *testing.T) {
 func TestEnrol(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
 	sctx, cancel := context.WithCancelCause(ctx)
 	var calls atomic.Int32
@@ -365,142 +364,32 @@ func TestEnrol(t *testing.T) {
 	}
 	short, stop := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer stop()
-	if _, err := dev.Enrol(short, []byte("x")); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := dev.Enrol(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("nobody serves: %v", err)
 	}
 }
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.ReportSize, p.MaxReportBytes = MaxMessage, -1 })
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize, p.MaxReportBytes = bus.MaxMessage, -1 })
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
-	big := bytes.Repeat([]byte("x"), MaxMessage)
+	big := bytes.Repeat([]byte("x"), bus.MaxMessage)
 	if err := dev.PublishReport(ctx, 1, 0, "big", big); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := shuf.GetReport(ctx, 1); err != nil || !bytes.Equal(p, big) {
 		t.Errorf("%d bytes, %v", len(p), err)
 	}
-	if _, err := shuf.leader(ctx, StreamReports, query{Sequence: 1}); err != nil {
+	if _, err := shuf.Leader(ctx, bus.StreamReports, 1); err != nil {
 		t.Errorf("from the leader: %v", err)
 	}
-	if err := dev.PublishReport(ctx, 1, 0, "bigger", append(big, 'x')); !errors.Is(err, ErrTooLarge) {
+	if err := dev.PublishReport(ctx, 1, 0, "bigger", append(big, 'x')); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("one byte more: %v", err)
 	}
 	for _, id := range []string{"", "a b", "a.b", "ü", string(bytes.Repeat([]byte("a"), 129))} {
-		if err := dev.PublishReport(ctx, 1, 0, id, nil); !errors.Is(err, ErrBadName) {
+		if err := dev.PublishReport(ctx, 1, 0, id, nil); !errors.Is(err, bus.ErrBadName) {
 			t.Errorf("id %q: %v", id, err)
 		}
-	}
-}
-
-func TestSeedFiles(t *testing.T) {
-	t.Parallel()
-	seed, public, err := NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(path, append(seed, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := ReadSeed(path)
-	if err != nil || !bytes.Equal(got, seed) {
-		t.Fatal(err)
-	}
-	if p, err := PublicKey(got); err != nil || p != public {
-		t.Errorf("public key %q, %v", p, err)
-	}
-	refused := func(what, path string) {
-		t.Helper()
-		got, err := ReadSeed(path)
-		if !errors.Is(err, ErrCredentials) || got != nil {
-			t.Errorf("%s: %v", what, err)
-		} else if bytes.Contains([]byte(err.Error()), seed[2:20]) {
-			t.Errorf("%s: the error shows the seed: %v", what, err)
-		}
-	}
-	for _, mode := range []os.FileMode{0o640, 0o660, 0o604, 0o644, 0o620, 0o601} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		refused(fmt.Sprintf("mode %04o", mode), path)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	other, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := other.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, content := range map[string][]byte{"nonsense": []byte("nonsense"), "empty": nil, "cut": seed[:len(seed)-1], "no user's": account} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		refused(what, path)
-	}
-	refused("no file", filepath.Join(t.TempDir(), "none"))
-	refused("a folder", t.TempDir())
-}
-
-// The permissions that count are those of the file that is read: somebody who swaps the name in between gets nothing read that is open
-// to others.
-func TestSeedFileSwapped(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "seed")
-	files := map[os.FileMode]string{0o600: filepath.Join(dir, "private"), 0o644: filepath.Join(dir, "open")}
-	seeds := map[os.FileMode][]byte{}
-	for mode, file := range files {
-		seed, _, err := NewSeed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seeds[mode] = seed
-		if err := os.WriteFile(file, seed, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point := func(mode os.FileMode) {
-		next := path + ".next"
-		if err := errors.Join(os.Symlink(files[mode], next), os.Rename(next, path)); err != nil {
-			t.Error(err)
-		}
-	}
-	point(0o600)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				point([]os.FileMode{0o600, 0o644}[i%2])
-			}
-		}
-	}()
-	read, refused := 0, 0
-	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
-		switch got, err := ReadSeed(path); {
-		case errors.Is(err, ErrCredentials):
-			refused++
-		case err != nil:
-			t.Error(err)
-		case !bytes.Equal(got, seeds[0o600]):
-			t.Fatalf("after %d reads a file of mode 0644 was read", read)
-		default:
-			read++
-		}
-	}
-	close(stop)
-	<-stopped
-	if read == 0 || refused == 0 {
-		t.Errorf("%d reads and %d refusals: nothing was tried", read, refused)
 	}
 }

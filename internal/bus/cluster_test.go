@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -9,6 +9,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
 // TestCluster runs three servers with every stream on all of them, and stops the one that leads the reports in the middle of a run.
@@ -17,10 +22,10 @@ func TestCluster(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("RIFFLE_LONG=1 runs it")
 	}
-	users := map[Role][]string{}
-	seeds := map[Role][]byte{}
-	for _, r := range Roles() {
-		seed, public, err := NewSeed()
+	users := map[bus.Role][]string{}
+	seeds := map[bus.Role][]byte{}
+	for _, r := range bus.Roles() {
+		seed, public, err := keyfile.NewSeed()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,17 +42,17 @@ func TestCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servers := map[string]*Server{}
+	servers := map[string]*broker.Server{}
 	var urls []string
 	for i, listen := range routes {
 		name := fmt.Sprintf("s%d", i)
-		o := ServerOptions{Dir: t.TempDir(), MaxStore: 1 << 40, Name: name, Users: users, Cluster: &Cluster{Name: "c", Listen: listen}}
+		o := broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40, Name: name, Users: users, Cluster: &broker.Cluster{Name: "c", Listen: listen}}
 		for j, other := range routes {
 			if j != i {
 				o.Cluster.Routes = append(o.Cluster.Routes, "nats-route://"+other)
 			}
 		}
-		s, err := Start(o)
+		s, err := broker.Start(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,25 +62,25 @@ func TestCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	connect := func(r Role) *Conn {
-		c, err := Connect(ctx, Options{URL: strings.Join(urls, ","), Role: r, Seed: seeds[r]})
+	connect := func(r bus.Role) *bus.Conn {
+		c, err := bus.Connect(ctx, bus.Options{URL: strings.Join(urls, ","), Role: r, Seed: seeds[r]})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
 		return c
 	}
-	admin := connect(Admin)
+	admin := connect(bus.Admin)
 	const reports = 300
-	if err := Provision(ctx, admin, ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second, HostReports: reports + 1}); err != nil {
+	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second, HostReports: reports + 1}); err != nil {
 		t.Fatal(err)
 	}
-	dev, shuf, ana := connect(Randomizer), connect(Shuffler), connect(Analyzer)
-	seen := make(chan Announcement, 10)
+	dev, shuf, ana := connect(bus.Randomizer), connect(bus.Shuffler), connect(bus.Analyzer)
+	seen := make(chan bus.Announcement, 10)
 	go func() {
-		_ = dev.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a; return nil })
+		_ = dev.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
 	}()
-	stream, err := admin.js.Stream(ctx, StreamReports)
+	stream, err := admin.JetStream().Stream(ctx, bus.StreamReports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +100,7 @@ func TestCluster(t *testing.T) {
 	}()
 	got := map[uint64]int{}
 	rctx, stop := context.WithCancelCause(ctx)
-	err = shuf.Reports(rctx, func(d *Delivery) {
+	err = shuf.Reports(rctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		_ = d.Ack() // may fail on the server that stops: then it comes again
 		if len(got) == reports {
@@ -114,7 +119,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	for i, full := range []bool{false, true, true} {
-		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err, ErrFull) != full || err != nil && !full {
+		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err, bus.ErrFull) != full || err != nil && !full {
 			t.Errorf("a host's report %d: %v", reports+1+i, err)
 		}
 	}
@@ -130,7 +135,7 @@ func TestCluster(t *testing.T) {
 	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("two")); !errors.Is(err, ErrExists) {
+	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("two")); !errors.Is(err, bus.ErrExists) {
 		t.Errorf("another announcement: %v", err)
 	}
 	select {
@@ -138,9 +143,13 @@ func TestCluster(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the announcement did not arrive")
 	}
-	for _, r := range []Role{Randomizer, Shuffler, Analyzer, Auditor} {
-		c := connect(r)
-		for _, a := range Attempts() {
+	for _, r := range []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer, bus.Auditor} {
+		c, err := access.Connect(bus.Options{URL: strings.Join(urls, ","), Role: r, Seed: seeds[r]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, a := range access.Attempts() {
 			if a.Listen {
 				continue
 			}

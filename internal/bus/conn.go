@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 )
 
@@ -26,15 +27,17 @@ const (
 	redialRange = 300 * time.Millisecond // random addition, so that devices do not come back all at once
 )
 
+// DefaultURL is where a broker listens that was started by hand on the same machine.
+const DefaultURL = "nats://127.0.0.1:4222"
+
 // Options says how to connect.
 type Options struct {
-	URL      string // nats://host:port, or several separated by commas
-	Role     Role   // whose rights the key has
-	Seed     []byte // the role's seed; or
-	SeedFile string // where it lies
-	TLS      *TLS   // nil: clear text, or what a tls:// URL asks for with the system's authorities
-	Name     string // shown to the broker's operator; no personal data
-	Logger   *zerolog.Logger
+	URL    string // nats://host:port, or several separated by commas
+	Role   Role   // whose rights the key has
+	Seed   []byte // the role's seed
+	TLS    *TLS   // nil: clear text, or what a tls:// URL asks for with the system's authorities
+	Name   string // shown to the broker's operator; no personal data
+	Logger *zerolog.Logger
 }
 
 // TLS says how the broker proves who it is, and the client to it where the broker asks.
@@ -73,17 +76,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if !o.Role.valid() {
 		return nil, fmt.Errorf("bus: unknown role %q; known are %v", o.Role, Roles())
 	}
-	seed := o.Seed
-	if len(seed) == 0 {
-		if o.SeedFile == "" {
-			return nil, fmt.Errorf("%w: no seed and no seed file for %s", ErrCredentials, o.Role)
-		}
-		var err error
-		if seed, err = ReadSeed(o.SeedFile); err != nil {
-			return nil, err
-		}
-	}
-	pair, err := userPair(seed)
+	pair, err := userPair(o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +96,12 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	}
 	c.session, c.lost = context.WithCancelCause(context.Background())
 	if o.Logger != nil {
-		c.log = o.Logger.With().Str("role", string(o.Role)).Logger()
+		c.log = *o.Logger
 	}
 	options := []nats.Option{
 		nats.Name(o.Name),
 		nats.Nkey(public, pair.Sign),
-		nats.CustomInboxPrefix(inbox(o.Role, public)),
+		nats.CustomInboxPrefix(Inbox(o.Role, public)),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // a broker that is being reconfigured must not end the process's connection for good
 		nats.ReconnectWait(redialPause),
@@ -145,13 +138,25 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if o.Role == Admin {
 		c.js, err = jetstream.New(c.nc)
 	} else {
-		c.js, err = jetstream.NewWithAPIPrefix(c.nc, apiLocal)
+		c.js, err = jetstream.NewWithAPIPrefix(c.nc, APILocal)
 	}
 	if err != nil {
 		c.nc.Close()
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	return c, nil
+}
+
+func userPair(seed []byte) (nkeys.KeyPair, error) {
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: not an nkey seed", ErrCredentials)
+	}
+	public, err := pair.PublicKey()
+	if err != nil || !nkeys.IsValidPublicUserKey(public) {
+		return nil, fmt.Errorf("%w: the seed is not a user's (SU...)", ErrCredentials)
+	}
+	return pair, nil
 }
 
 func (t *TLS) config() (*tls.Config, error) {

@@ -44,8 +44,8 @@ func acked(err error) error {
 // consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends. It survives reconnects,
 // and waits for a consumer that is not provisioned yet. What was fetched but not handed over goes back to the broker at the end.
 func (c *Conn) consume(ctx context.Context, stream, durable string, fn func(jetstream.Msg)) error {
-	info := apiLocal + ".CONSUMER.INFO." + stream + "." + durable
-	next := apiLocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
+	info := APILocal + ".CONSUMER.INFO." + stream + "." + durable
+	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
 	guarded, release := c.guard(ctx, next)
 	defer release()
 	for {

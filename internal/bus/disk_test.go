@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"bufio"
@@ -16,13 +16,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // brokerProcess is a broker in a process of its own, whose files can be kept from growing: to the server that is a disk that fails its
 // writes, and it needs no rights to bring about.
 type brokerProcess struct {
 	t       *testing.T
-	options ServerOptions
+	options broker.Options
 	cmd     *exec.Cmd
 	in      io.Closer
 }
@@ -44,11 +48,11 @@ func TestBrokerProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var o ServerOptions
+	var o broker.Options
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Start(o)
+	s, err := broker.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +108,10 @@ func (b *brokerProcess) stop() {
 // the cause; once the broker has been restarted with room it goes on by itself, and nothing that was acknowledged is lost.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	b := &brokerProcess{t: t, options: ServerOptions{Dir: t.TempDir(), Users: map[Role][]string{}}}
-	seeds := map[Role][]byte{}
-	for _, r := range Roles() {
-		seed, public, err := NewSeed()
+	b := &brokerProcess{t: t, options: broker.Options{Dir: t.TempDir(), Users: map[bus.Role][]string{}}}
+	seeds := map[bus.Role][]byte{}
+	for _, r := range bus.Roles() {
+		seed, public, err := keyfile.NewSeed()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,23 +123,22 @@ func TestDiskFull(t *testing.T) {
 	t.Cleanup(b.stop)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	connect := func(r Role) *Conn {
-		c, err := Connect(ctx, Options{URL: url, Role: r, Seed: seeds[r]})
+	connect := func(r bus.Role) *bus.Conn {
+		c, err := bus.Connect(ctx, bus.Options{URL: url, Role: r, Seed: seeds[r]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.nc.Close)
+		t.Cleanup(c.NATS().Close)
 		return c
 	}
-	admin := connect(Admin)
-	if err := Provision(ctx, admin, ProvisionOptions{}); err != nil {
+	admin := connect(bus.Admin)
+	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	admin.nc.Close()
-	p := usualPace
-	p.stuck, p.look = time.Second, 50*time.Millisecond
-	device := newShell(t, Options{URL: url, Role: Randomizer, Seed: seeds[Randomizer]}, p)
-	shuffler := newShell(t, Options{URL: url, Role: Shuffler, Seed: seeds[Shuffler]}, p)
+	admin.NATS().Close()
+	p := bus.Pace(time.Second, 50*time.Millisecond)
+	device := newShell(t, bus.Options{URL: url, Role: bus.Randomizer, Seed: seeds[bus.Randomizer]}, p)
+	shuffler := newShell(t, bus.Options{URL: url, Role: bus.Shuffler, Seed: seeds[bus.Shuffler]}, p)
 
 	type result struct {
 		n   int
@@ -149,7 +152,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		close(stored)
 	}()
-	device.until("full", subjectReport(device.conn.user)+" is not settled since")
+	device.until("full", bus.ReportSubject(device.conn.User())+" is not settled since")
 	if device.metric("riffle_broker_refuses_writes") != 1 || device.metric("riffle_broker_connected") != 1 {
 		t.Error("the metrics do not show it")
 	}
@@ -165,7 +168,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	purged := make(chan error, 1)
 	go func() { purged <- shuffler.conn.PurgeReports(ctx, 1) }()
-	shuffler.until("told", ErrDisk.Error())
+	shuffler.until("told", bus.ErrDisk.Error())
 	if shuffler.metric("riffle_broker_refuses_writes") != 1 || shuffler.log.count(`"level":"warn"`, "cannot write to its disk") == 0 {
 		t.Error("the shuffler does not say so")
 	}

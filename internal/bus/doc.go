@@ -1,4 +1,4 @@
-// Package bus is Riffle's broker: NATS with JetStream, embedded or remote. It is the only package that imports NATS.
+// Package bus is a role's way to the broker: a client of NATS with JetStream.
 //
 // Payloads are opaque bytes; all that the bus knows of them is the epoch and round that stand in the subject, or in a
 // report's header.

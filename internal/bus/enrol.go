@@ -83,7 +83,7 @@ func (c *Conn) ServeEnrol(ctx context.Context, workers int, handler func(ctx con
 	guarded, release := c.guard(ctx, SubjectEnrol)
 	defer release()
 	requests := make(chan *nats.Msg, enrolBacklog)
-	sub, err := c.nc.ChanQueueSubscribe(SubjectEnrol, queueEnrol, requests)
+	sub, err := c.nc.ChanQueueSubscribe(SubjectEnrol, QueueEnrol, requests)
 	if err != nil {
 		return fmt.Errorf("bus: serve enrolment: %w (%v)", ErrClosed, err)
 	}

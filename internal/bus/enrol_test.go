@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -6,16 +6,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 // A single question is heard at most once, and the asker knows where nobody can have heard it.
 func TestEnrolOnce(t *testing.T) {
 	b := newBroker(t)
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) || errors.Is(err, ErrUnknown) {
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("nobody serves: %v", err)
 	}
-	if _, err := dev.EnrolOnce(b.ctx(), make([]byte, MaxMessage+1)); !errors.Is(err, ErrTooLarge) {
+	if _, err := dev.EnrolOnce(b.ctx(), make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 	var heard atomic.Int32
@@ -36,26 +38,26 @@ func TestEnrolOnce(t *testing.T) {
 		if err == nil && string(reply) == "answered" {
 			break
 		}
-		if !errors.Is(err, ErrNoShuffler) || time.Now().After(deadline) {
+		if !errors.Is(err, bus.ErrNoShuffler) || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
 	}
 	short, cancel := context.WithTimeout(b.ctx(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoShuffler) {
+	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) || errors.Is(err, bus.ErrNoShuffler) {
 		t.Errorf("no answer: %v", err)
 	}
 	if n := heard.Load(); n != 1 {
 		t.Errorf("one question was heard %d times", n)
 	}
 	b.server.Stop()
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) && !errors.Is(err, ErrUnknown) {
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) && !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("no broker: %v", err)
 	}
 	for dev.Connected() {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, ErrNoShuffler) {
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) {
 		t.Errorf("known to be without a broker: %v", err)
 	}
 }

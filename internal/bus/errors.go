@@ -43,9 +43,6 @@ var (
 	// is not answered at all, and ends as ErrUnknown.
 	ErrUnprovisioned = errors.New("bus: stream missing: the broker is not provisioned")
 
-	// ErrPortInUse: something else listens on the server's port. No server was started.
-	ErrPortInUse = errors.New("bus: port in use")
-
 	// ErrCredentials: the seed is missing, malformed, readable by others, or not known to the broker.
 	ErrCredentials = errors.New("bus: credentials refused")
 )

@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 // Each role asks the JetStream API of its own account for the worst, with requests that would do it. There are no streams there.
@@ -17,28 +20,28 @@ func TestBluntForce(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.startWithoutPermissions()
-	for _, r := range everyone {
+	for _, r := range everyRole {
 		activity(t, b.connect(r), 1)
 	}
-	admin := b.connect(Admin)
+	admin := b.connect(bus.Admin)
 	before := look(t, admin)
-	for _, r := range everyone {
+	for _, r := range everyRole {
 		c := b.connect(r)
-		for _, s := range []string{StreamReports, StreamMixed, StreamAudit, streamAnnouncements, streamKeys} {
+		for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
 			for call, body := range map[string]string{
 				"STREAM.PURGE." + s:  "",
 				"STREAM.DELETE." + s: "",
 				"STREAM.UPDATE." + s: `{"name":"` + s + `","subjects":["riffle.v1.none"],"retention":"limits","storage":"file"}`,
 				"STREAM.CREATE." + s + "2": `{"name":"` + s + `2","subjects":["riffle.v1.spy"],"storage":"file","retention":"limits",` +
 					`"mirror":{"name":"` + s + `"}}`,
-				"CONSUMER.CREATE." + s:                           `{"stream_name":"` + s + `","config":{"deliver_subject":"spy","ack_policy":"none","deliver_policy":"all"}}`,
-				"CONSUMER.DELETE." + s + "." + consumerReports:   "",
-				"STREAM.MSG.DELETE." + s:                         `{"seq":1}`,
-				"STREAM.MSG.GET." + s:                            `{"seq":1}`,
-				"CONSUMER.MSG.NEXT." + s + "." + consumerReports: `{"batch":1}`,
-				"CONSUMER.MSG.NEXT." + s + "." + consumerMixed:   `{"batch":1}`,
+				"CONSUMER.CREATE." + s:                               `{"stream_name":"` + s + `","config":{"deliver_subject":"spy","ack_policy":"none","deliver_policy":"all"}}`,
+				"CONSUMER.DELETE." + s + "." + bus.ConsumerReports:   "",
+				"STREAM.MSG.DELETE." + s:                             `{"seq":1}`,
+				"STREAM.MSG.GET." + s:                                `{"seq":1}`,
+				"CONSUMER.MSG.NEXT." + s + "." + bus.ConsumerReports: `{"batch":1}`,
+				"CONSUMER.MSG.NEXT." + s + "." + bus.ConsumerMixed:   `{"batch":1}`,
 			} {
-				reply, err := c.nc.Request(apiStreams+"."+call, []byte(body), 100*time.Millisecond)
+				reply, err := c.NATS().Request(bus.APIStreams+"."+call, []byte(body), 100*time.Millisecond)
 				if err == nil && !strings.Contains(string(reply.Data), `"err_code":10039`) {
 					t.Errorf("%s: %s: %s", r, call, reply.Data)
 				}
@@ -59,19 +62,19 @@ type state struct {
 	acknowledged   uint64
 }
 
-func look(t *testing.T, admin *Conn) map[string]state {
+func look(t *testing.T, admin *bus.Conn) map[string]state {
 	t.Helper()
 	out := map[string]state{}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, name := range []string{StreamReports, StreamMixed, StreamAudit, streamAnnouncements, streamKeys} {
-		s, err := admin.js.Stream(ctx, name)
+	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		s, err := admin.JetStream().Stream(ctx, name)
 		if err != nil {
 			t.Fatalf("stream %s: %v", name, err)
 		}
 		in := s.CachedInfo()
 		st := state{messages: in.State.Msgs, last: in.State.LastSeq, consumers: in.State.Consumers}
-		if durable := map[string]string{StreamReports: consumerReports, StreamMixed: consumerMixed}[name]; durable != "" {
+		if durable := map[string]string{bus.StreamReports: bus.ConsumerReports, bus.StreamMixed: bus.ConsumerMixed}[name]; durable != "" {
 			c, err := s.Consumer(ctx, durable)
 			if err != nil {
 				t.Fatalf("consumer of %s: %v", name, err)
@@ -85,28 +88,36 @@ func look(t *testing.T, admin *Conn) map[string]state {
 
 // levers are the subjects to which an intruder would like the server to send an answer: an empty one purges or deletes, a message
 // stores junk.
-func levers(b *broker, r Role) []string {
+func levers(b *bed, r bus.Role) []string {
 	var out []string
-	for _, s := range []string{StreamReports, StreamMixed, StreamAudit, streamAnnouncements, streamKeys} {
-		out = append(out, apiStreams+".STREAM.PURGE."+s, apiLocal+".STREAM.PURGE."+s, apiStreams+".STREAM.DELETE."+s,
-			apiStreams+".CONSUMER.CREATE."+s, apiStreams+".CONSUMER.DELETE."+s+"."+consumerReports)
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		out = append(out, bus.APIStreams+".STREAM.PURGE."+s, bus.APILocal+".STREAM.PURGE."+s, bus.APIStreams+".STREAM.DELETE."+s,
+			bus.APIStreams+".CONSUMER.CREATE."+s, bus.APIStreams+".CONSUMER.DELETE."+s+"."+bus.ConsumerReports)
 	}
-	for _, other := range everyone {
+	for _, other := range everyRole {
 		if other != r {
-			out = append(out, inbox(other, b.options.Users[other][0])+".forged")
+			out = append(out, bus.Inbox(other, b.options.Users[other][0])+".forged")
 		}
 	}
-	return append(out, subjectReport(b.options.Users[Randomizer][0]), subjectReport("UFORGED"), SubjectMixed+".7.7.7", SubjectManifest+".7.7", subjectAnnouncements+".7.7.7",
-		subjectKeys+".shuffler", SubjectAudit+".shuffler.junk.junk", SubjectAudit+".analyzer.junk.junk",
-		"$JS.ACK."+StreamReports+"."+consumerReports+".1.1.1.1.0", SubjectAnnounced+".7.7")
+	return append(out, bus.ReportSubject(b.options.Users[bus.Randomizer][0]), bus.ReportSubject("UFORGED"), bus.SubjectMixed+".7.7.7", bus.SubjectManifest+".7.7", bus.SubjectAnnouncements+".7.7.7",
+		bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk", bus.SubjectAudit+".analyzer.junk.junk",
+		"$JS.ACK."+bus.StreamReports+"."+bus.ConsumerReports+".1.1.1.1.0", bus.SubjectAnnounced+".7.7")
+}
+
+// local is the subject that a grant's role uses.
+func local(g broker.Grant) string {
+	if g.Access == broker.Call {
+		return bus.APILocal + "." + g.Subject
+	}
+	return g.Subject
 }
 
 // concrete makes a grant's subject one that the user can publish to.
-func concrete(g Grant, user string) string {
+func concrete(g broker.Grant, user string) string {
 	if g.Own {
-		return strings.TrimSuffix(g.local(), "*") + user
+		return strings.TrimSuffix(local(g), "*") + user
 	}
-	s := strings.ReplaceAll(g.local(), "*", "8")
+	s := strings.ReplaceAll(local(g), "*", "8")
 	return strings.ReplaceAll(s, ">", "1.1.1.1.0")
 }
 
@@ -123,52 +134,52 @@ func TestForgedReplySubjects(t *testing.T) {
 			if open {
 				b.startWithoutPermissions()
 			}
-			conns := map[Role]*Conn{}
+			conns := map[bus.Role]*bus.Conn{}
 			forged := make(chan string, 1000)
-			for _, r := range everyone {
+			for _, r := range everyRole {
 				conns[r] = b.connect(r)
 				activity(t, conns[r], 1)
-				for _, subject := range []string{inbox(r, b.options.Users[r][0]) + ".forged", SubjectAnnounced + ".7.7"} {
-					if _, err := conns[r].nc.Subscribe(subject, func(m *nats.Msg) { forged <- string(r) + " at " + m.Subject }); err != nil {
+				for _, subject := range []string{bus.Inbox(r, b.options.Users[r][0]) + ".forged", bus.SubjectAnnounced + ".7.7"} {
+					if _, err := conns[r].NATS().Subscribe(subject, func(m *nats.Msg) { forged <- string(r) + " at " + m.Subject }); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := conns[r].nc.Flush(); err != nil {
+				if err := conns[r].NATS().Flush(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			admin := b.connect(Admin)
-			for _, r := range everyone {
+			admin := b.connect(bus.Admin)
+			for _, r := range everyRole {
 				c := conns[r]
 				before := look(t, admin)
 				tried := 0
-				for _, g := range Grants() {
-					if g.Role != r || g.Access == Watch || g.Access == Serve {
+				for _, g := range broker.Grants() {
+					if g.Role != r || g.Access == broker.Watch || g.Access == broker.Serve {
 						continue
 					}
 					for _, lever := range levers(b, r) {
 						if strings.HasPrefix(lever, "$JS.ACK.") {
-							if err := c.nc.PublishRequest(concrete(g, c.user), lever, nil); err != nil {
+							if err := c.NATS().PublishRequest(concrete(g, c.User()), lever, nil); err != nil {
 								t.Fatal(err)
 							}
 							continue
 						}
-						if g.Access == Call && strings.Contains(g.Subject, ".PURGE.") {
+						if g.Access == broker.Call && strings.Contains(g.Subject, ".PURGE.") {
 							// The role's own right to purge must not be mistaken for somebody else's.
-							if err := c.nc.PublishRequest(concrete(g, c.user), lever, []byte(`{"filter":"none"}`)); err != nil {
+							if err := c.NATS().PublishRequest(concrete(g, c.User()), lever, []byte(`{"filter":"none"}`)); err != nil {
 								t.Fatal(err)
 							}
 							continue
 						}
 						for _, body := range answers {
-							if err := c.nc.PublishRequest(concrete(g, c.user), lever, []byte(body)); err != nil {
+							if err := c.NATS().PublishRequest(concrete(g, c.User()), lever, []byte(body)); err != nil {
 								t.Fatal(err)
 							}
 							tried++
 						}
 					}
 				}
-				if err := c.nc.Flush(); err != nil {
+				if err := c.NATS().Flush(); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(200 * time.Millisecond)
@@ -192,7 +203,7 @@ func TestForgedReplySubjects(t *testing.T) {
 	}
 }
 
-func drainForged(t *testing.T, r Role, forged <-chan string) {
+func drainForged(t *testing.T, r bus.Role, forged <-chan string) {
 	t.Helper()
 	for {
 		select {
@@ -207,21 +218,21 @@ func drainForged(t *testing.T, r Role, forged <-chan string) {
 	}
 }
 
-func mayWrite(r Role, stream string) bool {
+func mayWrite(r bus.Role, stream string) bool {
 	switch stream {
-	case StreamReports:
-		return r == Randomizer
-	case StreamMixed, streamKeys:
-		return r == Shuffler
-	case StreamAudit:
-		return r == Shuffler || r == Analyzer
+	case bus.StreamReports:
+		return r == bus.Randomizer
+	case bus.StreamMixed, bus.StreamKeys:
+		return r == bus.Shuffler
+	case bus.StreamAudit:
+		return r == bus.Shuffler || r == bus.Analyzer
 	}
-	return r == Analyzer
+	return r == bus.Analyzer
 }
 
 // mayPurge: by name as well as through a reply, each only what is its own.
-func mayPurge(r Role, stream string) bool {
-	return r == Shuffler && stream == StreamReports || r == Analyzer && stream == StreamMixed
+func mayPurge(r bus.Role, stream string) bool {
+	return r == bus.Shuffler && stream == bus.StreamReports || r == bus.Analyzer && stream == bus.StreamMixed
 }
 
 // Why there is an account per role: with the same permissions in one account, a device purges the reports with the one right to read an
@@ -262,16 +273,16 @@ authorization { users: [
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: StreamReports, Subjects: []string{SubjectReport + ".>"}})
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: bus.StreamReports, Subjects: []string{bus.SubjectReport + ".>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := js.Publish(ctx, subjectReport("one"), []byte("somebody's report")); err != nil {
+		if _, err := js.Publish(ctx, bus.ReportSubject("one"), []byte("somebody's report")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: BucketAnnouncements}); err != nil {
+	if _, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bus.BucketAnnouncements}); err != nil {
 		t.Fatal(err)
 	}
 	device, err := nats.Connect(s.ClientURL(), nats.UserInfo("device", "device"), nats.CustomInboxPrefix("_INBOX.device"))
@@ -279,7 +290,7 @@ authorization { users: [
 		t.Fatal(err)
 	}
 	defer device.Close()
-	if err := device.PublishRequest("$JS.API.DIRECT.GET.KV_announcements", "$JS.API.STREAM.PURGE."+StreamReports, []byte(`{"seq":99}`)); err != nil {
+	if err := device.PublishRequest("$JS.API.DIRECT.GET.KV_announcements", "$JS.API.STREAM.PURGE."+bus.StreamReports, []byte(`{"seq":99}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := device.Flush(); err != nil {

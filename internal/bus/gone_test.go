@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // What is not there any more is gone, at once, in whichever of its words the broker says so: for every call that names one message, on
@@ -22,11 +25,11 @@ func TestGone(t *testing.T) {
 		t.Run(fmt.Sprintf("direct get %v", direct), func(t *testing.T) {
 			t.Parallel()
 			b := newBroker(t)
-			dev, shuf, admin := b.connect(Randomizer), b.connect(Shuffler), b.connect(Admin)
+			dev, shuf, admin := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Admin)
 			if !direct {
-				c := ProvisionOptions{}.withDefaults().streams()[0]
+				c := bus.ProvisionOptions{}.Streams()[0]
 				c.AllowDirect = false
-				if _, err := admin.js.UpdateStream(b.ctx(), c); err != nil {
+				if _, err := admin.JetStream().UpdateStream(b.ctx(), c); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -37,14 +40,14 @@ func TestGone(t *testing.T) {
 					t.Cleanup(cancel)
 					return ctx
 				}
-				if p, err := shuf.GetReport(short(), sequence); !errors.Is(err, ErrGone) {
+				if p, err := shuf.GetReport(short(), sequence); !errors.Is(err, bus.ErrGone) {
 					t.Errorf("%s: report %d: %q, %v", what, sequence, p, err)
 				}
 				if sequence == 0 { // no question that the leader takes
 					return
 				}
-				if p, err := shuf.leader(short(), StreamReports, query{Sequence: sequence}); !errors.Is(err, ErrGone) {
-					t.Errorf("%s: report %d at the leader: %q, %v", what, sequence, p.Data, err)
+				if p, err := shuf.Leader(short(), bus.StreamReports, sequence); !errors.Is(err, bus.ErrGone) {
+					t.Errorf("%s: report %d at the leader: %q, %v", what, sequence, p, err)
 				}
 			}
 			gone("in an empty stream", 1)
@@ -73,7 +76,7 @@ func TestGone(t *testing.T) {
 // doubleServer is a server without streams, where the test itself answers what a broker would. It knows one key.
 func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte) {
 	t.Helper()
-	seed, public, err := NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +106,12 @@ func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte
 	return s.ClientURL(), seed
 }
 
-func double(t *testing.T, role Role, answer func(*nats.Msg)) *Conn {
+func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 	t.Helper()
 	url, seed := doubleServer(t, answer)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := Connect(ctx, Options{URL: url, Role: role, Seed: seed})
+	c, err := bus.Connect(ctx, bus.Options{URL: url, Role: role, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +131,9 @@ func TestUnknownAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := double(t, Shuffler, func(m *nats.Msg) {
+			c := double(t, bus.Shuffler, func(m *nats.Msg) {
 				h := nats.Header{"Status": {"577"}, "Description": {"the moon is full"}}
-				if m.Subject == apiLocal+".DIRECT.GET."+StreamReports {
+				if m.Subject == bus.APILocal+".DIRECT.GET."+bus.StreamReports {
 					_ = m.RespondMsg(&nats.Msg{Header: h})
 				} else {
 					_ = m.Respond([]byte(say))
@@ -140,7 +143,7 @@ func TestUnknownAnswer(t *testing.T) {
 			for call, f := range map[string]func(context.Context) error{
 				"purge":         func(ctx context.Context) error { return c.PurgeReports(ctx, 1) },
 				"read":          func(ctx context.Context) error { _, err := c.GetReport(ctx, 1); return err },
-				"read a batch":  func(ctx context.Context) error { _, err := c.batch(ctx, StreamReports, ">", 1); return err },
+				"read a batch":  func(ctx context.Context) error { return c.Batch(ctx, bus.StreamReports, ">", 1) },
 				"read manifest": func(ctx context.Context) error { _, err := c.ReadManifest(ctx, 1, 0); return err },
 				"publish":       func(ctx context.Context) error { return c.PublishManifest(ctx, 1, 0, nil) },
 				"backlog":       func(ctx context.Context) error { _, err := c.Backlog(ctx); return err },
@@ -149,7 +152,7 @@ func TestUnknownAnswer(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 					defer cancel()
 					err := f(ctx)
-					if !errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
+					if !errors.Is(err, bus.ErrRefused) || errors.Is(err, bus.ErrUnknown) {
 						t.Errorf("%s: %v", call, err)
 					} else if call != "backlog" && !strings.Contains(err.Error(), "moon") && say[0] == '{' {
 						t.Errorf("%s: the error does not say what came: %v", call, err)
@@ -162,8 +165,8 @@ func TestUnknownAnswer(t *testing.T) {
 	t.Run("known at last", func(t *testing.T) {
 		t.Parallel()
 		var tries atomic.Int32
-		c := double(t, Shuffler, func(m *nats.Msg) {
-			if tries.Add(1) < oddTries {
+		c := double(t, bus.Shuffler, func(m *nats.Msg) {
+			if tries.Add(1) < bus.OddTries {
 				_ = m.Respond([]byte(`{"error":{"code":500,"err_code":19999}}`))
 			} else {
 				_ = m.Respond([]byte(`{"success":true}`))
@@ -176,13 +179,13 @@ func TestUnknownAnswer(t *testing.T) {
 	t.Run("known to pass", func(t *testing.T) {
 		t.Parallel()
 		var tries atomic.Int32
-		c := double(t, Shuffler, func(m *nats.Msg) {
+		c := double(t, bus.Shuffler, func(m *nats.Msg) {
 			tries.Add(1)
 			_ = m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // longer than oddTries take
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // longer than bus.OddTries take
 		defer cancel()
-		if err := c.PurgeReports(ctx, 1); !errors.Is(err, ErrUnknown) || tries.Load() <= oddTries {
+		if err := c.PurgeReports(ctx, 1); !errors.Is(err, bus.ErrUnknown) || tries.Load() <= bus.OddTries {
 			t.Errorf("after %d tries: %v", tries.Load(), err)
 		}
 	})

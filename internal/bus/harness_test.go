@@ -1,13 +1,19 @@
-package bus
+package bus_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
 )
 
@@ -17,36 +23,40 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// broker is a provisioned server with one key per role.
-type broker struct {
+// bed is a provisioned server with one key per role.
+type bed struct {
 	t       testing.TB
-	options ServerOptions
-	server  *Server
-	seeds   map[Role][]byte
+	options broker.Options
+	server  interface {
+		URL() string
+		Port() int
+		Stop()
+	}
+	seeds map[bus.Role][]byte
 }
 
-func newBroker(t testing.TB, change ...func(*ServerOptions, *ProvisionOptions)) *broker {
+func newBroker(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *bed {
 	t.Helper()
-	b := &broker{t: t, seeds: map[Role][]byte{}, options: ServerOptions{Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[Role][]string{}}}
-	for _, r := range Roles() {
+	b := &bed{t: t, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[bus.Role][]string{}}}
+	for _, r := range bus.Roles() {
 		b.seeds[r] = b.addUser(r)
 	}
-	var p ProvisionOptions
+	var p bus.ProvisionOptions
 	for _, f := range change {
 		f(&b.options, &p)
 	}
 	b.start()
 	t.Cleanup(func() { b.server.Stop() })
-	admin := b.connect(Admin)
-	if err := Provision(b.ctx(), admin, p); err != nil {
+	admin := b.connect(bus.Admin)
+	if err := bus.Provision(b.ctx(), admin, p); err != nil {
 		t.Fatal(err)
 	}
 	admin.Close()
 	return b
 }
 
-func (b *broker) addUser(r Role) []byte {
-	seed, public, err := NewSeed()
+func (b *bed) addUser(r bus.Role) []byte {
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -54,9 +64,9 @@ func (b *broker) addUser(r Role) []byte {
 	return seed
 }
 
-func (b *broker) start() {
+func (b *bed) start() {
 	b.t.Helper()
-	s, err := Start(b.options)
+	s, err := broker.Start(b.options)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -64,25 +74,86 @@ func (b *broker) start() {
 	b.options.Port = s.Port()
 }
 
-func (b *broker) ctx() context.Context {
+// itself is a nats-server that a test started from the configuration that broker.WriteConfig would write.
+type itself struct{ *server.Server }
+
+func (s itself) URL() string { return s.ClientURL() }
+func (s itself) Port() int   { return s.Addr().(*net.TCPAddr).Port }
+func (s itself) Stop()       { s.Shutdown(); s.WaitForShutdown() }
+
+// serverOptions are the broker's configuration as nats-server reads it.
+func (b *bed) serverOptions() *server.Options {
+	b.t.Helper()
+	conf, err := broker.RenderConfig(b.options)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	o := new(server.Options)
+	if err := o.ProcessConfigString(conf); err != nil {
+		b.t.Fatal(err)
+	}
+	o.NoSigs = true
+	return o
+}
+
+// startItself starts the broker again from its configuration, changed, as a nats-server that this process can look into.
+func (b *bed) startItself(change func(*server.Options)) {
+	b.t.Helper()
+	b.server.Stop()
+	o := b.serverOptions()
+	change(o)
+	s, err := server.NewServer(o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		b.t.Fatal("server did not start")
+	}
+	b.server = itself{s}
+}
+
+// reload has the running broker read its configuration again. It must have been started by startItself.
+func (b *bed) reload() {
+	b.t.Helper()
+	if err := b.server.(itself).ReloadOptions(b.serverOptions()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// everyRole is every role with an account of its own.
+var everyRole = bus.Roles()[1:]
+
+// thief makes attempts with a role's credentials.
+func (b *bed) thief(r bus.Role) *access.Client {
+	b.t.Helper()
+	c, err := access.Connect(bus.Options{URL: b.server.URL(), Role: r, Seed: b.seeds[r]})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(c.Close)
+	return c
+}
+
+func (b *bed) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	b.t.Cleanup(cancel)
 	return ctx
 }
 
-func (b *broker) connect(r Role) *Conn {
+func (b *bed) connect(r bus.Role) *bus.Conn {
 	b.t.Helper()
 	return b.connectSeed(r, b.seeds[r])
 }
 
-func (b *broker) connectSeed(r Role, seed []byte) *Conn {
+func (b *bed) connectSeed(r bus.Role, seed []byte) *bus.Conn {
 	b.t.Helper()
-	o := Options{URL: b.server.URL(), Role: r, Seed: seed, Name: "test " + string(r)}
+	o := bus.Options{URL: b.server.URL(), Role: r, Seed: seed, Name: "test " + string(r)}
 	if os.Getenv("RIFFLE_LOG") != "" {
 		l := zerolog.New(zerolog.NewTestWriter(b.t))
 		o.Logger = &l
 	}
-	c, err := Connect(b.ctx(), o)
+	c, err := bus.Connect(b.ctx(), o)
 	if err != nil {
 		b.t.Fatal(err)
 	}

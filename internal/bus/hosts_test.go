@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -10,6 +10,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // The server sends the answer to a request to whatever reply subject it names, and does not ask whether the asker may publish there. A
@@ -20,40 +24,42 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprintf("permissions %v", !open), func(t *testing.T) {
 			t.Parallel()
-			seed, public, err := NewSeed()
+			seed, public, err := keyfile.NewSeed()
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := newBroker(t, func(o *ServerOptions, _ *ProvisionOptions) { o.Users[Randomizer] = append(o.Users[Randomizer], public) })
+			b := newBroker(t, func(o *broker.Options, _ *bus.ProvisionOptions) {
+				o.Users[bus.Randomizer] = append(o.Users[bus.Randomizer], public)
+			})
 			if open {
 				b.startWithoutPermissions()
 			}
-			attacker, victim, shuf := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Shuffler)
-			activity(t, b.connect(Analyzer), 1)
+			attacker, victim, shuf := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Shuffler)
+			activity(t, b.connect(bus.Analyzer), 1)
 			ctx, cancel := context.WithCancelCause(b.ctx())
 			served := make(chan error, 1)
 			go func() {
 				served <- shuf.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte, error) { return append([]byte("slot of "), p...), nil })
 			}()
 			got := make(chan string, 1000)
-			inboxOf := inbox(Randomizer, public)
-			if _, err := victim.nc.Subscribe(inboxOf+".forged.>", func(m *nats.Msg) { got <- m.Subject }); err != nil {
+			inboxOf := bus.Inbox(bus.Randomizer, public)
+			if _, err := victim.NATS().Subscribe(inboxOf+".forged.>", func(m *nats.Msg) { got <- m.Subject }); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := victim.Enrol(b.ctx(), []byte("victim")); err != nil { // the shuffler serves
 				t.Fatal(err)
 			}
-			for i, g := range Grants() {
-				if g.Role != Randomizer || g.Access == Watch {
+			for i, g := range broker.Grants() {
+				if g.Role != bus.Randomizer || g.Access == broker.Watch {
 					continue
 				}
 				for _, body := range append(answers, `{"batch":10,"next_by_subj":"$KV.>"}`) {
-					if err := attacker.nc.PublishRequest(concrete(g, attacker.user), fmt.Sprintf("%s.forged.%d", inboxOf, i), []byte(body)); err != nil {
+					if err := attacker.NATS().PublishRequest(concrete(g, attacker.User()), fmt.Sprintf("%s.forged.%d", inboxOf, i), []byte(body)); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if err := attacker.nc.Flush(); err != nil {
+			if err := attacker.NATS().Flush(); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 20 {
@@ -84,7 +90,8 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 func TestHostAddedToARunningBroker(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	first, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	b.startItself(func(*server.Options) {})
+	first, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	served := make(chan error, 1)
 	go func() {
@@ -92,13 +99,13 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	}()
 	reports := make(chan string, 100)
 	go func() {
-		_ = shuf.Reports(ctx, func(d *Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
+		_ = shuf.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); reports <- string(d.Payload) })
 	}()
 	seen := make(chan uint64, 100)
 	go func() {
-		_ = first.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a.Epoch; return nil })
+		_ = first.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
 	}()
-	work := func(c *Conn, n uint64) {
+	work := func(c *bus.Conn, n uint64) {
 		t.Helper()
 		if p, err := c.Enrol(ctx, []byte("x")); err != nil || string(p) != "x" {
 			t.Errorf("enrolment: %q, %v", p, err)
@@ -116,11 +123,11 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 		}
 	}
 	work(first, 1)
-	seed := b.addUser(Randomizer)
+	seed := b.addUser(bus.Randomizer)
 	// Twice: nats-server makes an account at the first reload and its imports at the second (a first one alone leaves the new host without answers).
 	b.reload()
 	b.reload()
-	second := b.connectSeed(Randomizer, seed)
+	second := b.connectSeed(bus.Randomizer, seed)
 	work(second, 2)
 	work(first, 3)
 	if err := ana.PutAnnouncement(ctx, 4, 0, []byte("announcement")); err != nil {
@@ -131,7 +138,7 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the first host's watch ended")
 	}
-	for _, c := range []*Conn{first, shuf, ana} {
+	for _, c := range []*bus.Conn{first, shuf, ana} {
 		if n := c.Traffic().Reconnects; n != 0 {
 			t.Logf("%s reconnected %d times", c.Role(), n)
 		}
@@ -142,30 +149,14 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	}
 }
 
-// reload has the running broker read its configuration again.
-func (b *broker) reload() {
-	b.t.Helper()
-	conf, err := render(b.options, fmt.Sprint(b.options.Port))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var o server.Options
-	if err := o.ProcessConfigString(conf); err != nil {
-		b.t.Fatal(err)
-	}
-	o.NoSigs = true
-	if err := b.server.s.ReloadOptions(&o); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // A credential that was replaced ends with the next reload, the connections made with it included; the new one has its place.
 func TestReplacedCredential(t *testing.T) {
 	t.Parallel()
-	for _, r := range []Role{Analyzer, Randomizer} {
+	for _, r := range []bus.Role{bus.Analyzer, bus.Randomizer} {
 		t.Run(string(r), func(t *testing.T) {
 			t.Parallel()
 			b := newBroker(t)
+			b.startItself(func(*server.Options) {})
 			stolen, seed := b.connect(r), b.seeds[r]
 			activity(t, stolen, 1)
 			b.options.Users[r] = nil
@@ -175,13 +166,13 @@ func TestReplacedCredential(t *testing.T) {
 			short, cancel := context.WithTimeout(b.ctx(), 500*time.Millisecond)
 			defer cancel()
 			err := stolen.PutAnnouncement(short, 9, 0, []byte("junk"))
-			if r == Randomizer {
+			if r == bus.Randomizer {
 				err = stolen.PublishReport(short, 9, 0, "junk", []byte("junk"))
 			}
 			if err == nil {
 				t.Error("the replaced credential still writes")
 			}
-			if _, err := Connect(b.ctx(), Options{URL: b.server.URL(), Role: r, Seed: seed}); !errors.Is(err, ErrCredentials) {
+			if _, err := bus.Connect(b.ctx(), bus.Options{URL: b.server.URL(), Role: r, Seed: seed}); !errors.Is(err, bus.ErrCredentials) {
 				t.Errorf("the replaced credential connects: %v", err)
 			}
 			activity(t, b.connect(r), 2)

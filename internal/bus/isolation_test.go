@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -11,52 +11,38 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
 // These tests look at the accounts alone: the same broker with every user permission taken away must still keep the roles apart.
 
-// startWithout runs the broker's configuration without its users' permissions.
-func (b *broker) startWithoutPermissions() {
+// startWithoutPermissions runs the broker's configuration without its users' permissions.
+func (b *bed) startWithoutPermissions() {
 	b.t.Helper()
-	b.server.Stop()
-	conf, err := render(b.options, "-1")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var o server.Options
-	if err := o.ProcessConfigString(conf); err != nil {
-		b.t.Fatal(err)
-	}
-	o.NoSigs = true
-	for _, u := range o.Nkeys {
-		if u.Permissions == nil {
-			b.t.Error("a user had no permissions to take away")
+	b.startItself(func(o *server.Options) {
+		for _, u := range o.Nkeys {
+			if u.Permissions == nil {
+				b.t.Error("a user had no permissions to take away")
+			}
+			u.Permissions = nil
 		}
-		u.Permissions = nil
-	}
-	s, err := server.NewServer(&o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		b.t.Fatal("server did not start")
-	}
-	b.server = &Server{s: s}
-	b.options.Port = b.server.Port()
+	})
 }
 
 func TestAccountsAloneRefuse(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.startWithoutPermissions()
-	for _, r := range everyone {
-		c := b.connect(r)
-		for _, a := range Attempts() {
+	for _, r := range everyRole {
+		c := b.thief(r)
+		for _, a := range access.Attempts() {
 			if a.Listen || a.Quiet || a.Peers {
 				continue // what a role says to itself in its own account is no matter
 			}
-			if strings.HasPrefix(a.Subjects[0], apiStreams) {
+			if strings.HasPrefix(a.Subjects[0], bus.APIStreams) {
 				a.Subjects = a.Subjects[1:] // every account has the API of its own streams, which are none: see TestBluntForce
 			}
 			o, err := c.Try(context.Background(), a)
@@ -71,27 +57,27 @@ func TestAccountsAloneRefuse(t *testing.T) {
 }
 
 // activity makes a role do all that it does to others.
-func activity(t *testing.T, c *Conn, n uint64) {
+func activity(t *testing.T, c *bus.Conn, n uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var err error
 	switch c.Role() {
-	case Randomizer:
+	case bus.Randomizer:
 		err = c.PublishReport(ctx, n, 0, fmt.Sprintf("id-%d", n), []byte("secret report"))
-	case Shuffler:
+	case bus.Shuffler:
 		err = errors.Join(
 			c.PublishChunk(ctx, n, 0, 0, []byte("secret chunk")),
 			c.PublishManifest(ctx, n, 0, []byte("secret manifest")),
 			c.PutKeys(ctx, []byte("keys")),
 			c.AppendAudit(ctx, "manifest", fmt.Appendf(nil, "statement %d", n)))
-	case Analyzer:
+	case bus.Analyzer:
 		err = errors.Join(
 			c.PutAnnouncement(ctx, n, 0, []byte("announcement")),
 			c.AppendAudit(ctx, "counts", fmt.Appendf(nil, "counts %d", n)),
-			c.ReadAudit(ctx, AuditFilter{}, func(Statement) error { return nil }))
-	case Auditor:
-		err = c.ReadAudit(ctx, AuditFilter{}, func(Statement) error { return nil })
+			c.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil }))
+	case bus.Auditor:
+		err = c.ReadAudit(ctx, bus.AuditFilter{}, func(bus.Statement) error { return nil })
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", c.Role(), err)
@@ -103,21 +89,21 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.startWithoutPermissions()
-	conns := map[Role]*Conn{}
-	for _, r := range everyone {
+	conns := map[bus.Role]*bus.Conn{}
+	for _, r := range everyRole {
 		conns[r] = b.connect(r)
 	}
 	n := uint64(0)
-	for _, spy := range everyone {
+	for _, spy := range everyRole {
 		allowed := map[string]bool{}
-		for _, g := range Grants() {
-			if g.Role == spy && (g.Access == Watch || g.Access == Serve) {
+		for _, g := range broker.Grants() {
+			if g.Role == spy && (g.Access == broker.Watch || g.Access == broker.Serve) {
 				allowed[strings.TrimSuffix(g.Subject, ".>")] = true
 			}
 		}
 		var mu sync.Mutex
 		heard := map[string]int{}
-		sub, err := conns[spy].nc.Subscribe(">", func(m *nats.Msg) {
+		sub, err := conns[spy].NATS().Subscribe(">", func(m *nats.Msg) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard[m.Subject]++
@@ -125,21 +111,21 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := conns[spy].nc.Flush(); err != nil {
+		if err := conns[spy].NATS().Flush(); err != nil {
 			t.Fatal(err)
 		}
 		n++
-		for _, r := range everyone {
+		for _, r := range everyRole {
 			if r != spy {
 				activity(t, conns[r], n)
 			}
 		}
-		if spy != Shuffler && spy != Randomizer {
+		if spy != bus.Shuffler && spy != bus.Randomizer {
 			ctx, cancel := context.WithCancel(context.Background())
 			go func() {
-				_ = conns[Shuffler].ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { return []byte("slot"), nil })
+				_ = conns[bus.Shuffler].ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { return []byte("slot"), nil })
 			}()
-			if _, err := conns[Randomizer].Enrol(b.ctx(), []byte("request")); err != nil {
+			if _, err := conns[bus.Randomizer].Enrol(b.ctx(), []byte("request")); err != nil {
 				t.Error(err)
 			}
 			cancel()
@@ -158,7 +144,7 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 				t.Errorf("%s heard %s", spy, subject)
 			}
 		}
-		if spy != Analyzer && len(heard) == 0 {
+		if spy != bus.Analyzer && len(heard) == 0 {
 			t.Errorf("%s heard nothing at all: the test is deaf", spy)
 		}
 		mu.Unlock()
@@ -170,29 +156,29 @@ func TestHostsAreApart(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()
-	seed := b.addUser(Randomizer)
+	seed := b.addUser(bus.Randomizer)
 	b.start()
-	mine, other, ana := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Analyzer)
-	theirs := inbox(Randomizer, b.options.Users[Randomizer][1])
-	for _, a := range []Attempt{
+	mine, other, ana := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Analyzer)
+	theirs, thief := bus.Inbox(bus.Randomizer, b.options.Users[bus.Randomizer][1]), b.thief(bus.Randomizer)
+	for _, a := range []access.Attempt{
 		{What: "listen to another host's inbox", Subjects: []string{theirs + ".>"}, Listen: true},
 		{What: "write into another host's inbox", Subjects: []string{theirs + ".x"}, Quiet: true},
 	} {
-		if o, err := mine.Try(b.ctx(), a); err != nil || o.Reached {
+		if o, err := thief.Try(b.ctx(), a); err != nil || o.Reached {
 			t.Errorf("%s: %+v, %v", a.What, o, err)
 		}
 	}
 	activity(t, ana, 1)
-	seen := make(chan Announcement, 10)
+	seen := make(chan bus.Announcement, 10)
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
 	go func() {
-		_ = other.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a; return nil })
+		_ = other.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a; return nil })
 	}()
 	<-seen
 	// The stored announcement, sent by the server in the first host's name to where notices come.
 	for range 100 {
-		if err := mine.nc.PublishRequest(apiLocal+".DIRECT.GET."+streamAnnouncements, SubjectAnnounced+".2.0", []byte(`{"seq":1}`)); err != nil {
+		if err := mine.NATS().PublishRequest(bus.APILocal+".DIRECT.GET."+bus.StreamAnnouncements, bus.SubjectAnnounced+".2.0", []byte(`{"seq":1}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Conn) PublishManifest(ctx context.Context, epoch uint64, round uint32, 
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
 func (c *Conn) Mixed(ctx context.Context, handler func(*Mixed)) error {
-	return c.consume(ctx, StreamMixed, consumerMixed, func(m jetstream.Msg) {
+	return c.consume(ctx, StreamMixed, ConsumerMixed, func(m jetstream.Msg) {
 		mixed, ok := c.mixed(m)
 		if ok {
 			handler(mixed)
@@ -97,7 +97,7 @@ func (c *Conn) purge(ctx context.Context, stream, filter string) error {
 
 // call makes a JetStream API call whose answer is only success or failure.
 func (c *Conn) call(ctx context.Context, name string, request any) error {
-	subject := apiLocal + "." + name
+	subject := APILocal + "." + name
 	body, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("bus: %w", err)

@@ -24,32 +24,6 @@ func Roles() []Role { return []Role{Admin, Randomizer, Shuffler, Analyzer, Audit
 
 func (r Role) valid() bool { return slices.Contains(Roles(), r) }
 
-// accounts are the role's accounts on the broker, with the users in each. The admin lives in the account that holds the streams. Every host
-// has an account of its own: the answer to a request goes to whatever subject in the asker's account it names, so that in a common one a
-// host could have answers sent to another host's inbox.
-func (r Role) accounts(users []string) []account {
-	switch r {
-	case Admin:
-		return []account{{streamsAccount, users}}
-	case Randomizer:
-		all := make([]account, len(users))
-		for i, u := range users {
-			all[i] = account{strings.ToUpper(string(r)) + "_" + u, []string{u}}
-		}
-		return all
-	}
-	return []account{{strings.ToUpper(string(r)), users}}
-}
-
-// account is one account with its users' public keys.
-type account struct {
-	name  string
-	users []string
-}
-
-// streamsAccount holds every stream. No role but the admin has a user in it.
-const streamsAccount = "STREAMS"
-
 // Streams and buckets.
 const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
@@ -57,11 +31,11 @@ const (
 	StreamAudit          = "AUDIT"            // signed statements, append-only
 	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
-	streamAnnouncements  = "KV_announcements" // the stream under the bucket
-	streamKeys           = "KV_keys"
-	consumerReports      = "shuffler" // durable consumer of REPORTS
-	consumerMixed        = "analyzer" // durable consumer of MIXED
-	queueEnrol           = "shuffler" // queue group that serves enrolment
+	StreamAnnouncements  = "KV_announcements" // the stream under the bucket
+	StreamKeys           = "KV_keys"
+	ConsumerReports      = "shuffler" // durable consumer of REPORTS
+	ConsumerMixed        = "analyzer" // durable consumer of MIXED
+	QueueEnrol           = "shuffler" // queue group that serves enrolment
 	headerMsgID          = "Nats-Msg-Id"
 	headerRound          = "Riffle-Round" // of a report: <epoch>.<round>
 	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
@@ -73,11 +47,11 @@ const (
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored
 	SubjectRekeyed       = subjectPrefix + "rekeyed"    // .<role>, a notice that a key set was stored
-	subjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>.<digest of the payload>
-	subjectKeys          = "$KV." + BucketKeys          // .<role>
-	apiLocal             = subjectPrefix + "js"         // where a role finds the JetStream calls it may make
-	apiStreams           = "$JS.API"                    // the same in the account that holds the streams
-	inboxPrefix          = "_INBOX"                     // .<role>.<user's public key>
+	SubjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>.<digest of the payload>
+	SubjectKeys          = "$KV." + BucketKeys          // .<role>
+	APILocal             = subjectPrefix + "js"         // where a role finds the JetStream calls it may make
+	APIStreams           = "$JS.API"                    // the same in the account that holds the streams
+	InboxPrefix          = "_INBOX"                     // .<role>.<user's public key>
 	MaxPayload           = 8 << 20                      // bytes of one message that the broker takes
 	MaxMessage           = MaxPayload - 4096            // bytes that a payload given to this package may have; the rest is for headers
 	maxKind              = 64                           // bytes of an audit kind
@@ -86,6 +60,9 @@ const (
 
 // ErrBadName is returned for an audit kind, message id or round that cannot be part of a subject. Nothing was sent.
 var ErrBadName = errors.New("bus: bad name")
+
+// Inbox is where a user of a role hears replies. Not even another user of the same role may listen there.
+func Inbox(r Role, user string) string { return InboxPrefix + "." + string(r) + "." + user }
 
 func subjectReport(host string) string { return SubjectReport + "." + host }
 

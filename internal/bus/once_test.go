@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 // What is stored once stays, whatever the role with the right to write sends past this package's methods.
 func TestBrokerKeepsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	ana, shuf, dev := b.connect(Analyzer), b.connect(Shuffler), b.connect(Randomizer)
-	for _, c := range []*Conn{ana, shuf, dev} {
+	ana, shuf, dev := b.connect(bus.Analyzer), b.connect(bus.Shuffler), b.connect(bus.Randomizer)
+	for _, c := range []*bus.Conn{ana, shuf, dev} {
 		activity(t, c, 1)
 	}
-	admin := b.connect(Admin)
+	admin := b.connect(bus.Admin)
 	before := look(t, admin)
 	for _, h := range []nats.Header{
 		nil,
@@ -26,17 +28,17 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		{"Nats-Rollup": {"sub"}},
 		{"KV-Operation": {"DEL"}},
 		{"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}},
-		{headerExpectLast: {"1"}},
+		{bus.HeaderExpectLast: {"1"}},
 		{"Nats-TTL": {"1s"}},
 		{"Nats-Batch-Id": {"x"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}},
-		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {subjectReport("another")}},
+		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {bus.ReportSubject("another")}},
 		{"Nats-Incr": {"1"}},
 	} {
-		for c, subject := range map[*Conn]string{
-			ana:  subjectAnnouncement(1, 0, []byte("announcement")),
-			shuf: SubjectManifest + ".1.0",
+		for c, subject := range map[*bus.Conn]string{
+			ana:  bus.AnnouncementSubject(1, 0, []byte("announcement")),
+			shuf: bus.SubjectManifest + ".1.0",
 		} {
-			reply, err := c.nc.RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
+			reply, err := c.NATS().RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
 			if err != nil {
 				t.Errorf("%v on %s: %v", h, subject, err)
 			} else {
@@ -45,7 +47,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		}
 		// A device can add reports, and do nothing to those of others.
 		if h["Nats-Rollup"] != nil {
-			if _, err := dev.nc.RequestMsg(&nats.Msg{Subject: subjectReport(dev.user), Header: h, Data: []byte("x")}, time.Second); err != nil {
+			if _, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()), Header: h, Data: []byte("x")}, time.Second); err != nil {
 				t.Error(err)
 			}
 		}
@@ -69,7 +71,7 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 func TestNobodyUsesUpAnothersID(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	for _, p := range []string{"junk", "report", "report"} {
 		if err := dev.PublishReport(ctx, 1, 0, "guessed", []byte(p)); err != nil {
@@ -79,17 +81,17 @@ func TestNobodyUsesUpAnothersID(t *testing.T) {
 	if p, err := shuf.GetReport(ctx, 2); err != nil || string(p) != "report" {
 		t.Errorf("the honest report: %q, %v", p, err)
 	}
-	if _, err := shuf.GetReport(ctx, 3); !errors.Is(err, ErrGone) {
+	if _, err := shuf.GetReport(ctx, 3); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("the repetition: %v", err)
 	}
-	for _, c := range []*Conn{ana, shuf, shuf} {
+	for _, c := range []*bus.Conn{ana, shuf, shuf} {
 		if err := c.AppendAudit(ctx, "manifest", []byte("the same statement")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var who []Role
-	err := ana.ReadAudit(ctx, AuditFilter{}, func(s Statement) error { who = append(who, s.Role); return nil })
-	if err != nil || len(who) != 2 || who[1] != Shuffler {
+	var who []bus.Role
+	err := ana.ReadAudit(ctx, bus.AuditFilter{}, func(s bus.Statement) error { who = append(who, s.Role); return nil })
+	if err != nil || len(who) != 2 || who[1] != bus.Shuffler {
 		t.Errorf("the log has statements of %v, %v", who, err)
 	}
 }
@@ -99,20 +101,20 @@ func TestNobodyUsesUpAnothersID(t *testing.T) {
 func TestMalformedNames(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	names := []string{"", "1", "01.0", "1.0.0", "1.x", "-1.0", "1.4294967296"}
 	for _, name := range names {
-		reply, err := dev.nc.RequestMsg(&nats.Msg{Subject: subjectReport(dev.user), Header: nats.Header{headerRound: {name}}, Data: []byte("junk")}, time.Second)
+		reply, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()), Header: nats.Header{bus.HeaderRound: {name}}, Data: []byte("junk")}, time.Second)
 		if err != nil || !strings.Contains(string(reply.Data), `"seq"`) {
 			t.Fatalf("%q: %v, %v", name, reply, err)
 		}
 	}
 	for _, subject := range []string{
-		subjectAnnouncements + ".x.0.y", subjectAnnouncements + ".1.0.y",
-		subjectAnnouncement(1, 0, []byte("announcement")) + "0", subjectAnnouncement(1, 0, []byte("another")), // another payload's digest
+		bus.SubjectAnnouncements + ".x.0.y", bus.SubjectAnnouncements + ".1.0.y",
+		bus.AnnouncementSubject(1, 0, []byte("announcement")) + "0", bus.AnnouncementSubject(1, 0, []byte("another")), // another payload's digest
 	} {
-		if _, err := ana.nc.Request(subject, []byte("junk"), time.Second); err != nil {
+		if _, err := ana.NATS().Request(subject, []byte("junk"), time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +122,7 @@ func TestMalformedNames(t *testing.T) {
 	activity(t, ana, 1)
 	places := map[uint64]int{}
 	ctx, cancel := context.WithCancelCause(ctx)
-	err := shuf.Reports(ctx, func(d *Delivery) {
+	err := shuf.Reports(ctx, func(d *bus.Delivery) {
 		if err := d.Ack(); err != nil {
 			t.Error(err)
 		}

@@ -120,7 +120,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		return err
 	}
 	for _, s := range o.streams() {
-		err := admin.do(ctx, apiStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
+		err := admin.do(ctx, APIStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
 			// The broker checks the limits of an update as those of a new stream, against a disk that the stream itself may have filled: one
 			// that is as it should be is left alone.
 			if is, err := admin.js.Stream(ctx, s.Name); err == nil && follows(is.CachedInfo().Config, s) {
@@ -138,7 +138,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 		}
 	}
 	for stream, c := range o.consumers() {
-		err := admin.do(ctx, apiStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
+		err := admin.do(ctx, APIStreams+".CONSUMER.CREATE."+stream, func(ctx context.Context) error {
 			_, err := admin.js.CreateOrUpdateConsumer(ctx, stream, c)
 			return err
 		})
@@ -152,7 +152,7 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 // keepsWhatWaits refuses a share that is less than what a host has waiting already: the broker would drop the oldest of it.
 func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error {
 	var waiting map[string]uint64
-	err := admin.do(ctx, apiStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
+	err := admin.do(ctx, APIStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
 		stream, err := admin.js.Stream(ctx, StreamReports)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
@@ -220,17 +220,17 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	audit.DenyPurge = true
 	audit.MaxBytes = o.MaxAuditBytes
 
-	announcements := once(base(streamAnnouncements, "announcements", subjectAnnouncements+".*.*.*"))
+	announcements := once(base(StreamAnnouncements, "announcements", SubjectAnnouncements+".*.*.*"))
 	announcements.DenyPurge = true
 	announcements.MaxBytes = o.MaxAnnouncementBytes
-	announcements.RePublish = &jetstream.RePublish{Source: subjectAnnouncements + ".*.*.*", Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
+	announcements.RePublish = &jetstream.RePublish{Source: SubjectAnnouncements + ".*.*.*", Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
-	keys := base(streamKeys, "public keys", subjectKeys+".*")
+	keys := base(StreamKeys, "public keys", SubjectKeys+".*")
 	keys.MaxMsgsPerSubject = 16 // old key sets stay readable for a while, for people who look into a rotation
 	keys.Discard = jetstream.DiscardOld
 	keys.DenyDelete = true
 	keys.MaxBytes = o.MaxKeyBytes
-	keys.RePublish = &jetstream.RePublish{Source: subjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}", HeadersOnly: true}
+	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}", HeadersOnly: true}
 
 	return []jetstream.StreamConfig{reports, mixed, audit, announcements, keys}
 }
@@ -258,7 +258,7 @@ func (o ProvisionOptions) consumers() map[string]jetstream.ConsumerConfig {
 		}
 	}
 	return map[string]jetstream.ConsumerConfig{
-		StreamReports: durable(consumerReports, "the shuffler's place in the reports"),
-		StreamMixed:   durable(consumerMixed, "the analyzer's place in the mixed messages"),
+		StreamReports: durable(ConsumerReports, "the shuffler's place in the reports"),
+		StreamMixed:   durable(ConsumerMixed, "the analyzer's place in the mixed messages"),
 	}
 }

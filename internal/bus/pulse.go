@@ -8,9 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // pace is how closely a connection is watched.
@@ -24,6 +22,30 @@ type pace struct {
 
 // usualPace notices a broker that is frozen within three seconds, and a call that is not answered after two tries.
 var usualPace = pace{ask: time.Second, look: 500 * time.Millisecond, silent: 2500 * time.Millisecond, stuck: 10 * time.Second, room: time.Minute}
+
+// The conditions under which the broker lets a role do its work.
+const (
+	ConditionReached = "broker"       // the broker is there
+	ConditionSettles = "broker_calls" // it settles what it is asked
+	ConditionRoom    = "broker_room"  // it has room for what is written
+)
+
+// Monitor watches the connection until the context ends. It registers the connection's metrics, riffle_broker_*, and reports every
+// half second each of the three conditions: nil where it is met, otherwise why not. Calls that wait for long are told to the log,
+// too. report is called from one goroutine, and must not block.
+func (c *Conn) Monitor(ctx context.Context, reg prometheus.Registerer, report func(condition string, err error)) error {
+	return c.monitor(ctx, usualPace, reg, report)
+}
+
+func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, report func(string, error)) error {
+	u := newPulse(c, p)
+	if err := reg.Register(newConnMetrics(string(c.role), u)); err != nil {
+		return err
+	}
+	go u.ask(ctx)
+	go u.watchOver(ctx, report)
+	return nil
+}
 
 // pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while it dials: whoever
 // shows it (readiness, metrics) answers at once.
@@ -98,35 +120,34 @@ func (u *pulse) link() error {
 // clock is a time as people compare it with a log.
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) + "Z" }
 
-// watchOver keeps the conditions of a role's health up to date, and tells the log of calls that wait, until the context ends.
-func (u *pulse) watchOver(ctx context.Context, health *role.Health, log zerolog.Logger) {
-	link, calls, room := health.Condition("broker"), health.Condition("broker_calls"), health.Condition("broker_room")
+// watchOver reports the conditions, and tells the log of calls that wait, until the context ends.
+func (u *pulse) watchOver(ctx context.Context, report func(condition string, err error)) {
 	told := map[string]time.Time{} // since when, by call
 	ticker := time.NewTicker(u.pace.look)
 	defer ticker.Stop()
 	for {
 		u.listen()
-		link.Set(u.link())
+		report(ConditionReached, u.link())
 		stuck := u.c.Stuck(u.pace.stuck)
-		calls.Set(notSettled(stuck))
+		report(ConditionSettles, notSettled(stuck))
 		now := map[string]bool{}
 		for _, s := range stuck {
 			now[s.What] = true
 			if _, known := told[s.What]; !known {
 				told[s.What] = s.Since
-				log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since", s.Since).Msg("the broker does not settle a call; it is repeated")
+				u.c.log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since", s.Since).Msg("the broker does not settle a call; it is repeated")
 			}
 		}
 		for what, since := range told {
 			if !now[what] {
 				delete(told, what)
-				log.Info().Str("call", what).Dur("after", time.Since(since)).Msg("no call of this kind waits for the broker any more")
+				u.c.log.Info().Str("call", what).Dur("after", time.Since(since)).Msg("no call of this kind waits for the broker any more")
 			}
 		}
 		if r, ok := u.c.NoRoom(u.pace.room); ok {
-			room.Set(fmt.Errorf("a write to %s was refused: %w", r.What, r.Err))
+			report(ConditionRoom, fmt.Errorf("a write to %s was refused: %w", r.What, r.Err))
 		} else {
-			room.Set(nil)
+			report(ConditionRoom, nil)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
@@ -100,7 +101,7 @@ func (w *wire) thaw() {
 type shell struct {
 	t    *testing.T
 	env  *role.Env
-	conn *Conn
+	conn *bus.Conn
 	log  *logged
 }
 
@@ -130,7 +131,7 @@ func (l *logged) count(words ...string) (n int) {
 	return n
 }
 
-func newShell(t *testing.T, o Options, p pace) *shell {
+func newShell(t *testing.T, o bus.Options, p bus.Pacing) *shell {
 	t.Helper()
 	s := &shell{t: t, log: &logged{}}
 	settings := role.DefaultSettings("127.0.0.1:0")
@@ -144,7 +145,12 @@ func newShell(t *testing.T, o Options, p pace) *shell {
 	go func() {
 		defer close(ended)
 		err := s.env.Run(ctx, func(ctx context.Context) (err error) {
-			if s.conn, err = attach(ctx, s.env, o, p); err != nil {
+			o.Logger = &s.env.Log
+			if s.conn, err = bus.Connect(ctx, o); err != nil {
+				return err
+			}
+			set := func(condition string, err error) { s.env.Health.Condition(condition).Set(err) }
+			if err := s.conn.MonitorAt(ctx, p, s.env.Metrics, set); err != nil {
 				return err
 			}
 			close(up)
@@ -159,7 +165,7 @@ func newShell(t *testing.T, o Options, p pace) *shell {
 		stop()
 		<-ended
 		if s.conn != nil {
-			s.conn.nc.Close()
+			s.conn.NATS().Close()
 		}
 	})
 	select {
@@ -230,7 +236,7 @@ func TestBrokerAway(t *testing.T) {
 		t.Parallel()
 		b := newBroker(t)
 		w := newWire(t, b.server.URL())
-		s := newShell(t, Options{URL: "nats://" + w.l.Addr().String(), Role: Randomizer, Seed: b.seeds[Randomizer]}, usualPace)
+		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer, Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
 		w.freeze()
 		if d := s.until("frozen", "has not answered since"); d > 4*time.Second {
 			t.Errorf("noticed after %s", d)
@@ -248,10 +254,10 @@ func TestBrokerAway(t *testing.T) {
 		t.Parallel()
 		b := newBroker(t)
 		w := newWire(t, b.server.URL())
-		s := newShell(t, Options{URL: "nats://" + w.l.Addr().String(), Role: Randomizer, Seed: b.seeds[Randomizer]}, usualPace)
+		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer, Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
 		// Its connection breaks, and the new one is taken and never answered: nats.go waits for it with its lock held.
 		w.freeze()
-		s.conn.nc.ForceReconnect()
+		s.conn.NATS().ForceReconnect()
 		s.until("frozen", "broker")
 		publishing := make(chan error, 1)
 		go func() {
@@ -283,9 +289,8 @@ func TestStuckCallShows(t *testing.T) {
 		defer mu.Unlock()
 		_ = m.Respond([]byte(answer))
 	})
-	p := usualPace
-	p.stuck, p.look = 500*time.Millisecond, 50*time.Millisecond
-	s := newShell(t, Options{URL: url, Role: Shuffler, Seed: seed}, p)
+	p := bus.Pace(500*time.Millisecond, 50*time.Millisecond)
+	s := newShell(t, bus.Options{URL: url, Role: bus.Shuffler, Seed: seed}, p)
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -336,9 +341,8 @@ func TestBrokerRefusesWrites(t *testing.T) {
 					_ = m.Respond([]byte(answer))
 				}
 			})
-			p := usualPace
-			p.stuck, p.look = 500*time.Millisecond, 50*time.Millisecond
-			s := newShell(t, Options{URL: url, Role: Randomizer, Seed: seed}, p)
+			p := bus.Pace(500*time.Millisecond, 50*time.Millisecond)
+			s := newShell(t, bus.Options{URL: url, Role: bus.Randomizer, Seed: seed}, p)
 			ended := make(chan error, 1)
 			go func() {
 				for {
@@ -350,11 +354,11 @@ func TestBrokerRefusesWrites(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 				}
 			}()
-			s.until("refusing", subjectReport(s.conn.user))
+			s.until("refusing", bus.ReportSubject(s.conn.User()))
 			if s.metric("riffle_broker_refuses_writes") != 1 {
 				t.Error("the metric does not show it")
 			}
-			if s.log.count(`"level":"warn"`, subjectReport(s.conn.user)) == 0 {
+			if s.log.count(`"level":"warn"`, bus.ReportSubject(s.conn.User())) == 0 {
 				t.Error("nothing in the log")
 			}
 			mu.Lock()

@@ -38,7 +38,7 @@ type query struct {
 
 // leader asks the replica that orders the stream: its answer is current. ErrGone where there is no such message.
 func (c *Conn) leader(ctx context.Context, stream string, q query) (record, error) {
-	subject := apiLocal + ".STREAM.MSG.GET." + stream
+	subject := APILocal + ".STREAM.MSG.GET." + stream
 	body, err := json.Marshal(q)
 	if err != nil {
 		return record{}, fmt.Errorf("bus: %w", err)
@@ -96,7 +96,7 @@ func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, 
 	if sequence == 0 {
 		return record{}, fmt.Errorf("bus: read %s: %w: sequence 0", stream, ErrGone)
 	}
-	subject := apiLocal + ".DIRECT.GET." + stream
+	subject := APILocal + ".DIRECT.GET." + stream
 	body, err := json.Marshal(query{Sequence: sequence})
 	if err != nil {
 		return record{}, fmt.Errorf("bus: %w", err)
@@ -181,7 +181,7 @@ func hear(ctx, try context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 
 // batch reads one batch, empty where a replica knows of nothing more. A try that fails halfway is gone on from.
 func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64) ([]record, error) {
-	subject := apiLocal + ".DIRECT.GET." + stream
+	subject := APILocal + ".DIRECT.GET." + stream
 	var records []record
 	// The try's own time limit is too short for a long batch over a slow network: only the broker's silence counts.
 	err := c.do(ctx, subject, func(try context.Context) error {

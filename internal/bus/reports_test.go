@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -9,16 +9,20 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
 // waiting is how many reports the broker holds under each host's name.
-func (b *broker) waiting(admin *Conn) map[string]uint64 {
+func (b *bed) waiting(admin *bus.Conn) map[string]uint64 {
 	b.t.Helper()
-	s, err := admin.js.Stream(b.ctx(), StreamReports)
+	s, err := admin.JetStream().Stream(b.ctx(), bus.StreamReports)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	info, err := s.Info(b.ctx(), jetstream.WithSubjectFilter(SubjectReport+".*"))
+	info, err := s.Info(b.ctx(), jetstream.WithSubjectFilter(bus.SubjectReport+".*"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -31,39 +35,40 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()
-	seed := b.addUser(Randomizer)
+	seed := b.addUser(bus.Randomizer)
 	b.start()
-	mine, other, admin := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Admin)
+	mine, other, admin := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Admin)
 	activity(t, mine, 1)
 	activity(t, other, 2)
-	activity(t, b.connect(Analyzer), 1)
+	activity(t, b.connect(bus.Analyzer), 1)
 	served := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
-	shuf := b.connect(Shuffler)
+	shuf := b.connect(bus.Shuffler)
 	go func() {
 		_ = shuf.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { served <- struct{}{}; return []byte("slot"), nil })
 	}()
 	if _, err := mine.Enrol(ctx, []byte("request")); err != nil {
 		t.Fatal(err)
 	}
-	theirs := subjectReport(other.user)
-	for _, subject := range []string{theirs, subjectReport("somebody"), SubjectReport, theirs + ".x"} {
-		if o, err := mine.Try(b.ctx(), Attempt{Subjects: []string{subject}, Body: "junk"}); err != nil || o.Reached || o.Reason != "no permission" {
+	theirs, thief := bus.ReportSubject(other.User()), b.thief(bus.Randomizer)
+	for _, subject := range []string{theirs, bus.ReportSubject("somebody"), bus.SubjectReport, theirs + ".x"} {
+		o, err := thief.Try(b.ctx(), access.Attempt{Subjects: []string{subject}, Body: "junk"})
+		if err != nil || o.Reached || o.Reason != "no permission" {
 			t.Errorf("publish to %s: %+v, %v", subject, o, err)
 		}
 	}
-	for _, g := range Grants() {
-		if g.Role != Randomizer || g.Access == Watch {
+	for _, g := range broker.Grants() {
+		if g.Role != bus.Randomizer || g.Access == broker.Watch {
 			continue
 		}
 		for _, body := range answers {
-			if err := mine.nc.PublishRequest(concrete(g, mine.user), theirs, []byte(body)); err != nil {
+			if err := mine.NATS().PublishRequest(concrete(g, mine.User()), theirs, []byte(body)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := mine.nc.Flush(); err != nil {
+	if err := mine.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(300 * time.Millisecond)
@@ -74,7 +79,7 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 	if waiting[theirs] != 1 {
 		t.Errorf("the other host has %d reports waiting, it sent 1", waiting[theirs])
 	}
-	if n, want := waiting[subjectReport(mine.user)], uint64(1+len(answers)); n != want || len(waiting) != 2 {
+	if n, want := waiting[bus.ReportSubject(mine.User())], uint64(1+len(answers)); n != want || len(waiting) != 2 {
 		t.Errorf("%d reports under this host's name, %d expected, of %d hosts", n, want, len(waiting))
 	}
 }
@@ -83,23 +88,23 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 // stored already may be repeated; and once something is forgotten there is room again.
 func TestOneHostsShare(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.HostReports = 5 })
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 5 })
 	b.server.Stop()
-	seed := b.addUser(Randomizer)
+	seed := b.addUser(bus.Randomizer)
 	b.start()
-	mine, other, shuf := b.connect(Randomizer), b.connectSeed(Randomizer, seed), b.connect(Shuffler)
+	mine, other, shuf := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Shuffler)
 	ctx := b.ctx()
-	publish := func(c *Conn, from, to int) (err error) {
+	publish := func(c *bus.Conn, from, to int) (err error) {
 		for i := from; i < to; i++ {
 			// Epochs of one's own invention give no further room.
-			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i), fmt.Appendf(nil, "%s %d", c.user, i)))
+			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i), fmt.Appendf(nil, "%s %d", c.User(), i)))
 		}
 		return err
 	}
 	if err := publish(mine, 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	if err := publish(mine, 5, 6); !errors.Is(err, ErrFull) {
+	if err := publish(mine, 5, 6); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("above its share: %v", err)
 	}
 	if err := publish(mine, 3, 5); err != nil {
@@ -114,7 +119,7 @@ func TestOneHostsShare(t *testing.T) {
 	if err := publish(mine, 5, 6); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
-	if err := publish(mine, 6, 7); !errors.Is(err, ErrFull) {
+	if err := publish(mine, 6, 7); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("above its share again: %v", err)
 	}
 }
@@ -122,12 +127,12 @@ func TestOneHostsShare(t *testing.T) {
 // A report larger than any plan's is refused at the broker, so that a host's share is one of bytes too.
 func TestReportsHaveASize(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.ReportSize = 10_000 })
-	dev := b.connect(Randomizer)
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize = 10_000 })
+	dev := b.connect(bus.Randomizer)
 	if err := dev.PublishReport(b.ctx(), 1, 0, "fits", make([]byte, 10_000)); err != nil {
 		t.Errorf("one of the largest size: %v", err)
 	}
-	if err := dev.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, ErrTooLarge) {
+	if err := dev.PublishReport(b.ctx(), 1, 0, "larger", make([]byte, 20_000)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("one of twice that: %v", err)
 	}
 }
@@ -136,21 +141,21 @@ func TestReportsHaveASize(t *testing.T) {
 func TestReportsFillTheirRoom(t *testing.T) {
 	t.Parallel()
 	const size, share, room = 10_000, 5, 100_000
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) {
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
 		p.ReportSize, p.HostReports, p.MaxReportBytes = size, share, room
 	})
 	b.server.Stop()
-	seeds := [][]byte{b.seeds[Randomizer], b.addUser(Randomizer), b.addUser(Randomizer)}
+	seeds := [][]byte{b.seeds[bus.Randomizer], b.addUser(bus.Randomizer), b.addUser(bus.Randomizer)}
 	b.start()
 	stored := uint64(0)
 	for _, seed := range seeds {
-		c := b.connectSeed(Randomizer, seed)
+		c := b.connectSeed(bus.Randomizer, seed)
 		for i := range share {
-			err := c.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.user, i), make([]byte, size))
+			err := c.PublishReport(b.ctx(), 1, 0, fmt.Sprintf("%s%d", c.User(), i), make([]byte, size))
 			switch {
 			case err == nil:
 				stored++
-			case !errors.Is(err, ErrFull):
+			case !errors.Is(err, bus.ErrFull):
 				t.Fatal(err)
 			}
 		}
@@ -158,7 +163,7 @@ func TestReportsFillTheirRoom(t *testing.T) {
 	if stored < 2*share-1 || stored > 2*share {
 		t.Errorf("%d reports of %d bytes stored in %d bytes", stored, size, room)
 	}
-	if is := look(t, b.connect(Admin))[StreamReports]; is.messages != stored {
+	if is := look(t, b.connect(bus.Admin))[bus.StreamReports]; is.messages != stored {
 		t.Errorf("%d of %d stored reports are there", is.messages, stored)
 	}
 }
@@ -167,26 +172,26 @@ func TestReportsFillTheirRoom(t *testing.T) {
 func TestProvisionFaults(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	admin := b.connect(Admin)
-	for what, o := range map[string]ProvisionOptions{
+	admin := b.connect(bus.Admin)
+	for what, o := range map[string]bus.ProvisionOptions{
 		"a share too large":     {HostReports: 1 << 20},
 		"reports too large":     {ReportSize: 1 << 20},
 		"too little for two":    {MaxReportBytes: 1 << 20},
 		"less than one report":  {HostReports: -1},
 		"a report of no bytes":  {ReportSize: -1},
-		"more than one message": {ReportSize: MaxPayload},
+		"more than one message": {ReportSize: bus.MaxPayload},
 	} {
-		if err := Provision(b.ctx(), admin, o); err == nil {
+		if err := bus.Provision(b.ctx(), admin, o); err == nil {
 			t.Errorf("%s: accepted", what)
 		}
 	}
-	for what, o := range map[string]ProvisionOptions{
+	for what, o := range map[string]bus.ProvisionOptions{
 		"no limit":          {MaxReportBytes: -1, HostReports: 1 << 20},
 		"a large gateway":   {HostReports: 1 << 17, ReportSize: 16 << 10, MaxReportBytes: 4 << 30},
 		"a small disk":      {HostReports: 1 << 10, ReportSize: 16 << 10, MaxReportBytes: 32 << 20},
 		"the defaults, now": {},
 	} {
-		if err := Provision(b.ctx(), admin, o); err != nil {
+		if err := bus.Provision(b.ctx(), admin, o); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -199,11 +204,11 @@ func TestReportsReserveTheirRoom(t *testing.T) {
 	b.server.Stop()
 	b.options.Dir, b.options.MaxStore = t.TempDir(), 1<<30
 	b.start()
-	admin := b.connect(Admin)
-	if err := Provision(b.ctx(), admin, ProvisionOptions{}); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "REPORTS") {
+	admin := b.connect(bus.Admin)
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); !errors.Is(err, bus.ErrFull) || !strings.Contains(err.Error(), "REPORTS") {
 		t.Errorf("more than the disk has: %v", err)
 	}
-	if err := Provision(b.ctx(), admin, ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28, MaxMixedBytes: 1 << 27, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26}); err != nil {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28, MaxMixedBytes: 1 << 27, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26}); err != nil {
 		t.Errorf("less: %v", err)
 	}
 }

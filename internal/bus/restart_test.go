@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -13,16 +13,21 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // collect receives reports until n different ones came, acknowledges them if told to, and returns how often each came.
-func collect(t *testing.T, c *Conn, n int, ack bool) map[uint64]int {
+func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 	t.Helper()
 	got := map[uint64]int{}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	limit := time.AfterFunc(20*time.Second, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
 	defer limit.Stop()
-	err := c.Reports(ctx, func(d *Delivery) {
+	err := c.Reports(ctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
 		if ack {
 			if err := d.Ack(); err != nil {
@@ -39,7 +44,7 @@ func collect(t *testing.T, c *Conn, n int, ack bool) map[uint64]int {
 	return got
 }
 
-func publishReports(t *testing.T, c *Conn, from, to int) {
+func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		if err := c.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
@@ -50,15 +55,15 @@ func publishReports(t *testing.T, c *Conn, from, to int) {
 
 func TestUnacknowledgedComesAgain(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.AckWait = time.Second })
-	dev, first := b.connect(Randomizer), b.connect(Shuffler)
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = time.Second })
+	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 3)
 	collect(t, first, 3, false)
 	first.Close()
-	second := b.connect(Shuffler)
+	second := b.connect(bus.Shuffler)
 	ctx, cancel := context.WithCancelCause(b.ctx())
 	sent := map[uint64]int{}
-	err := second.Reports(ctx, func(d *Delivery) {
+	err := second.Reports(ctx, func(d *bus.Delivery) {
 		sent[d.Sequence]++
 		if !d.Redelivered {
 			t.Errorf("report %d is not marked as redelivered", d.Sequence)
@@ -80,7 +85,7 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 	// What is acknowledged does not.
 	quiet, stop := context.WithTimeout(b.ctx(), 1500*time.Millisecond)
 	defer stop()
-	if err := second.Reports(quiet, func(d *Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := second.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -90,18 +95,18 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t) // AckWait 30 s
-	dev, first := b.connect(Randomizer), b.connect(Shuffler)
+	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 1)
 	collect(t, first, 1, true)
 	ctx, cancel := context.WithCancel(b.ctx())
 	defer cancel()
-	go func() { _ = first.Reports(ctx, func(*Delivery) {}) }()
+	go func() { _ = first.Reports(ctx, func(*bus.Delivery) {}) }()
 	time.Sleep(300 * time.Millisecond)
-	first.nc.Close() // no drain, no acknowledgement
+	first.NATS().Close() // no drain, no acknowledgement
 	time.Sleep(100 * time.Millisecond)
 	publishReports(t, dev, 1, 11)
 	begin := time.Now()
-	collect(t, b.connect(Shuffler), 10, true)
+	collect(t, b.connect(bus.Shuffler), 10, true)
 	t.Logf("ten reports after a kill took %v", time.Since(begin))
 	if d := time.Since(begin); d > 5*time.Second {
 		t.Errorf("reports after a kill came only after %v", d)
@@ -113,14 +118,14 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, shuf, ana := b.connect(Randomizer), b.connect(Shuffler), b.connect(Analyzer)
+	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
 		t.Fatal(err)
 	}
 	seen := make(chan uint64, 10)
 	go func() {
-		_ = dev.WatchAnnouncements(ctx, func(a Announcement) error { seen <- a.Epoch; return nil })
+		_ = dev.WatchAnnouncements(ctx, func(a bus.Announcement) error { seen <- a.Epoch; return nil })
 	}()
 	if e := <-seen; e != 1 {
 		t.Fatalf("announcement %d", e)
@@ -131,7 +136,7 @@ func TestServerRestart(t *testing.T) {
 	got := map[uint64]int{}
 	all := make(chan struct{})
 	go func() {
-		_ = shuf.Reports(ctx, func(d *Delivery) {
+		_ = shuf.Reports(ctx, func(d *bus.Delivery) {
 			mu.Lock()
 			defer mu.Unlock()
 			if got[d.Sequence]++; len(got) == 20 && got[d.Sequence] == 1 {
@@ -172,7 +177,7 @@ func TestServerRestart(t *testing.T) {
 	}
 	// A second copy of what was stored before the restart is still recognised.
 	publishReports(t, dev, 0, 1)
-	if _, err := shuf.GetReport(ctx, 21); !errors.Is(err, ErrGone) {
+	if _, err := shuf.GetReport(ctx, 21); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("a repetition over a restart was stored again: %v", err)
 	}
 }
@@ -184,32 +189,32 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, key, err := NewSeed()
+	_, key, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Start(ServerOptions{Dir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port, Users: map[Role][]string{Admin: {key}}})
-	if !errors.Is(err, ErrPortInUse) {
+	_, err = broker.Start(broker.Options{Dir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port, Users: map[bus.Role][]string{bus.Admin: {key}}})
+	if !errors.Is(err, broker.ErrPortInUse) {
 		t.Errorf("port in use: %v", err)
 	}
 }
 
 func TestServerOptionFaults(t *testing.T) {
 	t.Parallel()
-	_, key, err := NewSeed()
+	_, key, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]ServerOptions{
-		"no directory": {Users: map[Role][]string{Admin: {key}}},
+	for name, o := range map[string]broker.Options{
+		"no directory": {Users: map[bus.Role][]string{bus.Admin: {key}}},
 		"no admin":     {Dir: "x"},
-		"bad port":     {Dir: "x", Port: 70000, Users: map[Role][]string{Admin: {key}}},
-		"unknown role": {Dir: "x", Users: map[Role][]string{Admin: {key}, "spy": {key}}},
-		"not a key":    {Dir: "x", Users: map[Role][]string{Admin: {"SUAA"}}},
-		"shared key":   {Dir: "x", Users: map[Role][]string{Admin: {key}, Analyzer: {key}}},
-		"bare cluster": {Dir: "x", Users: map[Role][]string{Admin: {key}}, Cluster: &Cluster{}},
+		"bad port":     {Dir: "x", Port: 70000, Users: map[bus.Role][]string{bus.Admin: {key}}},
+		"unknown role": {Dir: "x", Users: map[bus.Role][]string{bus.Admin: {key}, "spy": {key}}},
+		"not a key":    {Dir: "x", Users: map[bus.Role][]string{bus.Admin: {"SUAA"}}},
+		"shared key":   {Dir: "x", Users: map[bus.Role][]string{bus.Admin: {key}, bus.Analyzer: {key}}},
+		"bare cluster": {Dir: "x", Users: map[bus.Role][]string{bus.Admin: {key}}, Cluster: &broker.Cluster{}},
 	} {
-		if s, err := Start(o); err == nil {
+		if s, err := broker.Start(o); err == nil {
 			s.Stop()
 			t.Errorf("%s: started", name)
 		}
@@ -219,31 +224,39 @@ func TestServerOptionFaults(t *testing.T) {
 func TestConnectRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	seed, _, err := NewSeed()
+	pair, err := nkeys.CreateAccount()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]Options{
-		"stranger":   {URL: b.server.URL(), Role: Analyzer, Seed: seed},
-		"no seed":    {URL: b.server.URL(), Role: Analyzer},
-		"no such":    {URL: b.server.URL(), Role: Analyzer, SeedFile: filepath.Join(t.TempDir(), "none")},
-		"not a seed": {URL: b.server.URL(), Role: Analyzer, Seed: []byte("SUABC")},
+	account, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _, err := keyfile.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]bus.Options{
+		"stranger":   {URL: b.server.URL(), Role: bus.Analyzer, Seed: seed},
+		"no seed":    {URL: b.server.URL(), Role: bus.Analyzer},
+		"not a seed": {URL: b.server.URL(), Role: bus.Analyzer, Seed: []byte("SUABC")},
+		"no user's":  {URL: b.server.URL(), Role: bus.Analyzer, Seed: account},
 	} {
-		if _, err := Connect(b.ctx(), o); !errors.Is(err, ErrCredentials) {
+		if _, err := bus.Connect(b.ctx(), o); !errors.Is(err, bus.ErrCredentials) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Connect(b.ctx(), Options{URL: b.server.URL(), Role: "spy", Seed: seed}); err == nil {
+	if _, err := bus.Connect(b.ctx(), bus.Options{URL: b.server.URL(), Role: "spy", Seed: seed}); err == nil {
 		t.Error("unknown role connected")
 	}
 	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := Connect(short, Options{URL: "nats://127.0.0.1:1", Role: Analyzer, Seed: seed}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := bus.Connect(short, bus.Options{URL: "nats://127.0.0.1:1", Role: bus.Analyzer, Seed: seed}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no broker: %v", err)
 	}
-	c := b.connect(Analyzer)
+	c := b.connect(bus.Analyzer)
 	c.Close()
-	if err := c.PutAnnouncement(b.ctx(), 1, 0, nil); !errors.Is(err, ErrClosed) {
+	if err := c.PutAnnouncement(b.ctx(), 1, 0, nil); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -251,14 +264,14 @@ func TestConnectRefused(t *testing.T) {
 func TestProvision(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	dev, ana, shuf := b.connect(Randomizer), b.connect(Analyzer), b.connect(Shuffler)
+	dev, ana, shuf := b.connect(bus.Randomizer), b.connect(bus.Analyzer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 3)
-	if err := Provision(b.ctx(), ana, ProvisionOptions{}); !errors.Is(err, ErrForbidden) {
+	if err := bus.Provision(b.ctx(), ana, bus.ProvisionOptions{}); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("the analyzer provisions: %v", err)
 	}
-	admin := b.connect(Admin)
-	for _, o := range []ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20, ReportSize: 128 << 10, HostReports: 4}} {
-		if err := Provision(b.ctx(), admin, o); err != nil {
+	admin := b.connect(bus.Admin)
+	for _, o := range []bus.ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20, ReportSize: 128 << 10, HostReports: 4}} {
+		if err := bus.Provision(b.ctx(), admin, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +279,7 @@ func TestProvision(t *testing.T) {
 		t.Errorf("after provisioning again: %q, %v", p, err)
 	}
 	// A share below what waits would have the broker drop some of it.
-	if err := Provision(b.ctx(), admin, ProvisionOptions{HostReports: 2}); err == nil {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{HostReports: 2}); err == nil {
 		t.Error("a host's share was lowered below what it has waiting")
 	}
 	collect(t, shuf, 3, true)
@@ -276,21 +289,21 @@ func TestProvision(t *testing.T) {
 // may store less since, what is there is left alone.
 func TestProvisionOnASmallDisk(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(o *ServerOptions, _ *ProvisionOptions) { o.MaxStore = 20 << 30 })
-	for _, r := range []Role{Randomizer, Shuffler, Analyzer} {
+	b := newBroker(t, func(o *broker.Options, _ *bus.ProvisionOptions) { o.MaxStore = 20 << 30 })
+	for _, r := range []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer} {
 		activity(t, b.connect(r), 1)
 	}
 	b.server.Stop()
 	b.options.MaxStore = 1 << 30
 	b.start()
-	for _, r := range []Role{Randomizer, Shuffler, Analyzer} {
+	for _, r := range []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer} {
 		activity(t, b.connect(r), 2)
 	}
-	admin := b.connect(Admin)
-	if err := Provision(b.ctx(), admin, ProvisionOptions{}); err != nil {
+	admin := b.connect(bus.Admin)
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {
 		t.Errorf("again, on a smaller disk: %v", err)
 	}
-	if err := Provision(b.ctx(), admin, ProvisionOptions{MaxAuditBytes: 3 << 30}); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "max_file_store") {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAuditBytes: 3 << 30}); !errors.Is(err, bus.ErrFull) || !strings.Contains(err.Error(), "max_file_store") {
 		t.Errorf("more than there is: %v", err)
 	}
 }
@@ -298,22 +311,22 @@ func TestProvisionOnASmallDisk(t *testing.T) {
 // A stream that is full refuses what is new and names the limit; a larger limit lets work go on.
 func TestJunkFillsAnnouncements(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *ServerOptions, p *ProvisionOptions) { p.MaxAnnouncementBytes = 1 << 20 })
-	ana, dev, shuf := b.connect(Analyzer), b.connect(Randomizer), b.connect(Shuffler)
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.MaxAnnouncementBytes = 1 << 20 })
+	ana, dev, shuf := b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
 		err = ana.PutAnnouncement(b.ctx(), 1, 0, append(make([]byte, 100<<10), byte(i)))
 	}
-	if !errors.Is(err, ErrFull) {
+	if !errors.Is(err, bus.ErrFull) {
 		t.Fatalf("junk without end: %v", err)
 	}
-	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); !errors.Is(err, ErrFull) {
+	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("an announcement in a full stream: %v", err)
 	}
 	activity(t, dev, 1) // the others' streams have room of their own
 	activity(t, shuf, 1)
-	admin := b.connect(Admin)
-	if err := Provision(b.ctx(), admin, ProvisionOptions{MaxAnnouncementBytes: 2 << 20}); err != nil {
+	admin := b.connect(bus.Admin)
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAnnouncementBytes: 2 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ana.PutAnnouncement(b.ctx(), 2, 0, make([]byte, 100<<10)); err != nil {
@@ -324,33 +337,33 @@ func TestJunkFillsAnnouncements(t *testing.T) {
 func TestUnprovisioned(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	admin := b.connect(Admin)
-	if err := admin.js.DeleteStream(b.ctx(), StreamReports); err != nil {
+	admin := b.connect(bus.Admin)
+	if err := admin.JetStream().DeleteStream(b.ctx(), bus.StreamReports); err != nil {
 		t.Fatal(err)
 	}
-	dev, shuf := b.connect(Randomizer), b.connect(Shuffler)
+	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	short, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := dev.PublishReport(short, 1, 0, "id", nil)
-	if !errors.Is(err, ErrUnknown) {
+	if !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("without a stream: %v", err)
 	}
 	again, cancel2 := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel2()
-	if err := shuf.Reports(again, func(*Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := shuf.Reports(again, func(*bus.Delivery) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("consuming from no stream: %v", err)
 	}
-	if err := shuf.PurgeReports(again, 1); !errors.Is(err, ErrUnknown) {
+	if err := shuf.PurgeReports(again, 1); !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("purging no stream: %v", err)
 	}
 	// Whoever waits goes on once the stream is there.
 	ctx, stop := context.WithCancelCause(b.ctx())
 	done := make(chan error, 1)
 	go func() {
-		done <- shuf.Reports(ctx, func(d *Delivery) { _ = d.Ack(); stop(errStop) })
+		done <- shuf.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack(); stop(errStop) })
 	}()
 	time.Sleep(200 * time.Millisecond)
-	if err := Provision(b.ctx(), admin, ProvisionOptions{}); err != nil {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	publishReports(t, dev, 0, 1)
@@ -365,9 +378,9 @@ func TestRenderedConfigRuns(t *testing.T) {
 	b := newBroker(t)
 	o := b.options
 	o.Dir, o.Port, o.Name, o.SyncAlways, o.Monitor = t.TempDir(), 0, "one", true, "127.0.0.1:8222"
-	o.Cluster = &Cluster{Name: "c", Listen: "127.0.0.1:6222", Routes: []string{"nats-route://two:6222"}}
+	o.Cluster = &broker.Cluster{Name: "c", Listen: "127.0.0.1:6222", Routes: []string{"nats-route://two:6222"}}
 	path := filepath.Join(t.TempDir(), "conf", "nats-server.conf")
-	if err := WriteConfig(path, o); err != nil {
+	if err := broker.WriteConfig(path, o); err != nil {
 		t.Fatal(err)
 	}
 	got, err := server.ProcessConfigFile(path)
@@ -375,7 +388,7 @@ func TestRenderedConfigRuns(t *testing.T) {
 		conf, _ := os.ReadFile(path)
 		t.Fatalf("%v\n%s", err, conf)
 	}
-	if got.Port != 4222 || got.MaxPayload != MaxPayload || !got.SyncAlways || got.HTTPPort != 8222 || got.Cluster.Port != 6222 || len(got.Nkeys) != len(Roles()) {
+	if got.Port != 4222 || got.MaxPayload != bus.MaxPayload || !got.SyncAlways || got.HTTPPort != 8222 || got.Cluster.Port != 6222 || len(got.Nkeys) != len(bus.Roles()) {
 		t.Errorf("rendered configuration reads as %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package bus
+package bus_test
 
 import (
 	"context"
@@ -14,6 +14,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // authority writes a certificate authority and what it signs for 127.0.0.1 into a directory.
@@ -63,43 +67,43 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	authority(t, dir)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	seed, public, err := NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Start(ServerOptions{
-		Dir: t.TempDir(), Users: map[Role][]string{Admin: {public}},
-		TLS: &ServerTLS{CertFile: at("server.pem"), KeyFile: at("server.key"), CAFile: at("ca.pem")},
+	s, err := broker.Start(broker.Options{
+		Dir: t.TempDir(), Users: map[bus.Role][]string{bus.Admin: {public}},
+		TLS: &broker.TLS{CertFile: at("server.pem"), KeyFile: at("server.key"), CAFile: at("ca.pem")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	good := &TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key")}
+	good := &bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key")}
 	for name, c := range map[string]struct {
-		tls *TLS
+		tls *bus.TLS
 		ok  bool
 	}{
 		"both certificates":     {good, true},
-		"no client certificate": {&TLS{CAFile: at("ca.pem")}, false},
-		"unknown authority":     {&TLS{CertFile: at("client.pem"), KeyFile: at("client.key")}, false},
+		"no client certificate": {&bus.TLS{CAFile: at("ca.pem")}, false},
+		"unknown authority":     {&bus.TLS{CertFile: at("client.pem"), KeyFile: at("client.key")}, false},
 		"clear text":            {nil, false},
-		"wrong name":            {&TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key"), ServerName: "other"}, false},
-		"no such file":          {&TLS{CAFile: at("none")}, false},
-		"no certificate inside": {&TLS{CAFile: at("client.key")}, false},
-		"key without its pair":  {&TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("server.key")}, false},
+		"wrong name":            {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key"), ServerName: "other"}, false},
+		"no such file":          {&bus.TLS{CAFile: at("none")}, false},
+		"no certificate inside": {&bus.TLS{CAFile: at("client.key")}, false},
+		"key without its pair":  {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("server.key")}, false},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 		if c.ok {
 			ctx = t.Context()
 		}
-		conn, err := Connect(ctx, Options{URL: s.URL(), Role: Admin, Seed: seed, TLS: c.tls})
+		conn, err := bus.Connect(ctx, bus.Options{URL: s.URL(), Role: bus.Admin, Seed: seed, TLS: c.tls})
 		cancel()
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil {
-			if err := Provision(t.Context(), conn, ProvisionOptions{}); err != nil {
+			if err := bus.Provision(t.Context(), conn, bus.ProvisionOptions{}); err != nil {
 				t.Error(err)
 			}
 			conn.Close()

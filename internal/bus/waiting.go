@@ -27,7 +27,7 @@ type waitingCall struct {
 
 // await begins a call.
 func (c *Conn) await(subject string) *waitingCall {
-	write := !strings.HasPrefix(subject, apiLocal+".") && !strings.HasPrefix(subject, apiStreams+".") && subject != SubjectEnrol
+	write := !strings.HasPrefix(subject, APILocal+".") && !strings.HasPrefix(subject, APIStreams+".") && subject != SubjectEnrol
 	return &waitingCall{all: &c.waiting, subject: subject, write: write, began: time.Now()}
 }
 
@@ -80,7 +80,7 @@ func (c *Conn) Stuck(longer time.Duration) []Stuck {
 		}
 		s, ok := by[w.subject]
 		if !ok || w.since.Before(s.Since) {
-			s.What, s.Write, s.Since, s.Last = strings.TrimPrefix(w.subject, apiLocal+"."), w.write, w.since, w.last
+			s.What, s.Write, s.Since, s.Last = strings.TrimPrefix(w.subject, APILocal+"."), w.write, w.since, w.last
 		}
 		s.Calls++
 		by[w.subject] = s

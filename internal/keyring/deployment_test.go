@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nkeys"
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -282,7 +281,11 @@ func TestRotateUser(t *testing.T) {
 	if err != nil || bytes.Equal(seed, old) {
 		t.Fatalf("the seed is the old one, or %v", err)
 	}
-	public, err := bus.PublicKey(seed)
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package keyring
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nkeys"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -232,29 +230,12 @@ func newUser(root, folder, role string, users map[string][]string) error {
 	if err := newFolder(path); err != nil {
 		return err
 	}
-	seed, public, err := newSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		return err
 	}
 	users[role] = append(users[role], public)
 	return keyfile.WriteSeed(filepath.Join(path, seedFile), seed)
-}
-
-func newSeed() (seed []byte, public string, err error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, "", fmt.Errorf("NATS user: %w", err)
-	}
-	defer pair.Wipe()
-	own, err := pair.Seed()
-	if err != nil {
-		return nil, "", fmt.Errorf("NATS user: %w", err)
-	}
-	seed = bytes.Clone(own) // the pair wipes its own
-	if public, err = pair.PublicKey(); err != nil {
-		return nil, "", fmt.Errorf("NATS user: %w", err)
-	}
-	return seed, public, nil
 }
 
 func newHost(root, deployment string, h HostOptions, by *seal.Identity, users map[string][]string) error {

@@ -25,7 +25,7 @@ func RotateUser(root, role string) error {
 	if _, err := keyfile.LoadSeed(path); err != nil { // the folder must be one with this role's keys
 		return err
 	}
-	seed, public, err := newSeed()
+	seed, public, err := keyfile.NewSeed()
 	if err != nil {
 		return err
 	}

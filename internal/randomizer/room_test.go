@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -13,7 +14,7 @@ import (
 // one.
 func crowded(t *testing.T) *scene {
 	t.Helper()
-	s := newScene(t, func(_ *bus.ServerOptions, p *bus.ProvisionOptions) { p.HostReports = 2 })
+	s := newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 2 })
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
 	for i := range 5 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -66,7 +67,7 @@ type scene struct {
 
 const capacity = 128 // devices of the scene's host
 
-func newScene(t *testing.T, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
+func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
 	s := &scene{Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)

@@ -27,12 +27,12 @@ import (
 
 // Settings are the configuration of a randomizer's process.
 type Settings struct {
-	Keys   string        `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and randomizer-<host>/ are read." required:"true"`
-	Host   string        `key:"host" doc:"This host's name in that folder."`
-	State  string        `key:"state" doc:"Folder of what this host's devices have promised and spent. It belongs to one process and must survive restarts. No record is ever written to it." required:"true"`
-	API    APISettings   `key:"api"`
-	Limits LimitSettings `key:"limits"`
-	Broker bus.Settings  `key:"broker"`
+	Keys   string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and randomizer-<host>/ are read." required:"true"`
+	Host   string              `key:"host" doc:"This host's name in that folder."`
+	State  string              `key:"state" doc:"Folder of what this host's devices have promised and spent. It belongs to one process and must survive restarts. No record is ever written to it." required:"true"`
+	API    APISettings         `key:"api"`
+	Limits LimitSettings       `key:"limits"`
+	Broker role.BrokerSettings `key:"broker"`
 }
 
 // APISettings say where apps find this host.
@@ -114,7 +114,7 @@ guarantee of every plan, refuses one that is weaker than its limits, and reports
 record.`,
 		Defaults: Settings{
 			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(),
-			Broker: bus.Settings{URL: bus.DefaultURL},
+			Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9403",
 		Prepare:   prepare,
@@ -188,7 +188,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
-		conn, err := bus.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)
+		conn, err := role.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -68,7 +69,7 @@ func TestFloodOfAnotherHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// On a slow machine what was fetched ahead waits for longer than half a minute, and would come twice.
-			s := newScene(t, func(_ *bus.ServerOptions, p *bus.ProvisionOptions) { p.HostReports, p.AckWait = share, time.Hour })
+			s := newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports, p.AckWait = share, time.Hour })
 			s.forgetEvery = never
 			s.start()
 			s.crowded()
@@ -118,7 +119,7 @@ func BenchmarkFlood(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				s := newScene(b, func(o *bus.ServerOptions, p *bus.ProvisionOptions) {
+				s := newScene(b, func(o *broker.Options, p *bus.ProvisionOptions) {
 					o.SyncAlways, p.HostReports, p.ReportSize = true, 2*junk, 4<<10
 				})
 				s.forgetEvery = forgetEvery

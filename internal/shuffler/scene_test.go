@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -47,7 +48,7 @@ type scene struct {
 
 const capacity = 120
 
-func newScene(t testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
+func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
 	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond, unmet: map[string]error{}}
 	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)

@@ -19,11 +19,11 @@ const DefaultMinCohort = 50
 
 // Settings are the configuration of the shuffler's process.
 type Settings struct {
-	Keys      string            `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
-	State     string            `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
-	MinCohort int               `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
-	Admission AdmissionSettings `key:"admission"`
-	Broker    bus.Settings      `key:"broker"`
+	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
+	State     string              `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
+	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
+	Admission AdmissionSettings   `key:"admission"`
+	Broker    role.BrokerSettings `key:"broker"`
 }
 
 // AdmissionSettings say whom the shuffler lets into a cohort.
@@ -55,7 +55,7 @@ func Role() role.Role[Settings] {
 		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
 bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit message, and it never releases fewer reports
 than the minimum cohort.`,
-		Defaults:  Settings{MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1}, Broker: bus.Settings{URL: bus.DefaultURL}},
+		Defaults:  Settings{MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1}, Broker: role.DefaultBroker()},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
@@ -115,7 +115,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
-		conn, err := bus.Attach(ctx, env, bus.Shuffler, s.Broker, keys.Seed)
+		conn, err := role.Attach(ctx, env, bus.Shuffler, s.Broker, keys.Seed)
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,3 @@
-// Package client is how an app talks to the randomizer on its side: it asks for decisions and tells rewards over the local HTTP API.
-//
-// A call is repeated while the randomizer cannot be reached or has no policy yet, as when it is being restarted. That is safe: a
-// device is enrolled once however often it is asked, and the same reward may be told again. It is not quite free: a decision whose
-// answer got lost is made again without its token, so that the device reports the null record (see [Calls.Unsure]).
-//
-// The client does not authenticate and does not encrypt: it is for loopback, or for whatever stands in front of the API.
 package client
 
 import (
@@ -17,26 +10,24 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/riffle-dp/riffle/internal/randomizer"
 )
 
 // Defaults of Options.
 const (
-	DefaultTimeout = 10 * time.Second       // one attempt
-	DefaultPause   = 200 * time.Millisecond // between attempts
-	DefaultGiveUp  = time.Minute            // all attempts of one call
+	DefaultTimeout = 10 * time.Second
+	DefaultPause   = 200 * time.Millisecond
+	DefaultGiveUp  = time.Minute
 )
 
-// Options of New.
+// Options of New. Zero values select the defaults.
 type Options struct {
-	Connections int           // kept open to each randomizer; 0: Go's default of 2
-	Timeout     time.Duration // of one attempt; 0: DefaultTimeout
-	Pause       time.Duration // between attempts; 0: DefaultPause
-	GiveUp      time.Duration // after which a call that found nobody fails; 0: DefaultGiveUp; negative: after the first attempt
+	Connections int           // idle connections kept to each randomizer; 0: 2, as in net/http
+	Timeout     time.Duration // limit of one attempt
+	Pause       time.Duration // wait between two attempts
+	GiveUp      time.Duration // time after which a failed attempt is not repeated; negative: the first is not repeated
 }
 
-// Client calls randomizers. Safe for concurrent use.
+// Client calls randomizers. It is safe for concurrent use.
 type Client struct {
 	o    Options
 	http *http.Client
@@ -53,144 +44,139 @@ func New(o Options) *Client {
 	if o.GiveUp == 0 {
 		o.GiveUp = DefaultGiveUp
 	}
-	return &Client{o, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Connections}, Timeout: o.Timeout}}
+	transport := &http.Transport{MaxIdleConnsPerHost: o.Connections}
+	return &Client{o, &http.Client{Transport: transport, Timeout: o.Timeout}}
 }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Refusal is an answer that says no.
-type Refusal struct {
-	Status int    // of HTTP
-	Reason string // as the API spells it; empty where something else than a randomizer answered
-	Detail string // a sentence
-}
-
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("the randomizer answered %d %s: %s", r.Status, r.Reason, r.Detail)
-}
-
-// away tells whether the refusal will pass: the randomizer knows no policy yet.
-func (r *Refusal) away() bool { return r.Status == http.StatusServiceUnavailable }
-
-// Base tells where the randomizer of a device is; it is asked before each attempt, because a randomizer that was restarted may be
-// somewhere else. An error counts like one that cannot be reached.
+// Base returns the base URL of a device's randomizer. Every attempt asks it anew, because a randomizer that restarted
+// may have another address. An error counts as a randomizer that cannot be reached.
 type Base func() (string, error)
 
-// At is a randomizer that stays where it is.
+// At is the Base of a randomizer with a fixed address, for instance "http://127.0.0.1:8400".
 func At(base string) Base { return func() (string, error) { return base, nil } }
 
-// Calls is what a call took.
+// Calls describes the attempts of one call.
 type Calls struct {
-	Attempts int
-	Last     time.Duration // time of the last attempt
-	// Unsure says that an attempt ended without an answer, so that the randomizer may have done what was asked of it without the
-	// caller's knowing.
+	Attempts int           // at least 1
+	Last     time.Duration // time that the last attempt took
+	// Unsure says that an attempt ended without an answer, so the randomizer may have acted on it.
 	Unsure bool
 }
 
-// Decide asks for a decision for a device. body is the request: see Arms. A *Refusal says no.
-func (c *Client) Decide(ctx context.Context, at Base, device string, body []byte) (*randomizer.Decision, Calls, error) {
-	d := new(randomizer.Decision)
-	calls, err := c.post(ctx, at, "/v1/devices/"+url.PathEscape(device)+"/decisions", body, d)
-	return d, calls, err
+// Decide asks for a decision for a device: which of the arms to play. Each arm is a vector of the deployment's
+// dimension with norm at most 1; longer arms are scaled down. The error is a *Refusal, wraps ErrUnreachable, or is the
+// context's cause.
+func (c *Client) Decide(ctx context.Context, at Base, device string, arms [][]float64) (*Decision, Calls, error) {
+	body, err := json.Marshal(map[string]any{"arms": arms})
+	if err != nil {
+		return nil, Calls{}, err
+	}
+	return c.DecideRaw(ctx, at, device, body)
 }
 
-// Reward tells the reward of the decision with the token. A *Refusal says no: with Expired, the device reports without it.
-func (c *Client) Reward(ctx context.Context, at Base, token string, reward float64) (Calls, error) {
+// DecideRaw is Decide with the request's body as given. It is for tests of a randomizer.
+func (c *Client) DecideRaw(ctx context.Context, at Base, device string, body []byte) (*Decision, Calls, error) {
+	return post[Decision](ctx, c, at, devicePath(device, "decisions"), body)
+}
+
+// Reward tells the reward of the decision with the token. It is refused as ExpiredToken after the reward window: the
+// device then reports without it. Errors are those of Decide.
+func (c *Client) Reward(ctx context.Context, at Base, token string, reward float64) (*Acceptance, Calls, error) {
 	body, err := json.Marshal(map[string]any{"token": token, "reward": reward})
 	if err != nil {
-		return Calls{}, err
+		return nil, Calls{}, err
 	}
-	return c.RawReward(ctx, at, body)
+	return c.RewardRaw(ctx, at, body)
 }
 
-// RawReward is Reward with a body of the caller's making.
-func (c *Client) RawReward(ctx context.Context, at Base, body []byte) (Calls, error) {
-	return c.post(ctx, at, "/v1/rewards", body, nil)
+// RewardRaw is Reward with the request's body as given. It is for tests of a randomizer.
+func (c *Client) RewardRaw(ctx context.Context, at Base, body []byte) (*Acceptance, Calls, error) {
+	return post[Acceptance](ctx, c, at, "/v1/rewards", body)
 }
 
-// Arms is the body of a request for a decision.
-func Arms(arms [][]float64) ([]byte, error) { return json.Marshal(map[string]any{"arms": arms}) }
-
-// Expired tells whether a reward came too late.
-func Expired(err error) bool {
-	var r *Refusal
-	return errors.As(err, &r) && r.Status == http.StatusGone
+// Ledger reads a device's ledger, in one attempt. A device that never asked for a decision has an empty one.
+func (c *Client) Ledger(ctx context.Context, at Base, device string) (*Statement, error) {
+	s, _, err := attempt[Statement](ctx, c, http.MethodGet, at, devicePath(device, "ledger"), nil)
+	return s, err
 }
 
-// Status asks a randomizer how it is, once.
-func (c *Client) Status(ctx context.Context, at Base) (s randomizer.Status, err error) {
-	base, err := at()
-	if err != nil {
-		return s, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/status", nil)
-	if err != nil {
-		return s, err
-	}
-	return s, c.do(r, &s)
+// Status reads a randomizer's status, in one attempt.
+func (c *Client) Status(ctx context.Context, at Base) (*Status, error) {
+	s, _, err := attempt[Status](ctx, c, http.MethodGet, at, "/v1/status", nil)
+	return s, err
 }
 
-// post sends a body again and again while nobody is there.
-func (c *Client) post(ctx context.Context, at Base, path string, body []byte, into any) (calls Calls, err error) {
+func devicePath(device, what string) string {
+	return "/v1/devices/" + url.PathEscape(device) + "/" + what
+}
+
+// post repeats a request until it is answered or the client gives up. The answer is nil where there is an error.
+func post[T any](ctx context.Context, c *Client, at Base, path string, body []byte) (*T, Calls, error) {
+	var calls Calls
 	deadline := time.Now().Add(c.o.GiveUp)
 	for {
 		begin := time.Now()
-		sent, err := c.attempt(ctx, at, path, body, into)
+		answer, sent, err := attempt[T](ctx, c, http.MethodPost, at, path, body)
 		calls.Attempts, calls.Last = calls.Attempts+1, time.Since(begin)
 		var refused *Refusal
-		if err == nil || errors.As(err, &refused) && !refused.away() {
-			return calls, err
+		if err == nil || errors.As(err, &refused) && !refused.passing() {
+			return answer, calls, err
 		}
 		calls.Unsure = calls.Unsure || sent && refused == nil
-		if ctx.Err() != nil {
-			return calls, context.Cause(ctx)
-		}
-		if time.Now().After(deadline) {
-			return calls, err
+		if ctx.Err() == nil && time.Now().After(deadline) {
+			return nil, calls, err
 		}
 		select {
 		case <-ctx.Done():
-			return calls, context.Cause(ctx)
+			return nil, calls, context.Cause(ctx)
 		case <-time.After(c.o.Pause):
 		}
 	}
 }
 
-// attempt posts once; sent says that the randomizer may have the request.
-func (c *Client) attempt(ctx context.Context, at Base, path string, body []byte, into any) (sent bool, err error) {
+// attempt makes one request; sent says that the randomizer may have received it. The answer is nil where there is an
+// error.
+func attempt[T any](
+	ctx context.Context, c *Client, method string, at Base, path string, body []byte,
+) (answer *T, sent bool, err error) {
+	unreachable := func(err error) (*T, bool, error) { return nil, sent, fmt.Errorf("%w: %w", ErrUnreachable, err) }
 	base, err := at()
 	if err != nil {
-		return false, err
+		return unreachable(err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
 	if err != nil {
-		return false, err
+		return unreachable(err)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	return true, c.do(r, into)
-}
-
-func (c *Client) do(r *http.Request, into any) error {
-	response, err := c.http.Do(r)
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	sent = true
+	response, err := c.http.Do(request)
 	if err != nil {
-		return err
+		return unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read to its end
-	answer, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return unreachable(err)
 	}
-	if response.StatusCode != http.StatusOK {
-		var said struct{ Error, Detail string }
-		if json.Unmarshal(answer, &said) != nil || said.Error == "" {
-			said.Detail = string(bytes.TrimSpace(answer))
+	if response.StatusCode == http.StatusOK {
+		answer = new(T)
+		if err := json.Unmarshal(text, answer); err != nil {
+			return unreachable(err) // something else answers in the randomizer's place
 		}
-		return &Refusal{response.StatusCode, said.Error, said.Detail}
+		return answer, sent, nil
 	}
-	if into == nil {
-		return nil
+	var said struct {
+		Error  Reason
+		Detail string
 	}
-	return json.Unmarshal(answer, into)
+	if json.Unmarshal(text, &said) != nil || said.Error == "" {
+		said.Detail = string(bytes.TrimSpace(text))
+	}
+	return nil, sent, &Refusal{response.StatusCode, said.Error, said.Detail}
 }

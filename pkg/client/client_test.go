@@ -3,9 +3,11 @@ package client_test
 import (
 	"context"
 	"errors"
+	"go/build"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
-func TestCallsAreRepeatedWhileNobodyIsThere(t *testing.T) {
+func TestCallIsRepeatedUntilItIsAnswered(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch asked.Add(1) {
@@ -44,7 +46,7 @@ func TestCallsAreRepeatedWhileNobodyIsThere(t *testing.T) {
 	}
 	c := client.New(client.Options{Pause: time.Millisecond})
 	defer c.Close()
-	d, calls, err := c.Decide(t.Context(), at, "a/b", []byte("{}"))
+	d, calls, err := c.Decide(t.Context(), at, "a/b", [][]float64{{1}})
 	if err != nil || d.Arm != 2 || !d.Sampled {
 		t.Fatalf("decision %+v, %v", d, err)
 	}
@@ -54,16 +56,15 @@ func TestCallsAreRepeatedWhileNobodyIsThere(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreFinal(t *testing.T) {
+func TestRefusalIsFinal(t *testing.T) {
 	for _, test := range []struct {
-		status  int
-		body    string
-		reason  string
-		expired bool
+		status int
+		body   string
+		reason client.Reason
 	}{
-		{http.StatusGone, `{"error":"expired_token","detail":"too late"}`, "expired_token", true},
-		{http.StatusUnprocessableEntity, `{"error":"bad_arms","detail":"no arms"}`, "bad_arms", false},
-		{http.StatusBadGateway, "<html>a proxy</html>", "", false},
+		{http.StatusGone, `{"error":"expired_token","detail":"too late"}`, client.ExpiredToken},
+		{http.StatusUnprocessableEntity, `{"error":"bad_arms","detail":"no arms"}`, client.BadArms},
+		{http.StatusBadGateway, "<html>a proxy</html>", ""},
 	} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,28 +73,46 @@ func TestRefusalsAreFinal(t *testing.T) {
 			_, _ = io.WriteString(w, test.body)
 		}))
 		c := client.New(client.Options{Pause: time.Millisecond})
-		calls, err := c.Reward(t.Context(), client.At(server.URL), "token", 1)
+		_, calls, err := c.Reward(t.Context(), client.At(server.URL), "token", 1)
 		server.Close()
 		var r *client.Refusal
 		if !errors.As(err, &r) || r.Status != test.status || r.Reason != test.reason || r.Detail == "" {
 			t.Errorf("%d: %v", test.status, err)
 		}
-		if asked != 1 || calls.Attempts != 1 || calls.Unsure || client.Expired(err) != test.expired {
-			t.Errorf("%d: asked %d times, %+v, expired %v", test.status, asked, calls, client.Expired(err))
+		if !errors.Is(err, test.reason) || errors.Is(err, client.ExpiredToken) != (test.status == http.StatusGone) {
+			t.Errorf("%d: %v", test.status, err)
+		}
+		if asked != 1 || calls.Attempts != 1 || calls.Unsure {
+			t.Errorf("%d: asked %d times, %+v", test.status, asked, calls)
 		}
 	}
 }
 
-func TestGivingUp(t *testing.T) {
+func TestClientGivesUp(t *testing.T) {
 	c := client.New(client.Options{Pause: time.Millisecond, GiveUp: 20 * time.Millisecond})
-	gone := errors.New("nobody home")
-	if _, _, err := c.Decide(t.Context(), func() (string, error) { return "", gone }, "a", nil); !errors.Is(err, gone) {
+	gone := errors.New("no address")
+	away := func() (string, error) { return "", gone }
+	_, _, err := c.Decide(t.Context(), away, "a", nil)
+	if !errors.Is(err, gone) || !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("gave up with %v", err)
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	over := errors.New("over")
 	stop(over)
-	if _, _, err := c.Decide(ctx, func() (string, error) { return "", gone }, "a", nil); !errors.Is(err, over) {
+	if _, _, err := c.Decide(ctx, away, "a", nil); !errors.Is(err, over) {
 		t.Errorf("stopped with %v", err)
+	}
+}
+
+// An app that links the client links nothing else of this module, nor of any other.
+func TestClientImportsTheStandardLibraryOnly(t *testing.T) {
+	p, err := build.ImportDir(".", 0)
+	if err != nil || len(p.Imports) == 0 {
+		t.Fatal(p.Imports, err)
+	}
+	for _, path := range p.Imports {
+		if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") {
+			t.Errorf("it imports %s", path)
+		}
 	}
 }

@@ -37,11 +37,11 @@ type ErrorBound struct {
 // plus Nu, for any convex losses whose gradients are bounded as stated.
 //
 // Derivation. With D = 2S, Lp = R + lambda S/n and noise N_i of the mean gradient, projected descent gives an average
-// excess of at most D^2/(2 eta T) + eta/(2T) sum |g_i + N_i|^2 + (1/T) sum <N_i, theta* - theta_i>, and |g+N|^2 <=
-// 2(Lp^2 + |N|^2). A vector of d independent coordinates of proxy v has |N|^2 <= v(d + 2 sqrt(dt) + 2t) except with
-// probability exp(-t) (D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian random
-// vectors", 2012), used with t = ln(T/delta_0) for all rounds at once; the last sum is a martingale with increments of
-// proxy v D^2. eta* balances the first two terms.
+// excess of at most D^2/(2 eta T) + eta/(2T) sum |g_i + N_i|^2 + (1/T) sum <N_i, theta* - theta_i>, and
+// |g+N|^2 <= 2(Lp^2 + |N|^2). A vector of d independent coordinates of proxy v has |N|^2 <= v(d + 2 sqrt(dt) + 2t)
+// except with probability exp(-t) (D. Hsu, S. Kakade, T. Zhang, "A tail inequality for quadratic forms of subgaussian
+// random vectors", 2012), used with t = ln(T/delta_0) for all rounds at once; the last sum is a martingale with
+// increments of proxy v D^2. eta* balances the first two terms.
 func OptimizerError(in ErrorInputs) (ErrorBound, error) {
 	if in.Reports < 1 || in.Dimension < 1 || in.Rounds < 1 {
 		return ErrorBound{}, fmt.Errorf("%w: %d reports, dimension %d, %d rounds",

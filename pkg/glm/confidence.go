@@ -15,20 +15,20 @@ type ProofInputs struct {
 	// Failure is delta_0, the probability that one of the events fails; with 1/T^2 the expected regret of failures is
 	// below 1.
 	Failure float64
-	// Eta in (0, 1) is the size allowed to the noise matrix N in units of lambda: (1-eta) lambda I <= lambda I + N <=
-	// (1+eta) lambda I.
+	// Eta in (0, 1) is the size allowed to the noise matrix N in units of lambda:
+	// (1-eta) lambda I <= lambda I + N <= (1+eta) lambda I.
 	Eta float64
 }
 
-// Covering is the logarithm of the size of a net of the unit sphere with the failure probability: d ln 5 +
-// ln(1/delta_0).
+// Covering is d ln 5 + ln(1/delta_0): the logarithm of the size of a net of the unit sphere over the failure
+// probability.
 func (in ProofInputs) Covering() float64 {
 	return float64(in.Dimension)*math.Log(5) + math.Log(1/in.Failure)
 }
 
-// NoiseNorm bounds the operator norm of the noise matrix of a covariance release, except with probability delta_0: 2
-// sqrt(2 v (d ln 9 + ln(2/delta_0))), by a 1/4-net. proxy is v, the sub-Gaussian variance proxy of one coordinate of
-// the released vector; the coordinates are Frobenius-orthonormal, so u'Nu has the same proxy for every unit u.
+// NoiseNorm bounds the operator norm of the noise matrix of a covariance release, except with probability delta_0, by
+// 2 sqrt(2 v (d ln 9 + ln(2/delta_0))), from a 1/4-net. proxy is v, the sub-Gaussian variance proxy of one coordinate
+// of the released vector; the coordinates are Frobenius-orthonormal, so u'Nu has the same proxy for every unit u.
 func (in ProofInputs) NoiseNorm(proxy float64) float64 {
 	return 2 * math.Sqrt(2*proxy*(float64(in.Dimension)*math.Log(9)+math.Log(2/in.Failure)))
 }
@@ -70,10 +70,10 @@ func (in ProofInputs) Gamma(lambda, nu float64) float64 {
 //	c * sqrt( kappa (R^2 d ln T + 2 nu) + S^2 lambda )
 //
 // for sampling, for the optimiser, and for the ridge and the noise of the matrix. The errors are independent, hence the
-// root of the sum of squares in place of the paper's sum, which is at most sqrt(3) times as large. 2 nu is (2 + 2 M_sc
-// S) nu of ProofInputs.Bracket near the truth, where the loss is a quadratic. The last two terms grow with the noise of
-// the releases: without them a set would shrink as noise grows, because lambda is part of the matrix in whose norm the
-// width is measured.
+// root of the sum of squares in place of the paper's sum, which is at most sqrt(3) times as large. 2 nu is
+// (2 + 2 M_sc S) nu of ProofInputs.Bracket near the truth, where the loss is a quadratic. The last two terms grow with
+// the noise of the releases: without them a set would shrink as noise grows, because lambda is part of the matrix in
+// whose norm the width is measured.
 type TunedWidth struct {
 	Constant  float64 // c, PaperConfig.Width
 	MaxReward float64 // R
@@ -83,9 +83,9 @@ type TunedWidth struct {
 	Lambda    float64 // of the released matrix
 	Nu        float64 // the optimiser's error in cumulative loss: convex.SmoothError
 	// Kappa is 1 for a matrix of weighted outer products, and the bound of 1/mu' for the warm-up's, which are
-	// unweighted. It multiplies the terms that are bounded in the norm of the Hessian, sampling and optimiser. S^2
-	// lambda stands for lambda |theta - theta*|^2, which is the same for either matrix and has about this size where
-	// nothing is known; its upper bound is four times as large, since both vectors have norm at most S. The paper
+	// unweighted. It multiplies the terms that are bounded in the norm of the Hessian, sampling and optimiser.
+	// S^2 lambda stands for lambda |theta - theta*|^2, which is the same for either matrix and has about this size
+	// where nothing is known; its upper bound is four times as large, since both vectors have norm at most S. The paper
 	// multiplies all three terms, and so does ProofConstants.
 	Kappa float64
 }

@@ -32,7 +32,8 @@ func TestProofWidthHasItsGoldenValues(t *testing.T) {
 
 // The tuned width has values worked out by hand, term by term; kappa does not multiply the ridge's term.
 func TestTunedWidthIsTheRootOfItsTerms(t *testing.T) {
-	good := glm.TunedWidth{Constant: .5, MaxReward: 1, Dimension: 4, Horizon: 1000, Radius: 2, Lambda: 9, Nu: 10, Kappa: 4}
+	good := glm.TunedWidth{Constant: .5, MaxReward: 1, Dimension: 4, Horizon: 1000, Radius: 2, Lambda: 9,
+		Nu: 10, Kappa: 4}
 	for _, c := range []struct {
 		name   string
 		change func(w *glm.TunedWidth)
@@ -107,7 +108,8 @@ func TestProofSetsHoldTheTruth(t *testing.T) {
 	for seed := range uint64(runs) {
 		env := environment(t, "ball", "logistic", 1, 2, 5, 1, seed)
 		cfg := glm.Config{Profile: glm.Paper, Dimension: 2, Radius: 1, Horizon: 4000,
-			Paper: glm.PaperConfig{Constants: glm.ProofConstants, Warmup: 1500, Second: 2500, Rounds: 4, DesignTolerance: .1}}
+			Paper: glm.PaperConfig{Constants: glm.ProofConstants, Warmup: 1500, Second: 2500, Rounds: 4,
+				DesignTolerance: .1}}
 		o := simulate(t, cfg, env, budget{epsilon: 1, delta: 1e-6, ratio: 2, maxShift: 16}, seed)
 		if o.survival != 1 {
 			t.Errorf("seed %d: the best arm survives in %v of decisions", seed, o.survival)

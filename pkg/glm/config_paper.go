@@ -50,7 +50,7 @@ type PaperConfig struct {
 	Failure float64 `json:"failure"`
 	// Rounds is T_opt, the gradient rounds of each batch; default convex.DefaultRounds.
 	Rounds int `json:"rounds"`
-	// CovarianceShare is the part of mu^2 for the covariance release; the gradients divide the rest evenly. In (0, 1).
+	// CovarianceShare in (0, 1) is the part of mu^2 for the covariance release; the gradients divide the rest evenly.
 	CovarianceShare float64 `json:"covariance_share"`
 	// EstimationRidge is the ridge of the optimiser with TunedConstants, default 1. It is separate from the design
 	// matrices' lambda, which would bias theta. With ProofConstants both are the same lambda.
@@ -101,8 +101,8 @@ func (c Config) resolvePaper() (Config, error) {
 	fill(&p.ProxyRatio, 1)
 	fill(&p.DesignTolerance, DefaultDesignTolerance)
 	if p.Warmup < 1 || p.Second < 1 || p.Warmup > c.Horizon/2 {
-		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up at "+
-			"most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
+		return c, fmt.Errorf("%w: the warm-up of %d people and second batch of %d must be positive, and the warm-up "+
+			"at most half of the horizon %d; use more people, the practical profile, or a smaller min_cohort",
 			ErrConfig, p.Warmup, p.Second, c.Horizon)
 	}
 	if p.Rounds < 1 || p.Rounds > 1<<16 {

@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// reach is how far theta* lies from the centre of a stage's confidence set, in widths: at most 1 inside.
+// reach is the distance of theta* from the centre of a stage's confidence set, in widths: at most 1 inside.
 func reach(t testing.TB, s glm.Stage, theta []float64) float64 {
 	t.Helper()
 	d := len(theta)
@@ -26,7 +26,7 @@ func reach(t testing.TB, s glm.Stage, theta []float64) float64 {
 	return math.Sqrt(mat.Inner(distance, &matrix, distance)) / s.Width
 }
 
-// noises are the levels of privacy that coverage and regret are compared at, least noise first; 0 is none at all. Slow
+// noises are the levels of epsilon at which coverage and regret are compared, least noise first; 0 means no noise. Long
 // runs try all.
 func noises() []float64 {
 	if long(0, 1) == 1 {
@@ -43,8 +43,7 @@ type crowded struct {
 	horizon      int
 }
 
-// run plays a profile on it. With exact sums the rule for first cohorts is told an epsilon at which noise does not
-// matter.
+// run plays a profile on it. With exact sums the rule for first cohorts gets an epsilon at which noise does not matter.
 func (c crowded) run(t testing.TB, cfg glm.Config, epsilon float64, seed uint64) (outcome, *glm.Environment) {
 	cfg.Family, cfg.Dimension, cfg.Radius, cfg.Horizon, cfg.Epsilon = c.family, c.d, c.norm, c.horizon, epsilon
 	b := budget{epsilon: epsilon, delta: 1e-6, maxShift: 16}
@@ -58,8 +57,8 @@ func (c crowded) run(t testing.TB, cfg glm.Config, epsilon float64, seed uint64)
 	return simulate(t, cfg, env, b, seed), env
 }
 
-// nominalCoverage is the share of runs in which the sets of all batches hold theta* that DefaultPaperWidth was chosen
-// for.
+// nominalCoverage is the share of runs in which the sets of all batches hold theta*, for which DefaultPaperWidth was
+// chosen.
 const nominalCoverage = 0.9
 
 var (
@@ -67,19 +66,19 @@ var (
 	smallPaper = glm.Config{Profile: glm.Paper, MinCohort: 250, Paper: glm.PaperConfig{Rounds: 5, DesignTolerance: .1}}
 )
 
-// The paper profile's confidence sets hold theta* at their nominal rate whatever the noise, and its regret does not
-// fall where noise grows.
+// The paper profile's confidence sets hold theta* at their nominal rate at every level of noise, and its regret does
+// not fall where noise grows.
 //
 // Coverage: of 30 runs per epsilon at least 22 must be covered in all batches. Were the rate 0.9 exactly, that would
 // fail with probability 0.002 per epsilon; a rate of 0.6 is caught with probability 0.91, one of 0.5 with 0.99. Seeds
-// are fixed, and not those that the width was chosen on. The width without the terms of noise, c R sqrt(d ln T) (times
-// sqrt(kappa) in the warm-up), is held against the same estimates: it covers in none of 30 runs at epsilon 1 and below,
-// and where it passes the test sees nothing.
+// are fixed, and differ from those on which the width was chosen. The width without the terms of noise, c R sqrt(d ln
+// T) (times sqrt(kappa) in the warm-up), is compared with the same estimates: it covers in none of 30 runs at epsilon 1
+// and below; if it passed, the test would detect nothing.
 //
 // Regret: of neighbouring levels on the same 30 seeds, the one with more noise must not have less regret by more than
-// three standard errors of the paired difference (false alarms below 0.0014 each, were the two alike). With the width
+// three standard errors of the paired difference (false alarms below 0.0014 each if the two are alike). With the width
 // without those terms epsilon 4 has less regret than no privacy by twelve of them.
-func TestPaperCoverage(t *testing.T) {
+func TestPaperSetsHoldTheTruthAtEveryNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 200 runs, each in one goroutine")
 	}
@@ -104,16 +103,19 @@ func TestPaperCoverage(t *testing.T) {
 		}
 		covered, before := within(farthest), within(old)
 		ratio, se := meanOf(outcomes, outcome.ratio)
-		t.Logf("epsilon %g: %d of %d covered, %d by widths without terms of noise; regret %.3f +- %.3f of uniform play's", epsilon, covered, runs, before, ratio, se)
+		t.Logf("epsilon %g: %d of %d covered, %d by widths without terms of noise; regret %.3f +- %.3f of uniform's",
+			epsilon, covered, runs, before, ratio, se)
 		if covered < least {
-			t.Errorf("epsilon %g: all sets hold the parameter in %d of %d runs, nominal rate %v", epsilon, covered, runs, nominalCoverage)
+			t.Errorf("epsilon %g: all sets hold the parameter in %d of %d runs, nominal rate %v",
+				epsilon, covered, runs, nominalCoverage)
 		}
 		if epsilon > 0 && epsilon <= 1 && before >= least {
-			t.Errorf("epsilon %g: widths without terms of noise cover in %d of %d runs; the test is blind", epsilon, before, runs)
+			t.Errorf("epsilon %g: widths without terms of noise cover in %d of %d runs; the test is blind",
+				epsilon, before, runs)
 		}
 	}
 	neverFalls(t, regrets)
-	// At widths that eliminate, too: at the default ones there is little left to lose from epsilon 1 down.
+	// The same holds at widths that eliminate; at the default ones there is little left to lose from epsilon 1 down.
 	narrow := smallPaper
 	narrow.Paper.Width = 0.1
 	regrets = make(map[float64][]float64)
@@ -139,7 +141,8 @@ func within(farthest []float64) int {
 	return n
 }
 
-// neverFalls holds that regret does not fall as noise grows, beyond three standard errors of the paired difference.
+// neverFalls fails the test when regret falls as noise grows, by more than three standard errors of the paired
+// difference.
 func neverFalls(t *testing.T, regrets map[float64][]float64) {
 	t.Helper()
 	levels := noises()
@@ -158,14 +161,14 @@ func neverFalls(t *testing.T, regrets map[float64][]float64) {
 	}
 }
 
-// The practical profile's deviations are those of its estimate whatever the noise: the squared distance to theta* in
-// deviations, per dimension, is 1 on average where they are right. Measured over 60 runs and three cohorts: 0.9 to 1.1
-// from epsilon 4 on, 1.0 to 1.25 at 1, up to 1.5 at 0.5 (large estimates are pulled into the ball and one Newton step
-// is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more from these; with deviations
-// that ignore the noise of the releases the figure is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
+// The practical profile's deviations are those of its estimate at every level of noise: the squared distance to theta*
+// in deviations, per dimension, is 1 on average where they are right. Measured over 60 runs and three cohorts: 0.9 to
+// 1.1 from epsilon 4 on, 1.0 to 1.25 at 1, up to 1.5 at 0.5 (large estimates are pulled into the ball and one Newton
+// step is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more from these; with
+// deviations that ignore the noise of the releases the figure is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
 //
-// Its regret does not fall where noise grows either: see TestPaperCoverage.
-func TestPracticalDeviations(t *testing.T) {
+// Its regret does not fall where noise grows either.
+func TestPracticalDeviationsAreThoseOfTheEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 200 runs, each in one goroutine")
 	}
@@ -174,8 +177,8 @@ func TestPracticalDeviations(t *testing.T) {
 	for _, epsilon := range noises() {
 		var squares [3][runs]float64
 		outcomes := overSeeds(runs, func(seed uint64) outcome {
-			// Stages of today's deviations; with foresight they are those after the cohort, which nothing can be held
-			// against.
+			// Stages have the present deviations; with foresight they have those after the cohort, for which there is
+			// nothing to compare.
 			cfg := glm.Config{Practical: glm.PracticalConfig{AheadWidth: -1, FirstCohort: 100}}
 			o, env := small.run(t, cfg, epsilon, seed)
 			for j := range squares {
@@ -194,12 +197,13 @@ func TestPracticalDeviations(t *testing.T) {
 			}
 			t.Logf("epsilon %g, after %d cohorts: squared distance %.2f per dimension", epsilon, j+1, mean)
 			if mean < .55 || mean > 2 {
-				t.Errorf("epsilon %g, after %d cohorts: squared distance to theta* in deviations %.2f per dimension, want about 1", epsilon, j+1, mean)
+				t.Errorf("epsilon %g, after %d cohorts: squared distance in deviations %.2f per dimension, want 1",
+					epsilon, j+1, mean)
 			}
 		}
 	}
 	neverFalls(t, regrets)
-	// And as it is deployed: first cohorts by the rule, foresight.
+	// The same holds as it is deployed, with first cohorts by the rule, and foresight.
 	deployed := small
 	deployed.horizon = 1500
 	regrets = make(map[float64][]float64)
@@ -214,19 +218,23 @@ func TestPracticalDeviations(t *testing.T) {
 	neverFalls(t, regrets)
 }
 
-// measureCoverage prints what DefaultPaperWidth was chosen from: for every constant, population and epsilon the share
-// of runs whose sets all hold theta*; and the same of the results page's narrow widths. Its seeds are nobody else's.
+// measureCoverage prints the table from which DefaultPaperWidth was chosen: for every constant, population and epsilon
+// the share of runs whose sets all hold theta*; and the same for the results page's narrow widths. No other test uses
+// its seeds.
 func measureCoverage(t *testing.T) {
 	const runs, firstSeed = 60, 10000
 	for _, c := range []float64{.05, .5, .55, .6} {
 		for _, p := range []crowded{
-			{"ball", "logistic", 5, 10, 3, 5000}, {"ball", "logistic", 3, 10, 3, 5000}, {"ball", "logistic", 5, 10, 1, 5000},
-			{"ball", "logistic", 5, 10, 5, 5000}, {"ball", "probit", 3, 20, 2, 5000}, {"fixed", "logistic", 5, 10, 3, 5000},
+			{"ball", "logistic", 5, 10, 3, 5000}, {"ball", "logistic", 3, 10, 3, 5000},
+			{"ball", "logistic", 5, 10, 1, 5000},
+			{"ball", "logistic", 5, 10, 5, 5000}, {"ball", "probit", 3, 20, 2, 5000},
+			{"fixed", "logistic", 5, 10, 3, 5000},
 		} {
 			for _, epsilon := range noises() {
 				farthest := make([]float64, runs)
 				outcomes := overSeeds(runs, func(seed uint64) outcome {
-					cfg := glm.Config{Profile: glm.Paper, Paper: glm.PaperConfig{Width: c, Rounds: 8, DesignTolerance: .1}}
+					cfg := glm.Config{Profile: glm.Paper, Paper: glm.PaperConfig{Width: c, Rounds: 8,
+						DesignTolerance: .1}}
 					o, env := p.run(t, cfg, epsilon, firstSeed+seed)
 					for _, s := range o.final.Stages {
 						farthest[seed] = math.Max(farthest[seed], reach(t, s, env.Theta))
@@ -236,7 +244,8 @@ func measureCoverage(t *testing.T) {
 				ratio, se := meanOf(outcomes, outcome.ratio)
 				covered := within(farthest)
 				slices.Sort(farthest)
-				fmt.Printf("c=%g %v eps=%g: %d/%d covered, %.0f %% would be by c=%.3f, ratio %.3f +- %.3f\n", c, p, epsilon, covered, runs,
+				fmt.Printf("c=%g %v eps=%g: %d/%d covered, %.0f %% would be by c=%.3f, ratio %.3f +- %.3f\n",
+					c, p, epsilon, covered, runs,
 					100*nominalCoverage, c*farthest[int(math.Ceil(nominalCoverage*runs))-1], ratio, se)
 			}
 		}

@@ -25,7 +25,7 @@ const (
 	uniformStartLimit = 50
 )
 
-// Errors of Design. A device that meets one sends the null record, never silence.
+// Errors of Design. A device that gets one reports the null record; it never stays silent.
 var (
 	// ErrNoArms is returned for an empty arm set.
 	ErrNoArms = errors.New("glm: the arm set is empty")
@@ -46,7 +46,7 @@ type DesignOptions struct {
 }
 
 // Certificate says how good a design is. With V = sum_i pi_i x_i x_i', q_i = ||x_i||^2_{V^-1} in the span of the arms.
-// The equivalence theorem of Kiefer and Wolfowitz: max q >= Rank for every pi, with equality exactly at the optimum.
+// By the equivalence theorem of Kiefer and Wolfowitz, max q >= Rank for every pi, with equality exactly at the optimum.
 type Certificate struct {
 	Rank        int     // dimension of the span of the arms
 	MaxLeverage float64 // max_i q_i, recomputed from the returned weights
@@ -54,8 +54,8 @@ type Certificate struct {
 	Relaxed     bool    // MaxSteps did not reach the tolerance, but MaxLeverage <= 2*Rank, enough for Lemma 4.3
 }
 
-// Design returns a G-optimal design: a distribution over the arms that minimises the largest leverage max
-// ||x||^2_{V^-1} (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970,
+// Design returns a G-optimal design: a distribution over the arms that minimises the largest leverage
+// max ||x||^2_{V^-1} (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970,
 // Atwood 1973; the G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960). The weights are non-negative, sum
 // to 1, and belong to the arms in the order given; a repeated arm keeps its own index. Zero arms get weight zero,
 // unless all arms are zero: then the design is uniform and has Rank 0.

@@ -34,7 +34,7 @@ func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 		}
 		index = append(index, i)
 		for _, v := range x {
-			points = append(points, v/largest) // no overflow or underflow below, whatever the caller's units
+			points = append(points, v/largest) // no overflow or underflow below, in any units
 		}
 	}
 	n := len(index)

@@ -14,7 +14,7 @@ import (
 
 func about(a, b, tol float64) bool { return math.Abs(a-b) <= tol }
 
-// A4: designs known in closed form.
+// Designs known in closed form are found.
 func TestDesignClosedForms(t *testing.T) {
 	third, sin := 1.0/3, math.Sqrt(3)/2
 	for _, c := range []struct {
@@ -26,7 +26,8 @@ func TestDesignClosedForms(t *testing.T) {
 	}{
 		{"axes", [][]float64{{1, 0}, {0, 1}}, []float64{.5, .5}, 2, 0},
 		{"axes and sum", [][]float64{{1, 0}, {0, 1}, {1, 1}}, []float64{third, third, third}, 2, 0},
-		{"axes, sum and an inner arm", [][]float64{{1, 0}, {0, 1}, {1, 1}, {.5, .5}}, []float64{third, third, third, 0}, 2, 1},
+		{"axes, sum and an inner arm", [][]float64{{1, 0}, {0, 1}, {1, 1}, {.5, .5}},
+			[]float64{third, third, third, 0}, 2, 1},
 		{"axes and a short arm", [][]float64{{1, 0}, {0, 1}, {.1, .1}}, []float64{.5, .5, 0}, 2, 1},
 		{"120 degrees", [][]float64{{1, 0}, {-.5, sin}, {-.5, -sin}}, []float64{third, third, third}, 2, 0},
 		{"one arm repeated", [][]float64{{.3, .4}, {.3, .4}, {.3, .4}}, []float64{third, third, third}, 1, 0},
@@ -86,7 +87,7 @@ func leverages(t testing.TB, arms [][]float64, pi []float64) []float64 {
 	return out
 }
 
-// A5: the certificate holds on random sets, some of rank 2, checked by an independent computation.
+// The certificate holds on random sets, some of rank 2, checked by an independent computation.
 func TestDesignCertificateOnRandomSets(t *testing.T) {
 	src := rand.New(rand.NewPCG(5, 5))
 	most := 0
@@ -136,8 +137,8 @@ func TestDesignCertificateOnRandomSets(t *testing.T) {
 	}
 }
 
-// A6: sum pi(x) ||x||^2 = rank for every pi of full support; here for the returned designs of arbitrary sets.
-func TestDesignTraceIdentity(t *testing.T) {
+// The returned designs of arbitrary sets satisfy sum pi(x) ||x||^2 = rank, as every pi of full support does.
+func TestDesignTraceIsTheRank(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d, k := rapid.IntRange(1, 6).Draw(r, "d"), rapid.IntRange(1, 30).Draw(r, "k")
 		scale := math.Pow(10, rapid.Float64Range(-150, 150).Draw(r, "scale"))
@@ -174,7 +175,7 @@ func TestDesignTraceIdentity(t *testing.T) {
 }
 
 // The design must not depend on units or on the basis: leverages are invariant under linear maps.
-func TestDesignLinearInvariance(t *testing.T) {
+func TestDesignIsInvariantUnderLinearMaps(t *testing.T) {
 	src := rand.New(rand.NewPCG(1, 2))
 	arms, mapped := make([][]float64, 12), make([][]float64, 12)
 	for i := range arms {
@@ -197,8 +198,8 @@ func TestDesignLinearInvariance(t *testing.T) {
 	}
 }
 
-// Many arms start from a spanning subset; the certificate is the same.
-func TestDesignManyArms(t *testing.T) {
+// With many arms the search starts from a spanning subset; the certificate is the same.
+func TestDesignOfManyArmsIsCertified(t *testing.T) {
 	src := rand.New(rand.NewPCG(3, 4))
 	arms := make([][]float64, 5000)
 	for i := range arms {
@@ -219,7 +220,7 @@ func TestDesignManyArms(t *testing.T) {
 	}
 }
 
-func TestDesignRefuses(t *testing.T) {
+func TestDesignRefusesBadArmsAndOptions(t *testing.T) {
 	good := [][]float64{{1, 0}, {0, 1}, {.6, .7}, {.9, -.3}}
 	for _, c := range []struct {
 		name string
@@ -250,14 +251,15 @@ func TestDesignRefuses(t *testing.T) {
 		skewed[i] = []float64{1, 1e-3 * float64(i%3)}
 	}
 	skewed[0] = []float64{0, 1}
-	if _, _, err := glm.Design(skewed, glm.DesignOptions{MaxSteps: 1}); !errors.Is(err, glm.ErrNotCertified) && err != nil {
+	_, _, err = glm.Design(skewed, glm.DesignOptions{MaxSteps: 1})
+	if !errors.Is(err, glm.ErrNotCertified) && err != nil {
 		t.Errorf("skewed: %v", err)
 	}
 }
 
-// Coordinates of all magnitudes, down to denormals: a certified design of the directions that count, or an error, never
-// a panic.
-func TestDesignExtremeMagnitudes(t *testing.T) {
+// Coordinates of all magnitudes, down to denormals, give a certified design of the directions above rank noise, or an
+// error, and never a panic.
+func TestDesignOfExtremeMagnitudesNeverPanics(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		d, k := rapid.IntRange(1, 5).Draw(r, "d"), rapid.IntRange(1, 8).Draw(r, "k")
 		arms := make([][]float64, k)
@@ -265,7 +267,8 @@ func TestDesignExtremeMagnitudes(t *testing.T) {
 			arms[i] = make([]float64, d)
 			for j := range arms[i] {
 				if rapid.Bool().Draw(r, "nonzero") {
-					arms[i][j] = rapid.Float64Range(-1, 1).Draw(r, "v") * math.Pow(10, rapid.Float64Range(-320, 300).Draw(r, "exponent"))
+					arms[i][j] = rapid.Float64Range(-1, 1).Draw(r, "v")
+					arms[i][j] *= math.Pow(10, rapid.Float64Range(-320, 300).Draw(r, "exponent"))
 				}
 			}
 		}

@@ -18,7 +18,8 @@
 //	record.go, unit_ball.go    a record, and its clipping
 //	statistic.go               Gradient, Hessian and Covariance
 //	triangle.go                a symmetric matrix as a vector
-//	statistic_bounds.go        ranges of coordinates and diameters; _gradient, _hessian and _angles have the proofs
+//	statistic_bounds.go        ranges of coordinates and diameters; their proofs are in statistic_gradient.go,
+//	                           statistic_hessian.go and statistic_angles.go
 //	enclosing_ball.go          the smallest ball that holds every gradient
 //	joint_spread.go            the sensitivity of a gradient and an outer product together
 //

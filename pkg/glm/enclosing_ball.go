@@ -5,10 +5,10 @@ import "math"
 // ballTolerance is the relative accuracy of the radius of EnclosingBall.
 const ballTolerance = 1e-10
 
-// EnclosingBall gives a ball that holds the gradient (mu(<x,theta>) - r) x of every record with |x| <= 1 and r in [0,
-// R], for every theta of Euclidean norm size: its centre is centre*theta/|theta|, its radius at least what is needed
-// and, in two dimensions or more, at most 1e-9 (relative) above the smallest one whenever RadiusIsTight. The
-// sensitivity of the gradient is 2*radius.
+// EnclosingBall gives a ball that holds the gradient (mu(<x,theta>) - r) x of every record with |x| <= 1 and r in
+// [0, R], for every theta of Euclidean norm size. Its centre is centre*theta/|theta|. Its radius is never too small;
+// where the choice of the centre below is tight, in two dimensions or more, it is at most 1e-9 (relative) above the
+// smallest one. The sensitivity of the gradient is at most 2*radius.
 //
 // Proof. Let z = <x,theta>. The gradient is a convex combination of the one for r = 0, mu(z)x, and the one for r = R,
 // which is (R - mu(-z'))x' with x' = -x and z' = -z. So it lies in the convex hull of the points m x with

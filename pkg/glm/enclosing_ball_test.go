@@ -38,7 +38,7 @@ func TestEnclosingBallHasItsGoldenDiameters(t *testing.T) {
 	}
 }
 
-// TestEnclosingBallIsExact: two records realise the diameter, so no smaller ball and no other set would give a smaller
+// Two records realise the diameter, so no smaller ball and no other set would give a smaller
 // sensitivity, for every family and size here. The pair is the same arm at angle phi from theta, on either side.
 func TestEnclosingBallIsExact(t *testing.T) {
 	for _, c := range familyCases {
@@ -58,7 +58,7 @@ func TestEnclosingBallIsExact(t *testing.T) {
 	}
 }
 
-// TestEnclosingBallHolds: the radius covers the set around the returned centre, on random arms.
+// The radius covers the set around the returned centre, on random arms.
 func TestEnclosingBallHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(familyCases).Draw(rt, "family")
@@ -77,7 +77,7 @@ func TestEnclosingBallHolds(t *testing.T) {
 	})
 }
 
-// TestRangesAreTighterThanTheBall: along theta the gradients spread less than across it.
+// Along theta the gradients spread less than across it.
 func TestRangesAreTighterThanTheBall(t *testing.T) {
 	f := familyCase{"logistic", 1}.build(t)
 	s, err := glm.NewGradient(f, []float64{3, 0, 0})
@@ -95,8 +95,8 @@ func TestRangesAreTighterThanTheBall(t *testing.T) {
 	near(t, "across", b.Upper[1]-b.Lower[1], b.Diameter, 0.01)
 }
 
-// TestHessianDiameter compares with a fine grid of pairs of angles: never below it, at most 4 % above.
-func TestHessianDiameter(t *testing.T) {
+// The diameter of Hessians is never below that of a fine grid of pairs of angles, and at most 4 % above.
+func TestHessianDiameterIsTight(t *testing.T) {
 	for _, c := range boundedFamilies {
 		f := c.build(t)
 		for _, size := range []float64{0.5, 1, 2, 3, 5} {
@@ -141,8 +141,8 @@ func gridDiameter(f glm.Family, size float64, d int) float64 {
 	return math.Sqrt(largest)
 }
 
-// TestBoundsUnderRotation: rotating theta leaves the diameters alone and moves the ranges.
-func TestBoundsUnderRotation(t *testing.T) {
+// Rotating theta leaves the diameters alone and moves the ranges.
+func TestBoundsRotateWithTheta(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, c := range boundedFamilies {
 		f := c.build(t)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// MaxPoissonReward is the largest R of the poisson family; one evaluation costs R steps.
+// MaxPoissonReward is the largest R of the poisson family; one evaluation costs at most R steps.
 const MaxPoissonReward = 1000
 
 // Poisson is the exponential family on the counts {0, ..., R} with weights exp(kz)/k!: a Poisson law of rate exp(z)

@@ -111,8 +111,8 @@ func TestSelfConcordanceBoundsTheSecondDerivative(t *testing.T) {
 	}
 }
 
-// TestMaxVariance: an upper bound of mu' on a fine grid, and tight.
-func TestMaxVariance(t *testing.T) {
+// MaxVariance bounds mu' on a fine grid, and is tight.
+func TestMaxVarianceIsATightBound(t *testing.T) {
 	for _, c := range familyCases {
 		f := c.build(t)
 		for _, S := range []float64{0, 0.3, 1, 3, 10, 50} {
@@ -130,8 +130,8 @@ func TestMaxVariance(t *testing.T) {
 	}
 }
 
-// TestFamilyShape: increasing means in [0, R], non-negative variances, no NaN, for |z| up to 50 and beyond.
-func TestFamilyShape(t *testing.T) {
+// Means increase in [0, R], variances are not negative and nothing is NaN, for |z| up to 50 and beyond.
+func TestMeansIncreaseAndVariancesAreNotNegative(t *testing.T) {
 	for _, c := range familyCases {
 		f := c.build(t)
 		if f.Name() != c.name || f.MaxReward() != c.r {
@@ -158,7 +158,8 @@ func TestFamilyShape(t *testing.T) {
 				}
 			}
 		}
-		for what, v := range map[string]float64{"m": f.LogPartition(math.NaN()), "mu": f.Mean(math.NaN()), "mu'": f.Variance(math.NaN())} {
+		nan := math.NaN()
+		for what, v := range map[string]float64{"m": f.LogPartition(nan), "mu": f.Mean(nan), "mu'": f.Variance(nan)} {
 			if !math.IsNaN(v) {
 				t.Errorf("%v: %s(NaN) = %v, a NaN must not be hidden", c, what, v)
 			}
@@ -166,9 +167,9 @@ func TestFamilyShape(t *testing.T) {
 	}
 }
 
-// TestGaussianTails compares with the tails' expansions: far below 0 the reward is nearly exponential of rate |z|, with
+// Tails agree with their expansions: far below 0 the reward is nearly exponential of rate |z|, with
 // mean 1/|z| - 2/|z|^3 + 10/|z|^5 and variance 1/z^2 - 6/z^4 + 50/z^6.
-func TestGaussianTails(t *testing.T) {
+func TestGaussianTailsAgreeWithTheirExpansions(t *testing.T) {
 	f := familyCase{"gaussian", 5}.build(t)
 	for _, z := range []float64{-20, -35, -50} {
 		a := -z
@@ -179,13 +180,15 @@ func TestGaussianTails(t *testing.T) {
 	}
 }
 
-// TestPoissonOneIsLogistic: counts in {0, 1}.
+// Counts in {0, 1} have the logistic law.
 func TestPoissonOneIsLogistic(t *testing.T) {
 	p, l := familyCase{"poisson", 1}.build(t), familyCase{"logistic", 1}.build(t)
 	rapid.Check(t, func(t *rapid.T) {
 		z := rapid.Float64Range(-40, 40).Draw(t, "z")
 		for what, d := range map[string]float64{
-			"m": p.LogPartition(z) - l.LogPartition(z), "mu": p.Mean(z) - l.Mean(z), "mu'": p.Variance(z) - l.Variance(z),
+			"m":   p.LogPartition(z) - l.LogPartition(z),
+			"mu":  p.Mean(z) - l.Mean(z),
+			"mu'": p.Variance(z) - l.Variance(z),
 		} {
 			if math.Abs(d) > 1e-14*(1+math.Abs(z)) {
 				t.Errorf("%s(%v) differs by %v", what, z, d)
@@ -194,7 +197,7 @@ func TestPoissonOneIsLogistic(t *testing.T) {
 	})
 }
 
-func TestNewFamilyRefuses(t *testing.T) {
+func TestNewFamilyRefusesUnknownNamesAndRewards(t *testing.T) {
 	_, err := glm.NewFamily("normal", 1)
 	if !errors.Is(err, glm.ErrUnknownFamily) {
 		t.Fatalf("got %v", err)
@@ -205,8 +208,9 @@ func TestNewFamilyRefuses(t *testing.T) {
 		}
 	}
 	for _, c := range []familyCase{
-		{"logistic", 2}, {"logistic", 0}, {"probit", math.NaN()}, {"poisson", 0}, {"poisson", 2.5}, {"poisson", math.Inf(1)},
-		{"poisson", glm.MaxPoissonReward + 1}, {"poisson", math.NaN()}, {"gaussian", 0}, {"gaussian", -1}, {"gaussian", math.NaN()}, {"gaussian", math.Inf(1)},
+		{"logistic", 2}, {"logistic", 0}, {"probit", math.NaN()}, {"poisson", 0}, {"poisson", 2.5},
+		{"poisson", math.Inf(1)}, {"poisson", glm.MaxPoissonReward + 1}, {"poisson", math.NaN()},
+		{"gaussian", 0}, {"gaussian", -1}, {"gaussian", math.NaN()}, {"gaussian", math.Inf(1)},
 	} {
 		if _, err := glm.NewFamily(c.name, c.r); !errors.Is(err, glm.ErrMaxReward) {
 			t.Errorf("%v: got %v", c, err)
@@ -214,7 +218,7 @@ func TestNewFamilyRefuses(t *testing.T) {
 	}
 }
 
-// TestLossIsLeastAtTheMean: with r = mu(z0) the loss m(z) - r z is least at z0.
+// With r = mu(z0) the loss m(z) - r z is least at z0.
 func TestLossIsLeastAtTheMean(t *testing.T) {
 	for _, c := range familyCases {
 		f := c.build(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// TestJointSpreadAtZero: at theta = 0 the logistic spread has a closed form. With c the cosine between the arms, the
+// At theta = 0 the logistic spread has a closed form. With c the cosine between the arms, the
 // outer products differ by (1-c^2)/8 and the gradients by (1+c)/2 at most, squared.
-func TestJointSpreadAtZero(t *testing.T) {
+func TestJointSpreadAtZeroHasItsClosedForm(t *testing.T) {
 	h, err := glm.NewHessian(glm.Logistic{}, make([]float64, 3))
 	if err != nil {
 		t.Fatal(err)
@@ -37,9 +37,8 @@ func TestJointSpreadAtZero(t *testing.T) {
 	}
 }
 
-// TestJointSpreadHolds attacks the bound with random and locally improved pairs of records, null records, short arms
-// and rewards inside the range; the best attack in three dimensions comes close to it, so that it is not far from
-// tight.
+// The bound survives attacks by random and locally improved pairs of records, null records, short arms and rewards
+// inside the range. In three dimensions the best attack comes close to it, so that it is nearly tight.
 func TestJointSpreadHolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	poisson, err := glm.NewFamily("poisson", 5)
@@ -77,7 +76,8 @@ func TestJointSpreadHolds(t *testing.T) {
 					w := []float64{share / (ho.Diameter * ho.Diameter), (1 - share) / (gr.Diameter * gr.Diameter)}
 					bound := spread(w)
 					if d >= 3 && bound > 1.003 {
-						t.Errorf("%s |theta|=%v %s d=%d: joint spread %v above the separate one", f.Name(), size, outer.Kind, d, bound)
+						t.Errorf("%s |theta|=%v %s d=%d: joint spread %v above the separate one",
+							f.Name(), size, outer.Kind, d, bound)
 					}
 					value := func(x, y glm.Record) float64 {
 						sum := 0.0
@@ -136,10 +136,12 @@ func TestJointSpreadHolds(t *testing.T) {
 						}
 					}
 					if best > bound {
-						t.Errorf("%s |theta|=%v %s d=%d: an attack reaches %v, the bound is %v", f.Name(), size, outer.Kind, d, best, bound)
+						t.Errorf("%s |theta|=%v %s d=%d: an attack reaches %v, the bound is %v",
+							f.Name(), size, outer.Kind, d, best, bound)
 					}
 					if d == 3 && best < 0.85*bound {
-						t.Errorf("%s |theta|=%v %s d=%d: the best attack reaches %v of the bound", f.Name(), size, outer.Kind, d, best/bound)
+						t.Errorf("%s |theta|=%v %s d=%d: the best attack reaches %v of the bound",
+							f.Name(), size, outer.Kind, d, best/bound)
 					}
 				}
 			}
@@ -147,13 +149,14 @@ func TestJointSpreadHolds(t *testing.T) {
 	}
 }
 
-func TestJointSpreadRefuses(t *testing.T) {
+func TestJointSpreadRefusesOtherPairs(t *testing.T) {
 	g, _ := glm.NewGradient(glm.Logistic{}, []float64{1, 0, 0})
 	h, _ := glm.NewHessian(glm.Logistic{}, []float64{0, 1, 0})
 	p, _ := glm.NewHessian(glm.Probit{}, []float64{1, 0, 0})
 	v, _ := glm.NewCovariance(2, 1)
 	for name, q := range map[string][2]glm.Statistic{
-		"other point": {h, g}, "other family": {p, g}, "other dimension": {v, g}, "two gradients": {g, g}, "swapped": {g, h}, "empty": {{}, g},
+		"other point": {h, g}, "other family": {p, g}, "other dimension": {v, g},
+		"two gradients": {g, g}, "swapped": {g, h}, "empty": {{}, g},
 	} {
 		if _, err := glm.JointSpread(q[0], q[1]); !errors.Is(err, glm.ErrStatistic) {
 			t.Errorf("%s: %v", name, err)

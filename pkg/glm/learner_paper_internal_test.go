@@ -5,15 +5,16 @@ import (
 	"testing"
 )
 
-// A batch starts as far from theta* as the last set is long in its longest direction, or as the ball is wide.
-func TestStartError(t *testing.T) {
+// A batch starts at most as far from theta* as the last set reaches in its longest direction, or the ball.
+func TestStartErrorIsTheLastSetsReach(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages []Stage
 		want   float64
 	}{
-		"warm-up":              {nil, 2},
-		"the longest way":      {[]Stage{{Covariance: Symmetric{.01, 0, .25}, Width: 3}}, 1.5},
-		"the last set's":       {[]Stage{{Covariance: Symmetric{1, 0, 1}, Width: 1}, {Covariance: Symmetric{.04, 0, .01}, Width: 5}}, 1},
+		"warm-up":         {nil, 2},
+		"the longest way": {[]Stage{{Covariance: Symmetric{.01, 0, .25}, Width: 3}}, 1.5},
+		"the last set's": {[]Stage{{Covariance: Symmetric{1, 0, 1}, Width: 1},
+			{Covariance: Symmetric{.04, 0, .01}, Width: 5}}, 1},
 		"wider than the ball":  {[]Stage{{Covariance: Symmetric{.01, 0, .25}, Width: 30}}, 4},
 		"no shorter than zero": {[]Stage{{Covariance: Symmetric{-.01, 0, -.25}, Width: 30}}, 0},
 	} {

@@ -9,14 +9,16 @@ import (
 )
 
 // The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the
-// stage is (400 + lambda)^-1 I with the width of the constants chosen; the kappa of the warm-up is none of a second
-// batch's, whose descent starts inside the warm-up's set.
-func TestPaperStages(t *testing.T) {
+// stage is (400 + lambda)^-1 I with the width of the constants chosen. The kappa of the warm-up does not enter the
+// second batch, whose descent starts inside the warm-up's set.
+func TestPaperStagesHaveTheirStatedNumbers(t *testing.T) {
 	const d, horizon, variance, rounds = 2, 6000, 4.0, 3
 	kappa := glm.KappaBound(glm.Logistic{}, 2)
-	proof := glm.ProofInputs{Dimension: d, MaxReward: 1, Radius: 2, SelfConcordance: 1, Failure: 1.0 / horizon / horizon, Eta: .5}
+	proof := glm.ProofInputs{Dimension: d, MaxReward: 1, Radius: 2, SelfConcordance: 1,
+		Failure: 1.0 / horizon / horizon, Eta: .5}
 	proved := func(j, reports int, _ glm.Stage) float64 {
-		bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: d, Rounds: rounds, Radius: 2, MaxGradient: 1,
+		bound, err := convex.OptimizerError(convex.ErrorInputs{Reports: reports, Dimension: d, Rounds: rounds,
+			Radius: 2, MaxGradient: 1,
 			Ridge: proof.Ridge(variance), SumProxy: variance, Failure: proof.Failure})
 		if err != nil {
 			t.Fatal(err)
@@ -30,12 +32,14 @@ func TestPaperStages(t *testing.T) {
 	const warmup = 500
 	step := 1 / (.25*400/warmup + 1.0/warmup) // 1/(w_max lmax + ridge/n), of the warm-up's covariance, for all batches
 	tuned := func(j, reports int, last glm.Stage) float64 {
-		w := glm.TunedWidth{Constant: glm.DefaultPaperWidth, MaxReward: 1, Dimension: d, Horizon: horizon, Radius: 2, Lambda: lambda, Kappa: kappa}
+		w := glm.TunedWidth{Constant: glm.DefaultPaperWidth, MaxReward: 1, Dimension: d, Horizon: horizon, Radius: 2,
+			Lambda: lambda, Kappa: kappa}
 		start := 2.0
 		if j > 0 {
 			w.Kappa, start = 1, math.Min(4, last.Width*math.Sqrt(last.Covariance[0]))
 		}
-		nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: d, Rounds: rounds, Step: step, Start: start, SumVariance: variance})
+		nu, err := convex.SmoothError(convex.SmoothInputs{Reports: reports, Dimension: d, Rounds: rounds, Step: step,
+			Start: start, SumVariance: variance})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,22 +83,25 @@ func TestPaperStages(t *testing.T) {
 				if want := c.width(j, reports[j], p.Stages[0]); !about(s.Width, want, 1e-9*want) {
 					t.Errorf("stage %d: width %v, want %v", j, s.Width, want)
 				}
-				if want := 1 / (400 + c.lambda); !about(s.Covariance[0], want, 1e-12) || !about(s.Covariance[1], 0, 1e-15) || !about(s.Covariance[2], want, 1e-12) {
+				if want := 1 / (400 + c.lambda); !about(s.Covariance[0], want, 1e-12) ||
+					!about(s.Covariance[1], 0, 1e-15) || !about(s.Covariance[2], want, 1e-12) {
 					t.Errorf("stage %d: covariance %v, want %v I", j, s.Covariance, want)
 				}
 			}
-			if len(p.Stages) != 2 || p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width || p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
+			if len(p.Stages) != 2 || p.Scaling == nil || p.Scaling.Width != p.Stages[0].Width ||
+				p.Scaling.MaxWeight != .25 || p.Scaling.Diameter != 4 || p.Pairwise {
 				t.Errorf("%d stages, scaling %+v", len(p.Stages), p.Scaling)
 			}
 		})
 	}
 }
 
-// A released Hessian with no more spread than its noise explains is taken for a multiple of the identity; the same
-// matrix released without noise is believed.
+// A released Hessian with no more spread than its noise explains is replaced by a multiple of the identity; the same
+// matrix released without noise is used as it is.
 func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	spread := func(variance float64) float64 {
-		l := newLearner(t, glm.Config{Dimension: 2, Radius: 1, Horizon: 100000, Practical: glm.PracticalConfig{FirstCohort: 1000}})
+		l := newLearner(t, glm.Config{Dimension: 2, Radius: 1, Horizon: 100000,
+			Practical: glm.PracticalConfig{FirstCohort: 1000}})
 		step := l.Next()
 		sums := sumsOf(step, func(int) float64 { return 0 }, variance, step.Cohort)
 		sums[0].Sum = []float64{40, 0, 60} // mean 50, squared deviation 200 on two free coordinates
@@ -112,10 +119,11 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 	}
 }
 
-// Epochs of the practical profile: the width follows the people who come after and the explorers, who are at most so
-// many first cohorts; the last epoch and the final policy are greedy, and the first has no stage.
-func TestPracticalPolicies(t *testing.T) {
-	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3, ExplorerShare: -1}})
+// In the practical profile the width follows the number of people still to come and of explorers, who are at most the
+// configured multiple of the first cohort; the last epoch and the final policy are greedy, and the first has no stage.
+func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 3000,
+		Practical: glm.PracticalConfig{Width: .5, AheadWidth: .8, Explorers: 3, ExplorerShare: -1}})
 	sizes := l.Schedule()
 	after := 3000
 	for k, n := range sizes {
@@ -136,10 +144,12 @@ func TestPracticalPolicies(t *testing.T) {
 			if k > 1 {
 				c = .8
 			}
-			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign || !about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
+			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign ||
+				!about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
 				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
 			}
-			if share := explorers / float64(n); share == 1 && p.Explore != 0 || share < 1 && !about(p.Explore, share, 1e-12) {
+			if share := explorers / float64(n); share == 1 && p.Explore != 0 ||
+				share < 1 && !about(p.Explore, share, 1e-12) {
 				t.Errorf("epoch %d: a share of %v explores, want %v", k, p.Explore, share)
 			}
 		}
@@ -152,10 +162,10 @@ func TestPracticalPolicies(t *testing.T) {
 	}
 }
 
-// From the third cohort on, stages look ahead: a direction that the last cohort told much about is as certain as it
-// will be after the next, one that it told nothing about stays as uncertain as it is. Without foresight both are as
-// today.
-func TestPracticalFollowsWhatDecisionsTell(t *testing.T) {
+// From the third cohort on, stages look ahead: a direction about which the last cohort gave much information is as
+// certain as it will be after the next cohort; one about which it gave none stays as uncertain as it is. Without
+// foresight both are as at present.
+func TestPracticalStagesLookAhead(t *testing.T) {
 	third := func(ahead float64) glm.Policy {
 		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 100000, Practical: glm.PracticalConfig{AheadWidth: ahead}})
 		for range 2 {
@@ -171,7 +181,8 @@ func TestPracticalFollowsWhatDecisionsTell(t *testing.T) {
 	}
 	first, second := []float64{1, 0}, []float64{0, 1}
 	today, ahead := third(-1).Stages[0], third(1).Stages[0]
-	if got, want := ahead.Covariance.Form(first)/today.Covariance.Form(first), 0.6; !(got < want) { // growth 2: three times the people
+	// With growth 2 there will be three times the people.
+	if got, want := ahead.Covariance.Form(first)/today.Covariance.Form(first), 0.6; !(got < want) {
 		t.Errorf("told about: variance %v of today's, want below %v", got, want)
 	}
 	if got := ahead.Covariance.Form(second) / today.Covariance.Form(second); !(got > 0.9 && got <= 1+1e-12) {

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -36,7 +37,8 @@ func text(t testing.TB, v any) string {
 func sumsOf(step glm.Step, number func(i int) float64, variance float64, reports int) []glm.Aggregate {
 	var out []glm.Aggregate
 	for _, s := range step.Statistics[step.Round] {
-		a := glm.Aggregate{Kind: s.Kind, Sum: make([]float64, s.Dim()), Variance: make([]float64, s.Dim()), Reports: reports}
+		a := glm.Aggregate{Kind: s.Kind, Sum: make([]float64, s.Dim()), Variance: make([]float64, s.Dim()),
+			Reports: reports}
 		for j := range a.Sum {
 			a.Sum[j], a.Variance[j] = number(j), variance
 		}
@@ -49,14 +51,16 @@ func profiles() map[string]glm.Config {
 	return map[string]glm.Config{
 		"practical": {Dimension: 3, Horizon: 3000},
 		"probit":    {Dimension: 3, Horizon: 3000, Family: "probit", Radius: 2},
-		"paper":     {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 3}},
-		"proof":     {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 3, Constants: glm.ProofConstants}},
+		"paper": {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100,
+			Paper: glm.PaperConfig{Rounds: 3}},
+		"proof": {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100,
+			Paper: glm.PaperConfig{Rounds: 3, Constants: glm.ProofConstants}},
 	}
 }
 
-// Whatever is released - indefinite matrices, zeros, enormous numbers, no noise, a single report - the learner goes
-// through its schedule, its policies are valid (so ||theta|| <= S), every person is in one cohort, and a replay gives
-// the same policies.
+// With any release (indefinite matrices, zeros, enormous numbers, no noise, a single report) the learner completes its
+// schedule, its policies are valid (so ||theta|| <= S), every person is in one cohort, and a replay gives the same
+// policies.
 func TestLearnerSurvivesAnyRelease(t *testing.T) {
 	for name, cfg := range profiles() {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +93,8 @@ func TestLearnerSurvivesAnyRelease(t *testing.T) {
 					size := math.Pow(10, rapid.Float64Range(-8, 12).Draw(r, "size"))
 					variance := []float64{0, 1, 1e6, 1e-12, 1e30}[rapid.IntRange(0, 4).Draw(r, "variance")]
 					draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 1))
-					sums := sumsOf(step, func(int) float64 { return size * draw.NormFloat64() }, variance, rapid.IntRange(1, step.Cohort).Draw(r, "reports"))
+					sums := sumsOf(step, func(int) float64 { return size * draw.NormFloat64() }, variance,
+						rapid.IntRange(1, step.Cohort).Draw(r, "reports"))
 					if rapid.IntRange(0, 5).Draw(r, "null") == 0 { // a cohort of null records
 						sums = sumsOf(step, func(int) float64 { return 0 }, variance, step.Cohort)
 					}
@@ -129,11 +134,20 @@ func TestLearnerRefusesBadAggregates(t *testing.T) {
 					"short":             func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum = s[0].Sum[1:]; return s },
 					"variance missing":  func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance = nil; return s },
 					"variance negative": func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance[0] = -1; return s },
-					"variance NaN":      func(s []glm.Aggregate) []glm.Aggregate { s[0].Variance[0] = math.NaN(); return s },
-					"NaN":               func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum[0] = math.NaN(); return s },
-					"infinite":          func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum[1] = math.Inf(-1); return s },
-					"no reports":        func(s []glm.Aggregate) []glm.Aggregate { s[0].Reports = 0; return s },
-					"too many reports":  func(s []glm.Aggregate) []glm.Aggregate { s[0].Reports = step.Cohort + 1; return s },
+					"variance NaN": func(s []glm.Aggregate) []glm.Aggregate {
+						s[0].Variance[0] = math.NaN()
+						return s
+					},
+					"NaN": func(s []glm.Aggregate) []glm.Aggregate { s[0].Sum[0] = math.NaN(); return s },
+					"infinite": func(s []glm.Aggregate) []glm.Aggregate {
+						s[0].Sum[1] = math.Inf(-1)
+						return s
+					},
+					"no reports": func(s []glm.Aggregate) []glm.Aggregate { s[0].Reports = 0; return s },
+					"too many reports": func(s []glm.Aggregate) []glm.Aggregate {
+						s[0].Reports = step.Cohort + 1
+						return s
+					},
 				} {
 					if err := l.Absorb(spoil(good())); !errors.Is(err, glm.ErrAggregate) {
 						t.Errorf("%s: %v", what, err)
@@ -150,8 +164,8 @@ func TestLearnerRefusesBadAggregates(t *testing.T) {
 	}
 }
 
-// A destroyed cohort: the same policy for new people; its earlier rounds leave no trace.
-func TestLearnerDestroyed(t *testing.T) {
+// After a destroyed cohort the same policy applies to new people, and its earlier rounds leave no trace.
+func TestDestroyedCohortLeavesNoTrace(t *testing.T) {
 	for name, cfg := range profiles() {
 		t.Run(name, func(t *testing.T) {
 			l := newLearner(t, cfg)
@@ -165,7 +179,8 @@ func TestLearnerDestroyed(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := l.Next()
-			if text(t, again.Policy) != text(t, first.Policy) || again.Attempt != 1 || again.Round != 0 || again.Epoch != 0 || again.Cohort != first.Cohort {
+			if text(t, again.Policy) != text(t, first.Policy) || again.Attempt != 1 || again.Round != 0 ||
+				again.Epoch != 0 || again.Cohort != first.Cohort {
 				t.Errorf("%+v after %+v", again, first)
 			}
 			if a, b := text(t, again.Statistics[0][1].Theta), text(t, first.Statistics[0][1].Theta); a != b {
@@ -185,7 +200,7 @@ func TestLearnerDestroyed(t *testing.T) {
 	}
 }
 
-// What a step hands out is the caller's: changing it changes nothing inside.
+// A caller may change what a step hands out; the learner does not change.
 func TestLearnerKeepsItsState(t *testing.T) {
 	for name, cfg := range profiles() {
 		l := newLearner(t, cfg)
@@ -220,11 +235,12 @@ func TestLearnerKeepsItsState(t *testing.T) {
 	}
 }
 
-// Without noise, a cohort of exact sums moves the estimate to the truth: linear rewards in disguise, mu' constant at
-// theta = 0 to first order, so a small theta* is found in one step up to the prior.
+// Without noise, a cohort of exact sums moves the estimate to the truth: mu' is constant at theta = 0 to first order,
+// so rewards are nearly linear and a small theta* is found in one step, up to the prior.
 func TestNewtonStepFindsASmallParameter(t *testing.T) {
 	truth := []float64{.05, -.03, .02}
-	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 1 << 20, Radius: 3, Practical: glm.PracticalConfig{FirstCohort: 100000}})
+	l := newLearner(t, glm.Config{Dimension: 3, Horizon: 1 << 20, Radius: 3,
+		Practical: glm.PracticalConfig{FirstCohort: 100000}})
 	src := rand.NewChaCha8([32]byte{9})
 	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 1, 1, src)
 	if err != nil {
@@ -236,8 +252,9 @@ func TestNewtonStepFindsASmallParameter(t *testing.T) {
 	for range step.Cohort {
 		x := env.Draw(src)[0]
 		for i, s := range step.Statistics[0] {
-			// the mean reward in place of a reward: no sampling error either
-			if vector, err = s.Vector(vector, glm.Record{Arm: x, Reward: glm.Logistic{}.Mean(inner(x, truth))}); err != nil {
+			// The mean reward in place of a reward excludes sampling error as well.
+			record := glm.Record{Arm: x, Reward: glm.Logistic{}.Mean(convex.Dot(x, truth))}
+			if vector, err = s.Vector(vector, record); err != nil {
 				t.Fatal(err)
 			}
 			for j, v := range vector {
@@ -256,7 +273,7 @@ func TestNewtonStepFindsASmallParameter(t *testing.T) {
 	}
 }
 
-func TestConfigRefuses(t *testing.T) {
+func TestConfigRefusesBadValues(t *testing.T) {
 	good := glm.Config{Dimension: 3, Horizon: 3000}
 	for name, spoil := range map[string]func(c *glm.Config){
 		"profile":       func(c *glm.Config) { c.Profile = "best" },
@@ -306,9 +323,9 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// A learner goes on after its horizon: same epoch numbers, nothing forgotten, cohorts that grow, everybody in one of
-// them; a replay gives the same. It does so only then, and the paper profile never.
-func TestLearnerExtends(t *testing.T) {
+// A learner can be extended after its horizon: epoch numbers go on, nothing is forgotten, cohorts grow, each person is
+// in one of them, and a replay gives the same. It cannot before, and in the paper profile it never can.
+func TestLearnerExtendsAfterItsHorizon(t *testing.T) {
 	run := func(l *glm.Learner, people int) (last glm.Policy, sizes []int) {
 		for {
 			step := l.Next()
@@ -325,7 +342,8 @@ func TestLearnerExtends(t *testing.T) {
 				t.Fatalf("extended before the end: %v", err)
 			}
 			sizes = append(sizes, step.Cohort)
-			if err := l.Absorb(sumsOf(step, func(j int) float64 { return float64(j + step.Cohort/10) }, 1, step.Cohort)); err != nil {
+			number := func(j int) float64 { return float64(j + step.Cohort/10) }
+			if err := l.Absorb(sumsOf(step, number, 1, step.Cohort)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -345,7 +363,8 @@ func TestLearnerExtends(t *testing.T) {
 		}
 	}
 	step := l.Next()
-	if step.Done || step.Epoch != len(sizes) || !slices.Equal(step.Policy.Theta, before.Theta) || step.Policy.Stages == nil {
+	if step.Done || step.Epoch != len(sizes) || !slices.Equal(step.Policy.Theta, before.Theta) ||
+		step.Policy.Stages == nil {
 		t.Errorf("after the extension: %+v, before it theta %v in epoch %d", step, before.Theta, len(sizes))
 	}
 	if largest := slices.Max(sizes); step.Cohort <= largest {
@@ -356,7 +375,8 @@ func TestLearnerExtends(t *testing.T) {
 	if !reflect.DeepEqual(a, b) || !slices.Equal(more, again) || l.Config().Horizon != 6000 {
 		t.Errorf("%+v and %+v, cohorts %v and %v", a, b, more, again)
 	}
-	paper := newLearner(t, glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100, Paper: glm.PaperConfig{Rounds: 1}})
+	paper := newLearner(t, glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100,
+		Paper: glm.PaperConfig{Rounds: 1}})
 	for !paper.Next().Done {
 		if err := paper.Destroyed(); err != nil {
 			t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 
 var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
 
-// TestMeasure prints the table that the defaults were chosen from. It checks nothing and takes most of an hour:
+// TestMeasure prints the table from which the defaults were chosen. It checks nothing and takes most of an hour:
 //
 //	RIFFLE_LONG=1 go test ./pkg/glm -run TestMeasure -v -timeout 2h
 //
-// Measured groups run alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes,
-// budgets, families), adult (the census, both maps), width (the exploration that fixed arm sets need against what it
-// costs elsewhere), messages, coverage (of the paper profile's confidence sets).
+// A group runs alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes,
+// budgets, families), adult (the census, both maps), width (the exploration that fixed arm sets need and its cost
+// elsewhere), messages, coverage (of the paper profile's confidence sets).
 func TestMeasure(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1 to measure")
@@ -57,7 +57,8 @@ func meanOf(outcomes []outcome, f func(o outcome) float64) (mean, se float64) {
 	return mean, math.Sqrt(math.Max(0, square-mean*mean) / n)
 }
 
-func measure(t *testing.T, name, kind, family string, reward float64, cfg glm.Config, arms int, norm float64, b budget, seeds int) {
+func measure(t *testing.T, name, kind, family string, reward float64, cfg glm.Config, arms int, norm float64, b budget,
+	seeds int) {
 	t.Helper()
 	cfg.Family, cfg.MaxReward = family, reward
 	outcomes := overSeeds(seeds, func(s uint64) outcome {
@@ -69,13 +70,16 @@ func measure(t *testing.T, name, kind, family string, reward float64, cfg glm.Co
 	survival, _ := meanOf(outcomes, func(o outcome) float64 { return o.survival })
 	worst, above, messages, largest := 0.0, 0, 0.0, 0
 	for _, o := range outcomes {
-		worst, messages, largest = math.Max(worst, o.ratio()), messages+o.messages/float64(seeds), max(largest, o.largest)
+		worst, messages = math.Max(worst, o.ratio()), messages+o.messages/float64(seeds)
+		largest = max(largest, o.largest)
 		if o.ratio() > 0.15 {
 			above++
 		}
 	}
-	fmt.Printf("%-30s %-5s %s d=%d K=%d S=%g T=%d eps=%g: ratio %.4f +- %.4f, worst %.3f, %d/%d above .15, regret %.0f +- %.0f, last epoch %.4f, epochs %d, messages %.0f (most %d), survival %.3f\n",
-		name, kind, family, cfg.Dimension, arms, norm, cfg.Horizon, b.epsilon, ratio, se, worst, above, seeds, regret, regretSE, last, outcomes[0].epochs, messages, largest, survival)
+	fmt.Printf("%-30s %-5s %s d=%d K=%d S=%g T=%d eps=%g: ratio %.4f +- %.4f, worst %.3f, %d/%d above .15, "+
+		"regret %.0f +- %.0f, last epoch %.4f, epochs %d, messages %.0f (most %d), survival %.3f\n",
+		name, kind, family, cfg.Dimension, arms, norm, cfg.Horizon, b.epsilon, ratio, se, worst, above, seeds,
+		regret, regretSE, last, outcomes[0].epochs, messages, largest, survival)
 }
 
 func measureChoices(t *testing.T) {
@@ -96,7 +100,9 @@ func measureChoices(t *testing.T) {
 			try(fmt.Sprint("width ", v), func(p *glm.PracticalConfig, _ *budget) { p.Width = v })
 		}
 		for _, v := range []float64{.25, .4, 1} {
-			try(fmt.Sprint("constant width ", v), func(p *glm.PracticalConfig, _ *budget) { p.Width, p.ConstantWidth = v, true })
+			try(fmt.Sprint("constant width ", v), func(p *glm.PracticalConfig, _ *budget) {
+				p.Width, p.ConstantWidth = v, true
+			})
 			try(fmt.Sprint("constant single width ", v), func(p *glm.PracticalConfig, _ *budget) {
 				p.Width, p.ConstantWidth, p.SingleWidths = v, true, true
 			})
@@ -147,31 +153,36 @@ func measureFrontier(t *testing.T) {
 		name   string
 		reward float64
 	}{{"probit", 1}, {"poisson", 5}, {"gaussian", 1}} {
-		measure(t, "default", "ball", f.name, f.reward, glm.Config{Dimension: 5, Radius: 2, Horizon: 5000}, 10, 2, headline, 20)
+		measure(t, "default", "ball", f.name, f.reward, glm.Config{Dimension: 5, Radius: 2, Horizon: 5000}, 10, 2,
+			headline, 20)
 	}
 	paper := glm.Config{Profile: glm.Paper, Dimension: 5, Horizon: 20000, Paper: glm.PaperConfig{Rounds: 8}}
-	measure(t, "paper, tuned, 8 rounds", "ball", "logistic", 1, paper, 10, 3, budget{epsilon: 1, delta: 1e-6, ratio: 2, maxShift: 16}, 8)
+	measure(t, "paper, tuned, 8 rounds", "ball", "logistic", 1, paper, 10, 3,
+		budget{epsilon: 1, delta: 1e-6, ratio: 2, maxShift: 16}, 8)
 }
 
-// measureMessages: what a cap on the messages of a person costs, as deployments plan: the least variance under the cap,
-// with 5 % of a cohort's noise not counted on.
+// measureMessages prints the cost of a cap on the messages of a person, planned as in deployments: with the least
+// variance under the cap, and without counting on 5 % of a cohort's noise.
 func measureMessages(t *testing.T) {
 	for _, v := range []int{80, 100, 120, 150, 200, 300} {
 		b := headline
 		b.ratio, b.maxMessages, b.dropOut = -1, v, .05
-		measure(t, fmt.Sprintf("at most %d messages", v), "ball", "logistic", 1, glm.Config{Dimension: 5, Horizon: 5000}, 10, 3, b, 60)
+		measure(t, fmt.Sprintf("at most %d messages", v), "ball", "logistic", 1,
+			glm.Config{Dimension: 5, Horizon: 5000}, 10, 3, b, 60)
 	}
 	for v, shift := range map[int]float64{150: 3, 200: 4.5, 300: 7, 400: 10} {
 		b := headline
 		b.ratio, b.maxMessages, b.dropOut, b.maxShift = -1, v, .05, shift
-		measureCensusPlanned(t, population.MapB7, 32561, b, 10, func(*glm.PracticalConfig) {}, fmt.Sprintf("at most %d messages", v))
+		measureCensusPlanned(t, population.MapB7, 32561, b, 10, func(*glm.PracticalConfig) {},
+			fmt.Sprintf("at most %d messages", v))
 	}
 }
 
 func measureWidth(t *testing.T) {
 	for _, width := range []float64{.2, .25, .3, .35, .4, .5, .7} {
 		try := func(kind string, horizon int, epsilon float64, seeds int) {
-			cfg, b := glm.Config{Dimension: 5, Horizon: horizon, Epsilon: math.Max(epsilon, .5), Practical: glm.PracticalConfig{Width: width}}, headline
+			cfg, b := glm.Config{Dimension: 5, Horizon: horizon, Epsilon: math.Max(epsilon, .5),
+				Practical: glm.PracticalConfig{Width: width}}, headline
 			b.epsilon = epsilon
 			measure(t, fmt.Sprint("width ", width), kind, "logistic", 1, cfg, 10, 3, b, seeds)
 		}
@@ -182,8 +193,10 @@ func measureWidth(t *testing.T) {
 		try("ball", 100000, 1, 6)
 		try("fixed", 100000, 1, 16)
 		try("fixed", 100000, 0, 16)
-		measureCensus(t, population.MapBlock, 5000, 1, 20, func(p *glm.PracticalConfig) { p.Width = width }, fmt.Sprint("width ", width))
-		measureCensus(t, population.MapBlock, 32561, .5, 6, func(p *glm.PracticalConfig) { p.Width = width }, fmt.Sprint("width ", width))
+		measureCensus(t, population.MapBlock, 5000, 1, 20, func(p *glm.PracticalConfig) { p.Width = width },
+			fmt.Sprint("width ", width))
+		measureCensus(t, population.MapBlock, 32561, .5, 6, func(p *glm.PracticalConfig) { p.Width = width },
+			fmt.Sprint("width ", width))
 	}
 }
 
@@ -197,15 +210,17 @@ func measureAdult(t *testing.T) {
 	}
 }
 
-// measureCensus values the policies of runs on the Adult census on the people of the original test file.
-func measureCensus(t *testing.T, m population.FeatureMap, users int, epsilon float64, seeds int, change func(*glm.PracticalConfig), name string) {
+// measureCensus evaluates the policies of runs on the Adult census on the people of the original test file.
+func measureCensus(t *testing.T, m population.FeatureMap, users int, epsilon float64, seeds int,
+	change func(*glm.PracticalConfig), name string) {
 	t.Helper()
 	b := headline
 	b.epsilon = epsilon
 	measureCensusPlanned(t, m, users, b, seeds, change, name)
 }
 
-func measureCensusPlanned(t *testing.T, m population.FeatureMap, users int, b budget, seeds int, change func(*glm.PracticalConfig), name string) {
+func measureCensusPlanned(t *testing.T, m population.FeatureMap, users int, b budget, seeds int,
+	change func(*glm.PracticalConfig), name string) {
 	t.Helper()
 	epsilon := b.epsilon
 	finals := make([]float64, seeds)
@@ -257,6 +272,7 @@ func measureCensusPlanned(t *testing.T, m population.FeatureMap, users int, b bu
 		se += (v - final) * (v - final) / float64(seeds*seeds)
 	}
 	messages, _ := meanOf(outcomes, func(o outcome) float64 { return o.messages })
-	fmt.Printf("%-20s adult %s T=%d eps=%g: last policy right for %.4f +- %.4f of unseen people, worst seed %.4f, average reward %.4f, epochs %d, messages %.0f (most %d)\n",
+	fmt.Printf("%-20s adult %s T=%d eps=%g: last policy right for %.4f +- %.4f of unseen people, worst seed %.4f, "+
+		"average reward %.4f, epochs %d, messages %.0f (most %d)\n",
 		name, m, users, epsilon, final, math.Sqrt(se), worst, value, outcomes[0].epochs, messages, outcomes[0].largest)
 }

@@ -36,7 +36,7 @@ type Policy struct {
 	Radius    float64 `json:"radius"`     // S; every theta here has norm at most S
 	// Theta is the estimate that greedy play follows: zero before anything is known.
 	Theta []float64 `json:"theta"`
-	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17). Empty in the first epoch.
+	// Stages are the elimination stages, earliest first (Algorithm 1, lines 12-17); none in the first epoch.
 	Stages []Stage `json:"stages,omitempty"`
 	// Pairwise compares every arm with the greedy one by the width of their difference, instead of comparing bounds of
 	// single arms: the same confidence sets, used without the loss of the triangle inequality. The practical profile
@@ -96,9 +96,9 @@ func (s Stage) clone() Stage {
 	return Stage{Theta: slices.Clone(s.Theta), Covariance: slices.Clone(s.Covariance), Width: s.Width}
 }
 
-// Scaling holds the constants of equations (10)-(11): s(x)^2 = mu'(x.theta) / exp(M_sc * min(2S,
-// Width*sqrt(x'Covariance x))). While the stage's confidence set holds theta*, s(x)^2 <= mu'(x.theta*), so that
-// weighted outer products stay below the Hessian.
+// Scaling holds the constants of equations (10)-(11):
+// s(x)^2 = mu'(x.theta) / exp(M_sc * min(2S, Width*sqrt(x'Covariance x))). While the stage's confidence set holds
+// theta*, s(x)^2 <= mu'(x.theta*), so that weighted outer products stay below the Hessian.
 type Scaling struct {
 	Stage
 	Diameter        float64 `json:"diameter"`         // 2S: the most by which two points of the ball differ on an arm

@@ -5,14 +5,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestProbabilities: they sum to 1, give the played arm the propensity that its decision carries, and are the
-// frequencies of 20000 decisions within 0.02 (more than five standard errors: false alarm below 1e-5 for all arms
-// together; a probability that is off by 0.04 is found with certainty).
-func TestProbabilities(t *testing.T) {
+// Probabilities sum to 1, equal the propensity that the played arm's decision carries, and are the frequencies of 20000
+// decisions within 0.02 (more than five standard errors: false alarm below 1e-5 for all arms together; a probability
+// that is off by 0.04 is found with near certainty).
+func TestProbabilitiesAreTheFrequenciesOfDecisions(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
 	family, err := glm.NewFamily("logistic", 1)
 	if err != nil {
@@ -23,13 +24,15 @@ func TestProbabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	arms := env.Draw(src)
-	stage := glm.Stage{Theta: []float64{1, -1, 0.5}, Covariance: glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4})), Width: 1}
+	covariance := glm.NewSymmetric(mat.NewDiagDense(3, []float64{0.3, 0.2, 0.4}))
+	stage := glm.Stage{Theta: []float64{1, -1, 0.5}, Covariance: covariance, Width: 1}
 	for _, play := range []glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform} {
 		for _, c := range []struct {
 			stages  []glm.Stage
 			explore float64
 		}{{nil, 0}, {[]glm.Stage{stage}, 0}, {[]glm.Stage{stage}, 0.25}, {nil, 1}} {
-			p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3, Theta: []float64{1, -1, 0.5},
+			p := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
+				Theta:  []float64{1, -1, 0.5},
 				Stages: c.stages, Pairwise: true, Play: play, Explore: c.explore, DesignTolerance: 0.1}
 			probabilities, err := p.Probabilities(arms)
 			if err != nil {
@@ -53,13 +56,15 @@ func TestProbabilities(t *testing.T) {
 					t.Fatal(err)
 				}
 				if math.Abs(d.Propensity-probabilities[d.Arm]) > 1e-12 {
-					t.Fatalf("%s: arm %d has propensity %v and probability %v", play, d.Arm, d.Propensity, probabilities[d.Arm])
+					t.Fatalf("%s: arm %d has propensity %v and probability %v",
+						play, d.Arm, d.Propensity, probabilities[d.Arm])
 				}
 				counts[d.Arm] += 1.0 / draws
 			}
 			for a := range counts {
 				if math.Abs(counts[a]-probabilities[a]) > 0.02 {
-					t.Errorf("%s: arm %d played in %v of decisions, probability %v", play, a, counts[a], probabilities[a])
+					t.Errorf("%s: arm %d played in %v of decisions, probability %v",
+						play, a, counts[a], probabilities[a])
 				}
 			}
 		}
@@ -70,13 +75,13 @@ func TestProbabilities(t *testing.T) {
 	}
 }
 
-// checkMixture: with Explore, the probabilities are the design's times it, and the rest for the arm of the largest
-// estimate.
+// checkMixture checks that with Explore the probabilities are the design's times Explore, and that the greedy arm gets
+// the rest.
 func checkMixture(t *testing.T, p glm.Policy, arms [][]float64, got []float64) {
 	t.Helper()
 	share, greedy := p.Explore, 0
 	for a, x := range arms {
-		if inner(x, p.Theta) > inner(arms[greedy], p.Theta) {
+		if convex.Dot(x, p.Theta) > convex.Dot(arms[greedy], p.Theta) {
 			greedy = a
 		}
 	}

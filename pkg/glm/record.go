@@ -28,8 +28,8 @@ type Record struct {
 	Null bool
 }
 
-// clip returns the record with the arm scaled down to norm 1, the reward clipped to [0, R] and the weight to [0,
-// maxWeight], as far as the statistic uses them. The arm's memory is shared unless it is scaled.
+// clip returns the record with the arm scaled down to norm 1, and with the reward clipped to [0, R] or the weight to
+// [0, WeightBound], whichever the statistic uses. The arm's memory is shared unless it is scaled.
 func (s Statistic) clip(r Record) (Record, error) {
 	if r.Null {
 		return Record{Null: true}, nil

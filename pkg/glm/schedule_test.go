@@ -69,13 +69,14 @@ func TestSchedulesSumToTheHorizon(t *testing.T) {
 			r.Fatalf("last of %v is below %d", sizes, smallest)
 		}
 		alpha := 2 * math.Sqrt(float64(horizon))
-		if sizes := glm.PaperSchedule(horizon, float64(first), alpha, alpha); sum(sizes) != horizon || slices.Min(sizes) < 1 {
+		sizes = glm.PaperSchedule(horizon, float64(first), alpha, alpha)
+		if sum(sizes) != horizon || slices.Min(sizes) < 1 {
 			r.Fatalf("%v", sizes)
 		}
 	})
 }
 
-// The rule for the first cohort: sizes for the cases that it was made from and checked on, delta = 1e-6.
+// The rule for the first cohort gives the sizes of the cases from which it was made, delta = 1e-6.
 func TestFirstCohortRule(t *testing.T) {
 	n := func(epsilon float64, d int, radius float64, horizon int) int {
 		cfg, err := glm.Config{Epsilon: epsilon, Dimension: d, Radius: radius, Horizon: horizon}.Resolve()
@@ -90,7 +91,8 @@ func TestFirstCohortRule(t *testing.T) {
 		radius    float64
 		low, high int
 	}{
-		{1, 5, 3, 170, 190}, {.5, 5, 3, 310, 360}, {4, 5, 3, 50, 90}, {1, 7, 5, 230, 330}, {1, 3, 3, 80, 120}, {1, 12, 3, 600, 900},
+		{1, 5, 3, 170, 190}, {.5, 5, 3, 310, 360}, {4, 5, 3, 50, 90}, {1, 7, 5, 230, 330}, {1, 3, 3, 80, 120},
+		{1, 12, 3, 600, 900},
 	} {
 		if got := n(c.epsilon, c.d, c.radius, 100000); got < c.low || got > c.high {
 			t.Errorf("epsilon %v, d %d, S %v: %d, want %d to %d", c.epsilon, c.d, c.radius, got, c.low, c.high)

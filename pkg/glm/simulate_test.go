@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// outcome is what a simulated run cost.
+// outcome is the result of a simulated run.
 type outcome struct {
 	value           float64 // mean value per person of what was played
 	regret, uniform float64 // cumulative, of the run and of uniform play on the same people
@@ -19,10 +19,12 @@ type outcome struct {
 	epochs          int
 	messages        float64 // bit messages per person, mean
 	largest         int     // bit messages of a person in the dearest epoch
-	survival        float64 // share of decisions between several arms after the first epoch in which the best arm survived elimination
-	epsilon         float64 // largest over epochs
-	final           glm.Policy
-	policies        []glm.Policy // of every epoch
+	// survival is the share of decisions between several arms, after the first epoch, in which the best arm survived
+	// elimination.
+	survival float64
+	epsilon  float64 // largest over epochs
+	final    glm.Policy
+	policies []glm.Policy // of every epoch
 }
 
 func (o outcome) ratio() float64 { return o.regret / o.uniform }
@@ -32,7 +34,7 @@ type budget struct {
 	epsilon, delta float64 // epsilon <= 0: no privacy, exact sums
 	ratio          float64 // variance ratio; 0: the step's own advice
 	maxShift       float64
-	maxMessages    int     // with ratio < 0: the least variance that so many messages allow
+	maxMessages    int     // with ratio < 0: the cap on messages, under which the variance is least
 	dropOut        float64 // share of the cohort whose noise is not counted on, though all report
 	noiseBits      uint32
 }
@@ -42,8 +44,10 @@ type plans map[string]privacy.Solution
 
 func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 	t.Helper()
-	request := privacy.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort, MinCohort: int(math.Ceil(float64(step.Cohort) * (1 - b.dropOut))),
-		VarianceRatio: b.ratio, MaxMessages: b.maxMessages, MaxShift: b.maxShift, NoiseBits: b.noiseBits, ShiftOnly: true}
+	request := privacy.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort,
+		MinCohort:     int(math.Ceil(float64(step.Cohort) * (1 - b.dropOut))),
+		VarianceRatio: b.ratio, MaxMessages: b.maxMessages, MaxShift: b.maxShift, NoiseBits: b.noiseBits,
+		ShiftOnly: true}
 	if request.VarianceRatio < 0 {
 		request.VarianceRatio = 0
 	} else if request.VarianceRatio == 0 {
@@ -55,7 +59,8 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Releases = append(request.Releases, privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter})
+			request.Releases = append(request.Releases, privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower,
+				Upper: bounds.Upper, Diameter: bounds.Diameter})
 			request.Shares = append(request.Shares, step.Shares[i][j])
 		}
 	}
@@ -76,7 +81,7 @@ func simulate(t testing.TB, cfg glm.Config, env *glm.Environment, b budget, seed
 	}, b, seed)
 }
 
-// crowd gives the next person: the arms, what each is worth, and the reward of the one played.
+// crowd gives the next person: the arms, the expected reward of each, and the reward of the arm played.
 type crowd func(src glm.Source) (arms [][]float64, values []float64, reward func(arm int) float64)
 
 func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcome {
@@ -130,7 +135,8 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 				}
 				regret += means[best] - means[decision.Arm]
 				out.uniform += means[best] - mean
-				records = append(records, glm.Record{Arm: arms[decision.Arm], Reward: reward(decision.Arm), Weight: decision.Weight})
+				records = append(records, glm.Record{Arm: arms[decision.Arm], Reward: reward(decision.Arm),
+					Weight: decision.Weight})
 			}
 			out.regret += regret
 			out.last = regret / float64(step.Cohort)
@@ -154,7 +160,9 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 }
 
 // release collects the current round of a cohort.
-func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source) []glm.Aggregate {
+func release(
+	t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source,
+) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
 	reports := func(yield func(simulated.Report) bool) {
@@ -184,7 +192,8 @@ func release(t testing.TB, step glm.Step, plan privacy.Solution, b budget, recor
 			if err != nil {
 				t.Fatal(err)
 			}
-			encoding, err := privacy.EncodingAt(privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter},
+			encoding, err := privacy.EncodingAt(privacy.Vector{Name: string(s.Kind), Lower: bounds.Lower,
+				Upper: bounds.Upper, Diameter: bounds.Diameter},
 				planned.Shift/bounds.Diameter, planned.Encoding.NoiseBits, planned.Encoding.Bias)
 			if err != nil {
 				t.Fatal(err)
@@ -220,7 +229,9 @@ func throughJSON(t testing.TB, p glm.Policy) *glm.Policy {
 	return &q
 }
 
-func environment(t testing.TB, kind, family string, reward float64, d, k int, radius float64, seed uint64) *glm.Environment {
+func environment(
+	t testing.TB, kind, family string, reward float64, d, k int, radius float64, seed uint64,
+) *glm.Environment {
 	t.Helper()
 	f, err := glm.NewFamily(family, reward)
 	if err != nil {
@@ -231,7 +242,7 @@ func environment(t testing.TB, kind, family string, reward float64, d, k int, ra
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind == "fixed" { // one arm set for every person: contexts do not explore by themselves, and greedy play gets stuck
+	if kind == "fixed" { // one arm set for every person: contexts do not explore by themselves; greedy play gets stuck
 		arms := env.Draw(src)
 		env.Draw = func(glm.Source) [][]float64 { return arms }
 	}

@@ -3,7 +3,7 @@ package glm
 import "math"
 
 // angleCells is the number of cells into which the angle phi between arm and theta, in [0, pi], is cut for the bounds
-// of single coordinates and for the diameter of Hessians. Even, so that no cell straddles the right angle.
+// of single coordinates and for the diameter of Hessians. It is even, so that no cell straddles the right angle.
 const angleCells = 256
 
 // angles holds the cosine and the sine at the cell borders i pi/angleCells.

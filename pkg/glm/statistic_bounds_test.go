@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// boundedFamilies are the families at the settings in which the bounds of the statistics are put to the test.
+// boundedFamilies are the families with the settings in which the bounds of the statistics are tested.
 var boundedFamilies = []familyCase{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 1}, {"gaussian", 5}}
 
 // randomDirection is uniform on the unit sphere.
@@ -40,7 +40,8 @@ func scaled(x []float64, a float64) []float64 {
 }
 
 func randomRecord(rng *rand.Rand, d int, maxReward float64) glm.Record {
-	r := glm.Record{Arm: scaled(randomDirection(rng, d), 1.2*math.Pow(rng.Float64(), []float64{0.1, 1}[rng.IntN(2)])), Weight: 1.1 * rng.Float64()}
+	r := glm.Record{Arm: scaled(randomDirection(rng, d), 1.2*math.Pow(rng.Float64(), []float64{0.1, 1}[rng.IntN(2)])),
+		Weight: 1.1 * rng.Float64()}
 	switch rng.IntN(3) { // the ends are where the distances are largest
 	case 0:
 		r.Reward = 0
@@ -75,10 +76,12 @@ func violation(b glm.Bounds, u, v []float64) string {
 	return ""
 }
 
-// attack looks for a pair of records that breaks the bounds: random pairs, then hill climbing on the distance and on
+// attack searches for a pair of records that breaks the bounds: random pairs, then hill climbing on the distance and on
 // each coordinate from the best of them. It returns the first violation found, and the largest distance and the widest
-// coordinate spread met, as shares of what the bounds allow.
-func attack(t testing.TB, s glm.Statistic, b glm.Bounds, seed uint64, steps int) (broken string, distanceShare, rangeShare float64) {
+// coordinate spread found, as shares of the bounds.
+func attack(
+	t testing.TB, s glm.Statistic, b glm.Bounds, seed uint64, steps int,
+) (broken string, distanceShare, rangeShare float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	maxReward := 1.0
@@ -172,8 +175,8 @@ func statistics(t testing.TB, f glm.Family, theta []float64) []glm.Statistic {
 	return []glm.Statistic{h, g, c}
 }
 
-// TestBoundsHold attacks every statistic for every family, dimension and several sizes of theta, and asks that the
-// attack comes close to the bounds: else it would prove nothing.
+// Every statistic is attacked for every family, dimension and several sizes of theta. The attack must come close to the
+// bounds; otherwise it would show nothing.
 func TestBoundsHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, c := range boundedFamilies {
@@ -187,7 +190,8 @@ func TestBoundsHold(t *testing.T) {
 						t.Errorf("%v %s d=%d |theta|=%v: %s", c, s.Kind, d, size, broken)
 					}
 					if dist < 0.85 || spread < 0.75 {
-						t.Errorf("%v %s d=%d |theta|=%v: the attack reaches only %.3f of the diameter and %.3f of a range", c, s.Kind, d, size, dist, spread)
+						t.Errorf("%v %s d=%d |theta|=%v: the attack reaches only %.3f of the diameter, %.3f of a range",
+							c, s.Kind, d, size, dist, spread)
 					}
 				}
 			}
@@ -195,14 +199,14 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// mirrored is the family of R - r at -z: its variance leans to the other side than that of every family here.
+// mirrored is the family of R - r at -z: its variance is larger on the other side of 0 than that of every family here.
 type mirrored struct{ glm.Family }
 
 func (m mirrored) LogPartition(z float64) float64 { return m.Family.LogPartition(-z) + m.MaxReward()*z }
 func (m mirrored) Mean(z float64) float64         { return m.MaxReward() - m.Family.Mean(-z) }
 func (m mirrored) Variance(z float64) float64     { return m.Family.Variance(-z) }
 
-// TestBoundsHoldForMirroredFamilies: nothing in the bounds leans on which side of 0 the variance is larger.
+// The bounds do not depend on the side of 0 on which the variance is larger.
 func TestBoundsHoldForMirroredFamilies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for _, c := range []familyCase{{"poisson", 5}, {"gaussian", 5}} {
@@ -219,7 +223,7 @@ func TestBoundsHoldForMirroredFamilies(t *testing.T) {
 	}
 }
 
-// TestBoundsHoldProperty is the same by random settings, theta along an axis and huge records included.
+// The bounds hold in random settings, theta along an axis and huge records included.
 func TestBoundsHoldProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(boundedFamilies).Draw(rt, "family")
@@ -228,7 +232,8 @@ func TestBoundsHoldProperty(t *testing.T) {
 		th := coordinates.Draw(rt, "theta")
 		arm := rapid.SliceOfN(rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(-1, 1), rapid.Float64()), d, d)
 		record := rapid.Custom(func(rt *rapid.T) glm.Record {
-			return glm.Record{Arm: arm.Draw(rt, "arm"), Reward: rapid.Float64Range(-1, 7).Draw(rt, "reward"), Weight: rapid.Float64Range(-1, 2).Draw(rt, "weight")}
+			return glm.Record{Arm: arm.Draw(rt, "arm"), Reward: rapid.Float64Range(-1, 7).Draw(rt, "reward"),
+				Weight: rapid.Float64Range(-1, 2).Draw(rt, "weight")}
 		})
 		p, q := record.Draw(rt, "p"), record.Draw(rt, "q")
 		if rapid.Bool().Draw(rt, "null") {
@@ -254,7 +259,7 @@ func TestBoundsHoldProperty(t *testing.T) {
 	})
 }
 
-// TestBrokenBoundsAreCaught breaks each bound on purpose; the attack of TestBoundsHold must notice every time.
+// Each bound is broken on purpose; the attack of TestBoundsHold must notice every time.
 func TestBrokenBoundsAreCaught(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	direction := randomDirection(rng, 4)
@@ -317,8 +322,8 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 	}
 }
 
-// gridRadius is the radius of the enclosing ball as one would compute it carelessly: the best centre and the maximum
-// over a coarse grid, no margin.
+// gridRadius is a careless computation of the enclosing ball's radius: the best centre and the maximum over a coarse
+// grid, without a margin.
 func gridRadius(f glm.Family, size float64, cells int) float64 {
 	best := math.Inf(1)
 	for k := range 400 {

@@ -10,9 +10,10 @@ import (
 // coordinate lies within the tighter of the ball and the support bound below.
 //
 // Support bound. With u a coordinate direction, psi its angle from theta and cos(phi) = <x,theta>/|theta|, every arm
-// has <x,u> <= cos(phi-psi), so the points m x that span the set (see EnclosingBall) have <m x, u> <= m(cos phi)
-// cos(phi-psi). On a cell of phi, m is largest at its smaller end, because the mean reward increases with <x,theta>.
-// Along theta itself the set is far narrower than the ball, which is as wide as the set is across theta.
+// has <x,u> <= cos(phi-psi), so the points m x that span the set (see EnclosingBall) have
+// <m x, u> <= m(cos phi) cos(phi-psi). On a cell of phi, m is largest at its smaller end, because the mean reward
+// increases with <x,theta>. Along theta itself the set is far narrower than the ball, which is as wide as the set is
+// across theta.
 func gradientBounds(f Family, theta []float64) Bounds {
 	d, size := len(theta), convex.Norm(theta)
 	centre, radius := EnclosingBall(f, size)

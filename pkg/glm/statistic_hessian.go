@@ -9,10 +9,11 @@ import (
 // hessianBounds encloses {mu'(<x,theta>) xx' : |x| <= 1} in its scaled-triangle form. Weights lie in [0, w] with w the
 // largest mu' for |z| <= |theta|, so outerBounds holds; the dependence of the weight on theta makes it tighter.
 //
-// Coordinates. With u a unit vector at angle psi from the line of theta and phi the angle with cos(phi) =
-// <x,theta>/|theta|, folded to [0, pi/2]: |<x,u>| <= cos(phi-psi), hence mu' <x,u>^2 <= B(u), the largest mu'(|theta|
-// cos phi) cos(phi-psi)^2. A diagonal entry is mu' <x,e_i>^2; an off-diagonal one is sqrt2 mu' x_i x_j = (mu' <x,s>^2 -
-// mu' <x,t>^2)/sqrt2 with s, t = (e_i +- e_j)/sqrt2, between -B(t)/sqrt2 and B(s)/sqrt2.
+// Coordinates. With u a unit vector at angle psi from the line of theta and phi the angle with
+// cos(phi) = <x,theta>/|theta|, folded to [0, pi/2]: |<x,u>| <= cos(phi-psi), hence mu' <x,u>^2 <= B(u), the largest
+// mu'(|theta| cos phi) cos(phi-psi)^2. A diagonal entry is mu' <x,e_i>^2; an off-diagonal one is
+// sqrt2 mu' x_i x_j = (mu' <x,s>^2 - mu' <x,t>^2)/sqrt2 with s, t = (e_i +- e_j)/sqrt2, between -B(t)/sqrt2 and
+// B(s)/sqrt2.
 func hessianBounds(f Family, theta []float64) Bounds {
 	d, size := len(theta), convex.Norm(theta)
 	h := newHessianSet(f, size)

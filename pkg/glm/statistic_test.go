@@ -10,12 +10,13 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-func TestVectorRefuses(t *testing.T) {
+func TestVectorRefusesRecordsThatAreNotFinite(t *testing.T) {
 	f := familyCase{"logistic", 1}.build(t)
 	for _, s := range statistics(t, f, []float64{1, -1}) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			for _, r := range []glm.Record{
-				{Arm: []float64{0, bad}, Reward: 1, Weight: 1}, {Arm: []float64{0, 1}, Reward: bad, Weight: 1}, {Arm: []float64{0, 1}, Reward: 1, Weight: bad},
+				{Arm: []float64{0, bad}, Reward: 1, Weight: 1}, {Arm: []float64{0, 1}, Reward: bad, Weight: 1},
+				{Arm: []float64{0, 1}, Reward: 1, Weight: bad},
 			} {
 				if _, err := s.Vector(nil, r); !errors.Is(err, glm.ErrNotFinite) {
 					t.Errorf("%s %v: got %v", s.Kind, r, err)
@@ -27,7 +28,8 @@ func TestVectorRefuses(t *testing.T) {
 				t.Errorf("%s arm %v: got %v", s.Kind, arm, err)
 			}
 		}
-		zero, err := s.Vector([]float64{9, 9, 9, 9}, glm.Record{Null: true, Arm: []float64{math.NaN()}, Reward: math.Inf(1)})
+		zero, err := s.Vector([]float64{9, 9, 9, 9}, glm.Record{Null: true, Arm: []float64{math.NaN()},
+			Reward: math.Inf(1)})
 		if err != nil || len(zero) != s.Dim() {
 			t.Fatalf("%s null record: %v, %v", s.Kind, zero, err)
 		}
@@ -39,14 +41,16 @@ func TestVectorRefuses(t *testing.T) {
 	}
 }
 
-func TestStatisticRefuses(t *testing.T) {
+func TestStatisticRefusesBadDefinitions(t *testing.T) {
 	f := familyCase{"logistic", 1}.build(t)
 	for _, s := range []glm.Statistic{
 		{}, {Kind: "median", ArmDim: 2}, {Kind: glm.Gradient, ArmDim: 2, Theta: []float64{1, 1}},
 		{Kind: glm.Gradient, Family: f, ArmDim: 2, Theta: []float64{1}}, {Kind: glm.Hessian, Family: f},
-		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.NaN()}}, {Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.Inf(1)}},
+		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.NaN()}},
+		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{math.Inf(1)}},
 		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{glm.MaxParameterNorm + 1}},
-		{Kind: glm.Covariance, ArmDim: 2}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.NaN()}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
+		{Kind: glm.Covariance, ArmDim: 2}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.NaN()},
+		{Kind: glm.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
 		{Kind: glm.Covariance, WeightBound: 1},
 	} {
 		if err := s.Validate(); !errors.Is(err, glm.ErrStatistic) {
@@ -73,9 +77,12 @@ func TestRecordsAreClipped(t *testing.T) {
 	}
 	diagonal := []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}
 	for _, r := range []struct{ in, out glm.Record }{
-		{glm.Record{Arm: []float64{3, 4}, Reward: 2, Weight: 0.5}, glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}},
-		{glm.Record{Arm: []float64{0, 1e300}, Reward: 7, Weight: 9}, glm.Record{Arm: []float64{0, 1}, Reward: 5, Weight: 1}},
-		{glm.Record{Arm: []float64{math.MaxFloat64, math.MaxFloat64}, Reward: -1, Weight: -1}, glm.Record{Arm: diagonal}},
+		{glm.Record{Arm: []float64{3, 4}, Reward: 2, Weight: 0.5},
+			glm.Record{Arm: []float64{0.6, 0.8}, Reward: 2, Weight: 0.5}},
+		{glm.Record{Arm: []float64{0, 1e300}, Reward: 7, Weight: 9},
+			glm.Record{Arm: []float64{0, 1}, Reward: 5, Weight: 1}},
+		{glm.Record{Arm: []float64{math.MaxFloat64, math.MaxFloat64}, Reward: -1, Weight: -1},
+			glm.Record{Arm: diagonal}},
 		{glm.Record{Null: true, Reward: 9}, glm.Record{Arm: []float64{0, 0}}},
 	} {
 		for _, s := range []glm.Statistic{g, c} {
@@ -94,8 +101,8 @@ func TestRecordsAreClipped(t *testing.T) {
 	}
 }
 
-// TestVectorValues checks the formulas on one record by hand.
-func TestVectorValues(t *testing.T) {
+// The vectors of one record have values worked out by hand.
+func TestVectorsHaveTheirStatedValues(t *testing.T) {
 	f := familyCase{"logistic", 1}.build(t)
 	th := []float64{1, 2}
 	r := glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 0.5}
@@ -118,7 +125,7 @@ func TestVectorValues(t *testing.T) {
 	}
 }
 
-// FuzzVector: any bytes read as numbers give an error or a vector inside the bounds.
+// Any bytes read as numbers give an error or a vector inside the bounds.
 func FuzzVector(f *testing.F) {
 	f.Add(uint8(0), 1.0, -0.5, 0.3, 0.9, 1.0, 0.2)
 	f.Add(uint8(7), 1e300, math.Inf(1), 0.0, math.NaN(), -1.0, 3.0)

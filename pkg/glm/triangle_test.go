@@ -51,7 +51,8 @@ func TestTriangleRoundTrip(t *testing.T) {
 		if len(v) != glm.TriangleDim(d) {
 			t.Fatalf("%d entries, want %d", len(v), glm.TriangleDim(d))
 		}
-		if got, want := floats.Norm(v, 2), mat.Norm(m, 2); math.Abs(got-want) > 1e-13*want { // mat.Norm(m, 2) is Frobenius's
+		// mat.Norm(m, 2) is the Frobenius norm.
+		if got, want := floats.Norm(v, 2), mat.Norm(m, 2); math.Abs(got-want) > 1e-13*want {
 			t.Fatalf("norm %v, Frobenius norm %v", got, want)
 		}
 		back := glm.FromTriangle(v, d)

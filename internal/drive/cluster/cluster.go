@@ -1,7 +1,8 @@
-// Package cluster runs a whole deployment on one machine: a broker inside this process, and each role as a process of its own with
-// its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
+// Package cluster runs a whole deployment on one machine: a broker inside this process, and each role as a process of
+// its own with its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
 //
-// Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it ends.
+// Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it
+// ends.
 package cluster
 
 import (
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
@@ -31,7 +33,7 @@ type Options struct {
 // Cluster is a running deployment.
 type Cluster struct {
 	o      Options
-	broker *bus.Server
+	broker *broker.Server
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -68,7 +70,7 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 			c = nil
 		}
 	}()
-	if c.broker, err = StartBroker(ctx, keys, bus.ServerOptions{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
+	if c.broker, err = StartBroker(ctx, keys, broker.Options{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
 		return c, err
 	}
 	for _, name := range c.Names() {
@@ -79,18 +81,18 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	return c, nil
 }
 
-// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting because the free
-// disk is less than what the limits would set aside.
+// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
+// because the free disk is less than what the limits would set aside.
 const maxStore = 1 << 40
 
-// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The hosts are this
-// process's own, so no limit is set on all of them together.
+// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
+// hosts are this process's own, so no limit is set on all of them together.
 func (o Options) limits() bus.ProvisionOptions {
 	return bus.ProvisionOptions{HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1}
 }
 
 // StartBroker starts a broker for the users of a folder of keys and provisions its streams.
-func StartBroker(ctx context.Context, keys string, o bus.ServerOptions, p bus.ProvisionOptions) (*bus.Server, error) {
+func StartBroker(ctx context.Context, keys string, o broker.Options, p bus.ProvisionOptions) (*broker.Server, error) {
 	users, err := keyring.LoadUsers(keys)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
@@ -99,9 +101,9 @@ func StartBroker(ctx context.Context, keys string, o bus.ServerOptions, p bus.Pr
 	for role, public := range users {
 		o.Users[bus.Role(role)] = public
 	}
-	server, err := bus.Start(o)
+	server, err := broker.Start(o)
 	if err != nil {
-		return nil, fmt.Errorf("broker: %w", err)
+		return nil, err
 	}
 	err = Provision(ctx, keys, server.URL(), p)
 	if err != nil {

@@ -1,8 +1,14 @@
 // Package demo runs a whole deployment on one machine over a population, and reports what it cost and gained.
 //
-// The people of the population come to be decided for one by one, through the same API that an app would use; their devices live in
-// randomizer processes; nothing but the demo's own score keeping sees a reward that was not played, and no process but a randomizer
-// sees a record.
+// The people of the population come to be decided for through the same API that an app would use, and their devices
+// live in randomizer processes. No process but a randomizer sees a record. The reward of an arm that was not played is
+// seen by the demo's own scoring only.
+//
+// The seed of the population never reaches a device's noise: two runs on the same people have the same baselines and
+// differ in all that depends on what was released.
+//
+// Options that the analyzer would refuse are refused before any process starts, by the analyzer's own check; the demo
+// imports the analyzer for nothing else.
 package demo
 
 import (
@@ -11,6 +17,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
@@ -26,9 +33,9 @@ import (
 // Options say what to run.
 type Options struct {
 	Population *population.Population
-	Seed       uint64 // of the environment, for the report; and of the baseline's coins
-	Map        string // of the census, for the report
-	Profile    string
+	Seed       uint64 // of the population, for the report, and of the baseline's coins
+	Map        string // feature map of the census, for the report
+	Profile    string // of the learner: glm.Practical or glm.Paper
 	Epsilon    float64
 	Delta      float64
 	Hosts      int    // randomizer processes
@@ -36,12 +43,13 @@ type Options struct {
 	Out        string // folder of the results
 	Keep       bool   // keep the deployment's folder (keys, logs, streams) under Out
 	Progress   *progress.Progress
-	// Disturb, which may be nil, is called once per epoch when half of its people were decided for: the tests kill processes there.
+	// Disturb, which may be nil, is called once in each epoch, when half of its people were decided for. Tests kill
+	// processes there.
 	Disturb func(c *cluster.Cluster, epoch uint64) error
 }
 
-// The demo's timing. The window is as short as two busy processors allow; a complete cohort is released at once, so the grace only
-// matters on a machine that cannot keep up with the encryption.
+// The demo's timing. The reward window is as short as two busy processors allow. A complete cohort is released at once,
+// so the grace matters only on a machine that cannot keep up with the encryption.
 const (
 	rewardWindow = 3 * time.Second
 	jitter       = 500 * time.Millisecond
@@ -51,7 +59,7 @@ const (
 	curvePoints  = 200
 )
 
-// settings are what the analyzer is told.
+// settings are the analyzer's.
 func (o Options) settings() analyzer.Settings {
 	info, s := o.Population.Info(), analyzer.DefaultSettings()
 	l, p := &s.Learner, &s.Privacy
@@ -59,19 +67,44 @@ func (o Options) settings() analyzer.Settings {
 	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
 	p.Epsilon, p.Delta = o.Epsilon, o.Delta
 	if glm.Profile(o.Profile) == glm.Paper {
-		p.MaxMessages = 0 // its several rounds need more: as many as its learner's advice on noise takes
+		p.MaxMessages = 0 // its rounds take as many messages as the learner's advice on noise asks for
 	}
-	s.Timing = analyzer.TimingSettings{RewardWindow: rewardWindow, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment}
+	s.Timing = analyzer.TimingSettings{
+		RewardWindow: rewardWindow, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment,
+	}
+	s.MaxReportSize = 0 // the cluster's broker stores reports of any size
 	return s
 }
 
-// Check finds what no deployment could be started with, so that no process has to: all of it at once. unreadable is why there is no
-// population, nil if there is one.
+// flags are a role's flags for configuration keys, which alternate with their values.
+func flags(keysAndValues ...any) (out []string) {
+	for i := 0; i < len(keysAndValues); i += 2 {
+		key := strings.NewReplacer(".", "-", "_", "-").Replace(keysAndValues[i].(string))
+		out = append(out, fmt.Sprintf("--%s=%v", key, keysAndValues[i+1]))
+	}
+	return out
+}
+
+// analyzerFlags are the settings as the analyzer's process takes them.
+func (o Options) analyzerFlags() []string {
+	s := o.settings()
+	l, p, t := s.Learner, s.Privacy, s.Timing
+	return flags(
+		"learner.profile", l.Profile, "learner.family", l.Family, "learner.max_reward", l.MaxReward,
+		"learner.dimension", l.Dimension, "learner.radius", l.Radius, "learner.horizon", l.Horizon,
+		"privacy.epsilon", p.Epsilon, "privacy.delta", p.Delta, "privacy.max_messages", p.MaxMessages,
+		"timing.reward_window", t.RewardWindow, "timing.jitter", t.Jitter, "timing.grace", t.Grace,
+		"timing.round_window", t.RoundWindow, "timing.enrolment", t.Enrolment, "max_report_size", s.MaxReportSize,
+	)
+}
+
+// Check lists everything that no deployment could be started with. unreadable is why there is no population; nil if
+// there is one.
 func (o Options) Check(unreadable error) error {
 	var faults []error
 	if unreadable != nil {
-		somebody := population.Info{People: 1 << 20, Dim: 1, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1}
-		faults, o.Population = append(faults, unreadable), population.New(somebody, nil, nil)
+		valid := population.Info{People: 1 << 20, Dim: 1, Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1}
+		faults, o.Population = append(faults, unreadable), population.New(valid, nil, nil)
 	}
 	s := o.settings()
 	faults = append(append(faults, s.Learner.Validate()...), s.Privacy.Validate()...)
@@ -82,7 +115,8 @@ func (o Options) Check(unreadable error) error {
 		return fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
 	}
 	if err := s.Feasible(); err != nil {
-		return fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w", o.Population.Info().People, err)
+		return fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w",
+			o.Population.Info().People, err)
 	}
 	return nil
 }
@@ -96,7 +130,7 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("demo: %w", err)
 	}
-	info, s := o.Population.Info(), o.settings()
+	info := o.Population.Info()
 	dir := filepath.Join(o.Out, "deployment-"+begin.Format("20060102-150405"))
 	if !o.Keep {
 		var err error
@@ -112,35 +146,24 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: "demo", Executable: o.Executable, Hosts: hosts, Devices: uint32(info.People),
-		Analyzer: []string{
-			"--learner-profile", s.Learner.Profile, "--learner-family", s.Learner.Family, "--learner-max-reward", fmt.Sprint(s.Learner.MaxReward),
-			"--learner-dimension", fmt.Sprint(s.Learner.Dimension), "--learner-radius", fmt.Sprint(s.Learner.Radius), "--learner-horizon", fmt.Sprint(s.Learner.Horizon),
-			"--privacy-epsilon", fmt.Sprint(s.Privacy.Epsilon), "--privacy-delta", fmt.Sprint(s.Privacy.Delta),
-			"--privacy-max-messages", fmt.Sprint(s.Privacy.MaxMessages),
-			"--timing-reward-window", s.Timing.RewardWindow.String(), "--timing-jitter", s.Timing.Jitter.String(), "--timing-grace", s.Timing.Grace.String(),
-			"--timing-round-window", s.Timing.RoundWindow.String(), "--timing-enrolment", s.Timing.Enrolment.String(),
-			"--max-report-size", "0", // the cluster's broker stores any
-		},
-		Randomizer: []string{
-			"--limits-epsilon", fmt.Sprint(o.Epsilon), "--limits-delta", fmt.Sprint(o.Delta), "--limits-max-norm", fmt.Sprint(max(10, info.NormBound)),
-			"--limits-max-messages", "100000",
-		},
+		Analyzer: o.analyzerFlags(),
+		Randomizer: flags("limits.epsilon", o.Epsilon, "limits.delta", o.Delta,
+			"limits.max_norm", max(10, info.NormBound), "limits.max_messages", 100000),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer c.Stop()
-	// An observer with the auditor's rights reads what is public: announcements, manifests, counts.
 	w, err := watch(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer w.close()
-	crowd := newCrowd(c, o)
-	if err := crowd.drive(ctx, w); err != nil {
+	people := newAudience(c, o)
+	if err := people.drive(ctx); err != nil {
 		return nil, nil, err
 	}
-	crowd.observe(ctx) // the last reports were counted since the last look
+	people.observe(ctx) // reports were counted since the last look
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Work = "stopping", s.AllWork })
 	released, err := w.releases(ctx)
 	if err != nil {
@@ -148,8 +171,9 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	c.Stop()
 	result := &chart.Result{
-		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People, Dim: info.Dim, Arms: info.Arms,
-		Clipped: info.Clipping.People, Delta: o.Delta, WallSeconds: time.Since(begin).Seconds(),
+		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People,
+		Dim: info.Dim, Arms: info.Arms, Clipped: info.Clipping.People, Delta: o.Delta,
+		WallSeconds: time.Since(begin).Seconds(),
 	}
 	fill(result, released)
 	var cpu time.Duration
@@ -158,29 +182,32 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
-	curves, err := compare(ctx, o, crowd.played, released.final, result)
+	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
 }
 
-// compare scores the run beside its baselines on the same people.
-func compare(ctx context.Context, o Options, played []int, final *glm.Policy, result *chart.Result) ([]chart.Regret, error) {
-	info := o.Population.Info()
-	everybody := o.Population.People
-	best, _, err := population.BestConstant(everybody())
+// compare scores the run and its baselines on the same people.
+func compare(
+	ctx context.Context, o Options, played []int, final *glm.Policy, result *chart.Result,
+) ([]chart.Regret, error) {
+	info, people := o.Population.Info(), o.Population.People
+	best, _, err := population.BestConstant(people())
 	if err != nil {
 		return nil, err
 	}
 	coins := rand.NewChaCha8(seed(o.Seed, 1))
 	plain, err := simulate.Run(ctx, glm.Config{
-		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim, Radius: info.NormBound,
-		Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: analyzer.DefaultSettings().Privacy.MinCohort,
-	}, everybody(), simulate.Exact, coins, coins, func(decided int) {
+		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
+		Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
+		MinCohort: o.settings().Privacy.MinCohort,
+	}, people(), simulate.Exact, coins, coins, func(decided int) {
 		o.Progress.Update(func(s *progress.State) { s.Done = decided })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("demo: non-private baseline: %w", err)
 	}
-	curves, err := population.Regrets(everybody(), curvePoints, population.Replay(played), population.Replay(plain.Played), population.Uniform(), population.Constant(best))
+	curves, err := population.Regrets(people(), curvePoints,
+		population.Replay(played), population.Replay(plain.Played), population.Uniform(), population.Constant(best))
 	if err != nil {
 		return nil, err
 	}
@@ -190,17 +217,22 @@ func compare(ctx context.Context, o Options, played []int, final *glm.Policy, re
 		shown = append(shown, chart.Regret{Name: names[i], People: c.People, Regret: c.Regret})
 	}
 	without := curves[1].Total()
-	result.Regret, result.NonPrivateRegret, result.UniformRegret, result.ConstantRegret = curves[0].Total(), &without, curves[2].Total(), curves[3].Total()
+	result.Regret, result.NonPrivateRegret = curves[0].Total(), &without
+	result.UniformRegret, result.ConstantRegret = curves[2].Total(), curves[3].Total()
 	if info.HeldOut == 0 {
 		return shown, nil
 	}
 	return shown, value(o.Population, best, final, result)
 }
 
-// value measures the last policy on people that no cohort has seen.
+// value scores the last policy on the people held out.
 func value(p *population.Population, best int, final *glm.Policy, result *chart.Result) error {
 	info := p.Info()
-	fit, err := population.Fit(p.People(), info.Dim, mustFamily(info))
+	family, err := glm.NewFamily(info.Family, info.MaxReward)
+	if err != nil {
+		return err
+	}
+	fit, err := population.Fit(p.People(), info.Dim, family)
 	if err != nil {
 		return fmt.Errorf("demo: non-private fit: %w", err)
 	}
@@ -220,14 +252,6 @@ func value(p *population.Population, best int, final *glm.Policy, result *chart.
 	}
 	result.HeldOut = info.HeldOut
 	return nil
-}
-
-func mustFamily(info population.Info) glm.Family {
-	f, err := glm.NewFamily(info.Family, info.MaxReward)
-	if err != nil { // the population was made with it
-		panic(err)
-	}
-	return f
 }
 
 func seed(s, stream uint64) (key [32]byte) {

@@ -12,26 +12,13 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 )
 
-// askTime bounds one question to a role: progress that is late is shown at the next look.
+// askTime bounds one question to a role. Progress that is late is shown at the next look.
 const askTime = 2 * time.Second
 
-// follow shows how far the run is, out of what the shuffler and the analyzer say about themselves. People are decided for within seconds;
-// what takes the time comes after them: reports are sealed and taken in, and their bit messages are opened.
-func (d *crowd) follow(ctx context.Context) error {
-	ticker := time.NewTicker(look)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-			d.observe(ctx)
-		}
-	}
-}
-
-// observe brings progress up to date. Where a role is away it changes nothing: that is oversee's business.
-func (d *crowd) observe(ctx context.Context) {
+// observe brings progress up to what the shuffler and the analyzer say of themselves. People are decided for within
+// seconds; what takes the time comes after them, when reports are sealed, taken in and opened. Where a role does not
+// answer, nothing changes.
+func (d *audience) observe(ctx context.Context) {
 	shuffler, err := snapshot(ctx, d.c.Ops(cluster.Shuffler))
 	if err != nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// watcher sees what is public, with the auditor's key.
+// watcher reads what is public, with the auditor's rights on the broker.
 type watcher struct {
 	conn   *bus.Conn
 	bundle keyring.Bundle
@@ -43,18 +43,7 @@ type released struct {
 	final     *glm.Policy
 	epochs    int
 	manifests []*wire.Manifest
-	announced map[[2]uint64]*plan.Announcement // by epoch and round
-}
-
-// announcements follows what is announced.
-func (w *watcher) announcements(ctx context.Context, f func(*plan.Announcement) error) error {
-	return w.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
-		a, _, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, w.bundle.AnalyzerParty())
-		if err != nil {
-			return err
-		}
-		return f(a)
-	})
+	announced map[[2]uint64]*plan.Announcement // key: epoch and round
 }
 
 // releases reads the whole run back from the public log.

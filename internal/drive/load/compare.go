@@ -17,11 +17,12 @@ const FalseAlarm = 1e-6
 
 // Release is one released sum held against the truth.
 //
-// The error of a coordinate is the sum of n*b noise bits of known bias and of n roundings, whose variances are known exactly once the
-// records are. Coordinates are independent, so the sum of their squared standardised errors is chi-square with as many degrees of
-// freedom as coordinates. (Each is a sum of some hundred bounded terms with a kurtosis below the normal one's, which makes the test
-// slightly more cautious than stated, not less.) Too large an error means that records were lost, doubled or altered; too small a one
-// means that noise is missing, and with it privacy.
+// The error of a coordinate is the sum of n*b noise bits of known bias and of n roundings, whose variances are known
+// exactly once the records are. Coordinates are independent, so the sum of their squared standardised errors is
+// chi-square with as many degrees of freedom as coordinates. (Each is a sum of some hundred bounded terms with a
+// kurtosis below the normal one's, which makes the test slightly more cautious than stated, not less.) Too large an
+// error means that records were lost, doubled or altered; too small a one means that noise is missing, and with it
+// privacy.
 type Release struct {
 	Epoch     uint64 `json:"epoch"`
 	Round     uint32 `json:"round"`
@@ -51,7 +52,8 @@ type deviation struct {
 	bound    []float64 // worst case
 }
 
-// compare decodes one release's counts and holds them against the sum over the known records; the other reports are null records.
+// compare decodes one release's counts and holds them against the sum over the known records; the other reports are
+// null records.
 func compare(s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, records []glm.Record) (*deviation, error) {
 	sums, err := e.Decode(ones, uint64(reports))
 	if err != nil {

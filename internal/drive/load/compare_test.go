@@ -110,8 +110,8 @@ func run(t *testing.T, seed byte, releases int, make func(tr trial, src protocol
 	return sum, freedom
 }
 
-// Sound deployments pass, with false-alarm probability 2e-6 for each of the 20 runs of 20 releases; the tails they land in are spread
-// evenly: the mean of 20 uniform numbers leaves [0.25, 0.75] with probability 1e-4.
+// Sound deployments pass, with false-alarm probability 2e-6 for each of the 20 runs of 20 releases; the tails they land
+// in are spread evenly: the mean of 20 uniform numbers leaves [0.25, 0.75] with probability 1e-4.
 func TestSoundReleasesPass(t *testing.T) {
 	mean := 0.0
 	for seed := range byte(20) {
@@ -127,10 +127,11 @@ func TestSoundReleasesPass(t *testing.T) {
 	}
 }
 
-// Each defect is found from 60 releases of 400 reports, 600 coordinates. With so many the verdict "too small" begins at 0.74 times the
-// expected chi-square, six standard deviations above the 0.54 that half the noise gives with its roundings, so that it is missed with
-// probability 1e-9; the defects that shift sums shift them by several standard errors in every release. The scale is the finest that plans allow (16 levels per unit): at coarser ones a third of such a
-// small cohort can be lost unseen, as privacy demands.
+// Each defect is found from 60 releases of 400 reports, 600 coordinates. With so many the verdict "too small" begins at
+// 0.74 times the expected chi-square, six standard deviations above the 0.54 that half the noise gives with its
+// roundings, so that it is missed with probability 1e-9; the defects that shift sums shift them by several standard
+// errors in every release. The scale is the finest that plans allow (16 levels per unit): at coarser ones a third of
+// such a small cohort can be lost unseen, as privacy demands.
 func TestDefectsAreFound(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -29,7 +29,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/browser"
 )
 
-// TestMain makes this program run a role where it is given one's name: the roles of the test's deployment are processes of their own.
+// TestMain makes this program run a role where it is given one's name: the roles of the test's deployment are processes
+// of their own.
 func TestMain(m *testing.M) {
 	roles := []string{"shuffler", "analyzer", "randomizer"}
 	if len(os.Args) < 2 || !slices.Contains(roles, os.Args[1]) {
@@ -43,8 +44,8 @@ func TestMain(m *testing.M) {
 // hostile is the host whose keys send garbage. Its randomizer runs, and nobody asks it for anything.
 const hostile = "hostile"
 
-// learners is how many people the test's deployment learns from: two cohorts. Some of the places go to malformed requests and to the
-// hostile host, so that a few people find the last policy out.
+// learners is how many people the test's deployment learns from: two cohorts. Some of the places go to malformed
+// requests and to the hostile host, so that a few people find the last policy out.
 const learners = 320
 
 // start runs a deployment on this machine.
@@ -67,8 +68,8 @@ func start(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// A whole run: people who behave and people who do not, against processes; every sum held against the truth; and then what operators
-// see of it: metrics, dashboards, status pages.
+// A whole run: people who behave and people who do not, against processes; every sum held against the truth; and then
+// what operators see of it: metrics, dashboards, status pages.
 func TestAgainstADeployment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
@@ -165,8 +166,8 @@ func TestAgainstADeployment(t *testing.T) {
 	}
 }
 
-// People who run out before a cohort is full are told so, by its name and with the number that is missing, at once: nobody waits for what
-// cannot come.
+// People who run out before a cohort is full are told so, by its name and with the number that is missing, at once:
+// nobody waits for what cannot come.
 func TestPeopleRunOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a deployment")
@@ -242,9 +243,10 @@ func names(t *testing.T, ops []string, shown map[string]bool) {
 	}
 }
 
-// testNames holds every metric, and every value of a label, that dashboards and alerts ask for against what the roles of a real run show.
+// testNames holds every metric, and every value of a label, that dashboards and alerts ask for against what the roles
+// of a real run show.
 func testNames(t *testing.T, shown map[string]bool) {
-	deploy := filepath.Join("..", "..", "deploy")
+	deploy := filepath.Join("..", "..", "..", "deploy")
 	var files []string
 	for _, pattern := range []string{"grafana/*.json", "prometheus/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(deploy, pattern))
@@ -280,7 +282,7 @@ func testNames(t *testing.T, shown map[string]bool) {
 
 // testPage looks at a role's page and holds what it shows against the JSON.
 func testPage(t *testing.T, base, role string) {
-	picture, err := filepath.Abs(filepath.Join("..", "..", "out", "screenshots", "run-"+role+".png"))
+	picture, err := filepath.Abs(filepath.Join("..", "..", "..", "out", "screenshots", "run-"+role+".png"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"sync"
 	"time"
 
@@ -21,13 +22,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols sends one null
-// report as any device may, so that its cohort can be compared, and then everything that must be refused.
+// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols
+// sends one null report as any device may, so that its cohort can be compared, and then everything that must be
+// refused.
 type hostile struct {
 	o      Hostile
 	keys   *keyring.HostKeys
 	conn   *bus.Conn
-	gate   *gate
+	gate   *crowd.Gate
 	truth  *truth
 	reader *reader
 
@@ -38,7 +40,7 @@ type hostile struct {
 	sent     map[string]int // by the reason for which it must be refused
 }
 
-func newHostile(ctx context.Context, o Options, g *gate, t *truth, r *reader) (*hostile, error) {
+func newHostile(ctx context.Context, o Options, g *crowd.Gate, t *truth, r *reader) (*hostile, error) {
 	keys, err := keyring.LoadRandomizer(o.Keys, o.Hostile.Host)
 	if err != nil {
 		return nil, fmt.Errorf("load: keys of the hostile host: %w", err)
@@ -78,12 +80,12 @@ func (h *hostile) run(ctx context.Context) error {
 // epoch misbehaves in one cohort. Epochs that were over before this process came are passed by.
 func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]byte) error {
 	for {
-		switch now, final := h.gate.now(); {
+		switch now, final := h.gate.Now(); {
 		case now == a.Epoch && !final:
 		case now > a.Epoch || final:
 			return nil
 		default:
-			if !pause(ctx, look) {
+			if !crowd.Pause(ctx, crowd.Look) {
 				return nil
 			}
 			continue
@@ -100,7 +102,7 @@ func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]by
 	}
 	c := &craft{h: h, a: a, digest: digest, round: round, sealer: sealer}
 	for range max(1, h.o.Devices) {
-		if !h.gate.try() {
+		if !h.gate.Try() {
 			return nil
 		}
 		number, slot, ok, err := h.enrol(ctx, a, digest)
@@ -180,7 +182,7 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	if hold {
 		return c.afterwards(ctx, good)
 	}
-	if err := c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) }); err != nil || !pause(ctx, settle) {
+	if err := c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) }); err != nil || !crowd.Pause(ctx, settle) {
 		return err
 	}
 	stranger, err := seal.GenerateIdentity()
@@ -239,7 +241,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 		if l.manifests[place{c.a.Epoch, 0}] != nil {
 			break
 		}
-		if !pause(ctx, settle) {
+		if !crowd.Pause(ctx, settle) {
 			return nil
 		}
 	}

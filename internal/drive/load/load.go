@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"maps"
 	"math"
 	"slices"
@@ -18,13 +19,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// ErrNobody says that a randomizer cannot be reached at the beginning.
-var ErrNobody = errors.New("load: a randomizer cannot be reached")
+// ErrUnreachable says that a randomizer cannot be reached at the beginning.
+var ErrUnreachable = errors.New("load: a randomizer cannot be reached")
 
-// patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not counted yet.
+// patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not
+// counted yet.
 const patience = 10 * time.Second
 
-// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what happened until then.
+// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what
+// happened until then.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := errors.Join(o.Faults()...); err != nil {
 		return nil, err
@@ -35,17 +38,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Device = "load-" + hex.EncodeToString(b[:])
 	}
 	begin := time.Now()
-	c := &crowd{
-		o: o, client: client.New(client.Options{Connections: max(o.Concurrency, DefaultConcurrency)}), gate: newGate(o.Steady), truth: newTruth(),
-		tally: newTally(), decisions: newLatency(), rewards: newLatency(), speed: &throughput{begin: begin, per: map[int]int{}}, lateContext: ctx,
-	}
-	defer c.client.Close()
-	c.gate.away = func(api string, err error) {
-		o.Progress.Note("no answer from %s for %s: nobody is sent to a new cohort meanwhile (%v)", api, patience, err)
-	}
-	for _, api := range o.APIs {
-		if _, err := c.client.Status(ctx, client.At(api)); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrNobody, api, err)
+	c := newSession(ctx, o)
+	defer c.Client.Close()
+	for i, api := range o.APIs {
+		if _, err := c.Client.Status(ctx, c.At(i)); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, api, err)
 		}
 	}
 	before, err := allAccounts(ctx, o.Ops, 0)
@@ -65,7 +62,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	var enemy *hostile
 	if o.Hostile.Host != "" {
-		if enemy, err = newHostile(ctx, o, c.gate, c.truth, public); err != nil {
+		if enemy, err = newHostile(ctx, o, c.Gate, c.truth, public); err != nil {
 			return nil, err
 		}
 		defer enemy.conn.Close()
@@ -86,21 +83,51 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return out, nil
 }
 
+func newSession(ctx context.Context, o Options) *session {
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	c := &session{
+		Crowd: crowd.Crowd{
+			Population: o.Population, Client: client.New(client.Options{Connections: o.Concurrency}), Devices: o.Device,
+			Concurrency: o.Concurrency, Rate: o.Rate, Ramp: o.Ramp,
+			Gate: crowd.NewGate(o.Steady, func(i int, err error) {
+				o.Progress.Note("no answer from %s for %s; no person is sent to a new cohort until it answers (%v)",
+					o.APIs[i], crowd.Patience, err)
+			}),
+		},
+		o: o, manner: o.Shares.manners(o.Seed), truth: newTruth(), tally: newTally(), decisions: newLatency(), rewards: newLatency(),
+		speed: &throughput{begin: time.Now(), per: map[int]int{}}, lateContext: ctx,
+	}
+	for _, api := range o.APIs {
+		c.Randomizers = append(c.Randomizers, client.At(api))
+	}
+	c.Serve = func(ctx context.Context, v crowd.Visit) (bool, error) { return false, c.serve(ctx, v) }
+	c.Waiting = func(yes bool) {
+		if yes {
+			c.phase(waitingForCohort)
+		} else {
+			c.phase(deciding)
+		}
+	}
+	return c
+}
+
 // play brings the people and waits until what they were promised has happened.
-func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *Result) error {
+func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out *Result) error {
 	o := c.o
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = deciding, o.Population.Info().People })
 	g, watching := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(watching)
 	defer stop()
-	g.Go(func() error { return quiet(watching, c.gate.watch(watching, c.client, o.APIs)) })
+	g.Go(func() error { return quiet(watching, c.Gate.Watch(watching, c.Client, c.Randomizers)) })
 	if enemy != nil {
 		g.Go(func() error { return quiet(watching, enemy.run(watching)) })
 	}
 	g.Go(func() error {
 		defer stop()
-		if err := c.drive(watching); err != nil {
-			return quiet(ctx, err)
+		if err := c.Drive(watching); err != nil {
+			return quiet(ctx, fmt.Errorf("load: %w", err))
 		}
 		short, note, err := c.shortfall(watching, public)
 		if err != nil {
@@ -113,7 +140,7 @@ func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *R
 			o.Progress.Note("%s", note)
 		}
 		c.phase(waitingForCounts)
-		c.waiting.Wait()
+		c.late.Wait()
 		if public == nil {
 			return nil
 		}
@@ -121,7 +148,7 @@ func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *R
 			out.Unsettled = err.Error()
 		}
 		if enemy != nil {
-			pause(watching, settle) // what it sent last is on its way
+			crowd.Pause(watching, settle) // what it sent last is on its way
 		}
 		return nil
 	})
@@ -129,7 +156,7 @@ func (c *crowd) play(ctx context.Context, enemy *hostile, public *reader, out *R
 }
 
 // counted shows how many of the promised reports are counted.
-func (c *crowd) counted(reports, promised int) {
+func (c *session) counted(reports, promised int) {
 	c.o.Progress.Update(func(s *progress.State) { s.Counted, s.Work, s.AllWork = reports, reports, promised })
 }
 
@@ -161,7 +188,7 @@ func fits(ctx context.Context, r *reader, o Options) error {
 }
 
 // sum adds everything up.
-func (c *crowd) sum(ctx context.Context, enemy *hostile, public *reader, before []Account, out *Result) error {
+func (c *session) sum(ctx context.Context, enemy *hostile, public *reader, before []Account, out *Result) error {
 	t := c.tally
 	t.mu.Lock()
 	out.Decided, out.Sampled, out.Unsampled, out.DropOuts, out.Rewarded, out.Repeats = t.decided, t.sampled, t.unsampled, t.drop, t.rewards, t.repeats
@@ -192,7 +219,7 @@ func (c *crowd) sum(ctx context.Context, enemy *hostile, public *reader, before 
 }
 
 // released holds every release of this run's epochs against the truth.
-func (c *crowd) released(ctx context.Context, r *reader, out *Result) error {
+func (c *session) released(ctx context.Context, r *reader, out *Result) error {
 	l, err := r.read(ctx)
 	if err != nil {
 		return err
@@ -274,7 +301,7 @@ func (h *hostile) check(ctx context.Context, ops []string, before []Account, out
 			}
 			out.Provocations = append(out.Provocations, p)
 		}
-		if complete || time.Now().After(deadline) || !pause(ctx, look) {
+		if complete || time.Now().After(deadline) || !crowd.Pause(ctx, crowd.Look) {
 			break
 		}
 	}

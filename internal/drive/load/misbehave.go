@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
-// again asks for a decision that was made already. A device has one record: the answer must not sample it again.
-func (c *crowd) again(ctx context.Context, v visit, device string, body []byte) {
-	d, calls, err := c.client.Decide(ctx, c.at(v.i), device, body)
+// decideAgain asks for a decision that was made already. A device has one record: the answer must not sample it again.
+func (c *session) decideAgain(ctx context.Context, v crowd.Visit) {
+	d, calls, err := c.Decide(ctx, v)
 	c.tally.calls(calls)
 	switch {
 	case err != nil:
@@ -26,44 +26,44 @@ func (c *crowd) again(ctx context.Context, v visit, device string, body []byte) 
 	}
 }
 
-// tellAgain tells a reward that was told already, and then another one for the same decision.
-func (c *crowd) tellAgain(ctx context.Context, v visit, d *randomizer.Decision, reward float64) {
-	calls, err := c.client.Reward(ctx, c.at(v.i), d.Token, reward)
+// rewardAgain tells a reward that was told already, and then another one for the same decision.
+func (c *session) rewardAgain(ctx context.Context, v crowd.Visit, d *client.Decision, reward float64) {
+	calls, err := c.Reward(ctx, v, d, reward)
 	c.tally.calls(calls)
 	switch {
 	case err == nil:
 		c.tally.provoked("repeated reward", "accepted")
 	default:
-		c.tally.refusal("repeated reward", err, client.Expired(err))
+		c.tally.refusal("repeated reward", err, errors.Is(err, client.ExpiredToken))
 	}
 	if !d.Sampled {
 		return // nobody keeps its reward: there is nothing to contradict
 	}
-	calls, err = c.client.Reward(ctx, c.at(v.i), d.Token, reward+1)
+	calls, err = c.Reward(ctx, v, d, reward+1)
 	c.tally.calls(calls)
 	if err == nil {
 		c.tally.anomaly("a second, different reward was accepted")
 		c.truth.doubt(d.Epoch, "a second, different reward was accepted")
 		return
 	}
-	c.tally.refusal("contradicted reward", err, reasonOf(err) == "bad_reward" || client.Expired(err))
+	c.tally.refusal("contradicted reward", err, errors.Is(err, client.BadReward) || errors.Is(err, client.ExpiredToken))
 }
 
 // lateBy is how long after the window a late reward comes: more than two clocks on one machine differ.
 const lateBy = time.Second
 
-// tooLate tells a reward after its window. The device has sent, or is about to send, its null record.
-func (c *crowd) tooLate(i int, d *randomizer.Decision, reward float64) {
-	if !pause(c.lateContext, time.Until(*d.RewardBy)+lateBy) {
+// rewardTooLate tells a reward after its window. The device has sent, or is about to send, its null record.
+func (c *session) rewardTooLate(v crowd.Visit, d *client.Decision, reward float64) {
+	if !crowd.Pause(c.lateContext, time.Until(*d.RewardBy)+lateBy) {
 		return
 	}
-	_, err := c.client.Reward(c.lateContext, c.at(i), d.Token, reward)
+	_, err := c.Reward(c.lateContext, v, d, reward)
 	if err == nil {
 		c.tally.anomaly("a reward was accepted after its window")
 		c.truth.doubt(d.Epoch, "a reward was accepted after its window")
 		return
 	}
-	c.tally.refusal("late reward", err, client.Expired(err))
+	c.tally.refusal("late reward", err, errors.Is(err, client.ExpiredToken))
 }
 
 // nonsense is one malformed request and the answer that it must get.
@@ -75,8 +75,8 @@ type nonsense struct {
 	want   string // reason
 }
 
-// kinds lists the malformed requests. Those with bad arms enrol their device like any other decision, and it reports the null record:
-// who takes part must not depend on what is decided about.
+// kinds lists the malformed requests. Those with bad arms enrol their device like any other decision, and it reports
+// the null record: who takes part must not depend on what is decided about.
 var kinds = []nonsense{
 	{what: "decision: not JSON", device: true, body: `{"arms": [[0.1`, want: "bad_arms"},
 	{what: "decision: unknown field", device: true, body: `{"arm": [[0.1, 0.2]]}`, want: "bad_arms"},
@@ -91,24 +91,24 @@ var kinds = []nonsense{
 }
 
 // nonsense sends the i-th malformed request.
-func (c *crowd) nonsense(ctx context.Context, i int) {
+func (c *session) nonsense(ctx context.Context, i int) {
 	k := kinds[c.tally.next()%len(kinds)]
 	var err error
 	if !k.device {
-		_, err = c.client.RawReward(ctx, c.at(i), []byte(k.body))
+		_, _, err = c.Client.RewardRaw(ctx, c.At(i), []byte(k.body))
 	} else {
-		device := fmt.Sprintf("%s-%d-nonsense", c.o.Device, i)
+		device := c.Device(i) + "-nonsense"
 		if k.long {
 			device = strings.Repeat("x", 200)
-		} else if !c.gate.try() { // it takes a place like anybody else; while there is none the next kind has its turn
+		} else if !c.Gate.Try() { // it takes a place like anybody else; while there is none the next kind has its turn
 			return
 		}
-		epoch, _ := c.gate.now()
-		_, _, err = c.client.Decide(ctx, c.at(i), device, []byte(k.body))
+		epoch, _ := c.Gate.Now()
+		_, _, err = c.Client.DecideRaw(ctx, c.At(i), device, []byte(k.body))
 		if !k.long {
 			// An epoch can have begun in between; the device is in one of the two.
 			c.truth.silent(epoch)
-			if later, _ := c.gate.now(); later != epoch {
+			if later, _ := c.Gate.Now(); later != epoch {
 				c.truth.silent(later)
 			}
 		}
@@ -125,7 +125,7 @@ func reasonOf(err error) string {
 	var r *client.Refusal
 	switch {
 	case errors.As(err, &r) && r.Reason != "":
-		return r.Reason
+		return string(r.Reason)
 	case errors.As(err, &r):
 		return fmt.Sprintf("status_%d", r.Status)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"io"
 	"net/http"
 	"regexp"
@@ -99,8 +100,8 @@ func metricsOf(ctx context.Context, base string) ([]sample, error) {
 	return parseMetrics(response.Body)
 }
 
-// enrolled is how many places of an epoch's cohort are taken, by whomever, as the shuffler's ops listener shows; false where none of the
-// listeners is a shuffler's that says so.
+// enrolled is how many places of an epoch's cohort are taken, by whomever, as the shuffler's ops listener shows; false
+// where none of the listeners is a shuffler's that says so.
 func enrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
 	for _, base := range ops {
 		samples, err := metricsOf(ctx, base)
@@ -162,7 +163,8 @@ func accounts(ctx context.Context, base string) ([]Account, error) {
 	return out, nil
 }
 
-// allAccounts reads every role's accounts, again and again until they balance or patience ends: items may be on their way.
+// allAccounts reads every role's accounts, again and again until they balance or patience ends: items may be on their
+// way.
 func allAccounts(ctx context.Context, ops []string, patience time.Duration) (all []Account, err error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -178,7 +180,7 @@ func allAccounts(ctx context.Context, ops []string, patience time.Duration) (all
 			}
 			all = append(all, some...)
 		}
-		if balanced || time.Now().After(deadline) || !pause(ctx, look) {
+		if balanced || time.Now().After(deadline) || !crowd.Pause(ctx, crowd.Look) {
 			return all, nil
 		}
 	}

@@ -18,15 +18,16 @@ type Options struct {
 	Rate        float64       // people a second; 0: as fast as Concurrency allows
 	Ramp        time.Duration // over which Rate, or Concurrency, is reached from nothing
 	Concurrency int           // people served at the same time; 0: DefaultConcurrency
-	// Steady has people come whether or not a cohort takes people in: those who find none are decided for and not sampled. Otherwise they
-	// wait for one, as long as the deployment learns.
+	// Steady has people come whether or not a cohort takes people in: those who find none are decided for and not
+	// sampled. Otherwise they wait for one, as long as the deployment learns.
 	Steady bool
 	Device string // beginning of the devices' names; empty: one that was never used before
 
 	Shares Shares
 	Settle time.Duration // longest wait at the end for what was promised; 0: as long as the announced times say
 
-	// Keys is the deployment's folder of keys, of which the bundle and auditor/ are read; empty: nothing that was released is looked at.
+	// Keys is the deployment's folder of keys, of which the bundle and auditor/ are read; empty: nothing that was
+	// released is looked at.
 	Keys   string
 	Broker bus.Options // URL and TLS; role and seed are filled in
 	// Ops are base URLs of roles' ops listeners, whose accounts are checked at the end.

@@ -1,54 +1,12 @@
 package load
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-func TestArrivalsFollowTheirRate(t *testing.T) {
-	a := newArrivals(100, 10*time.Second, time.Now())
-	// The ramp brings half of what ten seconds at full rate would.
-	for _, test := range []struct {
-		k    int
-		want time.Duration
-	}{{0, 0}, {125, 5 * time.Second}, {500, 10 * time.Second}, {600, 11 * time.Second}, {1500, 20 * time.Second}} {
-		if got := a.at(test.k); (got - test.want).Abs() > time.Millisecond {
-			t.Errorf("person %d comes after %s, want %s", test.k, got, test.want)
-		}
-	}
-	for k, last := 1, time.Duration(0); k < 2000; k++ {
-		if got := a.at(k); got <= last {
-			t.Fatalf("person %d comes at %s, the one before at %s", k, got, last)
-		} else {
-			last = got
-		}
-	}
-}
-
-func TestArrivalsCountFromWhenTheyWereDue(t *testing.T) {
-	a := newArrivals(1000, 0, time.Now().Add(-time.Second))
-	due, err := a.next(t.Context())
-	if err != nil || time.Since(due) < time.Second {
-		t.Errorf("due %s ago, %v", time.Since(due), err)
-	}
-	a.held(time.Second)
-	if due, err = a.next(t.Context()); err != nil || time.Since(due) > 500*time.Millisecond {
-		t.Errorf("after being held up: due %s ago, %v", time.Since(due), err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := a.next(ctx); err == nil {
-		t.Error("somebody came after the end")
-	}
-}
 
 func TestGoals(t *testing.T) {
 	r := &Result{Decided: 100, Regret: 1, UniformRegret: 10, Decisions: Latency{P99: 12}, Watched: true, Absent: 1, Accounts: []Account{{Unaccounted: -2}}}
@@ -112,69 +70,6 @@ inf +Inf
 		if _, err := parseMetrics(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
-	}
-}
-
-// A randomizer that does not answer keeps everybody waiting: people are told of it, once.
-func TestGateTellsOfAnAbsentRandomizer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, told := newGate(false), 0
-		g.away = func(api string, err error) {
-			if told++; api != "://nowhere" || err == nil {
-				t.Errorf("%s: %v", api, err)
-			}
-		}
-		ctx, stop := context.WithTimeout(t.Context(), 3*patience)
-		defer stop()
-		c := client.New(client.Options{})
-		defer c.Close()
-		if err := g.watch(ctx, c, []string{"://nowhere"}); err == nil || told != 1 {
-			t.Errorf("told %d times, %v", told, err)
-		}
-	})
-}
-
-func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
-	g := newGate(false)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	status := func(epoch uint64, enrolling bool) randomizer.Status {
-		return randomizer.Status{Epoch: epoch, Cohort: 2, Enrolling: enrolling}
-	}
-	g.see([]randomizer.Status{status(1, true), status(0, false)}) // one is behind: nobody comes yet
-	if g.try() {
-		t.Fatal("somebody came too early")
-	}
-	g.see([]randomizer.Status{status(1, true), status(1, true)})
-	for i, want := range []bool{true, true, false} {
-		if g.try() != want {
-			t.Fatalf("person %d came: %v", i, !want)
-		}
-	}
-	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // their place is free again
-	if _, err := g.enter(ctx); err != nil || g.try() {
-		t.Fatal("not one more came")
-	}
-	g.see([]randomizer.Status{status(1, true), status(1, true)}) // the same epoch gives no new places
-	if g.try() {
-		t.Fatal("a place came out of nothing")
-	}
-	g.see([]randomizer.Status{status(2, true), status(2, true)})
-	g.left(&randomizer.Decision{Epoch: 1, Reason: randomizer.Unreachable}) // of an earlier cohort
-	g.left(&randomizer.Decision{Epoch: 2, Reason: randomizer.CohortFull})
-	if g.try() {
-		t.Fatal("somebody came to a full cohort")
-	}
-	entered := make(chan error, 1)
-	go func() { _, err := g.enter(ctx); entered <- err }()
-	g.see([]randomizer.Status{{Epoch: 3, Final: true}, {Epoch: 3, Final: true}})
-	if err := <-entered; err != nil || !g.try() {
-		t.Error("the last policy lets everybody in")
-	}
-	g = newGate(false)
-	g.see([]randomizer.Status{{Epoch: 1, Refused: "weak"}, {Epoch: 1, Refused: "weak"}})
-	if _, err := g.enter(ctx); err == nil {
-		t.Error("everybody refuses the plan, and people came")
 	}
 }
 

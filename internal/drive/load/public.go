@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -145,9 +146,9 @@ func epsilon(a *plan.Announcement, reports uint32) (float64, error) {
 	return g.Epsilon(a.Plan.Delta), nil
 }
 
-// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what follows from it
-// is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports that were promised, and how many of
-// them are in cohorts that are over.
+// settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what
+// follows from it is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports
+// that were promised, and how many of them are in cohorts that are over.
 func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int)) error {
 	deadline := time.Now().Add(limit)
 	for {
@@ -185,7 +186,7 @@ func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(5 * look):
+		case <-time.After(5 * crowd.Look):
 		}
 	}
 }
@@ -201,7 +202,8 @@ func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	return true
 }
 
-// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of people counts for none.
+// learned tells whether an announcement follows the last epoch that people of ours are in; the one that is short of
+// people counts for none.
 func (l *ledger) learned(t *truth, short *Shortfall) bool {
 	var last, ours uint64
 	for at := range l.announced {

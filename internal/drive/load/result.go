@@ -79,7 +79,8 @@ func (r *Result) ratio() float64 {
 	return r.Regret / r.UniformRegret
 }
 
-// lost counts reports and other items that nothing accounts for. Without the public record and the roles' accounts it is not known.
+// lost counts reports and other items that nothing accounts for. Without the public record and the roles' accounts it
+// is not known.
 func (r *Result) lost() float64 {
 	if !r.Watched || len(r.Accounts) == 0 {
 		return math.NaN()

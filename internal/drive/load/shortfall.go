@@ -36,15 +36,15 @@ func (s Shortfall) String() string {
 		s.Epoch, s.Taken, s.Size, s.Missing(), end, s.Missing())
 }
 
-// shortfall tells whether the people who came leave a cohort with room, and whether it will be released nevertheless: a nil Shortfall
-// with a note says so. Both are empty where every cohort is full.
-func (c *crowd) shortfall(ctx context.Context, public *reader) (short *Shortfall, note string, err error) {
-	epoch, size, free := c.gate.room()
+// shortfall tells whether the people who came leave a cohort with room, and whether it will be released nevertheless: a
+// nil Shortfall with a note says so. Both are empty where every cohort is full.
+func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfall, note string, err error) {
+	epoch, size, free := c.Gate.Room()
 	if free <= 0 || size == free {
 		return nil, "", nil
 	}
 	for _, api := range c.o.APIs { // others may have filled it
-		s, err := c.client.Status(ctx, client.At(api))
+		s, err := c.Client.Status(ctx, client.At(api))
 		if err != nil {
 			return nil, fmt.Sprintf("whether the cohort of epoch %d is full is not known: %s: %v", epoch, api, err), nil
 		}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
-	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/client"
 )
 
@@ -44,7 +43,7 @@ func (t *tally) calls(c client.Calls) {
 }
 
 // played scores a decision.
-func (t *tally) played(p population.Person, d *randomizer.Decision) error {
+func (t *tally) played(p population.Person, d *client.Decision) error {
 	value, err := p.Value(d.Arm)
 	if err != nil {
 		return err

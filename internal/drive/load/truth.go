@@ -6,8 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// truth keeps the records that the devices of this process's people hold. It exists because this process is the people; no role of a
-// deployment has anything like it.
+// truth keeps the records that the devices of this process's people hold. It exists because this process is the people;
+// no role of a deployment has anything like it.
 type truth struct {
 	mu     sync.Mutex
 	epochs map[uint64]*cohort

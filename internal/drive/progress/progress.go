@@ -1,5 +1,5 @@
-// Package progress shows how far a run is, on standard error: one live line on a terminal, a plain line every few seconds
-// elsewhere (a log, a pipe). Results never go through it.
+// Package progress shows how far a run is, on standard error: one live line on a terminal, a plain line every few
+// seconds elsewhere (a log, a pipe). Results never go through it.
 package progress
 
 import (
@@ -42,8 +42,8 @@ type State struct {
 	Phase         string // what is being done: "starting", "learning", "valuing"
 	Epoch, Epochs int    // the epoch in force, from 1, and how many there will be
 	Done, Total   int    // people decided for, and how many there will be in this phase
-	// Work is how much is done of what takes the time, of AllWork in this phase: the bar and the time left are about it. AllWork 0: about
-	// people.
+	// Work is how much is done of what takes the time, of AllWork in this phase: the bar and the time left are about
+	// it. AllWork 0: about people.
 	Work, AllWork int
 	Reports       int // reports that have arrived
 	Counted       int // reports whose bits are counted
@@ -93,7 +93,8 @@ func New(w io.Writer, o Options) *Progress {
 	return p
 }
 
-// canRedraw says whether w is a terminal that can redraw a line. One without a size, as some recorders make them, cannot.
+// canRedraw says whether w is a terminal that can redraw a line. One without a size, as some recorders make them,
+// cannot.
 func canRedraw(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

@@ -75,7 +75,8 @@ func TestTimeLeft(t *testing.T) {
 	})
 }
 
-// Where people are not what takes the time, the bar and the time left are about what does: it moves while no person is decided for.
+// Where people are not what takes the time, the bar and the time left are about what does: it moves while no person is
+// decided for.
 func TestBarIsAboutTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out sink

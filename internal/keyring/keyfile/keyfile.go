@@ -76,6 +76,24 @@ func LoadHPKE(path string) (*seal.HPKEKey, error) {
 	return key, match(path, key.Public(), public)
 }
 
+// NewSeed makes a user of the broker: its seed, which is secret (SU..., one line), and its public nkey (U...).
+func NewSeed() (seed []byte, public string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	defer pair.Wipe()
+	own, err := pair.Seed()
+	if err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	seed = bytes.Clone(own) // the pair wipes its own
+	if public, err = pair.PublicKey(); err != nil {
+		return nil, "", fmt.Errorf("NATS user: %w", err)
+	}
+	return seed, public, nil
+}
+
 // WriteSeed creates a file that holds a NATS seed.
 func WriteSeed(path string, seed []byte) error {
 	if _, err := nkeys.FromSeed(seed); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nkeys"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
@@ -204,4 +205,60 @@ func FuzzDecodeKey(f *testing.F) {
 			t.Fatalf("%q is not the one form of its key", text)
 		}
 	})
+}
+
+// A link that is swapped while the file is opened gets nothing read that is open to others.
+func TestPermissionsAreThoseOfTheFileThatIsRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "seed")
+	files := map[os.FileMode]string{0o600: filepath.Join(dir, "private"), 0o644: filepath.Join(dir, "open")}
+	seeds := map[os.FileMode][]byte{}
+	for mode, file := range files {
+		seed, _, err := keyfile.NewSeed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds[mode] = seed
+		if err := os.WriteFile(file, seed, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point := func(mode os.FileMode) {
+		next := path + ".next"
+		if err := errors.Join(os.Symlink(files[mode], next), os.Rename(next, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	point(0o600)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				point([]os.FileMode{0o600, 0o644}[i%2])
+			}
+		}
+	}()
+	read, refused := 0, 0
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
+		switch got, err := keyfile.LoadSeed(path); {
+		case errors.Is(err, keyfile.ErrPermissions):
+			refused++
+		case err != nil:
+			t.Error(err)
+		case !bytes.Equal(got, seeds[0o600]):
+			t.Fatalf("after %d reads a file of mode 0644 was read", read)
+		default:
+			read++
+		}
+	}
+	close(stop)
+	<-stopped
+	if read == 0 || refused == 0 {
+		t.Errorf("%d reads and %d refusals: nothing was tried", read, refused)
+	}
 }

@@ -1,9 +1,9 @@
 // Package baseline holds the algorithms that Riffle is compared with, one file each, named for it. Each is a
-// simulate.Algorithm. None protects anyone. Riffle's own learner with other noise or none is not here: simulate.Batched with
-// another simulate.Trust is that.
+// simulate.Algorithm. None protects anyone. Riffle's own learner with other noise or none is not here: simulate.Batched
+// with another simulate.Trust is that.
 //
-// Constants are those of the authors' public experiments, as far as they are known; each file says which. An algorithm that
-// needs kappa = max 1/mu' is told it, an advantage that Riffle does not have.
+// Constants are those of the authors' public experiments, as far as they are known; each file says which. An algorithm
+// that needs kappa = max 1/mu' is told it, an advantage that Riffle does not have.
 package baseline
 
 import (
@@ -30,8 +30,10 @@ type Setting struct {
 }
 
 func (s Setting) check() error {
-	if s.Family == nil || s.Dimension < 1 || s.Horizon < 1 || !(s.Radius > 0) || math.IsInf(s.Radius, 0) || !(s.Failure > 0 && s.Failure < 1) {
-		return fmt.Errorf("%w: dimension %d, horizon %d, radius %v, failure probability %v", ErrSetting, s.Dimension, s.Horizon, s.Radius, s.Failure)
+	if s.Family == nil || s.Dimension < 1 || s.Horizon < 1 || !(s.Radius > 0) || math.IsInf(s.Radius, 0) ||
+		!(s.Failure > 0 && s.Failure < 1) {
+		return fmt.Errorf("%w: dimension %d, horizon %d, radius %v, failure probability %v", ErrSetting, s.Dimension,
+			s.Horizon, s.Radius, s.Failure)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func setting(t testing.TB, e *environment.Environment) baseline.Setting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return baseline.Setting{Family: e.Family, Dimension: e.Info().Dim, Radius: e.Info().NormBound, Horizon: e.Info().People, Failure: 0.02, Kappa: kappa,
+	return baseline.Setting{Family: e.Family, Dimension: e.Info().Dim, Radius: e.Info().NormBound,
+		Horizon: e.Info().People, Failure: 0.02, Kappa: kappa,
 		Source: rand.NewChaCha8([32]byte{3})}
 }
 
@@ -29,7 +30,8 @@ func TestGLMUCBHasThePublishedWidth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := baseline.GLMUCBWidth(baseline.Setting{Family: f, Dimension: 3, Radius: 2, Horizon: 5000, Failure: 0.02, Kappa: 18.393670})
+	got := baseline.GLMUCBWidth(baseline.Setting{Family: f, Dimension: 3, Radius: 2, Horizon: 5000, Failure: 0.02,
+		Kappa: 18.393670})
 	if math.Abs(got-271.86354) > 1e-4 {
 		t.Errorf("%.6f", got)
 	}
@@ -45,10 +47,12 @@ func TestBaselinesLearn(t *testing.T) {
 	s := setting(t, e)
 	cfg := glm.Config{Dimension: 3, Radius: 2, Horizon: 3000, Epsilon: 10}
 	makers := map[string]func() (simulate.Algorithm, error){
-		"uniform":    func() (simulate.Algorithm, error) { return &baseline.Uniform{Source: s.Source}, nil },
-		"constant":   func() (simulate.Algorithm, error) { return baseline.Constant(1), nil },
-		"greedy":     func() (simulate.Algorithm, error) { return baseline.NewGreedy(s) },
-		"b-glincb-g": func() (simulate.Algorithm, error) { return simulate.NewBatched(cfg, simulate.Exact, s.Source, nil) },
+		"uniform":  func() (simulate.Algorithm, error) { return &baseline.Uniform{Source: s.Source}, nil },
+		"constant": func() (simulate.Algorithm, error) { return baseline.Constant(1), nil },
+		"greedy":   func() (simulate.Algorithm, error) { return baseline.NewGreedy(s) },
+		"b-glincb-g": func() (simulate.Algorithm, error) {
+			return simulate.NewBatched(cfg, simulate.Exact, s.Source, nil)
+		},
 		"local-dp": func() (simulate.Algorithm, error) {
 			return simulate.NewBatched(cfg, simulate.Local(8, 1e-6), s.Source, s.Source)
 		},
@@ -59,7 +63,8 @@ func TestBaselinesLearn(t *testing.T) {
 		"fresh":     func() (simulate.Algorithm, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 0, 0) },
 		"cohorts":   func() (simulate.Algorithm, error) { return baseline.NewFresh(s, e.Theta, 1, 1e-6, 1, 150, 1.5) },
 	}
-	share := map[string]float64{"constant": 1.1, "greedy": 0.08, "b-glincb-g": 0.15, "local-dp": 0.9, "glm-ucb": 0.95, "gloc": 0.6, "rs-glincb": 0.5, "ecolog": 0.6, "fresh": 0.2, "cohorts": 0.3}
+	share := map[string]float64{"constant": 1.1, "greedy": 0.08, "b-glincb-g": 0.15, "local-dp": 0.9, "glm-ucb": 0.95,
+		"gloc": 0.6, "rs-glincb": 0.5, "ecolog": 0.6, "fresh": 0.2, "cohorts": 0.3}
 	regrets := map[string]float64{}
 	for name, start := range makers {
 		p, err := start()
@@ -113,8 +118,11 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	}
 	good := setting(t, e)
 	for name, change := range map[string]func(s *baseline.Setting){
-		"family": func(s *baseline.Setting) { s.Family = nil }, "horizon": func(s *baseline.Setting) { s.Horizon = 0 }, "radius": func(s *baseline.Setting) { s.Radius = math.Inf(1) },
-		"failure": func(s *baseline.Setting) { s.Failure = 1 }, "kappa": func(s *baseline.Setting) { s.Kappa = math.NaN() },
+		"family":  func(s *baseline.Setting) { s.Family = nil },
+		"horizon": func(s *baseline.Setting) { s.Horizon = 0 },
+		"radius":  func(s *baseline.Setting) { s.Radius = math.Inf(1) },
+		"failure": func(s *baseline.Setting) { s.Failure = 1 },
+		"kappa":   func(s *baseline.Setting) { s.Kappa = math.NaN() },
 	} {
 		s := good
 		change(&s)

@@ -11,9 +11,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// ECOLog is (ada-)OFU-ECOLog of Faury, Abeille, Jun and Calauzenes, "Jointly efficient and optimal algorithms for logistic bandits" (2022),
-// as in the seed paper's experiments, logistic rewards only. Its two small problems per round are solved to the end by Newton's method
-// over the ball; the public code stops a projected gradient at a planned precision.
+// ECOLog is (ada-)OFU-ECOLog of Faury, Abeille, Jun and Calauzenes, "Jointly efficient and optimal algorithms for
+// logistic bandits" (2022), as in the seed paper's experiments, logistic rewards only. Its two small problems per round
+// are solved to the end by Newton's method over the ball; the public code stops a projected gradient at a planned
+// precision.
 type ECOLog struct {
 	inTheClear
 	setting   Setting
@@ -35,7 +36,8 @@ func NewECOLog(s Setting) (*ECOLog, error) {
 	if s.Family.Name() != glm.FamilyLogistic {
 		return nil, fmt.Errorf("%w: ECOLog is for logistic rewards, not %s", ErrSetting, s.Family.Name())
 	}
-	e := &ECOLog{setting: s, design: newGrowing(s.Dimension, ecologRidge), matrix: mat.NewSymDense(s.Dimension, nil), theta: make([]float64, s.Dimension), rounds: 1}
+	e := &ECOLog{setting: s, design: newGrowing(s.Dimension, ecologRidge), matrix: mat.NewSymDense(s.Dimension, nil),
+		theta: make([]float64, s.Dimension), rounds: 1}
 	for i := range s.Dimension {
 		e.matrix.SetSym(i, i, ecologRidge)
 	}
@@ -80,7 +82,8 @@ func (e *ECOLog) Learn(reward float64) error {
 		difference.SetVec(i, next[i]-both[i])
 	}
 	length := math.Sqrt(math.Max(0, mat.Inner(difference, e.matrix, difference)))
-	e.cumulated += 2*(1+e.setting.Radius)*(glm.Loss(family, population.Dot(x, both), reward)-glm.Loss(family, population.Dot(x, next), reward)) - 0.5*length
+	progress := glm.Loss(family, population.Dot(x, both), reward) - glm.Loss(family, population.Dot(x, next), reward)
+	e.cumulated += 2*(1+e.setting.Radius)*progress - 0.5*length
 	w := family.Variance(population.Dot(x, next))
 	e.design.add(w, x)
 	e.matrix.SymRankOne(e.matrix, w, mat.NewVecDense(len(x), append([]float64(nil), x...)))
@@ -90,7 +93,8 @@ func (e *ECOLog) Learn(reward float64) error {
 
 // solve minimises |theta - centre|_W^2/2 + loss(x.theta) over the ball.
 func (e *ECOLog) solve(centre []float64, loss func(z float64) (value, first, second float64)) ([]float64, error) {
-	result, err := convex.Minimize(&proximal{e, centre, loss}, convex.NewtonConfig{Start: centre, Radius: e.setting.Radius, Tolerance: 1e-9})
+	result, err := convex.Minimize(&proximal{e, centre, loss},
+		convex.NewtonConfig{Start: centre, Radius: e.setting.Radius, Tolerance: 1e-9})
 	return result.Theta, err
 }
 

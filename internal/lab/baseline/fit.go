@@ -9,8 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// fit is a maximum likelihood fit that keeps up with a growing log: the minimum of the family's loss plus penalty |theta|^2 by Newton's
-// method from the last estimate. For probit the loss is the matching one, with score (mu - r)x, as everywhere in Riffle.
+// fit is a maximum likelihood fit that keeps up with a growing log: the minimum of the family's loss plus penalty
+// |theta|^2 by Newton's method from the last estimate. For probit the loss is the matching one, with score (mu - r)x,
+// as everywhere in Riffle.
 type fit struct {
 	family  glm.Family
 	d       int
@@ -63,7 +64,8 @@ func (f *fit) refit() {
 		}
 		var factor mat.Cholesky
 		var step mat.VecDense
-		if !factor.Factorize(h) || factor.SolveVecTo(&step, mat.NewVecDense(f.d, gradient)) != nil && mat.Norm(&step, 2) == 0 {
+		if !factor.Factorize(h) || factor.SolveVecTo(&step, mat.NewVecDense(f.d, gradient)) != nil &&
+			mat.Norm(&step, 2) == 0 {
 			return
 		}
 		length := mat.Norm(&step, 2)

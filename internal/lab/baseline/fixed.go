@@ -20,8 +20,8 @@ func (u *Uniform) Propensity() float64 { return 1 / float64(u.arms) }
 // Learn implements simulate.Algorithm.
 func (*Uniform) Learn(float64) error { return nil }
 
-// Constant plays the same arm for every person, or the first arm for a person who lacks it. population.BestConstant finds the
-// best one in hindsight.
+// Constant plays the same arm for every person, or the first arm for a person who lacks it. population.BestConstant
+// finds the best one in hindsight.
 type Constant int
 
 // Choose implements simulate.Algorithm.

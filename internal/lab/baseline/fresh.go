@@ -11,12 +11,13 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// Fresh is a yardstick that no algorithm can be: what a private learner could at best make of its budget. It plays greedily by an estimate
-// from the sum of the scores of all people so far, with the Gaussian noise of one release of one record, drawn anew as if nothing had been
-// released before. It gives the whole budget to the score, knows every Hessian exactly, and linearises at the true parameter.
+// Fresh is a yardstick, not a real algorithm: it shows what a private learner could make of its budget at best. It
+// plays greedily by an estimate from the sum of the scores of all people so far, with the Gaussian noise of one release
+// of one record, drawn afresh as if nothing had been released before. It gives the whole budget to the score, knows
+// every Hessian exactly, and linearises at the true parameter.
 //
-// With cohorts (First > 0) it is bound to use every record once, in cohorts of First, First*Growth, .. people, and pools their
-// releases by precision; what is left to it is the exact Hessian, the whole budget and the truth to linearise at.
+// With cohorts (First > 0) it uses every record once, in cohorts of First, First*Growth, .. people, and pools their
+// releases by precision. It still has the exact Hessian, the whole budget and the true parameter to linearise at.
 type Fresh struct {
 	setting    Setting
 	theta      []float64 // the truth
@@ -24,7 +25,7 @@ type Fresh struct {
 	first      float64   // people of the current cohort; 0: always fresh
 	growth     float64
 	normal     *rand.Rand
-	hessian    *mat.SymDense // of the current cohort, or of everybody
+	hessian    *mat.SymDense // of the current cohort, or of all people
 	score      []float64
 	pooled     *mat.Dense // information of finished cohorts and the prior
 	target     []float64  // pooled information times estimate
@@ -35,16 +36,19 @@ type Fresh struct {
 	everything int
 }
 
-// NewFresh needs the true parameter. diameter is that of the score; 1 is what it is for an estimate of zero, the least there is.
+// NewFresh needs the true parameter. diameter is that of the score. It is at least 1, its value for an estimate of
+// zero.
 func NewFresh(s Setting, theta []float64, epsilon, delta, diameter float64, first int, growth float64) (*Fresh, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if len(theta) != s.Dimension || first < 0 || first > 0 && !(growth >= 1) || !(diameter > 0) {
-		return nil, fmt.Errorf("%w: parameter of dimension %d, cohorts from %d growing by %v, diameter %v", ErrSetting, len(theta), first, growth, diameter)
+		return nil, fmt.Errorf("%w: parameter of dimension %d, cohorts from %d growing by %v, diameter %v", ErrSetting,
+			len(theta), first, growth, diameter)
 	}
 	f := &Fresh{setting: s, theta: theta, first: float64(first), growth: growth, normal: rand.New(s.Source),
-		hessian: mat.NewSymDense(s.Dimension, nil), score: make([]float64, s.Dimension), pooled: mat.NewDense(s.Dimension, s.Dimension, nil),
+		hessian: mat.NewSymDense(s.Dimension, nil), score: make([]float64, s.Dimension),
+		pooled: mat.NewDense(s.Dimension, s.Dimension, nil),
 		target: make([]float64, s.Dimension), estimate: make([]float64, s.Dimension), until: max(1, first)}
 	if epsilon > 0 {
 		mu, err := privacy.MuFor(epsilon, delta)
@@ -70,7 +74,8 @@ func (f *Fresh) Choose(arms [][]float64) (int, error) {
 // Learn implements simulate.Algorithm.
 func (f *Fresh) Learn(reward float64) error {
 	z := population.Dot(f.chosen, f.theta)
-	f.hessian.SymRankOne(f.hessian, f.setting.Family.Variance(z), mat.NewVecDense(len(f.chosen), append([]float64(nil), f.chosen...)))
+	f.hessian.SymRankOne(f.hessian, f.setting.Family.Variance(z),
+		mat.NewVecDense(len(f.chosen), append([]float64(nil), f.chosen...)))
 	for i, v := range f.chosen {
 		f.score[i] += (reward - f.setting.Family.Mean(z)) * v
 	}
@@ -81,7 +86,7 @@ func (f *Fresh) Learn(reward float64) error {
 	return f.release()
 }
 
-// release estimates from what was gathered: the score observes H (theta* - theta*) with covariance H + noise^2 I.
+// release estimates from what was gathered. The score observes H (theta* - theta*) with covariance H + noise^2 I.
 func (f *Fresh) release() error {
 	d := f.setting.Dimension
 	covariance := mat.NewSymDense(d, nil)

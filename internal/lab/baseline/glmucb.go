@@ -6,8 +6,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// GLMUCB is GLM-UCB of Filippi, Cappe, Garivier and Szepesvari, "Parametric bandits: the generalized linear case" (2010), with the
-// constants of the seed paper's experiments: ridge d, a width with kappa as a factor, for probit another sqrt(ln t).
+// GLMUCB is GLM-UCB of Filippi, Cappe, Garivier and Szepesvari, "Parametric bandits: the generalized linear case"
+// (2010), with the constants of the seed paper's experiments: ridge d, a width with kappa as a factor, for probit
+// another sqrt(ln t).
 type GLMUCB struct {
 	inTheClear
 	setting Setting
@@ -18,8 +19,8 @@ type GLMUCB struct {
 	chosen  []float64
 }
 
-// glmUCBRefit is how many rounds pass between refits. The published runs refit every round; every tenth gives the same regret to
-// within a per cent for a tenth of the work.
+// glmUCBRefit is how many rounds pass between refits. The published runs refit every round; every tenth gives the same
+// regret to within a per cent for a tenth of the work.
 const glmUCBRefit = 10
 
 // NewGLMUCB starts GLM-UCB.
@@ -28,13 +29,15 @@ func NewGLMUCB(s Setting) (*GLMUCB, error) {
 		return nil, err
 	}
 	ridge := float64(s.Dimension)
-	return &GLMUCB{setting: s, fit: newFit(s.Family, s.Dimension, ridge), design: newGrowing(s.Dimension, ridge), width: GLMUCBWidth(s)}, nil
+	return &GLMUCB{setting: s, fit: newFit(s.Family, s.Dimension, ridge), design: newGrowing(s.Dimension, ridge),
+		width: GLMUCBWidth(s)}, nil
 }
 
 // GLMUCBWidth is 2 L_mu sqrt(3 + 2 ln(1 + 2/ridge)) R kappa sqrt(2 d ln(2 d T/delta)).
 func GLMUCBWidth(s Setting) float64 {
 	d := float64(s.Dimension)
-	return 2 * s.slope() * math.Sqrt(3+2*math.Log1p(2/d)) * s.Family.MaxReward() * s.Kappa * math.Sqrt(2*d*math.Log(2*d*float64(s.Horizon)/s.Failure))
+	root := math.Sqrt(2 * d * math.Log(2*d*float64(s.Horizon)/s.Failure))
+	return 2 * s.slope() * math.Sqrt(3+2*math.Log1p(2/d)) * s.Family.MaxReward() * s.Kappa * root
 }
 
 // Choose implements simulate.Algorithm.

@@ -6,8 +6,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// GLOC is GLOC of Jun, Bhargava, Nowak and Willett, "Scalable generalized linear bandits: online computation and hashing" (2017), as in
-// the seed paper's experiments: an online Newton iterate, rescaled to norm S, and optimism around it.
+// GLOC is GLOC of Jun, Bhargava, Nowak and Willett, "Scalable generalized linear bandits: online computation and
+// hashing" (2017), as in the seed paper's experiments: an online Newton iterate, rescaled to norm S, and optimism
+// around it.
 type GLOC struct {
 	inTheClear
 	setting Setting
@@ -25,15 +26,15 @@ func NewGLOC(s Setting) (*GLOC, error) {
 		return nil, err
 	}
 	ridge := float64(s.Dimension)
-	return &GLOC{setting: s, design: newGrowing(s.Dimension, ridge), theta: make([]float64, s.Dimension), curve: 1 / s.Kappa,
-		loss: 2 / s.Kappa * s.Radius * s.Radius * ridge, step: make([]float64, s.Dimension)}, nil
+	return &GLOC{setting: s, design: newGrowing(s.Dimension, ridge), theta: make([]float64, s.Dimension),
+		curve: 1 / s.Kappa, loss: 2 / s.Kappa * s.Radius * s.Radius * ridge, step: make([]float64, s.Dimension)}, nil
 }
 
 func (g *GLOC) radius() float64 {
 	k, l, delta := g.curve, g.setting.slope(), g.setting.Failure
 	ratio := l * l / k
-	square := 1 + 4/k*g.loss + 8*ratio*ratio*math.Log(2/delta*math.Sqrt(1+2*g.loss/k+4*math.Pow(ratio, 4)/(delta*delta)))
-	return math.Sqrt(square)
+	root := math.Sqrt(1 + 2*g.loss/k + 4*math.Pow(ratio, 4)/(delta*delta))
+	return math.Sqrt(1 + 4/k*g.loss + 8*ratio*ratio*math.Log(2/delta*root))
 }
 
 // Choose implements simulate.Algorithm.

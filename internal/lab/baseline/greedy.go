@@ -6,9 +6,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// Greedy plays the arm that the fit to everything so far likes best. It refits after every person at first, and later whenever the log
-// has grown by a fiftieth. No algorithm without knowledge of the future does much better where contexts explore by themselves; on a
-// fixed arm set it gets stuck.
+// Greedy plays the arm that the fit to everything so far likes best. It refits after every person at first, and later
+// whenever the log has grown by a fiftieth. No algorithm without knowledge of the future does much better where
+// contexts explore by themselves; on a fixed arm set it gets stuck.
 type Greedy struct {
 	inTheClear
 	fit    *fit

@@ -6,8 +6,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// growing is a positive definite matrix that grows by rank-one terms, with its inverse and the logarithm of its determinant kept up to
-// date (Sherman and Morrison). The errors of some ten thousand updates of well-conditioned matrices stay far below what a bandit sees.
+// growing is a positive definite matrix that grows by rank-one terms, with its inverse and the logarithm of its
+// determinant kept up to date (Sherman and Morrison). The errors of some ten thousand updates of well-conditioned
+// matrices stay far below what a bandit sees.
 type growing struct {
 	d       int
 	inverse []float64 // row-major

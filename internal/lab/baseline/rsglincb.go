@@ -8,9 +8,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// RSGLinCB is RS-GLinCB of Sawarni, Das, Barman and Sinha, "Generalized linear bandits with limited adaptivity" (2024), called RS-GLinUCB
-// in the seed paper's tables, with the constants of the public code: rarely switching, exploration rounds while some arm is uncertain
-// in the metric of V, then elimination by the exploration estimate and optimism in the metric of a matrix that is frozen between switches.
+// RSGLinCB is RS-GLinCB of Sawarni, Das, Barman and Sinha, "Generalized linear bandits with limited adaptivity" (2024),
+// called RS-GLinUCB in the seed paper's tables, with the constants of the public code: rarely switching, exploration
+// rounds while some arm is uncertain in the metric of V, then elimination by the exploration estimate and optimism in
+// the metric of a matrix that is frozen between switches.
 type RSGLinCB struct {
 	inTheClear
 	setting            Setting
@@ -52,7 +53,8 @@ func NewRSGLinCB(s Setting) (*RSGLinCB, error) {
 	start := func() *growing { return newGrowing(s.Dimension, rsRidge) }
 	return &RSGLinCB{setting: s, threshold: rsThreshold / (s.Kappa * math.Pow(r, 4) * s.Radius * s.Radius * d),
 		eliminate: r * s.Radius * root * math.Sqrt(s.Kappa), widen: 4 * root,
-		v: start(), h: start(), frozen: start(), explored: &log{}, everyone: &log{}, first: zero(), second: zero(), middle: zero()}, nil
+		v: start(), h: start(), frozen: start(), explored: &log{}, everyone: &log{}, first: zero(), second: zero(),
+		middle: zero()}, nil
 }
 
 // Choose implements simulate.Algorithm.

@@ -1,7 +1,9 @@
-// Package chart shows what a run came to: a table for the terminal, one JSON object for programs, and pictures (PNG or SVG).
+// Package chart shows the results of runs: tables for a terminal ([Columns]), the result of one deployed run as a table
+// and as JSON ([Result]), and line charts as PNG or SVG ([Chart]).
 //
-// [Chart] is a line chart with labels next to its lines, enough for regret over people, for regret with a band over seeds, and
-// for a frontier of regret against epsilon on a logarithmic axis. Everything is drawn from the values given; nothing is read.
+// A Chart has labels next to its lines. It serves for regret over people, for regret with a band over seeds, and for a
+// frontier on a logarithmic axis. The same values give the same bytes on one architecture. The package computes no
+// statistics: callers give it the values to draw.
 package chart
 
 import (
@@ -23,7 +25,7 @@ import (
 )
 
 // ErrChart reports a chart that cannot be drawn.
-var ErrChart = errors.New("report: cannot draw")
+var ErrChart = errors.New("chart: cannot draw")
 
 // Size of a chart unless set, and the resolution of its PNG.
 const (
@@ -45,18 +47,18 @@ type Series struct {
 
 // Chart is a line chart. Texts may be empty.
 type Chart struct {
-	Title    string  // one line, what is to be seen
-	Subtitle string  // one line, what it was measured on
+	Title    string  // one line: what the chart shows
+	Subtitle string  // one line: what it was measured on
 	X, Y     string  // names of the axes, with units
 	LogX     bool    // logarithmic horizontal axis: all X positive
 	LogY     bool    // logarithmic vertical axis: all Y and Low positive
-	YMin     float64 // lowest value shown on a linear vertical axis if nothing lies below it; 0 is the honest choice for sums
+	YMin     float64 // lowest value shown on a linear vertical axis unless a value lies below it; use 0 for sums
 	Series   []Series
 	Width    float64 // points; 0 = DefaultWidth
 	Height   float64 // points; 0 = DefaultHeight
 }
 
-// Save draws the chart into a file; the name's end, .png or .svg, decides the format. The file appears whole or not at all.
+// Save draws the chart into a file; the extension, .png or .svg, sets the format. The file appears whole or not at all.
 func (c Chart) Save(path string) error {
 	var b []byte
 	var err error
@@ -66,7 +68,7 @@ func (c Chart) Save(path string) error {
 	case ".svg":
 		b, err = c.SVG()
 	default:
-		return fmt.Errorf("%w: %q: the name must end in .png or .svg", ErrChart, path)
+		return fmt.Errorf("%w: %q: the extension must be .png or .svg", ErrChart, path)
 	}
 	if err != nil {
 		return err
@@ -91,7 +93,8 @@ func (c Chart) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// SVG draws the chart as SVG with text as text. The font is not embedded; where it is missing a viewer takes one of equal widths.
+// SVG draws the chart as SVG with text as text. The font is not embedded; where it is missing a viewer takes one of
+// equal widths.
 func (c Chart) SVG() ([]byte, error) {
 	w, h, err := c.prepare()
 	if err != nil {
@@ -110,8 +113,8 @@ func (c Chart) SVG() ([]byte, error) {
 		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
 }
 
-// prepare checks the chart and fills in its defaults. The receiver of PNG and SVG is a copy, but its slices are the caller's: they
-// are not written to.
+// prepare checks the chart and fills in its defaults. The receiver of PNG and SVG is a copy, but its slices are the
+// caller's: they are not written to.
 func (c *Chart) prepare() (w, h vg.Length, err error) {
 	if c.Width == 0 {
 		c.Width = DefaultWidth
@@ -120,7 +123,8 @@ func (c *Chart) prepare() (w, h vg.Length, err error) {
 		c.Height = DefaultHeight
 	}
 	if !(c.Width >= 200 && c.Width <= 5000 && c.Height >= 150 && c.Height <= 5000) {
-		return 0, 0, fmt.Errorf("%w: size %v x %v points; width must be in [200, 5000], height in [150, 5000]", ErrChart, c.Width, c.Height)
+		return 0, 0, fmt.Errorf("%w: size %v x %v points; width must be in [200, 5000], height in [150, 5000]",
+			ErrChart, c.Width, c.Height)
 	}
 	if len(c.Series) == 0 {
 		return 0, 0, fmt.Errorf("%w: no series", ErrChart)
@@ -135,7 +139,7 @@ func (c *Chart) prepare() (w, h vg.Length, err error) {
 
 func (c *Chart) check(s Series) error {
 	if len(s.X) == 0 || len(s.X) != len(s.Y) {
-		return fmt.Errorf("%d values of X and %d of Y; as many of each are needed, and one at least", len(s.X), len(s.Y))
+		return fmt.Errorf("%d values of X and %d of Y; they must be equally many, and at least one", len(s.X), len(s.Y))
 	}
 	if len(s.Low) != len(s.High) || (len(s.Low) != 0 && len(s.Low) != len(s.X)) {
 		return fmt.Errorf("band of %d low and %d high values around %d points", len(s.Low), len(s.High), len(s.X))
@@ -280,7 +284,8 @@ func (c *Chart) add(p *plot.Plot, i int) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrChart, err)
 		}
-		dots.GlyphStyle = draw.GlyphStyle{Color: c.colour(i), Radius: vg.Points(width + 1.25), Shape: draw.CircleGlyph{}}
+		dots.GlyphStyle = draw.GlyphStyle{Color: c.colour(i), Radius: vg.Points(width + 1.25),
+			Shape: draw.CircleGlyph{}}
 		p.Add(dots)
 	}
 	return nil
@@ -325,11 +330,11 @@ func (s *span) cover(values []float64) {
 	}
 }
 
-// writeFile puts content at path in one step, so that nobody reads half a file.
+// writeFile puts content at path in one step, so that no reader finds half a file.
 func writeFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	f, err := os.CreateTemp(filepath.Dir(path), ".chart-*")
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("chart: %w", err)
 	}
 	defer os.Remove(f.Name()) // fails once the file has its name, as it should
 	_, err = f.Write(content)
@@ -343,7 +348,7 @@ func writeFile(path string, content []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("chart: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 )
 
-// keep returns where a test's picture goes: the directory of RIFFLE_PICTURES, for people who want to look at it, or a temporary one.
+// keep returns where a test's picture goes: the directory of RIFFLE_PICTURES, for people who want to look at it, or a
+// temporary one.
 func keep(t *testing.T, name string) string {
 	if dir := os.Getenv("RIFFLE_PICTURES"); dir != "" {
 		return filepath.Join(dir, name)
@@ -26,10 +27,12 @@ func keep(t *testing.T, name string) string {
 
 // regretCurves returns plausible curves.
 func regretCurves() []chart.Regret {
-	curves := []chart.Regret{{Name: "Riffle"}, {Name: "non-private"}, {Name: "uniform play"}, {Name: "best constant arm"}}
+	curves := []chart.Regret{{Name: "Riffle"}, {Name: "non-private"}, {Name: "uniform play"},
+		{Name: "best constant arm"}}
 	for n := 0.0; n <= 5000; n += 25 {
 		for i, v := range []float64{
-			0.334*math.Min(n, 400) + 0.002*math.Max(n-400, 0), 0.334*math.Min(n, 60) + 0.002*math.Max(n-60, 0), 0.335 * n, 0.331 * n,
+			0.334*math.Min(n, 400) + 0.002*math.Max(n-400, 0), 0.334*math.Min(n, 60) + 0.002*math.Max(n-60,
+				0), 0.335 * n, 0.331 * n,
 		} {
 			curves[i].People = append(curves[i].People, n)
 			curves[i].Regret = append(curves[i].Regret, v)
@@ -40,11 +43,13 @@ func regretCurves() []chart.Regret {
 
 func regretChart() chart.Chart {
 	return chart.RegretChart("Private decisions cost little",
-		"Synthetic population, 5,000 people, \u03b5 = 1, \u03b4 = 1e-6", regretCurves(), "uniform play", "best constant arm")
+		"Synthetic population, 5,000 people, \u03b5 = 1, \u03b4 = 1e-6", regretCurves(), "uniform play", "best "+
+			"constant arm")
 }
 
 func bandChart() chart.Chart {
-	c := chart.Chart{Title: "Regret over 20 seeds", Subtitle: "Median, and the range that holds 80% of the seeds", X: "people decided for", Y: "cumulative regret (reward missed)"}
+	c := chart.Chart{Title: "Regret over 20 seeds", Subtitle: "Median, and the range that holds 80% of the seeds",
+		X: "people decided for", Y: "cumulative regret (reward missed)"}
 	for i, name := range []string{"shuffle, \u03b5 = 1", "shuffle, \u03b5 = 4", "non-private"} {
 		s := chart.Series{Name: name}
 		for n := 0.0; n <= 100000; n += 1000 {
@@ -59,13 +64,17 @@ func bandChart() chart.Chart {
 
 func frontierChart() chart.Chart {
 	return chart.Chart{
-		Title: "What privacy costs", Subtitle: "Adult census, 32,561 people; people of the test file for whom the last policy is right",
+		Title: "What privacy costs", Subtitle: "Adult census, 32,561 people; people of the test file for whom the " +
+			"last policy is right",
 		X: "\u03b5 at \u03b4 = 1e-6", Y: "policy value", LogX: true, YMin: 0.7,
 		Series: []chart.Series{
-			{Name: "shuffle", X: []float64{0.05, 0.1, 0.25, 0.5, 1, 4}, Y: []float64{.820, .829, .840, .8437, .8452, .8453}, Dots: true,
-				Low: []float64{.795, .818, .835, .841, .844, .845}, High: []float64{.83, .835, .842, .845, .846, .846}, Width: 2.25},
+			{Name: "shuffle", X: []float64{0.05, 0.1, 0.25, 0.5, 1, 4},
+				Y: []float64{.820, .829, .840, .8437, .8452, .8453}, Dots: true,
+				Low: []float64{.795, .818, .835, .841, .844, .845}, High: []float64{.83, .835, .842, .845, .846,
+					.846}, Width: 2.25},
 			{Name: "local", X: []float64{0.5, 1, 4}, Y: []float64{.73, .78, .81}, Dots: true},
-			{Name: "non-private fit", X: []float64{0.05, 4}, Y: []float64{.8447, .8447}, Dashed: true, Colour: chart.Grey},
+			{Name: "non-private fit", X: []float64{0.05, 4}, Y: []float64{.8447, .8447}, Dashed: true,
+				Colour: chart.Grey},
 		},
 	}
 }
@@ -73,11 +82,13 @@ func frontierChart() chart.Chart {
 func charts() map[string]chart.Chart {
 	all := map[string]chart.Chart{
 		"regret": regretChart(), "band": bandChart(), "frontier": frontierChart(),
-		"one point":  {Series: []chart.Series{{Name: "here", X: []float64{3}, Y: []float64{4}}}},
-		"constant":   {Series: []chart.Series{{Name: "flat", X: []float64{0, 1}, Y: []float64{0, 0}}}},
-		"logarithms": {LogX: true, LogY: true, Series: []chart.Series{{Name: "power", X: []float64{1e-3, 1, 1e6}, Y: []float64{1e-6, 1, 1e9}}}},
-		"small":      {Width: 300, Height: 200, Series: []chart.Series{{Name: "tiny", X: []float64{0, 1e-9}, Y: []float64{-1e-9, 1e-9}}}},
-		"huge":       {Series: []chart.Series{{Name: "huge", X: []float64{0, 1e15}, Y: []float64{-1e12, 1e15}}}},
+		"one point": {Series: []chart.Series{{Name: "here", X: []float64{3}, Y: []float64{4}}}},
+		"constant":  {Series: []chart.Series{{Name: "flat", X: []float64{0, 1}, Y: []float64{0, 0}}}},
+		"logarithms": {LogX: true, LogY: true, Series: []chart.Series{{Name: "power", X: []float64{1e-3, 1, 1e6},
+			Y: []float64{1e-6, 1, 1e9}}}},
+		"small": {Width: 300, Height: 200, Series: []chart.Series{{Name: "tiny", X: []float64{0, 1e-9},
+			Y: []float64{-1e-9, 1e-9}}}},
+		"huge": {Series: []chart.Series{{Name: "huge", X: []float64{0, 1e15}, Y: []float64{-1e12, 1e15}}}},
 	}
 	for name, c := range all {
 		if name != "regret" && c.Width == 0 && os.Getenv("RIFFLE_PICTURES") == "" {
@@ -89,7 +100,7 @@ func charts() map[string]chart.Chart {
 }
 
 // The PNG has two pixels for each point, is white at its corners and not empty.
-func TestPNG(t *testing.T) {
+func TestPNGIsDrawn(t *testing.T) {
 	for name, c := range charts() {
 		path := keep(t, name+".png")
 		if err := c.Save(path); err != nil {
@@ -129,7 +140,7 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-func TestSVG(t *testing.T) {
+func TestSVGIsDrawn(t *testing.T) {
 	for name, c := range charts() {
 		path := keep(t, name+".svg")
 		if err := c.Save(path); err != nil {
@@ -169,7 +180,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-func TestChartRefuses(t *testing.T) {
+func TestChartsThatCannotBeDrawnAreRefused(t *testing.T) {
 	x := []float64{1, 2}
 	for name, c := range map[string]chart.Chart{
 		"no series":    {},
@@ -197,13 +208,14 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-func TestNumber(t *testing.T) {
+func TestNumberGroupsThousands(t *testing.T) {
 	for _, c := range []struct {
 		v        float64
 		decimals int
 		want     string
 	}{
-		{0, 0, "0"}, {999, 0, "999"}, {1000, 0, "1,000"}, {48842, 0, "48,842"}, {1234567.891, 2, "1,234,567.89"}, {-1234.5, 1, "-1,234.5"},
+		{0, 0, "0"}, {999, 0, "999"}, {1000, 0, "1,000"}, {48842, 0, "48,842"}, {1234567.891, 2,
+			"1,234,567.89"}, {-1234.5, 1, "-1,234.5"},
 		{-0.04, 1, "0.0"}, {-123, 0, "-123"}, {0.1, 3, "0.100"}, {999999.96, 1, "1,000,000.0"},
 	} {
 		if got := chart.Number(c.v, c.decimals); got != c.want {

@@ -60,8 +60,8 @@ func (l labels) place(data draw.Canvas, toY func(float64) vg.Length) {
 	}
 }
 
-// spread moves ascending positions at least gap apart, each as little as it can: groups that touch share their displacement
-// (isotonic regression of y[i] - i*gap by pooling adjacent violators).
+// spread moves ascending positions at least gap apart, each as little as it can: groups that touch share their
+// displacement (isotonic regression of y[i] - i*gap by pooling adjacent violators).
 func spread(y []float64, gap float64) []float64 {
 	type group struct {
 		sum float64

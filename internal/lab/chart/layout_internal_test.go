@@ -10,8 +10,9 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
-// Labels moved apart keep their order, are at least a gap apart, stay where they are if nothing touches, and keep their mean.
-func TestSpread(t *testing.T) {
+// Labels moved apart keep their order, are at least a gap apart, stay where they are if nothing touches, and keep their
+// mean.
+func TestLabelsAreSpreadApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(0, 100), 1, 8).Draw(t, "y")
 		sort.Float64s(y)
@@ -37,8 +38,9 @@ func TestSpread(t *testing.T) {
 	})
 }
 
-// A rounded range covers the range, both of its ends are ticks, and there are three to seven ticks with different labels.
-func TestRoundRangeAndTicks(t *testing.T) {
+// A rounded range covers the range, both of its ends are ticks, and there are three to seven ticks with different
+// labels.
+func TestRoundRangesHaveRoundTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.Float64Range(-1e5, 1e5).Draw(t, "low")
 		width := math.Pow(10, rapid.Float64Range(-2, 12).Draw(t, "log width"))

@@ -5,15 +5,15 @@ import (
 	"image/color"
 )
 
-// Regret is a regret curve: what a player had missed after so many people.
+// Regret is a regret curve: the reward that a policy had missed after each number of people.
 type Regret struct {
 	Name   string
 	People []float64 // from 0, ascending
 	Regret []float64
 }
 
-// RegretChart shows cumulative regret. The first curve is the subject; of the others, those named in scale give only a scale and
-// are drawn grey and dashed. Each label carries the curve's last value.
+// RegretChart shows cumulative regret. The first curve is the subject. Curves named in scale are drawn grey and dashed:
+// they only give a scale. Each label has the curve's last value.
 func RegretChart(title, subtitle string, curves []Regret, scale ...string) Chart {
 	c := Chart{Title: title, Subtitle: subtitle, X: "people decided for", Y: "cumulative regret (reward missed)"}
 	grey := map[string]bool{}

@@ -8,10 +8,11 @@ import (
 	"math"
 )
 
-// Result is what one run came to. Its JSON form is a stable interface: keys are added, never renamed or removed.
+// Result is the result of one deployed run. Its JSON form is a stable interface: keys are added, never renamed or
+// removed.
 //
-// Regret is in units of reward and summed over all users, against each user's best arm: the true mean where the population knows
-// it, the best reward in hindsight for labelled data. Values are mean rewards on people held out.
+// Regret is in units of reward and summed over all users, against each user's best arm: by its true mean if the
+// population knows it, by its reward in hindsight for labelled data. Values are mean rewards on people held out.
 type Result struct {
 	Data    string `json:"data"`           // population: "adult", "synthetic" or a file's name
 	Map     string `json:"map,omitempty"`  // feature map of the census
@@ -20,7 +21,7 @@ type Result struct {
 	Seed    uint64 `json:"seed"`           // of the environment; the noise has none
 	Users   int    `json:"users"`          // people decided for
 	Dim     int    `json:"dimension"`      // d
-	Arms    int    `json:"arms"`           // the most that a person had
+	Arms    int    `json:"arms"`           // the most that any person had
 	Epochs  int    `json:"epochs"`         // policies that were in force
 	Lost    int    `json:"cohorts_lost"`   // cohorts destroyed because too few reported
 	Reports int    `json:"reports"`        // reports in releases
@@ -32,11 +33,11 @@ type Result struct {
 
 	Regret           float64  `json:"regret"`
 	UniformRegret    float64  `json:"uniform_regret"`         // of an arm drawn uniformly, in expectation
-	ConstantRegret   float64  `json:"constant_regret"`        // of the best arm that ignores the context, known in hindsight
-	NonPrivateRegret *float64 `json:"nonprivate_regret"`      // of the same batched algorithm without noise; null = not run
+	ConstantRegret   float64  `json:"constant_regret"`        // of the best constant arm, known in hindsight
+	NonPrivateRegret *float64 `json:"nonprivate_regret"`      // of the same algorithm without noise; null: not run
 	PolicyValue      *float64 `json:"policy_value,omitempty"` // of the last policy, on people held out
 	ConstantValue    *float64 `json:"best_constant_value,omitempty"`
-	NonPrivateValue  *float64 `json:"nonprivate_value,omitempty"` // of a fit to everybody's rewards of all arms
+	NonPrivateValue  *float64 `json:"nonprivate_value,omitempty"` // of a fit to the rewards of all arms of all users
 	HeldOut          int      `json:"held_out,omitempty"`         // people that values were measured on
 
 	MessagesPerUser   float64 `json:"messages_per_user"` // bit messages; users without a report included
@@ -46,9 +47,9 @@ type Result struct {
 }
 
 // ErrResult reports a result with a number that no run can have.
-var ErrResult = errors.New("report: impossible result")
+var ErrResult = errors.New("chart: impossible result")
 
-// Check refuses NaN and infinities, which JSON cannot hold and which would mean a broken run, and a run of nobody.
+// Check refuses NaN and infinities, which JSON cannot hold and which only a broken run has, and a run without users.
 func (r Result) Check() error {
 	if r.Users <= 0 {
 		return fmt.Errorf("%w: %d users", ErrResult, r.Users)
@@ -56,8 +57,10 @@ func (r Result) Check() error {
 	for name, v := range map[string]*float64{
 		"epsilon": &r.Epsilon, "delta": &r.Delta, "regret": &r.Regret, "uniform_regret": &r.UniformRegret,
 		"constant_regret": &r.ConstantRegret, "nonprivate_regret": r.NonPrivateRegret, "policy_value": r.PolicyValue,
-		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue, "messages_per_user": &r.MessagesPerUser,
-		"bytes_per_user": &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser, "wall_seconds": &r.WallSeconds,
+		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue,
+		"messages_per_user": &r.MessagesPerUser,
+		"bytes_per_user":    &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser,
+		"wall_seconds": &r.WallSeconds,
 	} {
 		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 			return fmt.Errorf("%w: %s is %v", ErrResult, name, *v)
@@ -73,7 +76,7 @@ func (r Result) WriteJSON(w io.Writer) error {
 		return err
 	}
 	if _, err := w.Write(b); err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("chart: %w", err)
 	}
 	return nil
 }
@@ -93,7 +96,7 @@ func (r Result) encode() ([]byte, error) {
 	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
+		return nil, fmt.Errorf("chart: %w", err)
 	}
 	return append(b, '\n'), nil
 }

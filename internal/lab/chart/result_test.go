@@ -17,14 +17,16 @@ func ptr(v float64) *float64 { return &v }
 
 func adultResult() chart.Result {
 	return chart.Result{
-		Data: "adult", Map: "b7", Family: "logistic", Profile: "practical", Seed: 1, Users: 39074, Dim: 7, Arms: 2, Epochs: 6, Reports: 39000,
-		Epsilon: 1, Delta: 1e-6, Cohort: 180, Regret: 6840.5, UniformRegret: 19537, ConstantRegret: 9352, NonPrivateRegret: ptr(6310),
-		PolicyValue: ptr(0.8452), ConstantValue: ptr(0.7601), NonPrivateValue: ptr(0.8447), HeldOut: 9768,
+		Data: "adult", Map: "b7", Family: "logistic", Profile: "practical", Seed: 1, Users: 39074, Dim: 7, Arms: 2,
+		Epochs: 6, Reports: 39000,
+		Epsilon: 1, Delta: 1e-6, Cohort: 180, Regret: 6840.5, UniformRegret: 19537, ConstantRegret: 9352,
+		NonPrivateRegret: ptr(6310),
+		PolicyValue:      ptr(0.8452), ConstantValue: ptr(0.7601), NonPrivateValue: ptr(0.8447), HeldOut: 9768,
 		MessagesPerUser: 412.5, BytesPerUser: 34567, CPUSecondsPerUser: 0.0321, WallSeconds: 1234.5,
 	}
 }
 
-func TestResultJSON(t *testing.T) {
+func TestResultJSONHasItsKeys(t *testing.T) {
 	var b bytes.Buffer
 	if err := adultResult().WriteJSON(&b); err != nil {
 		t.Fatal(err)
@@ -33,14 +35,16 @@ func TestResultJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"users", "epsilon", "delta", "regret", "uniform_regret", "nonprivate_regret", "messages_per_user",
+	for _, key := range []string{"users", "epsilon", "delta", "regret", "uniform_regret", "nonprivate_regret",
+		"messages_per_user",
 		"bytes_per_user", "wall_seconds", "epochs", "policy_value", "best_constant_value", "nonprivate_value"} {
 		if _, there := got[key]; !there {
 			t.Errorf("key %q is missing", key)
 		}
 	}
 	synthetic := adultResult()
-	synthetic.PolicyValue, synthetic.ConstantValue, synthetic.NonPrivateValue, synthetic.NonPrivateRegret = nil, nil, nil, nil
+	synthetic.PolicyValue, synthetic.ConstantValue = nil, nil
+	synthetic.NonPrivateValue, synthetic.NonPrivateRegret = nil, nil
 	b.Reset()
 	if err := synthetic.WriteJSON(&b); err != nil {
 		t.Fatal(err)
@@ -57,12 +61,12 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-func TestResultRefusesTheImpossible(t *testing.T) {
+func TestImpossibleResultsAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*chart.Result){
 		"NaN":          func(r *chart.Result) { r.Regret = math.NaN() },
 		"infinite":     func(r *chart.Result) { r.Epsilon = math.Inf(1) },
 		"NaN behind *": func(r *chart.Result) { r.PolicyValue = ptr(math.NaN()) },
-		"nobody":       func(r *chart.Result) { r.Users = 0 },
+		"no users":     func(r *chart.Result) { r.Users = 0 },
 	} {
 		r := adultResult()
 		spoil(&r)
@@ -76,13 +80,14 @@ func TestResultRefusesTheImpossible(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestResultTableFitsATerminal(t *testing.T) {
 	var b bytes.Buffer
 	if err := adultResult().WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	t.Log("\n" + b.String())
-	for _, want := range []string{"Regret over 39,074 people", "6,840.5", "35.0%", "100.0%", "9,768 people held out", "0.8452", "0.8447", "0.7601",
+	for _, want := range []string{"Regret over 39,074 people", "6,840.5", "35.0%", "100.0%", "9,768 people held out",
+		"0.8452", "0.8447", "0.7601",
 		"412.5", "34,567", "32.1 ms", "20m35s", "1e-06"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table does not say %q", want)

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The look of the pictures. Series colours are told apart by people with any of the common kinds of colour blindness (Okabe and
-// Ito, "Color Universal Design", 2008; the yellow is left out, it is too light for lines).
+// The look of the pictures. Series colours are told apart by people with any of the common kinds of colour blindness
+// (Okabe and Ito, "Color Universal Design", 2008; the yellow is left out, it is too light for lines).
 var (
 	paper    = color.RGBA{0xff, 0xff, 0xff, 0xff}
 	ink      = color.RGBA{0x1a, 0x1f, 0x2b, 0xff}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -12,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// WriteTable writes the result for people: what it was run on, how regret compares, what it cost.
+// WriteTable writes the result for a terminal: how regret compares, what the last policy is worth, what the run cost.
 func (r Result) WriteTable(w io.Writer) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -22,37 +23,51 @@ func (r Result) WriteTable(w io.Writer) error {
 		blocks = append(blocks, r.valueTable())
 	}
 	blocks = append(blocks, r.costTable())
-	for i, t := range blocks {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-		}
-		if _, err := fmt.Fprintln(w, t.Render()); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
+	var rendered []string
+	for _, t := range blocks {
+		rendered = append(rendered, t.Render()+"\n")
+	}
+	if _, err := io.WriteString(w, strings.Join(rendered, "\n")); err != nil {
+		return fmt.Errorf("chart: %w", err)
 	}
 	return nil
 }
 
-// newTable returns a table with a thin rule under its header and numbers to the right.
-func newTable(header ...any) table.Writer {
+// Columns says how a table is laid out. The zero value aligns all columns right.
+type Columns struct {
+	Left          int // number of leading columns that are aligned left
+	First, Others int // least width of the first column and of the others, in characters
+}
+
+// Table returns a table for a terminal with a thin rule under its header.
+func (c Columns) Table(header ...any) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
 	t.AppendHeader(header)
-	columns := []table.ColumnConfig{{Number: 1, WidthMin: 36}}
-	for i := 2; i <= len(header); i++ {
-		columns = append(columns, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight, WidthMin: 12})
+	var columns []table.ColumnConfig
+	for i := range header {
+		one := table.ColumnConfig{Number: i + 1, WidthMin: c.Others}
+		if i == 0 {
+			one.WidthMin = c.First
+		}
+		if i >= c.Left {
+			one.Align, one.AlignHeader = text.AlignRight, text.AlignRight
+		}
+		columns = append(columns, one)
 	}
 	t.SetColumnConfigs(columns)
 	return t
 }
 
+// resultColumns are those of a run's tables: names to the left, numbers to the right.
+var resultColumns = Columns{Left: 1, First: 36, Others: 12}
+
 func (r Result) regretTable() table.Writer {
-	t := newTable(fmt.Sprintf("Regret over %s people", Number(float64(r.Users), 0)), "total", "per person", "of uniform")
+	t := resultColumns.Table(fmt.Sprintf("Regret over %s people", Number(float64(r.Users), 0)), "total", "per person",
+		"of uniform")
 	row := func(name string, regret *float64) {
 		if regret == nil {
 			return
@@ -71,12 +86,14 @@ func (r Result) regretTable() table.Writer {
 }
 
 func (r Result) valueTable() table.Writer {
-	t := newTable(fmt.Sprintf("Mean reward of %s people held out", Number(float64(r.HeldOut), 0)), "value")
+	t := resultColumns.Table(fmt.Sprintf("Mean reward of %s people held out", Number(float64(r.HeldOut), 0)), "value")
 	for _, row := range []struct {
 		name  string
 		value *float64
 	}{
-		{"Riffle's last policy", r.PolicyValue}, {"non-private fit to all rewards", r.NonPrivateValue}, {"best constant arm", r.ConstantValue},
+		{"Riffle's last policy", r.PolicyValue},
+		{"non-private fit to all rewards", r.NonPrivateValue},
+		{"best constant arm", r.ConstantValue},
 	} {
 		if row.value != nil {
 			t.AppendRow(table.Row{row.name, Number(*row.value, 4)})
@@ -86,10 +103,10 @@ func (r Result) valueTable() table.Writer {
 }
 
 func (r Result) costTable() table.Writer {
-	t := newTable("Cost", "")
+	t := resultColumns.Table("Cost", "")
 	add := func(name, value string) { t.AppendRow(table.Row{name, value}) }
 	add("privacy, epsilon", privacy.Spell(r.Epsilon))
-	add("privacy, delta", fmt.Sprintf("%g", r.Delta)) // every digit: it is a promise too
+	add("privacy, delta", fmt.Sprintf("%g", r.Delta)) // every digit, because it is part of the guarantee
 	add("epochs", Number(float64(r.Epochs), 0))
 	add("reports in releases", Number(float64(r.Reports), 0))
 	add("fewest reports in a release", Number(float64(r.Cohort), 0))

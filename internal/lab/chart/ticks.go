@@ -11,8 +11,8 @@ import (
 // mostSteps is how many steps an axis has at most: more make a picture restless and say nothing.
 const mostSteps = 6
 
-// tickSlack is the part of a step by which a tick may miss the end of its axis: rounding of a quotient of a large value and a
-// small step.
+// tickSlack is the part of a step by which a tick may miss the end of its axis: rounding of a quotient of a large value
+// and a small step.
 const tickSlack = 1e-6
 
 // tickStep returns the smallest step in {1, 2, 2.5, 5} x 10^n that fits at most mostSteps times into a width.
@@ -65,7 +65,8 @@ func labeller(largest, step float64) func(float64) string {
 			return "0"
 		}
 		digits := 2 + int(math.Max(0, math.Log10(math.Abs(v)/step)))
-		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64) // drops trailing zeros of the mantissa
+		// drops trailing zeros of the mantissa
+		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 		if err != nil {
 			return strconv.FormatFloat(v, 'g', digits, 64)
 		}
@@ -84,7 +85,8 @@ func decimalsOf(v float64) int {
 	return 12
 }
 
-// measured returns a tick for each X of the series with dots, where a reader will look for them; nil if they are more than a few.
+// measured returns a tick for each X of the series with dots, where a reader will look for them; nil if they are more
+// than a few.
 func (c *Chart) measured() []plot.Tick {
 	var ticks []plot.Tick
 	seen := map[float64]bool{}

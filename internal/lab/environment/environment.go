@@ -1,9 +1,9 @@
-// Package environment holds the populations of experiments: synthetic ones with a known parameter, in which every source of
-// difficulty can be set separately, the Adult census, and files of JSON Lines.
+// Package environment holds the populations of experiments: synthetic ones with a known parameter, in which every
+// source of difficulty can be set separately, the Adult census, and files of JSON Lines.
 //
-// A run of an environment is a [population.Population]; package population says what people, arms, rewards and regret are. The
-// run is a function of the Spec, a seed and a number of people: algorithms on the same run meet the same people with the same
-// luck. Nothing here protects anyone.
+// A run of an environment is a [population.Population]; package population says what people, arms, rewards and regret
+// are. The run is a function of the Spec, a seed and a number of people: algorithms on the same run meet the same
+// people with the same luck. Nothing here protects anyone.
 package environment
 
 import (
@@ -23,18 +23,19 @@ var ErrSpec = errors.New("environment: bad specification")
 
 // The kinds of environments.
 const (
-	// Ball draws the arms of every person afresh and uniformly from the unit ball, as the public experiments of the GLM bandit
-	// literature do. Contexts explore by themselves.
+	// Ball draws the arms of every person afresh and uniformly from the unit ball, as the public experiments of the GLM
+	// bandit literature do. Contexts explore by themselves.
 	Ball = "ball"
 	// Fixed draws one such arm set for all people, per seed: a learner must explore, and greedy play gets stuck.
 	Fixed = "fixed"
 	// Changing draws a pool of five times Arms arms, per seed, and gives every person between two and Arms of them.
 	Changing = "changing"
-	// Rare is the rare direction of "Optimal regret locally private linear contextual bandit": a person's arms are +x and -x, where
-	// x is the second of two directions with probability Rarity and the first otherwise. Few people teach the second direction.
+	// Rare is the rare direction of "Optimal regret locally private linear contextual bandit": a person's arms are +x
+	// and -x, where x is the second of two directions with probability Rarity and the first otherwise. Few people teach
+	// the second direction.
 	Rare = "rare"
-	// TwoPoint is the same paper's pair with the same covariance in which the weak direction decides: every person has the arms
-	// (sqrt(1-Rarity), +-sqrt(Rarity)), so that nearly all of an arm's length says nothing about the choice.
+	// TwoPoint is the same paper's pair with the same covariance in which the weak direction decides: every person has
+	// the arms (sqrt(1-Rarity), +-sqrt(Rarity)), so that nearly all of an arm's length says nothing about the choice.
 	TwoPoint = "two-point"
 	// Adult is the census.
 	Adult = "adult"
@@ -102,7 +103,8 @@ func (s Spec) Resolve() (Spec, error) {
 	case s.pair() && (s.Dimension != 2 || s.Arms != 2):
 		return s, fmt.Errorf("%w: %s has dimension 2 and 2 arms, not %d and %d", ErrSpec, s.Kind, s.Dimension, s.Arms)
 	case s.Dimension < 1 || s.Dimension > glm.MaxDimension || s.Arms < 2:
-		return s, fmt.Errorf("%w: dimension %d must be in [1, %d], arms %d at least 2", ErrSpec, s.Dimension, glm.MaxDimension, s.Arms)
+		return s, fmt.Errorf("%w: dimension %d must be in [1, %d], arms %d at least 2", ErrSpec, s.Dimension,
+			glm.MaxDimension, s.Arms)
 	case !(s.Norm > 0) || math.IsInf(s.Norm, 0) || !(s.Bound > 0) || math.IsInf(s.Bound, 0):
 		return s, fmt.Errorf("%w: norm %v and bound %v must be positive", ErrSpec, s.Norm, s.Bound)
 	case s.Parameter != nil && len(s.Parameter) != s.Dimension, s.Scales != nil && len(s.Scales) != s.Dimension:
@@ -147,9 +149,11 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	var p *population.Population
 	switch s.Kind {
 	case Adult:
-		p, err = population.Adult(population.AdultOptions{Users: people, Seed: seed, Map: population.FeatureMap(s.Map), TestHoldout: true})
+		p, err = population.Adult(population.AdultOptions{Users: people, Seed: seed, Map: population.FeatureMap(s.Map),
+			TestHoldout: true})
 	case File:
-		p, err = population.File(s.Path, population.FileOptions{Users: people, Seed: seed, Holdout: s.Holdout, Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound})
+		p, err = population.File(s.Path, population.FileOptions{Users: people, Seed: seed, Holdout: s.Holdout,
+			Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound})
 	default:
 		return s.synthetic(seed, people)
 	}
@@ -160,8 +164,8 @@ func (s Spec) Open(seed uint64, people int) (*Environment, error) {
 	return &Environment{Population: p, Family: family}, err
 }
 
-// Kappa is the largest 1/mu' over all arms of all people at the true parameter. Only an oracle knows it, but the published
-// experiments give it to their algorithms. Without a true parameter it is glm.KappaBound.
+// Kappa is the largest 1/mu' over all arms of all people at the true parameter. Only an oracle knows it, but the
+// published experiments give it to their algorithms. Without a true parameter it is glm.KappaBound.
 func (e *Environment) Kappa() (float64, error) {
 	if e.Theta == nil {
 		return glm.KappaBound(e.Family, e.Info().NormBound), nil

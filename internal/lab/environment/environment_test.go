@@ -31,14 +31,17 @@ func people(t testing.TB, s environment.Spec, seed uint64, n int) ([]population.
 func norm(x []float64) float64 { return math.Sqrt(population.Dot(x, x)) }
 
 var synthetic = []environment.Spec{
-	{Kind: environment.Ball}, {Kind: environment.Fixed, Dimension: 3}, {Kind: environment.Changing, Arms: 4}, {Kind: environment.Rare}, {Kind: environment.TwoPoint},
-	{Kind: environment.Ball, Family: "probit", Norm: 2}, {Kind: environment.Ball, Family: "poisson", MaxReward: 5, Norm: 1}, {Kind: environment.Ball, Family: "gaussian", Norm: 1},
+	{Kind: environment.Ball}, {Kind: environment.Fixed, Dimension: 3}, {Kind: environment.Changing,
+		Arms: 4}, {Kind: environment.Rare}, {Kind: environment.TwoPoint},
+	{Kind: environment.Ball, Family: "probit", Norm: 2}, {Kind: environment.Ball, Family: "poisson", MaxReward: 5,
+		Norm: 1}, {Kind: environment.Ball, Family: "gaussian", Norm: 1},
 	{Kind: environment.Ball, Scales: []float64{1, 0.5, 0.2, 0.1, 0.1}},
 }
 
-// TestPeople: the same at every pass, others for another seed, arms in the unit ball, rewards in range with the means that are stated: the mean
-// of 4000 people's rewards of an arm is within 5 standard errors of the mean of their means (false alarm 6e-7 each).
-func TestPeople(t *testing.T) {
+// The people are the same at every pass, others for another seed, arms in the unit ball, rewards in range with the
+// means that are stated: the mean of 4000 people's rewards of an arm is within 5 standard errors of the mean of their
+// means (false alarm 6e-7 each).
+func TestPeopleAreAFunctionOfTheSeed(t *testing.T) {
 	const n = 4000
 	for _, s := range synthetic {
 		t.Run(s.Label(), func(t *testing.T) {
@@ -49,7 +52,8 @@ func TestPeople(t *testing.T) {
 				t.Error("not a function of the seed")
 			}
 			info := e.Info()
-			if len(first) != n || info.People != n || info.Dim != len(e.Theta) || math.Abs(norm(e.Theta)-info.NormBound) > 1e-9 {
+			if len(first) != n || info.People != n || info.Dim != len(e.Theta) ||
+				math.Abs(norm(e.Theta)-info.NormBound) > 1e-9 {
 				t.Errorf("%+v, parameter %v", info, e.Theta)
 			}
 			gap, variance, top := 0.0, 0.0, 0
@@ -76,10 +80,12 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestA18Kappa: of the published setting, within 5 % of 18.4, 56.4 and 222, and never above the bound of the ball.
-func TestA18Kappa(t *testing.T) {
-	for i, theta := range [][]float64{{0.29541604, 1.82659084, 0.75914113}, {0.36927006, 2.28323855, 0.94892641}, {0.44312407, 2.73988626, 1.13871169}} {
-		s := environment.Spec{Kind: environment.Ball, Family: "probit", Dimension: 3, Arms: 20, Parameter: theta, Table: 109832}
+// The kappa of the published setting is within 5 % of 18.4, 56.4 and 222, and never above the bound of the ball.
+func TestKappaOfThePublishedSetting(t *testing.T) {
+	for i, theta := range [][]float64{{0.29541604, 1.82659084, 0.75914113}, {0.36927006, 2.28323855, 0.94892641},
+		{0.44312407, 2.73988626, 1.13871169}} {
+		s := environment.Spec{Kind: environment.Ball, Family: "probit", Dimension: 3, Arms: 20, Parameter: theta,
+			Table: 109832}
 		e, err := s.Open(1, 5000)
 		if err != nil {
 			t.Fatal(err)
@@ -92,8 +98,8 @@ func TestA18Kappa(t *testing.T) {
 	}
 }
 
-// TestTable: with a table, seeds differ in rewards only.
-func TestTable(t *testing.T) {
+// With a table, seeds differ in rewards only.
+func TestTableFixesTheArms(t *testing.T) {
 	s := environment.Spec{Kind: environment.Ball, Parameter: []float64{1, 1}, Arms: 3, Table: 4}
 	a, _ := people(t, s, 1, 50)
 	b, _ := people(t, s, 2, 50)
@@ -109,8 +115,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestKinds: what each kind is for.
-func TestKinds(t *testing.T) {
+// Each kind of environment has its own arms.
+func TestKindsDrawTheirArms(t *testing.T) {
 	fixed, _ := people(t, environment.Spec{Kind: environment.Fixed}, 1, 20)
 	if !reflect.DeepEqual(fixed[0].Arms, fixed[19].Arms) {
 		t.Error("the fixed arm set changes")
@@ -141,7 +147,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func TestData(t *testing.T) {
+func TestDataEnvironmentsOpen(t *testing.T) {
 	_, e := people(t, environment.Spec{Kind: environment.Adult, Map: "block"}, 1, 100)
 	if i := e.Info(); i.Dim != 8 || i.People != 100 || i.HeldOut != 16281 || e.Theta != nil {
 		t.Errorf("%+v", i)
@@ -150,7 +156,8 @@ func TestData(t *testing.T) {
 		t.Errorf("kappa %v, %v", kappa, err)
 	}
 	path := filepath.Join(t.TempDir(), "people.jsonl")
-	if err := os.WriteFile(path, []byte("{\"arms\":[[1,0],[0,1]],\"rewards\":[1,0]}\n{\"arms\":[[1,0],[0,1]],\"rewards\":[0,1]}\n"), 0o600); err != nil {
+	text := `{"arms":[[1,0],[0,1]],"rewards":[1,0]}` + "\n" + `{"arms":[[1,0],[0,1]],"rewards":[0,1]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := people(t, environment.Spec{Kind: environment.File, Path: path}, 1, 0)
@@ -159,10 +166,12 @@ func TestData(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestBadSpecsAreRefused(t *testing.T) {
 	for _, s := range []environment.Spec{
-		{}, {Kind: "bowl"}, {Kind: environment.File}, {Kind: environment.Ball, Dimension: -1}, {Kind: environment.Ball, Arms: 1}, {Kind: environment.Ball, Norm: math.NaN()},
-		{Kind: environment.Ball, Parameter: []float64{1}, Dimension: 2}, {Kind: environment.Ball, Scales: []float64{2, 1, 1, 1, 1}}, {Kind: environment.Rare, Dimension: 3},
+		{}, {Kind: "bowl"}, {Kind: environment.File}, {Kind: environment.Ball, Dimension: -1}, {Kind: environment.Ball,
+			Arms: 1}, {Kind: environment.Ball, Norm: math.NaN()},
+		{Kind: environment.Ball, Parameter: []float64{1}, Dimension: 2}, {Kind: environment.Ball,
+			Scales: []float64{2, 1, 1, 1, 1}}, {Kind: environment.Rare, Dimension: 3},
 		{Kind: environment.Rare, Rarity: 1}, {Kind: environment.Ball, Family: "cauchy"},
 	} {
 		if _, err := s.Open(1, 10); !errors.Is(err, environment.ErrSpec) {

@@ -45,7 +45,8 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &synthetic{spec: s, seed: seed, n: people, coin: s.Family == glm.FamilyLogistic || s.Family == glm.FamilyProbit}
+	e := &synthetic{spec: s, seed: seed, n: people, coin: s.Family == glm.FamilyLogistic ||
+		s.Family == glm.FamilyProbit}
 	e.theta = s.parameter(stream(seed, streamParameter))
 	e.model = &glm.Environment{Family: family, Theta: e.theta}
 	pool := stream(s.table(seed), streamPool)
@@ -67,7 +68,8 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 		}
 		e.drawer = s.pairs()
 	}
-	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family, MaxReward: s.MaxReward, NormBound: s.Bound}
+	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
+		MaxReward: s.MaxReward, NormBound: s.Bound}
 	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
 }
 
@@ -149,8 +151,9 @@ func (e *synthetic) people(yield func(population.Person, error) bool) {
 	}
 }
 
-// person draws the rewards. If they are 0 or 1, all arms share one draw: the algorithm that plays the better arm has the better luck. This
-// makes algorithms comparable on few people and does not change the law of any one algorithm's rewards.
+// person draws the rewards. If they are 0 or 1, all arms share one draw: the algorithm that plays the better arm has
+// the better luck. This makes algorithms comparable on few people and does not change the law of any one algorithm's
+// rewards.
 func (e *synthetic) person(arms [][]float64, r *rand.Rand) population.Person {
 	memory := make([]float64, 2*len(arms))
 	p := population.Person{Arms: arms, Means: memory[:len(arms):len(arms)], Rewards: memory[len(arms):]}

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// Target is the policy to value: it returns the probability of each arm. The propensities of the log belong to the policy that
-// made it, not to the target.
+// Target is the policy to value: it returns the probability of each arm. The propensities of the log belong to the
+// policy that made it, not to the target.
 type Target func(arms [][]float64) ([]float64, error)
 
 // Greedy is the target that plays the arm of the largest inner product with theta, the first of equals.
@@ -48,16 +48,18 @@ type Estimate struct {
 // Estimates holds three estimates of one target and the diagnostics of the log behind them.
 type Estimates struct {
 	Decisions int `json:"decisions"`
-	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large variance.
+	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large
+	// variance.
 	IPS Estimate `json:"ips"`
-	// SNIPS divides by the sum of weights instead of the number of decisions (Swaminathan and Joachims 2015): slightly biased, and
-	// never outside the range of rewards.
+	// SNIPS divides by the sum of weights instead of the number of decisions (Swaminathan and Joachims 2015): slightly
+	// biased, and never outside the range of rewards.
 	SNIPS Estimate `json:"snips"`
-	// DoublyRobust corrects a fitted reward model by weighted residuals (Dudik, Langford and Li 2011): unbiased with correct
-	// propensities, and of small variance if the model is good. The model of each half of the log is fitted on the other half.
+	// DoublyRobust corrects a fitted reward model by weighted residuals (Dudik, Langford and Li 2011): unbiased with
+	// correct propensities, and of small variance if the model is good. The model of each half of the log is fitted on
+	// the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
-	// EffectiveSize is (sum of weights)^2 / sum of squared weights: about as many decisions of the target itself would say as
-	// much. Below about a hundred the normal intervals cannot be trusted.
+	// EffectiveSize is (sum of weights)^2 / sum of squared weights: about as many decisions of the target itself would
+	// say as much. Below about a hundred the normal intervals cannot be trusted.
 	EffectiveSize float64 `json:"effective_size"`
 	LargestWeight float64 `json:"largest_weight"`
 	// Unsupported counts decisions whose played arm the target never plays: their rewards say nothing about it.

@@ -22,7 +22,8 @@ func family(t testing.TB) glm.Family {
 	return f
 }
 
-// logOf has an exploring policy decide for n people and notes its propensities; truth is the target's true mean reward on them.
+// logOf has an exploring policy decide for n people and notes its propensities; truth is the target's true mean reward
+// on them.
 func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evaluate.Decision, truth float64) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
@@ -30,7 +31,8 @@ func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evalua
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3, Theta: make([]float64, 3), Play: glm.PlayUniform}
+	policy := glm.Policy{Profile: glm.Practical, Family: "logistic", MaxReward: 1, Dimension: 3, Radius: 3,
+		Theta: make([]float64, 3), Play: glm.PlayUniform}
 	for range n {
 		arms := env.Draw(src)
 		d, err := policy.Decide(arms, src)
@@ -44,14 +46,16 @@ func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evalua
 		for a, m := range env.Means(arms) {
 			truth += p[a] * m / float64(n)
 		}
-		log = append(log, evaluate.Decision{Arms: arms, Arm: d.Arm, Reward: env.Reward(arms[d.Arm], src), Propensity: d.Propensity})
+		log = append(log, evaluate.Decision{Arms: arms, Arm: d.Arm, Reward: env.Reward(arms[d.Arm], src),
+			Propensity: d.Propensity})
 	}
 	return log, truth
 }
 
-// TestCoverage: 95 % intervals of 400 logs hold the truth in 91 to 98.5 % of them (about four standard errors of 1.1 % around 95 %: false alarm
-// 1e-4 per estimator, seeds fixed; power: intervals half as wide would hold it in 67 %), and the doubly robust one is narrower than IPS.
-func TestCoverage(t *testing.T) {
+// 95 % intervals of 400 logs hold the truth in 91 to 98.5 % of them (about four standard errors of 1.1 %
+// around 95 %: false alarm 1e-4 per estimator, seeds fixed; power: intervals half as wide would hold it in 67 %), and
+// the doubly robust one is narrower than IPS.
+func TestIntervalsCoverTheTruth(t *testing.T) {
 	const logs = 400
 	target := evaluate.Greedy([]float64{1, 1, -0.5})
 	hits, width := map[string]float64{}, map[string]float64{}
@@ -64,7 +68,8 @@ func TestCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, e := range map[string]evaluate.Estimate{"ips": r.IPS, "snips": r.SNIPS, "doubly robust": r.DoublyRobust} {
+		for name, e := range map[string]evaluate.Estimate{"ips": r.IPS, "snips": r.SNIPS,
+			"doubly robust": r.DoublyRobust} {
 			width[name] += (e.High - e.Low) / logs
 			if e.Low <= truth && truth <= e.High {
 				hits[name] += 1.0 / logs
@@ -85,8 +90,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestOwnPolicy: valued on its own log, a policy gets its mean reward from IPS and SNIPS, to rounding.
-func TestOwnPolicy(t *testing.T) {
+// Valued on its own log, a policy gets its mean reward from IPS and SNIPS, to rounding.
+func TestOwnPolicyHasTheMeanReward(t *testing.T) {
 	log, _ := logOf(t, 200, 3, evaluate.Uniform)
 	r, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t)})
 	if err != nil {
@@ -96,15 +101,17 @@ func TestOwnPolicy(t *testing.T) {
 	for _, d := range log {
 		mean += d.Reward / float64(len(log))
 	}
-	if math.Abs(r.IPS.Value-mean) > 1e-12 || math.Abs(r.SNIPS.Value-mean) > 1e-12 || math.Abs(r.EffectiveSize-200) > 1e-6 {
+	if math.Abs(r.IPS.Value-mean) > 1e-12 || math.Abs(r.SNIPS.Value-mean) > 1e-12 ||
+		math.Abs(r.EffectiveSize-200) > 1e-6 {
 		t.Errorf("%+v, mean reward %v", r, mean)
 	}
-	if wide, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t), Confidence: 0.99}); err != nil || !(wide.IPS.High > r.IPS.High) {
+	if wide, err := evaluate.Evaluate(log, evaluate.Uniform,
+		evaluate.Options{Family: family(t), Confidence: 0.99}); err != nil || !(wide.IPS.High > r.IPS.High) {
 		t.Error("a larger confidence needs a wider interval", err)
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestBadInputsAreRefused(t *testing.T) {
 	log, _ := logOf(t, 20, 1, evaluate.Uniform)
 	half := func(arms [][]float64) ([]float64, error) { return make([]float64, len(arms)), nil }
 	broken := errors.New("broken")
@@ -117,14 +124,23 @@ func TestRefusals(t *testing.T) {
 			_, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{Family: family(t), Confidence: 1})
 			return err
 		},
-		"family":        func() error { _, err := evaluate.Evaluate(log, evaluate.Uniform, evaluate.Options{}); return err },
-		"probabilities": func() error { _, err := evaluate.Evaluate(log, half, evaluate.Options{Family: family(t)}); return err },
+		"family": func() error {
+			_, err := evaluate.Evaluate(log, evaluate.Uniform,
+				evaluate.Options{})
+			return err
+		},
+		"probabilities": func() error {
+			_, err := evaluate.Evaluate(log, half,
+				evaluate.Options{Family: family(t)})
+			return err
+		},
 		"dimension": func() error {
 			_, err := evaluate.Evaluate(log, evaluate.Greedy([]float64{1}), evaluate.Options{Family: family(t)})
 			return err
 		},
 		"target": func() error {
-			_, err := evaluate.Evaluate(log, func([][]float64) ([]float64, error) { return nil, broken }, evaluate.Options{Family: family(t)})
+			_, err := evaluate.Evaluate(log, func([][]float64) ([]float64, error) { return nil, broken },
+				evaluate.Options{Family: family(t)})
 			return err
 		},
 	} {
@@ -134,7 +150,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestRead(t *testing.T) {
+func TestLogsAreReadStrictly(t *testing.T) {
 	log, _ := logOf(t, 30, 2, evaluate.Uniform)
 	var text strings.Builder
 	for _, d := range log {
@@ -156,9 +172,11 @@ func TestRead(t *testing.T) {
 	for _, line := range []string{
 		`{"arms":[[1],[2]],"arm":2,"reward":1,"propensity":0.5}`, `{"arms":[],"arm":0,"reward":1,"propensity":0.5}`,
 		`{"arms":[[1],[2,3]],"arm":0,"reward":1,"propensity":0.5}`, `{"arms":[[1]],"arm":0,"reward":1,"propensity":0}`,
-		`{"arms":[[1]],"arm":0,"reward":1,"propensity":1.1}`, `{"arms":[[1]],"arm":0,"reward":1}`, `{"arms":[[1]],"arm":0,"reward":1,"propensity":1,"x":2}`,
+		`{"arms":[[1]],"arm":0,"reward":1,"propensity":1.1}`, `{"arms":[[1]],"arm":0,"reward":1}`,
+		`{"arms":[[1]],"arm":0,"reward":1,"propensity":1,"x":2}`,
 		`{"arms":[[1]],"arm":0,"reward":1,"propensity":1} {}`, `nonsense`,
-		"{\"arms\":[[1]],\"arm\":0,\"reward\":1,\"propensity\":1}\n{\"arms\":[[1,2]],\"arm\":0,\"reward\":1,\"propensity\":1}",
+		`{"arms":[[1]],"arm":0,"reward":1,"propensity":1}` + "\n" +
+			`{"arms":[[1,2]],"arm":0,"reward":1,"propensity":1}`,
 	} {
 		if _, err := evaluate.Read(strings.NewReader(line)); !errors.Is(err, evaluate.ErrLog) {
 			t.Errorf("%s: %v", line, err)

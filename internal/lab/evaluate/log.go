@@ -1,8 +1,8 @@
 // Package evaluate values a policy on a log that another policy made, without playing it: off-policy evaluation.
 //
-// A log holds decisions with the probability with which each arm was played. Devices know that probability: it comes with every
-// decision (glm.Decision.Propensity). Make a log only of people who agreed to it, or keep it on the devices. Riffle itself never
-// sends it anywhere. The estimates are not private: they are for those who hold the log anyway.
+// A log holds decisions with the probability with which each arm was played. Devices know that probability: it comes
+// with every decision (glm.Decision.Propensity). Make a log only of people who agreed to it, or keep it on the devices.
+// Riffle itself never sends it anywhere. The estimates are not private: they are for those who hold the log anyway.
 package evaluate
 
 import (
@@ -42,8 +42,8 @@ func (w *Writer) Write(d Decision) error {
 	return w.lines.Encode(d)
 }
 
-// Read reads a log of JSON Lines and skips blank lines. A line that is not a decision is an error that names the line: leaving
-// it out would bias the estimates.
+// Read reads a log of JSON Lines and skips blank lines. A line that is not a decision is an error that names the line:
+// leaving it out would bias the estimates.
 func Read(in io.Reader) ([]Decision, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)

@@ -19,9 +19,9 @@ const (
 	KindRiffle  = "riffle"     // the learner with the shuffle protocol, planned as the analyzer plans
 	KindLocal   = "local-dp"   // the learner with Gaussian noise of every device, by which it weighs its sums
 	KindCentral = "central-dp" // the learner with a trusted curator's Gaussian noise
-	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman and Sinha,
-	// "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch instead of
-	// distributional ones, and estimates from whole batches; hence B-GLinCB-G.
+	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman
+	// and Sinha, "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch
+	// instead of distributional ones, and estimates from whole batches; hence B-GLinCB-G.
 	KindBatched  = "nonprivate-batched"
 	KindGreedy   = "greedy"
 	KindUniform  = "uniform"
@@ -34,7 +34,8 @@ const (
 )
 
 var kinds = []string{
-	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB, KindGLOC,
+	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB,
+	KindGLOC,
 	KindECOLog, KindFresh,
 }
 
@@ -43,8 +44,8 @@ func (a AlgorithmSpec) private() bool {
 	return slices.Contains([]string{KindRiffle, KindLocal, KindCentral, KindFresh}, a.Kind)
 }
 
-// noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule for the
-// first cohort.
+// noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule
+// for the first cohort.
 const noiseFree = 10
 
 // freshDiameter is that of a score at an estimate of zero; elsewhere it is larger.
@@ -60,12 +61,14 @@ func (j job) config(info population.Info) glm.Config {
 	return c
 }
 
-// algorithm makes the job's algorithm. Its coins and the channel's noise come from generators of the seed: this is a simulation.
+// algorithm makes the job's algorithm. Its coins and the channel's noise come from generators of the seed: this is a
+// simulation.
 func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 	info := e.Info()
 	devices, noise := rand.NewChaCha8(key(j.Seed, 'd')), rand.NewChaCha8(key(j.Seed, 'n'))
 	setting := baseline.Setting{
-		Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure, Source: devices,
+		Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure,
+		Source: devices,
 	}
 	switch j.Algorithm.Kind {
 	case KindRSGLinCB, KindGLMUCB, KindGLOC:
@@ -101,7 +104,8 @@ func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 		return baseline.NewECOLog(setting)
 	case KindFresh:
 		if e.Theta == nil {
-			return nil, fmt.Errorf("%w: %s needs an environment with a known parameter", ErrExperiment, j.Algorithm.Name)
+			return nil, fmt.Errorf("%w: %s needs an environment with a known parameter", ErrExperiment,
+				j.Algorithm.Name)
 		}
 		p := j.Algorithm.Learner.Practical
 		return baseline.NewFresh(setting, e.Theta, j.Epsilon, j.Delta, freshDiameter, p.FirstCohort, p.Growth)
@@ -110,7 +114,9 @@ func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 }
 
 // learner is Riffle's own learner, told the horizon unless the algorithm is anytime.
-func (j job) learner(info population.Info, trust simulate.Trust, devices, noise protocol.Source) (simulate.Algorithm, error) {
+func (j job) learner(
+	info population.Info, trust simulate.Trust, devices, noise protocol.Source,
+) (simulate.Algorithm, error) {
 	c := j.config(info)
 	if j.Algorithm.Anytime == 0 {
 		return simulate.NewBatched(c, trust, devices, noise)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 )
 
-// Charts are the pictures of the rows, by name: regret over people for every environment (longest horizon, first epsilon), and, where
-// there are several of them, regret and messages against epsilon and against the horizon.
+// Charts returns the charts of the rows, by name: regret over people for every environment (longest horizon, first
+// epsilon), and regret and messages against epsilon and against the horizon if there are several of these.
 func (e *Experiment) Charts(rows []Row) map[string]chart.Chart {
 	charts := map[string]chart.Chart{}
 	var environments []string
@@ -59,7 +60,8 @@ func courses(rows []Row, name string, delta float64) chart.Chart {
 	c := chart.Chart{X: "people", Y: "cumulative regret", LogX: true, LogY: true,
 		Subtitle: fmt.Sprintf("%s, %s people, bands of two standard errors", name, chart.Number(float64(longest), 0))}
 	if first > 0 {
-		c.Subtitle = fmt.Sprintf("%s, %s people, ε = %g, δ = %g, bands of two standard errors", name, chart.Number(float64(longest), 0), first, delta)
+		c.Subtitle = fmt.Sprintf("%s, %s people, ε = %g, δ = %g, bands of two standard errors", name,
+			chart.Number(float64(longest), 0), first, delta)
 	}
 	for _, r := range rows {
 		if r.Horizon != longest || r.Epsilon != nil && *r.Epsilon != first {
@@ -67,7 +69,7 @@ func courses(rows []Row, name string, delta float64) chart.Chart {
 		}
 		s := chart.Series{Name: r.Algorithm}
 		for k, y := range r.Course {
-			if y <= 0 { // a logarithm of nothing
+			if y <= 0 { // has no logarithm
 				continue
 			}
 			s.X, s.Y = append(s.X, float64(r.Marks[k])), append(s.Y, y)
@@ -104,7 +106,7 @@ func against(rows []Row, name, x, y string) chart.Chart {
 		}
 		return r.Messages, 0
 	}
-	// Lines of one algorithm must have one value of what is not on the axis: the first epsilon, or the longest horizon.
+	// The points of one line share the value that is not on the axis: the first epsilon, or the longest horizon.
 	longest, first := 0, 0.0
 	for _, r := range rows {
 		longest = max(longest, r.Horizon)
@@ -112,7 +114,8 @@ func against(rows []Row, name, x, y string) chart.Chart {
 			first = *r.Epsilon
 		}
 	}
-	lines := map[string]*chart.Series{}
+	type point struct{ x, y, low, high float64 }
+	lines := map[string][]point{}
 	var order []string
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, r := range rows {
@@ -127,54 +130,33 @@ func against(rows []Row, name, x, y string) chart.Chart {
 		if !(m > 0) {
 			continue
 		}
-		s := lines[r.Algorithm]
-		if s == nil {
-			s = &chart.Series{Name: r.Algorithm, Dots: true}
-			lines[r.Algorithm] = s
+		if lines[r.Algorithm] == nil {
 			order = append(order, r.Algorithm)
 		}
-		s.X, s.Y = append(s.X, v), append(s.Y, m)
-		s.Low, s.High = append(s.Low, math.Max(m/4, m-2*se)), append(s.High, m+2*se)
+		lines[r.Algorithm] = append(lines[r.Algorithm], point{v, m, math.Max(m/4, m-2*se), m + 2*se})
 		low, high = math.Min(low, v), math.Max(high, v)
 	}
 	if !(low < high) {
 		return chart.Chart{}
 	}
 	for _, a := range order {
-		s := lines[a]
-		sortSeries(s)
+		s := chart.Series{Name: a, Dots: true}
+		slices.SortFunc(lines[a], func(p, q point) int { return cmp.Compare(p.x, q.x) })
+		for _, p := range lines[a] {
+			s.X, s.Y, s.Low, s.High = append(s.X, p.x), append(s.Y, p.y), append(s.Low, p.low), append(s.High, p.high)
+		}
 		if a == KindUniform {
 			s.Colour, s.Dashed = chart.Grey, true
 		}
-		c.Series = append(c.Series, *s)
+		c.Series = append(c.Series, s)
 	}
-	if x == "epsilon" && y == "regret" { // what is not private is a level
+	if x == "epsilon" && y == "regret" { // algorithms without privacy are horizontal lines
 		for _, r := range rows {
 			if r.Horizon == longest && r.Epsilon == nil && r.Regret > 0 && r.Algorithm != KindUniform {
-				c.Series = append(c.Series, chart.Series{Name: r.Algorithm, X: []float64{low, high}, Y: []float64{r.Regret, r.Regret}, Dashed: true})
+				c.Series = append(c.Series, chart.Series{Name: r.Algorithm, X: []float64{low, high},
+					Y: []float64{r.Regret, r.Regret}, Dashed: true})
 			}
 		}
 	}
 	return c
-}
-
-func sortSeries(s *chart.Series) {
-	index := make([]int, len(s.X))
-	for i := range index {
-		index[i] = i
-	}
-	slices.SortFunc(index, func(a, b int) int {
-		if s.X[a] < s.X[b] {
-			return -1
-		}
-		return 1
-	})
-	pick := func(v []float64) []float64 {
-		out := make([]float64, len(v))
-		for i, k := range index {
-			out[i] = v[k]
-		}
-		return out
-	}
-	s.X, s.Y, s.Low, s.High = pick(s.X), pick(s.Y), pick(s.Low), pick(s.High)
 }

@@ -32,19 +32,21 @@ func TestCommittedExperimentsLoad(t *testing.T) {
 	}
 }
 
-// TestHeadlineHasItsAlgorithms: other programs look these names up.
+// Other programs look up these names.
 func TestHeadlineHasItsAlgorithms(t *testing.T) {
 	e, err := experiment.Load("headline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"riffle", "riffle-paper", "riffle-paper-narrow", "nonprivate-paper", "nonprivate-paper-narrow", "nonprivate-batched", "nonprivate-greedy", "local-dp", "uniform"}
+	want := []string{"riffle", "riffle-paper", "riffle-paper-narrow", "nonprivate-paper", "nonprivate-paper-narrow",
+		"nonprivate-batched", "nonprivate-greedy", "local-dp", "uniform"}
 	for i, a := range e.Algorithms {
 		if a.Name != want[i] {
 			t.Errorf("algorithm %d is %q, want %q", i, a.Name, want[i])
 		}
 	}
-	if len(e.Algorithms) != len(want) || e.Seeds < 10 || !reflect.DeepEqual(e.Horizons, []int{100000}) || !reflect.DeepEqual(e.Epsilons, []float64{1}) {
+	if len(e.Algorithms) != len(want) || e.Seeds < 10 || !reflect.DeepEqual(e.Horizons, []int{100000}) ||
+		!reflect.DeepEqual(e.Epsilons, []float64{1}) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -57,7 +59,8 @@ environments: [{kind: ball, dimension: 3, arms: 4, norm: 2}]
 horizons: [200, 400, 800]
 epsilons: [4, 6]
 seeds: 2
-algorithms: [{name: riffle}, {name: local-dp, epsilons: [4]}, {name: nonprivate-batched}, {name: greedy}, {name: uniform}]
+algorithms:
+  [{name: riffle}, {name: local-dp, epsilons: [4]}, {name: nonprivate-batched}, {name: greedy}, {name: uniform}]
 `
 
 func run(t *testing.T, text, folder string) ([]experiment.Row, *experiment.Experiment) {
@@ -73,7 +76,8 @@ func run(t *testing.T, text, folder string) ([]experiment.Row, *experiment.Exper
 	return rows, e
 }
 
-// TestRunIsRepeatable: results are a function of the experiment, whether runs are kept, taken from the folder, or repeated.
+// Results are a function of the experiment, whether runs are kept, taken from the folder, or
+// repeated.
 func TestRunIsRepeatable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
 	first, e := run(t, small, folder)
@@ -107,10 +111,11 @@ func TestRunIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestResumes: a run that was kept is not run again. The kept file is forged, and believed.
-func TestResumes(t *testing.T) {
+// A run that was kept is not run again: a forged result in the folder is believed.
+func TestKeptRunsAreNotRunAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
-	one := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1, algorithms: [{name: uniform}]}`
+	one := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1,
+  algorithms: [{name: uniform}]}`
 	before, _ := run(t, one, folder)
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) != 1 {
@@ -131,7 +136,7 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-func TestJSONAndCSV(t *testing.T) {
+func TestRowsAreWrittenAsJSONAndCSV(t *testing.T) {
 	rows, _ := run(t, strings.Replace(small, "{name: riffle}", "{name: central-dp}", 1), "")
 	var text bytes.Buffer
 	if err := experiment.WriteJSON(&text, rows); err != nil {
@@ -143,7 +148,8 @@ func TestJSONAndCSV(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &decoded); err != nil || len(decoded.Rows) != len(rows) {
 		t.Fatal(err, len(decoded.Rows))
 	}
-	for _, key := range []string{"algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "messages_per_user"} {
+	for _, key := range []string{"algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se",
+		"messages_per_user"} {
 		if _, ok := decoded.Rows[0][key]; !ok {
 			t.Errorf("no %q", key)
 		}
@@ -156,20 +162,25 @@ func TestJSONAndCSV(t *testing.T) {
 		t.Errorf("%d lines, %v", len(lines), err)
 	}
 	text.Reset()
-	if err := experiment.WriteTable(&text, rows, false); err != nil || !strings.Contains(text.String(), "to the power of") {
+	if err := experiment.WriteTable(&text, rows, false); err != nil ||
+		!strings.Contains(text.String(), "to the power of") {
 		t.Errorf("%v in %s", err, text.String())
 	}
 }
 
-func TestBadExperiments(t *testing.T) {
-	good := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1, epsilons: [1], algorithms: [{name: riffle}]}`
+func TestBadExperimentsAreRefused(t *testing.T) {
+	good := `{name: one, title: t, about: a, environments: [{kind: ball}], horizons: [50], seeds: 1,
+  epsilons: [1], algorithms: [{name: riffle}]}`
 	if _, err := experiment.Parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{"name: one", "name: a/b"}, {"title:", "tilte:"}, {"kind: ball", "kind: bowl"}, {"[50]", "[-5]"}, {"[50]", "[]"}, {"seeds: 1", "seeds: 0"},
-		{"epsilons: [1]", "epsilons: [0]"}, {"epsilons: [1]", "epsilons: []"}, {"[{name: riffle}]", "[]"}, {"name: riffle", "name: raffle"},
-		{"[{name: riffle}]", "[{name: riffle}, {name: riffle}]"}, {"kind: ball", "kind: ball, norm: -1"}, {"kind: ball", "kind: file"}, {"{", "[{"},
+		{"name: one", "name: a/b"}, {"title:", "tilte:"}, {"kind: ball", "kind: bowl"}, {"[50]", "[-5]"}, {"[50]",
+			"[]"}, {"seeds: 1", "seeds: 0"},
+		{"epsilons: [1]", "epsilons: [0]"}, {"epsilons: [1]", "epsilons: []"}, {"[{name: riffle}]",
+			"[]"}, {"name: riffle", "name: raffle"},
+		{"[{name: riffle}]", "[{name: riffle}, {name: riffle}]"}, {"kind: ball", "kind: ball, norm: -1"}, {"kind: ball",
+			"kind: file"}, {"{", "[{"},
 	} {
 		text := strings.Replace(good, change[0], change[1], 1)
 		if _, err := experiment.Parse([]byte(text)); !errors.Is(err, experiment.ErrExperiment) {
@@ -181,7 +192,7 @@ func TestBadExperiments(t *testing.T) {
 	}
 }
 
-func TestExponent(t *testing.T) {
+func TestExponentOfASquareRootIsOneHalf(t *testing.T) {
 	var rows []experiment.Row
 	for _, n := range []int{100, 1000, 10000, 100000} {
 		rows = append(rows, experiment.Row{Algorithm: "a", Horizon: n, Regret: 3 * sqrt(n)})
@@ -203,7 +214,7 @@ func sqrt(n int) float64 {
 	return x
 }
 
-func TestRunStops(t *testing.T) {
+func TestRunStopsWhenCancelled(t *testing.T) {
 	e, err := experiment.Parse([]byte(small))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 // FuzzParse: whatever a file holds, it is refused with ErrExperiment or can be validated again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(small))
-	f.Add([]byte(`{"name":"x","environments":[{"kind":"adult"}],"horizons":[0],"seeds":1,"algorithms":[{"name":"uniform"}]}`))
+	f.Add([]byte(`{"name":"x","environments":[{"kind":"adult"}],"horizons":[0],"seeds":1,` +
+		`"algorithms":[{"name":"uniform"}]}`))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		e, err := experiment.Parse(text)

@@ -12,8 +12,9 @@ type Exponent struct {
 	Power, SE            float64
 }
 
-// Exponents fits a power to every algorithm that ran on at least three horizons under the same conditions, by weighted least squares on
-// logarithms, with weights from the standard errors over seeds (at least 1 % each, so that no point rules alone).
+// Exponents fits a power to every algorithm that ran on at least three horizons under the same conditions, by weighted
+// least squares on logarithms, with weights from the standard errors over seeds (at least 1 % each, so that no point
+// rules alone).
 func Exponents(rows []Row) []Exponent {
 	type condition struct{ algorithm, environment, epsilon string }
 	points := map[condition][]Row{}
@@ -37,7 +38,8 @@ func Exponents(rows []Row) []Exponent {
 			continue
 		}
 		var w, wx, wy, wxx, wxy float64
-		e := Exponent{Algorithm: c.algorithm, Condition: c.environment + ", " + c.epsilon, From: own[0].Horizon, To: own[0].Horizon}
+		e := Exponent{Algorithm: c.algorithm, Condition: c.environment + ", " + c.epsilon, From: own[0].Horizon,
+			To: own[0].Horizon}
 		for _, r := range own {
 			se := math.Max(0.01, r.RegretSE/r.Regret)
 			weight, x, y := 1/(se*se), math.Log(float64(r.Horizon)), math.Log(r.Regret)

@@ -123,7 +123,8 @@ func (j job) digest() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// cached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps nothing.
+// cached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps
+// nothing.
 func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*result, error) {
 	if folder == "" {
 		return j.run(ctx, "", advance)

@@ -41,8 +41,9 @@ func (l *logger) Learn(reward float64) error {
 	return l.Algorithm.Learn(reward)
 }
 
-// logged wraps an algorithm so that its decisions are written to a file in the folder. The function that it returns closes the
-// file and writes the last policy to another. An algorithm that does not know its propensities plays without a log.
+// logged wraps an algorithm so that its decisions are written to a file in the folder. The function that it returns
+// closes the file and writes the last policy to another. An algorithm that does not know its propensities plays without
+// a log.
 func (j job) logged(algorithm simulate.Algorithm, folder string) (simulate.Algorithm, func() error, error) {
 	randomized, ok := algorithm.(simulate.Randomized)
 	if folder == "" || !ok {

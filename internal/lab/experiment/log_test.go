@@ -14,10 +14,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// TestLogs: a run that logs has the result of one that does not. What it logs is what was played, with odds under which the log values what
-// made it exactly, and from uniform play's log the learner's last policy gets, doubly robust, its value in what it plays. The interval is of
-// four standard errors and the seed is fixed: false alarm below 1e-4.
-func TestLogs(t *testing.T) {
+// A run that logs has the result of one that does not. The log has the arms that were played, with their propensities,
+// and the doubly robust estimate of the learner's last policy on the log of uniform play is its value. The interval is
+// of four standard errors and the seed is fixed: false alarm below 1e-4.
+func TestLoggedDecisionsValueThePolicies(t *testing.T) {
 	const text = `
 name: logs
 title: a test
@@ -60,7 +60,8 @@ algorithms: [{name: riffle}, {name: greedy}, {name: uniform}]
 		}
 		explored += 1 / d.Propensity / float64(len(own))
 	}
-	if certain == 0 || certain == len(own) || !(explored > 1.1 && explored <= 4.5) { // the mean inverse is the mean number of arms in play
+	// the mean inverse is the mean number of arms in play
+	if certain == 0 || certain == len(own) || !(explored > 1.1 && explored <= 4.5) {
 		t.Errorf("%d certain decisions, %v arms in play", certain, explored)
 	}
 	uniform := read("uniform-ball-logistic-d=3-K=4-S=2-T=3000-seed=1.jsonl")
@@ -74,7 +75,8 @@ algorithms: [{name: riffle}, {name: greedy}, {name: uniform}]
 	if value := rows[2].Value; math.Abs(mean-value) > 4*0.5/math.Sqrt(3000) {
 		t.Errorf("mean logged reward %v, value of what was played %v", mean, value)
 	}
-	final, err := os.ReadFile(filepath.Join(folder, "riffle-ball-logistic-d=3-K=4-S=2-T=3000-epsilon=4-seed=1.policy.json"))
+	final, err := os.ReadFile(filepath.Join(folder,
+		"riffle-ball-logistic-d=3-K=4-S=2-T=3000-epsilon=4-seed=1.policy.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

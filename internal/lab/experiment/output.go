@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 )
@@ -25,7 +25,7 @@ func WriteJSON(w io.Writer, rows []Row) error {
 	}{rows})
 }
 
-// WriteCSV writes a line per row, with a header; cells that do not apply are empty.
+// WriteCSV writes a header and a line per row; cells that do not apply are empty.
 func WriteCSV(w io.Writer, rows []Row) error {
 	out := csv.NewWriter(w)
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
@@ -35,54 +35,48 @@ func WriteCSV(w io.Writer, rows []Row) error {
 		}
 		return number(*v)
 	}
-	if err := out.Write([]string{"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret", "messages_per_user",
-		"value", "value_se", "final_value", "final_value_se", "worst_final_value"}); err != nil {
-		return err
-	}
+	lines := [][]string{{
+		"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret",
+		"messages_per_user",
+		"value", "value_se", "final_value", "final_value_se", "worst_final_value",
+	}}
 	for _, r := range rows {
-		if err := out.Write([]string{r.Environment, r.Algorithm, optional(r.Epsilon), strconv.Itoa(r.Horizon), strconv.Itoa(r.Seeds), number(r.Regret),
-			number(r.RegretSE), number(r.Worst), number(r.Messages), number(r.Value), number(r.ValueSE), optional(r.Final), optional(r.FinalSE), optional(r.FinalWorst)}); err != nil {
-			return err
-		}
+		lines = append(lines, []string{
+			r.Environment, r.Algorithm, optional(r.Epsilon), strconv.Itoa(r.Horizon), strconv.Itoa(r.Seeds),
+			number(r.Regret), number(r.RegretSE), number(r.Worst), number(r.Messages),
+			number(r.Value), number(r.ValueSE), optional(r.Final), optional(r.FinalSE), optional(r.FinalWorst),
+		})
 	}
-	out.Flush()
-	return out.Error()
+	return out.WriteAll(lines)
 }
 
-// WriteTable writes the rows for people, or as Markdown, followed by the growth of regret where there are horizons to fit it to.
+// WriteTable writes the rows for a terminal, or as Markdown, and then the growth of regret if there are enough
+// horizons.
 func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	final, several := false, false
 	for _, r := range rows {
 		final = final || r.Final != nil
 		several = several || r.Environment != rows[0].Environment
 	}
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true, SeparateColumns: false}
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	header := table.Row{"algorithm", "epsilon", "people", "seeds", "regret", "worst seed", "mean value", "messages"}
+	header := []any{"algorithm", "epsilon", "people", "seeds", "regret", "worst seed", "mean value", "messages"}
+	columns := chart.Columns{Left: 1}
 	if several {
-		header = append(table.Row{"environment"}, header...)
+		header, columns.Left = append([]any{"environment"}, header...), 2
 	}
 	if final {
 		header = append(header, "last policy", "its worst seed")
 	}
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		if align := text.AlignRight; i > 0 && !(several && i == 1) {
-			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align})
-		}
-	}
-	t.SetColumnConfigs(columns)
+	t := columns.Table(header...)
 	for _, r := range rows {
 		epsilon := "-"
 		if r.Epsilon != nil {
 			epsilon = strconv.FormatFloat(*r.Epsilon, 'g', -1, 64)
 		}
-		line := table.Row{r.Algorithm, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds, fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE)),
-			figure(r.Worst), fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages)}
+		line := table.Row{
+			r.Algorithm, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds,
+			fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE)), figure(r.Worst),
+			fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages),
+		}
 		if several {
 			line = append(table.Row{r.Environment}, line...)
 		}
@@ -120,7 +114,7 @@ func figure(v float64) string {
 	return chart.Number(v, 0)
 }
 
-// Save writes rows.json, rows.csv, table.txt, table.md and the pictures into a folder, and returns the pictures' paths.
+// Save writes rows.json, rows.csv, table.txt, table.md and the charts into a folder, and returns the charts' paths.
 func (e *Experiment) Save(folder string, rows []Row) ([]string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
@@ -131,7 +125,11 @@ func (e *Experiment) Save(folder string, rows []Row) ([]string, error) {
 		"table.txt": func(w io.Writer) error { return WriteTable(w, rows, false) },
 		"table.md":  func(w io.Writer) error { return WriteTable(w, rows, true) },
 	} {
-		if err := writeFile(filepath.Join(folder, name), write); err != nil {
+		var content bytes.Buffer
+		if err := write(&content); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), content.Bytes(), 0o644); err != nil {
 			return nil, err
 		}
 	}
@@ -144,16 +142,4 @@ func (e *Experiment) Save(folder string, rows []Row) ([]string, error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

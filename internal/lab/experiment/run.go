@@ -13,14 +13,16 @@ import (
 
 // Options say how to run an experiment.
 type Options struct {
-	Folder   string                // of finished runs; empty: nothing is kept
-	Logs     string                // folder for the decisions of every run whose algorithm knows its odds; empty: none are written
+	Folder string // of finished runs; empty: nothing is kept
+	// Logs is the folder for the decisions of every run whose algorithm knows its propensities; empty: none are
+	// written.
+	Logs     string
 	Workers  int                   // runs at a time; 0: one for each processor
 	Progress func(people, all int) // decided for in all runs; all is 0 if it is not known
 }
 
-// Row is one line of an experiment's table: an algorithm in one environment, horizon and epsilon, over the seeds. Its JSON form is a
-// stable interface.
+// Row is one line of an experiment's table: an algorithm in one environment, horizon and epsilon, over the seeds. Its
+// JSON form is a stable interface.
 type Row struct {
 	Algorithm string   `json:"algorithm"`
 	Epsilon   *float64 `json:"epsilon"` // null: no guarantee
@@ -45,14 +47,14 @@ type Row struct {
 	Regrets  []float64 `json:"-"` // of every seed
 }
 
-// Run runs all runs of the experiment that are not in the folder already, several at a time, and sums them up. The result does not
-// depend on their order. An interrupted Run keeps what it finished.
+// Run runs all runs of the experiment that are not in the folder already, several at a time, and sums them up. The
+// result does not depend on their order. An interrupted Run keeps what it finished.
 func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 	rows, jobs := e.jobs()
 	results := make([]*result, len(jobs))
 	total := 0
 	for _, j := range jobs {
-		if j.Horizon == 0 { // as many as there are
+		if j.Horizon == 0 { // all people of the data
 			total = 0
 			break
 		}
@@ -84,7 +86,8 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 				r, err = j.cached(ctx, o.Folder, advance)
 			}
 			if err != nil {
-				return fmt.Errorf("%s on %s, T = %d, epsilon %g, seed %d: %w", j.Algorithm.Name, j.Environment.Label(), j.Horizon, j.Epsilon, j.Seed, err)
+				return fmt.Errorf("%s on %s, T = %d, epsilon %g, seed %d: %w", j.Algorithm.Name, j.Environment.Label(),
+					j.Horizon, j.Epsilon, j.Seed, err)
 			}
 			results[i] = r
 			return nil
@@ -125,7 +128,8 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 					epsilons = []float64{0}
 				}
 				for _, epsilon := range epsilons {
-					first = append(first, job{Environment: v, Horizon: e.Horizons[k], Epsilon: epsilon, Delta: e.Delta, Failure: e.Failure, Algorithm: a})
+					first = append(first, job{Environment: v, Horizon: e.Horizons[k], Epsilon: epsilon, Delta: e.Delta,
+						Failure: e.Failure, Algorithm: a})
 					row := Row{Algorithm: a.Name, Environment: v.Label()}
 					if epsilon > 0 {
 						row.Epsilon = &epsilon

@@ -1,7 +1,7 @@
-// Package experiment compares algorithms. An experiment is a small file that names environments, algorithms, horizons, budgets
-// and seeds; running it gives a table, charts, CSV and JSON. Finished runs are kept in the output folder, so that an interrupted
-// experiment goes on where it stopped. Results are a function of the experiment and the program; running times are not
-// measured.
+// Package experiment compares algorithms. An experiment is a small file that names environments, algorithms, horizons,
+// budgets and seeds; running it gives a table, charts, CSV and JSON. Finished runs are kept in the output folder, so
+// that an interrupted experiment goes on where it stopped. Results are a function of the experiment and the program;
+// running times are not measured.
 package experiment
 
 import (
@@ -25,8 +25,8 @@ import (
 // ErrExperiment wraps every reason to refuse an experiment.
 var ErrExperiment = errors.New("experiment")
 
-// Experiment is the content of an experiment file. Every algorithm runs on every environment, horizon and seed, and private ones
-// with every epsilon.
+// Experiment is the content of an experiment file. Every algorithm runs on every environment, horizon and seed, and
+// private ones with every epsilon.
 type Experiment struct {
 	Name         string             `json:"name"` // letters, digits and dashes
 	Title        string             `json:"title"`
@@ -48,11 +48,11 @@ type AlgorithmSpec struct {
 	// Epsilons and Horizons, if given, replace the experiment's for this algorithm.
 	Epsilons []float64 `json:"epsilons"`
 	Horizons []int     `json:"horizons"`
-	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the environment and the
-	// experiment unless given.
+	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
+	// environment and the experiment unless given.
 	Learner glm.Config `json:"learner"`
-	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not know the
-	// true one.
+	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not
+	// know the true one.
 	Anytime int         `json:"anytime,omitempty"`
 	Terms   TermChanges `json:"terms"`
 }
@@ -68,8 +68,8 @@ type TermChanges struct {
 	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
 }
 
-// resolve returns the terms of a plan: the defaults with the changes. No report is planned to be dishonest, because all simulated
-// people are honest.
+// resolve returns the terms of a plan: the defaults with the changes. No report is planned to be dishonest, because all
+// simulated people are honest.
 func (t TermChanges) resolve(epsilon, delta float64) plan.Terms {
 	out := plan.DefaultTerms()
 	out.Epsilon, out.Delta, out.DishonestReports = epsilon, delta, 0
@@ -242,7 +242,8 @@ func (e *Experiment) Change(c Changes) error {
 				return fmt.Errorf("%w %q: no algorithm is called %q", ErrExperiment, e.Name, name)
 			}
 		}
-		e.Algorithms = slices.DeleteFunc(e.Algorithms, func(a AlgorithmSpec) bool { return !slices.Contains(c.Only, a.Name) })
+		e.Algorithms = slices.DeleteFunc(e.Algorithms,
+			func(a AlgorithmSpec) bool { return !slices.Contains(c.Only, a.Name) })
 	}
 	return e.Validate()
 }

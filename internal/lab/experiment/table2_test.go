@@ -9,9 +9,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/experiment"
 )
 
-// TestA16Table2 repeats the published table. By itself it runs two seeds of the first column, on which GLM-UCB, GLOC and uniform play vary
-// by about one per cent between seeds; with RIFFLE_LONG=1 all columns and ten seeds, as published. RS-GLinCB is heavy-tailed.
-func TestA16Table2(t *testing.T) {
+// The published table is repeated. Without RIFFLE_LONG the test runs two seeds of the first column, on which GLM-UCB,
+// GLOC and uniform play vary by about one per cent between seeds; with RIFFLE_LONG=1 it runs all columns and ten seeds,
+// as published. RS-GLinCB is heavy-tailed.
+func TestPublishedTableIsRepeated(t *testing.T) {
 	e, err := experiment.Load("table2")
 	if err != nil {
 		t.Fatal(err)

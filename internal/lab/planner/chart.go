@@ -10,9 +10,10 @@ import (
 // Chart draws the frontiers: messages of one person against noise variance.
 func (r Result) Chart() chart.Chart {
 	c := chart.Chart{
-		Title:    "What precision costs in messages",
-		Subtitle: fmt.Sprintf("ε = %g, δ = %g, dimension %d, %g %% may drop out, dishonest: %s", r.AskedEpsilon, r.Delta, r.Dimension, percent(r.DropOut), strings.TrimSuffix(r.uncounted(), ",")),
-		X:        "bit messages of one person", Y: "noise variance (a trusted curator's Gaussian noise = 1)", LogX: true,
+		Title: "What precision costs in messages",
+		Subtitle: fmt.Sprintf("ε = %g, δ = %g, dimension %d, %g %% may drop out, dishonest: %s", r.AskedEpsilon,
+			r.Delta, r.Dimension, percent(r.DropOut), strings.TrimSuffix(r.uncounted(), ",")),
+		X: "bit messages of one person", LogX: true, Y: "noise variance (a trusted curator's Gaussian noise = 1)",
 	}
 	low, high := 0.0, 0.0
 	for _, f := range r.Frontier {
@@ -30,7 +31,8 @@ func (r Result) Chart() chart.Chart {
 		c.Series = append(c.Series, s)
 	}
 	if len(c.Series) > 0 {
-		c.Series = append(c.Series, chart.Series{Name: "trusted curator", X: []float64{low, high}, Y: []float64{1, 1}, Dashed: true, Colour: chart.Grey, Width: 1.5})
+		c.Series = append(c.Series, chart.Series{Name: "trusted curator", X: []float64{low, high}, Y: []float64{1, 1},
+			Dashed: true, Colour: chart.Grey, Width: 1.5})
 	}
 	return c
 }

@@ -14,8 +14,8 @@ const (
 	sealBatch   = 16
 )
 
-// MeasureSeal measures how many seconds one bit message takes to encrypt on this machine, now, in a few milliseconds. Nearly all CPU
-// time of a report is this.
+// MeasureSeal measures how many seconds one bit message takes to encrypt on this machine, now, in a few milliseconds.
+// Nearly all CPU time of a report is this.
 func MeasureSeal() (float64, error) {
 	key, err := seal.GenerateHPKE()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// information is what a cohort tells about one direction of the parameter, in the approximation of glm.FirstCohort: h^2/(h+v), with h
-// the curvature that its decisions have per direction and v the noise of the two releases in an estimate.
+// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as glm.FirstCohort
+// approximates it: h is the curvature of the cohort's decisions per direction, v the noise of the two releases in an
+// estimate.
 type information struct {
 	prior     float64 // before the first cohort
 	curvature float64 // h of one person
@@ -21,7 +22,8 @@ type information struct {
 const filled = 0.8
 
 func (o Options) information() (information, error) {
-	c, err := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}.Resolve()
+	c, err := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}.Resolve()
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -30,7 +32,8 @@ func (o Options) information() (information, error) {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	d, s := float64(c.Dimension), c.Radius
-	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * f.Variance(0) / d, hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
+	return information{prior: c.Practical.Prior * d / (s * s), curvature: filled * f.Variance(0) / d,
+		hessian: math.Max(0, c.Practical.HessianNoise) / 2 * s * s}, nil
 }
 
 // noise is v.
@@ -39,16 +42,17 @@ func (i information) noise(p privacy.Solution) float64 {
 	return g*g + i.hessian*h*h
 }
 
-// of is what a cohort of so many people tells.
+// of is the information from a cohort of the given number of people.
 func (i information) of(people int, p privacy.Solution) float64 {
 	h := i.curvature * float64(people)
 	return h * h / (h + i.noise(p))
 }
 
-// searchedShares are the Hessian's shares that a search looks at.
+// searchedShares are the Hessian's shares that a search tries.
 var searchedShares = []float64{0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5}
 
-// searchShare finds the Hessian's share of the budget with the least noise in an estimate from the first cohort, where noise rules.
+// searchShare finds the Hessian's share of the budget with the least noise in an estimate from the first cohort, where
+// noise matters most.
 func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
 	info, err := o.information()
 	if err != nil {
@@ -79,12 +83,13 @@ func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
 	return best, nil
 }
 
-// dividedRatios are the choices of each cohort when a mean is divided, over the least that is possible.
+// dividedRatios are the variance ratios to choose from when messages are divided, relative to the least possible.
 var dividedRatios = []float64{1.06, 1.2, 1.4, 1.75, 2.2, 3, 5, 10, 50, 1000}
 
-// divide gives every cohort a number of messages, with the mean over all people as allowed, so that what the cohorts lose together is
-// small. A cohort decides by what was learnt before it and loses in proportion to its people over that information; after the last
-// one as many people again are decided for. Messages go, one step of a frontier at a time, where a message helps most.
+// divide gives every cohort a number of messages, so that the mean over all people is as allowed and the cohorts
+// together lose little. A cohort decides by what was learnt before it and loses in proportion to its people over that
+// information; after the last cohort, as many people again are assumed. Messages go, one step of a frontier at a time,
+// where a message helps most.
 func (o Options) divide(tasks []task) ([]int, error) {
 	info, err := o.information()
 	if err != nil {
@@ -103,11 +108,13 @@ func (o Options) divide(tasks []task) ([]int, error) {
 			return nil, err
 		}
 		if len(plans) == 0 {
-			return nil, &Infeasible{Option: "--mean-messages", Cohort: k + 1, People: t.size, Reason: "no plan is within the budget at any error", Remedy: "raise epsilon or the number of people"}
+			return nil, &Infeasible{Option: "--mean-messages", Cohort: k + 1, People: t.size,
+				Reason: "no plan is within the budget at any error", Remedy: "raise epsilon or the number of people"}
 		}
 		for i := len(plans) - 1; i >= 0; i-- {
 			c := choice{plans[i].Messages, info.of(t.size, plans[i])}
-			if n := len(choices[k]); n == 0 || c.messages > choices[k][n-1].messages && c.tells > choices[k][n-1].tells {
+			if n := len(choices[k]); n == 0 || c.messages > choices[k][n-1].messages &&
+				c.tells > choices[k][n-1].tells {
 				choices[k] = append(choices[k], c)
 			}
 		}
@@ -117,7 +124,8 @@ func (o Options) divide(tasks []task) ([]int, error) {
 	budget := o.MeanMessages * people
 	if spent > budget {
 		least := int(math.Ceil(float64(spent) / float64(people)))
-		return nil, &Infeasible{Option: "--mean-messages", Reason: fmt.Sprintf("%d messages per person are needed in the mean, whatever the error", least), Remedy: fmt.Sprintf("allow %d", least)}
+		return nil, &Infeasible{Option: "--mean-messages", Remedy: fmt.Sprintf("allow %d", least),
+			Reason: fmt.Sprintf("%d messages per person are needed on average, whatever the error", least)}
 	}
 	loss := func() float64 {
 		known, sum := info.prior, 0.0

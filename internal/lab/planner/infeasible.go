@@ -25,13 +25,14 @@ func (e *Infeasible) Error() string {
 	return fmt.Sprintf("no plan: %s%s cannot be met: %s; %s", where, e.Option, e.Reason, e.Remedy)
 }
 
-// explain puts a planner's refusal into the words of the options.
+// explain puts a refusal of privacy.Solve into the words of the options.
 func (o Options) explain(err error, cohort, people, rounds int) error {
 	var inner *privacy.Infeasible
 	if !errors.As(err, &inner) {
 		return err
 	}
-	e := &Infeasible{Option: inner.Constraint, Cohort: cohort + 1, People: people, Reason: inner.Reason, Remedy: inner.Remedy}
+	e := &Infeasible{Option: inner.Constraint, Cohort: cohort + 1, People: people, Reason: inner.Reason,
+		Remedy: inner.Remedy}
 	switch inner.Constraint {
 	case "MaxMessages":
 		e.Option = "--messages"

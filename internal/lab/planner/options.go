@@ -1,8 +1,8 @@
-// Package planner answers, before anything runs, what a deployment's privacy costs: how many bit messages, bytes and seconds of each
-// person, and how large the error of every released sum is beside that of a trusted curator and of local differential privacy.
-//
-// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve); this package lays out the
-// cohorts, prices the plans and shows them.
+// Package planner says what a deployment's privacy costs before anything runs: how many bit messages, bytes and seconds
+// it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
+// that of local differential privacy. The plans are those that an analyzer announces for the same settings (pkg/plan,
+// privacy.Solve). This package lays out the cohorts, computes the costs and shows them. CPU times are estimates from
+// one measurement of this machine; the other numbers are exact.
 package planner
 
 import (
@@ -29,15 +29,15 @@ type Options struct {
 	MaxReward float64 // R of the family
 	Radius    float64 // bound on the parameter's norm, for the schedule
 	ThetaNorm float64 // norm of the public point at which the statistics are evaluated
-	// HessianShare is the Hessian's part of the budget: 0 is the learner's default, SearchShare finds the one with the least noise in
-	// an estimate.
+	// HessianShare is the Hessian's part of the budget: 0 is the learner's default, SearchShare finds the one with the
+	// least noise in an estimate.
 	HessianShare float64
-	// Releases > 0 plans so many rounds that each release one vector of the dimension with entries in [-1/2, 1/2] and l2 diameter 1,
-	// instead of the practical profile's Hessian and gradient.
+	// Releases > 0 is a number of rounds that each release one vector of the dimension with entries in [-1/2, 1/2] and
+	// l2 diameter 1, instead of the practical profile's Hessian and gradient.
 	Releases int
 
-	// Terms are what an analyzer would be configured with. A VarianceRatio of 0 asks for the least noise that MaxMessages and Bytes
-	// allow.
+	// Terms are what an analyzer would be configured with. A VarianceRatio of 0 asks for the least noise that
+	// MaxMessages and Bytes allow.
 	plan.Terms
 
 	HostMessages int // most bit messages of one report that hosts send by default; 0: not known
@@ -47,7 +47,7 @@ type Options struct {
 	SealSeconds float64
 }
 
-// SearchShare as a HessianShare searches for it.
+// SearchShare as a HessianShare asks for a search.
 const SearchShare = -1
 
 func (o Options) check() error {
@@ -72,7 +72,8 @@ func (o Options) check() error {
 	case o.DishonestReports < 0:
 		return wrong("--dishonest-reports", o.DishonestReports, "a number >= 0")
 	case o.MaxMessages < plan.ByCoordinates || o.Bytes < 0 || o.MeanMessages < 0:
-		return wrong("--messages, --mean-messages or --bytes", min(o.MaxMessages, o.Bytes, o.MeanMessages), "a number >= 0, or --messages -1 for a limit that follows the numbers released")
+		return wrong("--messages, --mean-messages or --bytes", min(o.MaxMessages, o.Bytes, o.MeanMessages),
+			"a number >= 0, or --messages -1 for a limit that follows the numbers released")
 	case !(o.VarianceRatio >= 0) || math.IsInf(o.VarianceRatio, 0):
 		return wrong("--variance", o.VarianceRatio, "a finite number > 1, or 0")
 	case !(o.MaxShift >= 0) || math.IsInf(o.MaxShift, 0):
@@ -82,7 +83,8 @@ func (o Options) check() error {
 	case !(o.ThetaNorm >= 0 && o.ThetaNorm <= glm.MaxParameterNorm):
 		return wrong("--theta-norm", o.ThetaNorm, fmt.Sprintf("0 to %d", glm.MaxParameterNorm))
 	case o.MeanMessages > 0 && (o.MaxMessages != 0 || o.Bytes > 0 || o.VarianceRatio > 0):
-		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance", ErrOptions)
+		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance",
+			ErrOptions)
 	case o.MeanMessages > 0 && o.Releases > 0:
 		return fmt.Errorf("%w: --mean-messages needs the learner's statistics; leave out --releases", ErrOptions)
 	}
@@ -98,9 +100,9 @@ func (o Options) check() error {
 type task struct {
 	size    int
 	request privacy.Request
-	// rounds is in how many reports one person sends the releases: 1, or one each.
+	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
-	// explores says how people of the learner's own schedule explore; nobody, for cohorts that were given.
+	// explores says how people explore in the learner's own schedule; zero for cohorts that the caller gave.
 	explores glm.Exploration
 }
 
@@ -120,7 +122,8 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		return all, nil, nil
 	}
-	config := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius, Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	config := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
 	if len(o.Cohorts) > 0 {
 		config.Horizon = 0
 		for _, n := range o.Cohorts {
@@ -138,7 +141,9 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 	sizes := o.Cohorts
 	if len(sizes) == 0 {
 		sizes = learner.Schedule()
-		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more about a direction than was known before; at least %d, at most a fifth of all (glm.FirstCohort)", config.MinCohort)}
+		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
+			"about a direction than was known before; at least %d, at most a fifth of all (glm.FirstCohort)",
+			config.MinCohort)}
 	}
 	step, err := o.step(config)
 	if err != nil {
@@ -193,8 +198,10 @@ func (o Options) generic(n int) privacy.Request {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
 	r := privacy.Request{
-		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n, MinCohort: max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
-		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.VarianceRatio, MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: o.Biases,
+		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n,
+		MinCohort:    max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
+		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.VarianceRatio,
+		MaxShift: o.MaxShift, NoiseBits: o.NoiseBits, Biases: o.Biases,
 	}
 	for range o.Releases {
 		r.Releases = append(r.Releases, s)
@@ -221,10 +228,12 @@ func (o Options) limit(t task) (int, error) {
 	return most, err
 }
 
-// held is how many messages so many reports of the allowed bytes hold.
+// held is how many messages fit into one report per round within the allowed bytes.
 func (o Options) held(rounds int) (int, error) {
 	if o.Bytes < rounds*wire.EnvelopeSize(1) {
-		return 0, &Infeasible{Option: "--bytes", Reason: fmt.Sprintf("%d bytes do not hold %d sealed reports of one bit message each", o.Bytes, rounds), Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(1))}
+		return 0, &Infeasible{Option: "--bytes",
+			Reason: fmt.Sprintf("%d bytes do not hold %d sealed reports of one bit message each", o.Bytes, rounds),
+			Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(1))}
 	}
 	lo, hi := 1, o.Bytes
 	for hi-lo > 1 {

@@ -19,16 +19,16 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
+var update = flag.Bool("update", false, "rewrite the golden files of testdata")
 
-// vectors are so many generic releases in one cohort.
+// vectors asks for generic releases in one cohort.
 func vectors(dim, cohort, releases int, variance float64) Options {
 	return Options{Cohorts: []int{cohort}, Dimension: dim, Releases: releases, SealSeconds: 30e-6,
 		Terms: plan.Terms{Epsilon: 1, Delta: 1e-6, VarianceRatio: variance}}
 }
 
-// The message counts that the certificate makes possible must be found.
-func TestMessageCounts(t *testing.T) {
+// The planner finds the message counts that the certificate makes possible.
+func TestPlansReachTheKnownMessageCounts(t *testing.T) {
 	for _, c := range []struct {
 		dim, releases int
 		variance      float64
@@ -38,14 +38,16 @@ func TestMessageCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.MessagesPerCoordinate > c.most || r.VarianceRatio > c.variance || !(r.Epsilon <= 1) || r.MessagesPerUser != r.MessagesPerCoordinate*c.dim*c.releases {
-			t.Errorf("%+v: %d messages per coordinate, %d per user, variance ratio %v, epsilon %v", c, r.MessagesPerCoordinate, r.MessagesPerUser, r.VarianceRatio, r.Epsilon)
+		if r.MessagesPerCoordinate > c.most || r.VarianceRatio > c.variance || !(r.Epsilon <= 1) ||
+			r.MessagesPerUser != r.MessagesPerCoordinate*c.dim*c.releases {
+			t.Errorf("%+v: %d messages per coordinate, %d per user, variance ratio %v, epsilon %v", c,
+				r.MessagesPerCoordinate, r.MessagesPerUser, r.VarianceRatio, r.Epsilon)
 		}
 	}
 }
 
 // The terminal's table of the default deployment and of generic vectors.
-func TestTables(t *testing.T) {
+func TestTablesAreTheGoldenOnes(t *testing.T) {
 	for name, o := range map[string]Options{"default": defaults(), "vectors": vectors(5, 2000, 32, 2)} {
 		r, err := Run(o)
 		if err != nil {
@@ -75,12 +77,13 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s has changed (go test ./internal/planner -update writes it anew):\n%s", path, got)
+		t.Errorf("%s has changed (go test ./internal/lab/planner -update rewrites it):\n%s", path, got)
 	}
 }
 
-// The JSON form has the keys that programs rely on, all of them finite numbers of the right kind, and reads back as it was.
-func TestJSON(t *testing.T) {
+// The JSON form has the keys that programs rely on, all of them finite numbers of the right kind, and reads back as it
+// was.
+func TestJSONHasItsKeysAndReadsBack(t *testing.T) {
 	r, err := Run(defaults())
 	if err != nil {
 		t.Fatal(err)
@@ -93,24 +96,28 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"epsilon", "delta", "mu", "messages_per_user", "messages_per_coordinate", "noise_bits", "scale", "bias", "variance_ratio", "bytes_per_user", "cpu_seconds_per_user"} {
+	for _, key := range []string{"epsilon", "delta", "mu", "messages_per_user", "messages_per_coordinate", "noise_bits",
+		"scale", "bias", "variance_ratio", "bytes_per_user", "cpu_seconds_per_user"} {
 		if v, ok := m[key].(float64); !ok || !(v > 0) {
 			t.Errorf("%s is %v", key, m[key])
 		}
 	}
-	for key, kind := range map[string]reflect.Kind{"cohorts": reflect.Slice, "frontier": reflect.Slice, "first_cohort": reflect.Map, "unused_budget": reflect.Float64} {
+	for key, kind := range map[string]reflect.Kind{"cohorts": reflect.Slice, "frontier": reflect.Slice,
+		"first_cohort": reflect.Map, "unused_budget": reflect.Float64} {
 		if reflect.ValueOf(m[key]).Kind() != kind {
 			t.Errorf("%s is %T", key, m[key])
 		}
 	}
 	cohort := m["cohorts"].([]any)[0].(map[string]any)
-	for _, key := range []string{"size", "minimum", "honest", "epsilon", "expected_epsilon", "messages_per_user", "releases", "unused_budget"} {
+	for _, key := range []string{"size", "minimum", "honest", "epsilon", "expected_epsilon", "messages_per_user",
+		"releases", "unused_budget"} {
 		if _, ok := cohort[key]; !ok {
 			t.Errorf("cohorts have no %s", key)
 		}
 	}
 	release := cohort["releases"].([]any)[0].(map[string]any)
-	for _, key := range []string{"statistic", "deviation", "central_deviation", "local_deviation", "variance_ratio", "noise_bits", "scale", "bias", "limit"} {
+	for _, key := range []string{"statistic", "deviation", "central_deviation", "local_deviation", "variance_ratio",
+		"noise_bits", "scale", "bias", "limit"} {
 		if _, ok := release[key]; !ok {
 			t.Errorf("releases have no %s", key)
 		}
@@ -121,7 +128,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Whatever is asked for: what comes back keeps to it, its sums are right, and nothing is lost in silence.
+// A plan keeps to the options, its sums are right, and a note says what it leaves unused.
 func TestResultsKeepToTheOptions(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	found := 0
@@ -153,7 +160,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		}
 		found++
 		c := r.Cohorts[0]
-		if !(c.Epsilon <= o.Epsilon) || !(c.ExpectedEpsilon <= c.Epsilon) || c.Honest > c.Minimum || c.Minimum > c.Size || r.Users != c.Size {
+		if !(c.Epsilon <= o.Epsilon) || !(c.ExpectedEpsilon <= c.Epsilon) || c.Honest > c.Minimum ||
+			c.Minimum > c.Size || r.Users != c.Size {
 			t.Errorf("%+v: %+v", o, c)
 		}
 		if o.MaxMessages > 0 && c.MessagesPerUser > o.MaxMessages || o.Bytes > 0 && c.BytesPerUser > o.Bytes {
@@ -163,7 +171,8 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 		for _, rel := range c.Releases {
 			messages += rel.Times * rel.MessagesPerUser
 			reports += rel.Times
-			if o.VarianceRatio > 0 && rel.VarianceRatio > o.VarianceRatio*(1+1e-9) || math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
+			if o.VarianceRatio > 0 && rel.VarianceRatio > o.VarianceRatio*(1+1e-9) ||
+				math.Abs(rel.VarianceRatio-math.Pow(rel.Deviation/rel.CentralDeviation, 2)) > 1e-9*rel.VarianceRatio {
 				t.Errorf("%+v: %+v", o, rel)
 			}
 			if math.Abs(rel.LocalDeviation/rel.CentralDeviation-math.Sqrt(float64(c.Size))) > 1e-9 {
@@ -175,10 +184,11 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 			size = reports * wire.EnvelopeSize(messages/reports)
 		}
 		if messages != c.MessagesPerUser || messages != r.MessagesPerUser || size != c.BytesPerUser {
-			t.Errorf("%+v: %d messages, %d bytes, the releases have %d and %d", o, c.MessagesPerUser, c.BytesPerUser, messages, size)
+			t.Errorf("%+v: %d messages, %d bytes, the releases have %d and %d", o, c.MessagesPerUser, c.BytesPerUser,
+				messages, size)
 		}
 		if c.UnusedBudget > 0.01 && !strings.Contains(strings.Join(r.notes(), "\n"), "unused") {
-			t.Errorf("%+v: %v of the budget is unused and nobody says so", o, c.UnusedBudget)
+			t.Errorf("%+v: %v of the budget is unused and no note says so", o, c.UnusedBudget)
 		}
 		for _, f := range r.Frontier {
 			for i := 1; i < len(f.Points); i++ {
@@ -193,22 +203,37 @@ func TestResultsKeepToTheOptions(t *testing.T) {
 	}
 }
 
-// What binds is named in the words of the command line, and what it proposes works.
-func TestInfeasibleOptions(t *testing.T) {
+// A refusal names the option that binds, in the words of the command line, and its remedy works.
+func TestInfeasibleOptionsNameARemedyThatWorks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Options)
 		option string
 		follow func(*Options, *Infeasible)
 	}{
-		"messages":               {func(o *Options) { o.MaxMessages = 20 }, "--messages", func(o *Options, _ *Infeasible) { o.MaxMessages = 40 }},
-		"bytes":                  {func(o *Options) { o.MaxMessages, o.Bytes = 0, 2327 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
-		"few bytes":              {func(o *Options) { o.MaxMessages, o.Bytes = 0, 10 }, "--bytes", func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
-		"variance with messages": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 60, 1.3, 0 }, "--messages", func(o *Options, e *Infeasible) { o.MaxMessages = 240 }},
-		"variance":               {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.01, 0 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.1 }},
-		"variance of 1":          {func(o *Options) { o.MaxMessages, o.VarianceRatio = 0, 1 }, "--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.5 }},
-		"honest":                 {func(o *Options) { o.Dishonest = 0.96 }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.Dishonest = 0.5 }},
-		"cohort":                 {func(o *Options) { o.Cohorts = []int{40} }, "--cohort with --drop-out, --honest and the minimum cohort", func(o *Options, _ *Infeasible) { o.MinCohort = 38 }},
-		"mean":                   {func(o *Options) { o.MaxMessages, o.MeanMessages = 0, 20 }, "--mean-messages", func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
+		"messages": {func(o *Options) { o.MaxMessages = 20 }, "--messages",
+			func(o *Options, _ *Infeasible) { o.MaxMessages = 40 }},
+		"bytes": {func(o *Options) { o.MaxMessages, o.Bytes = 0, 2327 }, "--bytes",
+			func(o *Options, _ *Infeasible) { o.Bytes = 2328 }},
+		"few bytes": {func(o *Options) { o.MaxMessages, o.Bytes = 0, 10 }, "--bytes",
+			func(o *Options, _ *Infeasible) { o.Bytes = 0 }},
+		"variance with messages": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 60, 1.3, 0 },
+			"--messages", func(o *Options, e *Infeasible) { o.MaxMessages = 240 }},
+		"variance": {func(o *Options) { o.MaxMessages, o.VarianceRatio, o.MaxShift = 0, 1.01, 0 },
+			"--variance", func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.1 }},
+		"variance of 1": {func(o *Options) { o.MaxMessages, o.VarianceRatio = 0, 1 }, "--variance",
+			func(o *Options, _ *Infeasible) { o.VarianceRatio = 1.5 }},
+		"honest": {func(o *Options) { o.Dishonest = 0.96 },
+			"--cohort with --drop-out, --honest and the minimum cohort", func(o *Options,
+				_ *Infeasible) {
+				o.Dishonest = 0.5
+			}},
+		"cohort": {func(o *Options) { o.Cohorts = []int{40} },
+			"--cohort with --drop-out, --honest and the minimum cohort", func(o *Options,
+				_ *Infeasible) {
+				o.MinCohort = 38
+			}},
+		"mean": {func(o *Options) { o.MaxMessages, o.MeanMessages = 0, 20 }, "--mean-messages",
+			func(o *Options, _ *Infeasible) { o.MeanMessages = 60 }},
 		"noise bits": {func(o *Options) {
 			o.MaxMessages, o.NoiseBits, o.Epsilon, o.Delta, o.Cohorts, o.MinCohort = 0, 1, 0.1, 1e-12, []int{5}, 1
 		}, "--noise-bits", func(o *Options, _ *Infeasible) { o.NoiseBits = 500 }},
@@ -229,14 +254,26 @@ func TestInfeasibleOptions(t *testing.T) {
 	}
 }
 
-func TestOptionsOutOfRange(t *testing.T) {
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"dimension": func(o *Options) { o.Dimension = 0 }, "users": func(o *Options) { o.Users = 0 }, "epsilon": func(o *Options) { o.Epsilon = math.NaN() },
-		"delta": func(o *Options) { o.Delta = 1 }, "drop-out": func(o *Options) { o.DropOut = 1 }, "dishonest": func(o *Options) { o.Dishonest = -0.1 },
-		"messages": func(o *Options) { o.MaxMessages = -2 }, "variance": func(o *Options) { o.VarianceRatio = math.Inf(1) }, "cap": func(o *Options) { o.MaxShift = math.NaN() },
-		"share": func(o *Options) { o.HessianShare = 1 }, "norm": func(o *Options) { o.ThetaNorm = 51 }, "family": func(o *Options) { o.Family = "cauchy" },
-		"cohort": func(o *Options) { o.Cohorts = []int{100, 0} }, "releases": func(o *Options) { o.Releases = 1 << 20 },
-		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) { o.MaxMessages, o.MeanMessages, o.Releases = 0, 50, 2 },
+		"dimension":   func(o *Options) { o.Dimension = 0 },
+		"users":       func(o *Options) { o.Users = 0 },
+		"epsilon":     func(o *Options) { o.Epsilon = math.NaN() },
+		"delta":       func(o *Options) { o.Delta = 1 },
+		"drop-out":    func(o *Options) { o.DropOut = 1 },
+		"dishonest":   func(o *Options) { o.Dishonest = -0.1 },
+		"messages":    func(o *Options) { o.MaxMessages = -2 },
+		"variance":    func(o *Options) { o.VarianceRatio = math.Inf(1) },
+		"cap":         func(o *Options) { o.MaxShift = math.NaN() },
+		"share":       func(o *Options) { o.HessianShare = 1 },
+		"norm":        func(o *Options) { o.ThetaNorm = 51 },
+		"family":      func(o *Options) { o.Family = "cauchy" },
+		"cohort":      func(o *Options) { o.Cohorts = []int{100, 0} },
+		"releases":    func(o *Options) { o.Releases = 1 << 20 },
+		"two budgets": func(o *Options) { o.MeanMessages = 50 }, "mean of vectors": func(o *Options) {
+			o.MaxMessages,
+				o.MeanMessages, o.Releases = 0, 50, 2
+		},
 	} {
 		o := defaults()
 		change(&o)
@@ -248,7 +285,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 
 // The default limit on messages follows the dimension: every dimension has a plan, with about the noise of 5
 // dimensions. What hosts would refuse is said.
-func TestDimensions(t *testing.T) {
+func TestEveryDimensionHasAPlan(t *testing.T) {
 	dimensions := []int{1, 2, 5, 11, 20}
 	if os.Getenv("RIFFLE_LONG") != "" {
 		dimensions = append(dimensions, 3, 8, 10, 15, 30, 36)
@@ -270,19 +307,23 @@ func TestDimensions(t *testing.T) {
 				worst = max(worst, rel.VarianceRatio)
 			}
 		}
-		t.Logf("%d dimensions, %d numbers, first cohort %d: %d messages, %d bytes, noise ratio at most %.2f", d, numbers, r.FirstCohort.Size, r.MessagesPerUser, r.BytesPerUser, worst)
-		if r.MessagesPerUser > r.MessageLimit || r.MessageLimit != max(150, numbers*15/2) || worst > 1.45 || !(r.Epsilon <= 1) {
-			t.Errorf("dimension %d: %d of %d messages, noise ratio %v, epsilon %v", d, r.MessagesPerUser, r.MessageLimit, worst, r.Epsilon)
+		t.Logf("%d dimensions, %d numbers, first cohort %d: %d messages, %d bytes, noise ratio at most %.2f", d,
+			numbers, r.FirstCohort.Size, r.MessagesPerUser, r.BytesPerUser, worst)
+		if r.MessagesPerUser > r.MessageLimit || r.MessageLimit != max(150, numbers*15/2) || worst > 1.45 ||
+			!(r.Epsilon <= 1) {
+			t.Errorf("dimension %d: %d of %d messages, noise ratio %v, epsilon %v", d, r.MessagesPerUser,
+				r.MessageLimit, worst, r.Epsilon)
 		}
 		refused := strings.Contains(strings.Join(r.notes(), " "), "Hosts refuse this plan")
 		if want := r.MessagesPerUser > o.HostMessages; refused != want {
-			t.Errorf("dimension %d: %d messages, hosts send %d; said so: %v", d, r.MessagesPerUser, o.HostMessages, refused)
+			t.Errorf("dimension %d: %d messages, hosts send %d; said so: %v", d, r.MessagesPerUser, o.HostMessages,
+				refused)
 		}
 	}
 }
 
-// Messages in the mean go where they help: small cohorts get more than large ones, and the mean is kept.
-func TestMeanMessages(t *testing.T) {
+// Mean messages go where they help: small cohorts get more than large ones, and the mean is kept.
+func TestMeanMessagesGoToSmallCohorts(t *testing.T) {
 	o := defaults()
 	o.MaxMessages, o.MeanMessages = 0, 100
 	r, err := Run(o)
@@ -298,7 +339,7 @@ func TestMeanMessages(t *testing.T) {
 }
 
 // A searched division of the budget has no more noise in an estimate than the learner's.
-func TestSearchShare(t *testing.T) {
+func TestSearchedShareHasLeastNoise(t *testing.T) {
 	o := defaults()
 	o.Cohorts = []int{500}
 	info, err := o.information()
@@ -332,10 +373,11 @@ func TestSearchShare(t *testing.T) {
 	}
 }
 
-// The predicted error is that of the protocol. Every entry is placed half way between two levels, where rounding has its largest
-// variance, so that the prediction is exact: errors of rounds*coordinates sums are independent and nearly Gaussian, their mean square
-// over the predicted variance has mean 1 and standard deviation sqrt(2/(rounds*coordinates)). The limits are 5 standard deviations: a
-// false alarm has probability 6e-7 per release. An error of 9 % in the prediction, half of a noise bit, is found with probability 0.99.
+// The predicted error is that of the protocol. Every entry is placed half way between two levels, where rounding has
+// its largest variance, so that the prediction is exact: errors of rounds*coordinates sums are independent and nearly
+// Gaussian, their mean square over the predicted variance has mean 1 and standard deviation
+// sqrt(2/(rounds*coordinates)). The limits are 5 standard deviations: a false alarm has probability 6e-7 per release.
+// An error of 9 % in the prediction, half of a noise bit, is found with probability 0.99.
 func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates a few hundred cohorts")
@@ -393,18 +435,19 @@ func TestPredictedErrorIsTheProtocols(t *testing.T) {
 	for i, rel := range p.Releases {
 		n := float64(rounds * len(rel.Encoding.Coordinates))
 		ratio, spread := squares[i]/n/(rel.Deviation*rel.Deviation), math.Sqrt(2/n)
-		t.Logf("%s: measured variance over predicted %.4f, one standard deviation is %.4f", rel.Statistic, ratio, spread)
+		t.Logf("%s: measured variance over predicted %.4f, one standard deviation is %.4f", rel.Statistic, ratio,
+			spread)
 		if math.Abs(ratio-1) > 5*spread {
 			t.Errorf("%s: measured variance is %v times the predicted one", rel.Statistic, ratio)
 		}
 		if bias := sums[i] / n / rel.Deviation * math.Sqrt(n); math.Abs(bias) > 5 {
-			t.Errorf("%s: sums are off by %v standard errors in the mean", rel.Statistic, bias)
+			t.Errorf("%s: sums are off by %v standard errors on average", rel.Statistic, bias)
 		}
 	}
 }
 
 // The picture of a frontier can be drawn, and the time of a bit message is a time.
-func TestChartAndCalibration(t *testing.T) {
+func TestFrontierIsDrawnAndSealingIsMeasured(t *testing.T) {
 	r, err := Run(vectors(5, 500, 2, 2))
 	if err != nil {
 		t.Fatal(err)

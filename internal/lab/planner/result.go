@@ -6,10 +6,11 @@ import (
 	"io"
 )
 
-// Result is a plan and its price. Its JSON form is a stable interface: keys are added, never renamed or removed.
+// Result is a plan and its costs. Its JSON form is a stable interface: keys are added, never renamed or removed.
 //
-// The numbers at the top describe the cohort in which a person sends most, and its release with the most messages per coordinate;
-// Epsilon and Mu are the weakest of all cohorts. A person is in one cohort only, so guarantees of cohorts do not add up.
+// The numbers at the top describe the cohort in which a person sends most, and its release with the most messages per
+// coordinate; Epsilon and Mu are the weakest of all cohorts. A person is in one cohort only, so guarantees of cohorts
+// do not add up.
 type Result struct {
 	Epsilon               float64 `json:"epsilon"`
 	Delta                 float64 `json:"delta"`
@@ -39,7 +40,8 @@ type Result struct {
 	// DishonestReports is the fewest reports of a cohort whose noise is not counted.
 	DishonestReports int `json:"dishonest_reports"`
 
-	// MessageLimit is the limit on one person's messages that follows the numbers released; 0 where another budget was given.
+	// MessageLimit is the limit on one person's messages that follows the numbers released; 0 where another budget was
+	// given.
 	MessageLimit int `json:"message_limit,omitempty"`
 	// HostMessages is the most that hosts send unless they are told, where the plan needs more; else 0.
 	HostMessages int `json:"host_messages,omitempty"`
@@ -60,15 +62,15 @@ type FirstCohort struct {
 type Cohort struct {
 	Size    int `json:"size"`
 	Minimum int `json:"minimum"` // fewest reports that are released
-	// Explorers are about how many of its people explore rather than take what looks best; Width how far behind an arm may look and
-	// still be explored, in standard deviations: 0 where every arm is, or none.
+	// Explorers are about how many of its people explore rather than take what looks best; Width how far behind an arm
+	// may look and still be explored, in standard deviations: 0 where every arm is, or none.
 	Explorers int     `json:"explorers"`
 	Width     float64 `json:"width"`
 	Honest    int     `json:"honest"`  // devices whose noise is counted
 	Epsilon   float64 `json:"epsilon"` // guaranteed, at the minimum
-	// ExpectedEpsilon is what the plan gives if everybody reports and is honest.
+	// ExpectedEpsilon is what the plan gives if all devices report and are honest.
 	ExpectedEpsilon float64 `json:"expected_epsilon"`
-	// HonestEpsilon is what the plan gives at the minimum if everybody is honest.
+	// HonestEpsilon is what the plan gives at the minimum if all devices are honest.
 	HonestEpsilon     float64   `json:"honest_epsilon"`
 	Mu                float64   `json:"mu"`
 	MessagesPerUser   int       `json:"messages_per_user"`
@@ -91,8 +93,8 @@ type Release struct {
 	Scale                 float64 `json:"scale"` // levels per data unit
 	Shift                 float64 `json:"shift"` // l2 distance in levels by which a record can move it
 	Mu                    float64 `json:"mu"`    // of one such release by itself
-	// Standard deviations of each sum, data units: Riffle's noise at worst, a trusted curator's Gaussian noise, and the sum of every
-	// device's own Gaussian noise in the local model, for the same budget and shares.
+	// Standard deviations of each sum, data units: Riffle's noise at worst, a trusted curator's Gaussian noise, and the
+	// sum of every device's own Gaussian noise in the local model, for the same budget and shares.
 	Deviation        float64 `json:"deviation"`
 	CentralDeviation float64 `json:"central_deviation"`
 	LocalDeviation   float64 `json:"local_deviation"`

@@ -31,7 +31,8 @@ func Run(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm, DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
+	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm,
+		DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
 	if o.MaxMessages == plan.ByCoordinates {
 		r.MessageLimit = limits[0]
@@ -66,9 +67,11 @@ func Run(o Options) (*Result, error) {
 }
 
 // explorationRule says in words what glm.Config.Exploration computes.
-var explorationRule = fmt.Sprintf("the first cohort tries every arm, a later one those that look worse than the best by at most so many standard deviations (the width: "+
-	"wider, the more people come after it for each who explores); from the third cohort on, the deviations are those that will be left after the cohort anyway; at most "+
-	"%g times the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)", glm.DefaultExplorers, percent(glm.DefaultExplorerShare))
+var explorationRule = fmt.Sprintf("the first cohort tries every arm, a later one those that look worse than the best "+
+	"by at most so many standard deviations (the width: wider, the more people come after it for each who explores); "+
+	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
+	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)",
+	glm.DefaultExplorers, percent(glm.DefaultExplorerShare))
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {
@@ -85,11 +88,13 @@ func (o Options) limits(tasks []task) ([]int, error) {
 	return limits, nil
 }
 
-// price is what a cohort's plan costs one person.
+// price is the costs of a cohort's plan for one person.
 func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
 	c := Cohort{
-		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest, Epsilon: p.Epsilon, Mu: p.Guarantee.Mu,
-		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds, UnusedBudget: p.Unused,
+		Size: t.size, Minimum: t.request.MinCohort, Honest: t.request.MinCohort - t.request.MaxDishonest,
+		Epsilon: p.Epsilon, Mu: p.Guarantee.Mu,
+		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), UnusedBudget: p.Unused,
+		CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds,
 	}
 	c.Explorers = int(math.Round(t.explores.Share * float64(t.size)))
 	if !math.IsInf(t.explores.Width, 1) {
@@ -119,9 +124,12 @@ func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
 
 func release(t task, rel privacy.SolvedRelease) Release {
 	one := Release{
-		Statistic: rel.Statistic, Times: 1, Coordinates: len(rel.Encoding.Coordinates), MessagesPerUser: rel.Messages, NoiseBits: rel.Encoding.NoiseBits,
-		Bias: rel.Encoding.Bias.Float(), Scale: rel.Encoding.Scale, Shift: rel.Shift, Mu: rel.Guarantee.Mu, Deviation: rel.Deviation,
-		CentralDeviation: rel.Central, LocalDeviation: rel.Central * math.Sqrt(float64(t.size)), VarianceRatio: rel.VarianceRatio, Limit: string(rel.Limit),
+		Statistic: rel.Statistic, Times: 1, Coordinates: len(rel.Encoding.Coordinates), MessagesPerUser: rel.Messages,
+		NoiseBits: rel.Encoding.NoiseBits,
+		Bias:      rel.Encoding.Bias.Float(), Scale: rel.Encoding.Scale, Shift: rel.Shift, Mu: rel.Guarantee.Mu,
+		Deviation:        rel.Deviation,
+		CentralDeviation: rel.Central, LocalDeviation: rel.Central * math.Sqrt(float64(t.size)),
+		VarianceRatio: rel.VarianceRatio, Limit: string(rel.Limit),
 	}
 	for j, c := range rel.Encoding.Coordinates {
 		one.Levels = max(one.Levels, c.Levels)
@@ -154,7 +162,8 @@ func (r *Result) add(c Cohort) {
 	r.Users += c.Size
 	r.MeanMessages = (r.MeanMessages*before + float64(c.MessagesPerUser*c.Size)) / float64(r.Users)
 	r.MeanBytes = (r.MeanBytes*before + float64(c.BytesPerUser)*float64(c.Size)) / float64(r.Users)
-	r.Epsilon, r.Mu, r.UnusedBudget = math.Max(r.Epsilon, c.Epsilon), math.Max(r.Mu, c.Mu), math.Max(r.UnusedBudget, c.UnusedBudget)
+	r.Epsilon, r.Mu, r.UnusedBudget = math.Max(r.Epsilon, c.Epsilon), math.Max(r.Mu, c.Mu),
+		math.Max(r.UnusedBudget, c.UnusedBudget)
 	if c.MessagesPerUser <= r.MessagesPerUser {
 		return
 	}
@@ -162,7 +171,8 @@ func (r *Result) add(c Cohort) {
 	r.MessagesPerCoordinate = 0
 	for _, rel := range c.Releases {
 		if rel.MessagesPerCoordinate > r.MessagesPerCoordinate {
-			r.MessagesPerCoordinate, r.NoiseBits, r.Scale, r.Bias, r.VarianceRatio = rel.MessagesPerCoordinate, rel.NoiseBits, rel.Scale, rel.Bias, rel.VarianceRatio
+			r.MessagesPerCoordinate, r.NoiseBits, r.Scale = rel.MessagesPerCoordinate, rel.NoiseBits, rel.Scale
+			r.Bias, r.VarianceRatio = rel.Bias, rel.VarianceRatio
 		}
 	}
 }
@@ -183,7 +193,8 @@ func (o Options) frontiers(r *Result, tasks []task) error {
 		}
 		f := Frontier{Cohort: i + 1, People: tasks[i].size}
 		for _, p := range plans {
-			point := Point{MessagesPerUser: p.Messages, BytesPerUser: sent(tasks[i], p), CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds, Epsilon: p.Epsilon}
+			point := Point{MessagesPerUser: p.Messages, BytesPerUser: sent(tasks[i], p),
+				CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds, Epsilon: p.Epsilon}
 			for _, rel := range p.Releases {
 				point.VarianceRatio = math.Max(point.VarianceRatio, rel.VarianceRatio)
 			}
@@ -197,8 +208,9 @@ func (o Options) frontiers(r *Result, tasks []task) error {
 	return nil
 }
 
-// frontier plans a cohort for several variance ratios, each over the least that is possible when not all noise is counted. A cap on
-// the shift does not apply: it exempts a release from its ratio, and a frontier shows what the ratio costs.
+// frontier plans a cohort for several variance ratios, each over the least that is possible when not all noise is
+// counted. A cap on the shift does not apply: it exempts a release from its ratio, and a frontier shows what the ratio
+// costs.
 func frontier(t task, ratios []float64) ([]privacy.Solution, error) {
 	r := t.request
 	r.MaxShift = 0

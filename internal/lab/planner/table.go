@@ -7,22 +7,25 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// WriteTable writes the result for people.
+// WriteTable writes the result for a terminal.
 func (r Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	what := fmt.Sprintf("%s releases of vectors of dimension %d", plural(r.times(), "round of", "rounds of"), r.Dimension)
+	what := fmt.Sprintf("%s releases of vectors of dimension %d", plural(r.times(), "round of", "rounds of"),
+		r.Dimension)
 	if r.Family != "" {
-		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family, r.ThetaNorm, r.Dimension)
+		what = fmt.Sprintf("Hessian and gradient of %s rewards at a point of norm %g, dimension %d", r.Family,
+			r.ThetaNorm, r.Dimension)
 	}
-	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"), plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
-	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut), r.uncounted())
+	fmt.Fprintf(&b, "%s in %s, (epsilon %g, delta %g) for each person.\n%s.\n", plural(r.Users, "person", "people"),
+		plural(len(r.Cohorts), "cohort", "cohorts"), r.AskedEpsilon, r.Delta, what)
+	fmt.Fprintf(&b, "%g %% of a cohort may drop out; the noise of %s is not counted.\n\n", percent(r.DropOut),
+		r.uncounted())
 	b.WriteString(r.cohortTable().Render() + "\n\n")
 	b.WriteString(r.releaseTable().Render() + "\n")
 	for _, f := range r.Frontier {
@@ -57,29 +60,17 @@ func (r Result) times() int {
 	return n
 }
 
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true}
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header {
-		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	return t
-}
-
 func (r Result) cohortTable() table.Writer {
-	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each", "CPU each", "budget unused"}
+	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each",
+		"CPU each", "budget unused"}
 	if r.Exploration != "" {
 		header = append(header, "explorers", "width")
 	}
-	t := newTable(header...)
+	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
-		row := table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon), up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser), fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)}
+		row := table.Row{i + 1, number(c.Size), number(c.Minimum), number(c.Honest), up(c.Epsilon),
+			up(c.ExpectedEpsilon), number(c.MessagesPerUser), number(c.BytesPerUser), seconds(c.CPUSecondsPerUser),
+			fmt.Sprintf("%.1f %%", 100*c.UnusedBudget)}
 		if r.Exploration != "" {
 			width := ""
 			if c.Width > 0 {
@@ -90,30 +81,37 @@ func (r Result) cohortTable() table.Writer {
 		t.AppendRow(row)
 	}
 	if len(r.Cohorts) > 1 {
-		t.AppendRow(table.Row{"all", number(r.Users), "", "", up(r.Epsilon), "", fmt.Sprintf("mean %.0f", r.MeanMessages), number(int(math.Round(r.MeanBytes))), seconds(r.MeanMessages * r.SealSecondsPerMessage), ""})
+		t.AppendRow(table.Row{"all", number(r.Users), "", "", up(r.Epsilon), "",
+			fmt.Sprintf("mean %.0f", r.MeanMessages), number(int(math.Round(r.MeanBytes))),
+			seconds(r.MeanMessages * r.SealSecondsPerMessage), ""})
 	}
 	return t
 }
 
 func (r Result) releaseTable() table.Writer {
-	t := newTable("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages", "error of a sum", "central", "local", "noise ratio", "limited by")
+	t := chart.Columns{}.Table("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages",
+		"error of a sum", "central", "local", "noise ratio", "limited by")
 	for i, c := range r.Cohorts {
 		for _, rel := range c.Releases {
 			name := rel.Statistic
 			if rel.Times > 1 {
 				name = fmt.Sprintf("%d x %s", rel.Times, name)
 			}
-			t.AppendRow(table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits, fmt.Sprintf("%.4g", rel.Bias), fmt.Sprintf("%.4g", rel.Scale), number(rel.Times * rel.MessagesPerUser),
-				fmt.Sprintf("%.4g", rel.Deviation), fmt.Sprintf("%.4g", rel.CentralDeviation), fmt.Sprintf("%.4g", rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit})
+			t.AppendRow(table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits,
+				fmt.Sprintf("%.4g", rel.Bias), fmt.Sprintf("%.4g", rel.Scale), number(rel.Times * rel.MessagesPerUser),
+				fmt.Sprintf("%.4g", rel.Deviation), fmt.Sprintf("%.4g", rel.CentralDeviation), fmt.Sprintf("%.4g",
+					rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit})
 		}
 	}
 	return t
 }
 
 func frontierTable(f Frontier) table.Writer {
-	t := newTable(fmt.Sprintf("Cohort %d, %s people: noise ratio", f.Cohort, number(f.People)), "messages each", "bytes each", "CPU each", "epsilon")
+	t := chart.Columns{}.Table(fmt.Sprintf("Cohort %d, %s people: noise ratio", f.Cohort, number(f.People)),
+		"messages each", "bytes each", "CPU each", "epsilon")
 	for _, p := range f.Points {
-		t.AppendRow(table.Row{fmt.Sprintf("%.3f", p.VarianceRatio), number(p.MessagesPerUser), number(p.BytesPerUser), seconds(p.CPUSecondsPerUser), up(p.Epsilon)})
+		t.AppendRow(table.Row{fmt.Sprintf("%.3f", p.VarianceRatio), number(p.MessagesPerUser), number(p.BytesPerUser),
+			seconds(p.CPUSecondsPerUser), up(p.Epsilon)})
 	}
 	return t
 }
@@ -121,36 +119,52 @@ func frontierTable(f Frontier) table.Writer {
 // notes say what the numbers mean and what they leave unsaid.
 func (r Result) notes() []string {
 	notes := []string{
-		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a shuffler. Noise ratio: Riffle's variance over the central one.",
-		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
+		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a " +
+			"trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a " +
+			"shuffler. Noise ratio: Riffle's variance over the central one.",
+		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report "+
+			"and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
 	}
 	if r.MessageLimit > 0 {
 		numbers := 0
 		for _, rel := range r.Cohorts[0].Releases {
 			numbers += rel.Times * rel.Coordinates
 		}
-		notes = append(notes, fmt.Sprintf("Messages: at most %s of one person: %g for each of the %s numbers released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. The numbers grow with its square: twice the dimension takes some four times the messages. --messages sets another limit.",
+		notes = append(notes, fmt.Sprintf("Messages: at most %s of one person: %g for each of the %s numbers "+
+			"released, and no fewer than %d, which keeps the noise ratio about the same at every dimension. The "+
+			"numbers grow with its square: twice the dimension takes some four times the messages. --messages sets "+
+			"another limit.",
 			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages))
 	}
 	if r.HostMessages > 0 {
-		notes = append(notes, fmt.Sprintf("Hosts refuse this plan unless they are told otherwise: they send at most %s messages in a report (limits.max_messages of every randomizer). At such a size bits stop being practical; fewer numbers in an arm help most.", number(r.HostMessages)))
+		notes = append(notes, fmt.Sprintf("Hosts refuse this plan unless they are told otherwise: they send at most "+
+			"%s messages in a report (limits.max_messages of every randomizer). At such a size bits stop being "+
+			"practical; fewer numbers in an arm help most.", number(r.HostMessages)))
 	}
 	if c := r.Cohorts[0]; c.Honest < c.Minimum {
-		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold are borne and destroy nothing, and their noise is not counted. If it were, the same messages would give epsilon %s instead of %s.",
+		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold "+
+			"are borne and destroy nothing, and their noise is not counted. If it were, the same messages would give "+
+			"epsilon %s instead of %s.",
 			plural(c.Minimum-c.Honest, "report", "reports"), up(c.HonestEpsilon), up(c.Epsilon)))
 	}
 	if r.FirstCohort != nil {
-		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size), r.FirstCohort.Rule))
+		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size),
+			r.FirstCohort.Rule))
 	}
 	if r.Exploration != "" {
 		notes = append(notes, "Exploring: "+r.Exploration+".")
 	}
 	if r.Family != "" {
-		notes = append(notes, fmt.Sprintf("The Hessian has %.3g %% of the budget. Scales follow each cohort's public point: at another norm the errors change with the diameters, the guarantee and about the messages do not.", percent(r.HessianShare)))
+		notes = append(notes, fmt.Sprintf("The Hessian has %.3g %% of the budget. Scales follow each cohort's public "+
+			"point: at another norm the errors change with the diameters, the guarantee and about the messages do "+
+			"not.", percent(r.HessianShare)))
 	}
 	for i, c := range r.Cohorts {
 		if c.UnusedBudget >= 0.01 {
-			notes = append(notes, fmt.Sprintf("Cohort %d leaves %.0f %% of its budget unused, epsilon %s instead of %g: the error asked for, the messages allowed or the cap on the scale need no more. More messages, a smaller --variance or a larger --max-shift would use it.", i+1, 100*c.UnusedBudget, up(c.Epsilon), r.AskedEpsilon))
+			notes = append(notes, fmt.Sprintf("Cohort %d leaves %.0f %% of its budget unused, epsilon %s instead of "+
+				"%g: the error asked for, the messages allowed or the cap on the scale need no more. More messages, "+
+				"a smaller --variance or a larger --max-shift would use "+
+				"it.", i+1, 100*c.UnusedBudget, up(c.Epsilon), r.AskedEpsilon))
 		}
 	}
 	return notes

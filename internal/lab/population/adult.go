@@ -18,8 +18,8 @@ import (
 //go:embed data/adult.gz
 var adultArchive []byte
 
-// AdultNormBound is the bound S on the parameter's norm that [Adult] declares. Anything from 3 to 20 gave the same policies in
-// exploratory runs.
+// AdultNormBound is the bound S on the parameter's norm that [Adult] declares. Anything from 3 to 20 gave the same
+// policies in exploratory runs.
 const AdultNormBound = 5
 
 // adultTestMark opens the second of the two original files: rows after it come from adult.test.
@@ -31,8 +31,8 @@ type AdultOptions struct {
 	Seed    uint64     // order of the people, and who is held out
 	Holdout float64    // share held out at random, in [0, 1); ignored with TestHoldout
 	Map     FeatureMap // feature map; "" = MapB7
-	// TestHoldout holds out exactly the 16281 people of the original test file, and decides for those of the training file: the
-	// split of published results.
+	// TestHoldout holds out exactly the 16281 people of the original test file, and decides for those of the training
+	// file: the split of published results.
 	TestHoldout bool
 }
 
@@ -45,8 +45,8 @@ type Census struct {
 	Test                      bool    // row of the original adult.test
 }
 
-// Adult returns the Adult census as a two-arm decision: arm 0 says "at most 50K", arm 1 says "more than 50K", and the reward is 1
-// if that is right, else 0. People come in an order drawn from the seed.
+// Adult returns the Adult census as a two-arm decision: arm 0 says "at most 50K", arm 1 says "more than 50K", and the
+// reward is 1 if that is right, else 0. People come in an order drawn from the seed.
 func Adult(o AdultOptions) (*Population, error) {
 	if o.Map == "" {
 		o.Map = MapB7

@@ -56,13 +56,15 @@ func TestAdultIsByteFaithful(t *testing.T) {
 	if _, err := io.CopyN(io.MultiWriter(h, first), z, 3974305); err != nil {
 		t.Fatal(err)
 	}
-	if got := hex.EncodeToString(first.Sum(nil)); got != "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d" {
+	want := "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
+	if got := hex.EncodeToString(first.Sum(nil)); got != want {
 		t.Errorf("adult.data digest %s", got)
 	}
 	if _, err := io.Copy(h, z); err != nil {
 		t.Fatal(err)
 	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != "4b73a16de3b96fc1f83196b80c0bdd55bb5d6c3d00ed06e21b326477c84f73a9" {
+	want = "4b73a16de3b96fc1f83196b80c0bdd55bb5d6c3d00ed06e21b326477c84f73a9"
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
 		t.Errorf("digest %s", got)
 	}
 }
@@ -135,7 +137,8 @@ func TestFeatureMapsByHand(t *testing.T) {
 	}
 }
 
-// Every group of the two columns with words, and both ends of each range. Ratios to the constant feature are free of the norm.
+// Every group of the two columns with words, and both ends of each range. Ratios to the constant feature are free of
+// the norm.
 func TestFeaturesOfEveryGroupAndRangeEnd(t *testing.T) {
 	base := population.Census{Age: 35, EducationNum: 10, Hours: 40, MaritalStatus: "Divorced", Occupation: "Sales"}
 	ratio := func(c population.Census, feature int) float64 {
@@ -148,23 +151,27 @@ func TestFeaturesOfEveryGroupAndRangeEnd(t *testing.T) {
 		}
 	}
 	for status, want := range map[string]float64{
-		"Married-civ-spouse": 1, "Married-AF-spouse": 1, "Married-spouse-absent": -1, "Divorced": -1, "Separated": -1, "Widowed": -1, "Never-married": -1,
+		"Married-civ-spouse": 1, "Married-AF-spouse": 1, "Married-spouse-absent": -1, "Divorced": -1, "Separated": -1,
+		"Widowed": -1, "Never-married": -1,
 	} {
 		c := base
 		c.MaritalStatus = status
 		check(status, c, 4, want)
 	}
 	for occupation, want := range map[string]float64{
-		"Exec-managerial": 1, "Prof-specialty": 1, "Other-service": -1, "Handlers-cleaners": -1, "Farming-fishing": -1, "Priv-house-serv": -1,
-		"Machine-op-inspct": -1, "?": -1, "Sales": 0, "Craft-repair": 0, "Adm-clerical": 0, "Tech-support": 0, "Transport-moving": 0,
-		"Protective-serv": 0, "Armed-Forces": 0,
+		"Exec-managerial": 1, "Prof-specialty": 1, "Other-service": -1, "Handlers-cleaners": -1, "Farming-fishing": -1,
+		"Priv-house-serv":   -1,
+		"Machine-op-inspct": -1, "?": -1, "Sales": 0, "Craft-repair": 0, "Adm-clerical": 0, "Tech-support": 0,
+		"Transport-moving": 0,
+		"Protective-serv":  0, "Armed-Forces": 0,
 	} {
 		c := base
 		c.Occupation = occupation
 		check(occupation, c, 6, want)
 	}
 	for _, v := range []struct{ age, education, hours, f1, f2, f3 float64 }{
-		{17, 1, 1, -1, -1, -1}, {20, 4, 20, -1, -1, -1}, {35, 10, 40, 0, 0, 0}, {50, 16, 60, 1, 1, 1}, {90, 16, 99, 1, 1, 1}, {41, 13, 50, 0.4, 0.5, 0.5},
+		{17, 1, 1, -1, -1, -1}, {20, 4, 20, -1, -1, -1}, {35, 10, 40, 0, 0, 0}, {50, 16, 60, 1, 1, 1}, {90, 16, 99, 1,
+			1, 1}, {41, 13, 50, 0.4, 0.5, 0.5},
 	} {
 		c := base
 		c.Age, c.EducationNum, c.Hours = v.age, v.education, v.hours
@@ -191,7 +198,8 @@ func TestCensusPeopleHaveUnitArmsAndOneRightAnswer(t *testing.T) {
 	for _, m := range []population.FeatureMap{population.MapB7, population.MapBlock} {
 		p := adult(t, population.AdultOptions{Seed: 3, Holdout: 0.2, Map: m})
 		info := p.Info()
-		if info.People != 39074 || info.HeldOut != 9768 || info.Dim != m.Dim() || info.Arms != 2 || info.Family != "logistic" {
+		if info.People != 39074 || info.HeldOut != 9768 || info.Dim != m.Dim() || info.Arms != 2 ||
+			info.Family != "logistic" {
 			t.Errorf("%s: info %+v", m, info)
 		}
 		people, held := collect(t, p, false), collect(t, p, true)

@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// FeatureMap names a fixed public map from a census row to the feature vectors of the two arms. Nothing in a map is fitted to
-// the data: every range is a constant that was chosen before any record was seen.
+// FeatureMap names a fixed public map from a census row to the feature vectors of the two arms. Nothing in a map is
+// fitted to the data: every range is a constant that was chosen before any record was seen.
 type FeatureMap string
 
 const (
-	// MapB7 has d = 7: arms -x and +x, x seven centred features on the unit sphere. Either arm reveals the label, so it tests the
-	// private estimator rather than exploration.
+	// MapB7 has d = 7: arms -x and +x, x seven centred features on the unit sphere. Either arm reveals the label, so it
+	// tests the private estimator rather than exploration.
 	MapB7 FeatureMap = "b7"
-	// MapBlock has d = 8: arms (x, 0) and (0, x), x four features (education, married, gain or loss, constant) on the unit
-	// sphere. Each arm has a parameter of its own, so a learner must explore.
+	// MapBlock has d = 8: arms (x, 0) and (0, x), x four features (education, married, gain or loss, constant) on the
+	// unit sphere. Each arm has a parameter of its own, so a learner must explore.
 	MapBlock FeatureMap = "block"
 )
 
@@ -37,8 +37,8 @@ func (m FeatureMap) Dim() int {
 	return 0
 }
 
-// Person returns a census row as a person with two arms, each of norm 1, and rewards 0 and 1. The map must be one of the
-// constants above.
+// Person returns a census row as a person with two arms, each of norm 1, and rewards 0 and 1. The map must be one of
+// the constants above.
 func (m FeatureMap) Person(c Census) Person {
 	p := Person{Rewards: []float64{1, 0}}
 	if c.Over50K {
@@ -64,8 +64,8 @@ func (m FeatureMap) Person(c Census) Person {
 	return p
 }
 
-// features returns the seven features of a row before they are scaled to the unit sphere. The last is the constant 1, so the
-// norm is at least 1.
+// features returns the seven features of a row before they are scaled to the unit sphere. The last is the constant 1,
+// so the norm is at least 1.
 func (c Census) features() [7]float64 {
 	f := [7]float64{
 		clip((c.Age-35)/15, -1, 1),

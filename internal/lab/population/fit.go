@@ -11,17 +11,18 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// fitRidge is the weight of |theta|^2/2 in the loss that Fit minimises: far too small to be seen in a fit to a hundred people, yet
-// it keeps the fit finite where arms separate the rewards or span less than the whole space.
+// fitRidge is the weight of |theta|^2/2 in the loss that Fit minimises: far too small to be seen in a fit to a hundred
+// people, yet it keeps the fit finite where arms separate the rewards or span less than the whole space.
 const fitRidge = 1e-3
 
-// fitTolerance is the residual, relative to the loss's scale, at which the fit ends. Below about 1e-8 a step lowers the loss by less
-// than the loss's rounding, and a search for a lower value would only pass over the people again and again.
+// fitTolerance is the residual, relative to the loss's scale, at which the fit ends. Below about 1e-8 a step lowers the
+// loss by less than the loss's rounding, and a search for a lower value would only pass over the people again and
+// again.
 const fitTolerance = 1e-7
 
-// Fit returns the parameter that fits the rewards of all arms of all people best: the minimum of the family's loss. It sees every
-// reward, played or not, and adds no noise: it is the non-private reference for a private policy, and never part of one. It
-// makes some ten to twenty passes over the people and holds one person at a time.
+// Fit returns the parameter that fits the rewards of all arms of all people best: the minimum of the family's loss. It
+// sees every reward, played or not, and adds no noise: it is the non-private reference for a private policy, and never
+// part of one. It makes some ten to twenty passes over the people and holds one person at a time.
 func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64, error) {
 	if dim < 1 {
 		return nil, fmt.Errorf("%w: dimension %d", ErrOption, dim)
@@ -37,8 +38,8 @@ func Fit(people iter.Seq2[Person, error], dim int, family glm.Family) ([]float64
 	return result.Theta, nil
 }
 
-// streamLoss is the loss of all arms of all people; unlike convex.GLMLoss it holds no records. It implements convex.Objective, which
-// has no room for errors: the first one is kept, and the value is NaN from then on.
+// streamLoss is the loss of all arms of all people; unlike convex.GLMLoss it holds no records. It implements
+// convex.Objective, which has no room for errors: the first one is kept, and the value is NaN from then on.
 type streamLoss struct {
 	people iter.Seq2[Person, error]
 	dim    int

@@ -38,8 +38,9 @@ func TestFitOfTheCensusHasItsKnownValue(t *testing.T) {
 	}
 }
 
-// Of each family the fit to 20000 rewards finds the true parameter: the curvature per record is at least 0.02 in every direction,
-// so its error is below 0.35 with a false-alarm rate far below 1e-6. A sign error or a wrong link misses by more than 1.
+// Of each family the fit to 20000 rewards finds the true parameter: the curvature per record is at least 0.02 in every
+// direction, so its error is below 0.35 with a false-alarm rate far below 1e-6. A sign error or a wrong link misses by
+// more than 1.
 func TestFitFindsTheParameter(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -45,13 +45,14 @@ func (e *LineError) Error() string { return fmt.Sprintf("%s, line %d: %v", e.Fil
 // Unwrap returns what is wrong with the line.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// File returns the people of a file of JSON Lines, one person per line as [ParseLine] reads them, optionally compressed with gzip
-// (recognised by content, not by name). Blank lines are skipped.
+// File returns the people of a file of JSON Lines, one person per line as [ParseLine] reads them, optionally compressed
+// with gzip (recognised by content, not by name). Blank lines are skipped.
 //
-// File reads the whole file once, so that a malformed line is found before any decision; it returns a *LineError for it. After
-// that each pass streams: memory holds one line, whatever the size of the file. People come in the order of the file, so put
-// them in the order in which they would have come, or shuffle them first. The number of arms may differ from person to
-// person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in Info().Clipping.
+// File reads the whole file once, so that a malformed line is found before any decision; it returns a *LineError for
+// it. After that each pass streams: memory holds one line, whatever the size of the file. People come in the order of
+// the file, so put them in the order in which they would have come, or shuffle them first. The number of arms may
+// differ from person to person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in
+// Info().Clipping.
 func File(path string, o FileOptions) (*Population, error) {
 	o.Family = cmp.Or(o.Family, glm.FamilyLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
@@ -136,12 +137,14 @@ func (f *file) part(held bool, limit int) iter.Seq2[Person, error] {
 				return
 			}
 		}
-		yield(Person{}, fmt.Errorf("population: %s changed while it was in use: %d people were there, now %d", f.path, f.total, read))
+		yield(Person{}, fmt.Errorf("population: %s changed while it was in use: %d people were there, now %d", f.path,
+			f.total, read))
 	}
 }
 
-// selection draws a random subset of exact size without holding it: the next of `of` items is in with probability left/of, which
-// makes every subset of that size equally likely (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S).
+// selection draws a random subset of exact size without holding it: the next of `of` items is in with probability
+// left/of, which makes every subset of that size equally likely (Knuth, The Art of Computer Programming, volume 2,
+// 3.4.2, algorithm S).
 type selection struct {
 	left, of int
 	r        *rand.Rand
@@ -197,7 +200,8 @@ func (f *file) check(text []byte, dim *int) (fileLine, error) {
 	}
 	for i, r := range p.Rewards {
 		if !(r >= 0 && r <= f.o.MaxReward) {
-			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [0, %v], the range of the %s family here", i, r, f.o.MaxReward, f.o.Family)
+			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [0, %v], the range of the %s family here", i, r,
+				f.o.MaxReward, f.o.Family)
 		}
 	}
 	l := fileLine{person: p}
@@ -233,8 +237,8 @@ func clipNorm(x []float64) bool {
 	return over
 }
 
-// readLines calls do for each line that is not blank until do returns false or an error. It unpacks gzip. It returns the
-// number of the line at which it stopped, counted from 1.
+// readLines calls do for each line that is not blank until do returns false or an error. It unpacks gzip. It returns
+// the number of the line at which it stopped, counted from 1.
 func readLines(in io.Reader, maxLine int, do func(text []byte) (bool, error)) (int, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
 	var source io.Reader = buffered

@@ -43,14 +43,16 @@ func TestFileYieldsEveryPersonOnce(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	z.Write(plain)
 	z.Close()
-	for name, content := range map[string][]byte{"plain": plain, "gzip": zipped.Bytes(), "blank lines, CR LF": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n\r\n"))} {
+	for name, content := range map[string][]byte{"plain": plain, "gzip": zipped.Bytes(),
+		"blank lines, CR LF": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n\r\n"))} {
 		path := write(t, content)
 		o := population.FileOptions{Seed: 5, Holdout: 0.2}
 		p, err := population.File(path, o)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if i := p.Info(); i.People != 800 || i.HeldOut != 200 || i.Dim != 2 || i.Arms != 1 || i.Family != "logistic" || i.Name != "people.jsonl" {
+		if i := p.Info(); i.People != 800 || i.HeldOut != 200 || i.Dim != 2 || i.Arms != 1 || i.Family != "logistic" ||
+			i.Name != "people.jsonl" {
 			t.Errorf("%s: info %+v", name, i)
 		}
 		people, held := collect(t, p, false), collect(t, p, true)
@@ -94,8 +96,9 @@ func TestFileYieldsEveryPersonOnce(t *testing.T) {
 	}
 }
 
-// Who is held out is uniform: over 400 seeds each of 10 people is held out Bin(400, 0.3) times; 120 +- 5 standard deviations of
-// 9.17 has a false-alarm rate below 1e-5 over ten people, and catches a selection that favours an end by 0.2 surely.
+// Who is held out is uniform: over 400 seeds each of 10 people is held out Bin(400, 0.3) times; 120 +- 5 standard
+// deviations of 9.17 has a false-alarm rate below 1e-5 over ten people, and catches a selection that favours an end by
+// 0.2 surely.
 func TestHoldoutIsUniform(t *testing.T) {
 	path := write(t, numbered(10))
 	counts := map[float64]int{}
@@ -135,7 +138,8 @@ func TestFileNamesTheBadLine(t *testing.T) {
 		{"no rewards", `{"arms": [[1, 0]], "rewards": []}`, "rewards is empty"},
 		{"missing arms", `{"rewards": [1]}`, "\"arms\" is missing"},
 		{"missing rewards", `{"arms": [[1, 0]]}`, "\"rewards\" is missing"},
-		{"above R", `{"arms": [[1, 0]], "rewards": [1.5]}`, "rewards[0] = 1.5 is outside [0, 1], the range of the logistic family"},
+		{"above R", `{"arms": [[1, 0]], "rewards": [1.5]}`,
+			"rewards[0] = 1.5 is outside [0, 1], the range of the logistic family"},
 		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1]"},
 		{"twice", `{"arms": [[1, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" is given twice"},
 		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "x"}`, "unknown key \"name\""},
@@ -159,10 +163,12 @@ func TestFileRefusesBadOptions(t *testing.T) {
 	z := gzip.NewWriter(&cut)
 	z.Write(numbered(1000))
 	z.Close()
-	if _, err := population.File(write(t, cut.Bytes()[:cut.Len()/2]), population.FileOptions{}); err == nil || !strings.Contains(err.Error(), "cannot be read further") {
+	if _, err := population.File(write(t, cut.Bytes()[:cut.Len()/2]), population.FileOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be read further") {
 		t.Errorf("cut gzip: %v", err)
 	}
-	if _, err := population.File(filepath.Join(t.TempDir(), "none"), population.FileOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := population.File(filepath.Join(t.TempDir(), "none"), population.FileOptions{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	for _, c := range []struct {
@@ -187,7 +193,8 @@ func TestFileRefusesBadOptions(t *testing.T) {
 }
 
 func TestFileClipsLongArms(t *testing.T) {
-	content := `{"arms": [[3, 4], [0.6, 0.8], [1e308, -1e308]], "rewards": [1, 0, 1]}` + "\n" + good + `{"arms": [[1, 1]], "rewards": [1]}`
+	content := `{"arms": [[3, 4], [0.6, 0.8], [1e308, -1e308]], "rewards": [1, 0, 1]}` + "\n" + good +
+		`{"arms": [[1, 1]], "rewards": [1]}`
 	p, err := population.File(write(t, []byte(content)), population.FileOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +255,8 @@ func TestParseLineReadsWhatJSONWrites(t *testing.T) {
 	})
 }
 
-// A line that ParseLine accepts is one that encoding/json reads to the same person; anything else is an error, never a panic.
+// A line that ParseLine accepts is one that encoding/json reads to the same person; anything else is an error, never a
+// panic.
 func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"rewards":[0.5],"arms":[[1e-3,-0,2E+2]]}`))

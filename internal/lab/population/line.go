@@ -11,10 +11,10 @@ import (
 //
 //	{"arms": [[0.1, 0.9], [0.3, -0.2]], "rewards": [1, 0]}
 //
-// It is strict, so that a mistake in a file is found rather than learned from: exactly these two keys, once each, and finite
-// numbers; no null, no other key, nothing after the object. Arms have the same dimension, at least one arm and one coordinate,
-// and there are as many rewards as arms. Norms and the range of rewards are the caller's to check. The error says what is wrong
-// and at which byte of the line.
+// It is strict, so that a mistake in a file is found rather than learned from: exactly these two keys, once each, and
+// finite numbers; no null, no other key, nothing after the object. Arms have the same dimension, at least one arm and
+// one coordinate, and there are as many rewards as arms. The caller checks norms and the range of rewards. The
+// error says what is wrong and at which byte of the line.
 func ParseLine(line []byte) (Person, error) {
 	s := scanner{in: line}
 	p, err := s.person()
@@ -22,7 +22,8 @@ func ParseLine(line []byte) (Person, error) {
 		return Person{}, err
 	}
 	if len(p.Rewards) != len(p.Arms) {
-		return Person{}, fmt.Errorf("%d rewards for %d arms: one reward for each arm is needed", len(p.Rewards), len(p.Arms))
+		return Person{}, fmt.Errorf("%d rewards for %d arms: one reward for each arm is needed", len(p.Rewards),
+			len(p.Arms))
 	}
 	for i, a := range p.Arms {
 		if len(a) != len(p.Arms[0]) {
@@ -80,7 +81,7 @@ func (s *scanner) person() (Person, error) {
 	return p, nil
 }
 
-// key reads a key and its colon. Keys with escapes are none of ours.
+// key reads a key and its colon. No known key needs escapes.
 func (s *scanner) key() (string, error) {
 	if err := s.expect('"', "a key"); err != nil {
 		return "", err

@@ -1,24 +1,25 @@
 // Package population provides the people to decide for: the environment that a run of Riffle meets and is valued on.
 //
-// A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued. There
-// are three kinds: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a known
-// parameter ([Synthetic]). All are deterministic in their options and one seed: two passes over [Population.People] give the
-// same people with the same rewards. The seed drives the environment only; it never reaches a device's randomness or a noise
-// bit.
+// A [Population] is a finite stream of people in a fixed order, plus people held out, on whom a final policy is valued.
+// There are three kinds: the Adult census ([Adult]), a file of JSON Lines ([File]) and a synthetic population with a
+// known parameter ([Synthetic]). All are deterministic in their options and one seed: two passes over
+// [Population.People] give the same people with the same rewards. The seed drives the environment only; it never
+// reaches a device's randomness or a noise bit.
 //
-// Every person carries a reward for each arm, so that any policy can be scored on the same people. An algorithm may look at
-// the reward of the arm that it played and at no other. The package does not enforce this.
+// Every person carries a reward for each arm, so that any policy can be scored on the same people. An algorithm may
+// look at the reward of the arm that it played and at no other. The package does not enforce this.
 //
 // # Regret
 //
 // The value of an arm for a person is its true mean reward if the population knows it (synthetic populations), and the
-// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a policy is the sum over people of the
-// value of the person's best arm minus the value of the arm that was played:
+// observed reward otherwise (labelled data: the census, JSON Lines). The regret of a policy is the sum over people of
+// the value of the person's best arm minus the value of the arm that was played:
 //
 //   - synthetic: the pseudo-regret of the bandit literature; the policy that knows the parameter has regret zero;
-//   - labelled: the reward missed against the best arm in hindsight. No policy reaches zero, because people with the same
-//     arms have different rewards. On the census the regret of a policy is the number of people for whom it was wrong, and
-//     even a good fit is wrong for 15.5 % of them. Compare differences, and read the policy's value (its mean reward) too.
+//   - labelled: the reward missed against the best arm in hindsight. No policy reaches zero, because people with the
+//     same arms have different rewards. On the census the regret of a policy is the number of people for whom it was
+//     wrong, and even a good fit is wrong for 15.5 % of them. Compare differences, and read the policy's value (its
+//     mean reward) too.
 package population
 
 import (
@@ -45,8 +46,8 @@ var (
 
 // Person is one person to decide for. The slices belong to the receiver: no later person shares them.
 type Person struct {
-	// Arms holds the feature vector of each arm, at least one, all of the population's dimension and of l2 norm at most 1 (to
-	// rounding).
+	// Arms holds the feature vector of each arm, at least one, all of the population's dimension and of l2 norm at most
+	// 1 (to rounding).
 	Arms [][]float64
 	// Rewards holds the reward that each arm would give, in [0, MaxReward]. Only the played arm's may reach a learner.
 	Rewards []float64
@@ -114,21 +115,22 @@ type Info struct {
 	Clipping  Clipping
 }
 
-// Clipping counts the arms whose norm was above 1 and that were scaled down to norm 1, over the whole population (people held
-// out and people past the requested number of users included).
+// Clipping counts the arms whose norm was above 1 and that were scaled down to norm 1, over the whole population
+// (people held out and people past the requested number of users included).
 type Clipping struct {
 	Arms   int // arms clipped
 	People int // people with at least one clipped arm
 }
 
-// Population is a stream of people to decide for, and people held out. Make one with [Adult], [File], [Synthetic] or [New].
+// Population is a stream of people to decide for, and people held out. Make one with [Adult], [File], [Synthetic] or
+// [New].
 type Population struct {
 	info            Info
 	people, holdout iter.Seq2[Person, error]
 }
 
-// New makes a population of two sequences that give the same people at every pass. A sequence ends after its first error. A
-// nil holdout holds no one out.
+// New makes a population of two sequences that give the same people at every pass. A sequence ends after its first
+// error. A nil holdout holds no one out.
 func New(info Info, people, holdout iter.Seq2[Person, error]) *Population {
 	if holdout == nil {
 		holdout = func(func(Person, error) bool) {}
@@ -139,8 +141,8 @@ func New(info Info, people, holdout iter.Seq2[Person, error]) *Population {
 // Info describes the population.
 func (p *Population) Info() Info { return p.info }
 
-// People yields the Info().People people to decide for, in their order, from the first at each call. A non-nil error ends
-// the sequence.
+// People yields the Info().People people to decide for, in their order, from the first at each call. A non-nil error
+// ends the sequence.
 func (p *Population) People() iter.Seq2[Person, error] { return p.people }
 
 // Holdout yields the Info().HeldOut people held out. No run may decide for them.
@@ -160,9 +162,11 @@ func users(requested, available int, name string) (int, error) {
 	case requested < 0:
 		return 0, fmt.Errorf("%w: %d users; give a positive number, or 0 for all", ErrOption, requested)
 	case available == 0:
-		return 0, fmt.Errorf("%w: %s leaves no one to decide for; lower the holdout or give more people", ErrTooFew, name)
+		return 0, fmt.Errorf("%w: %s leaves no one to decide for; lower the holdout or give more people", ErrTooFew,
+			name)
 	case requested > available:
-		return 0, fmt.Errorf("%w: %d users requested but %s has %d outside its holdout; ask for fewer users or lower the holdout",
+		return 0, fmt.Errorf("%w: %d users requested but %s has %d outside its holdout; ask for fewer users or lower "+
+			"the holdout",
 			ErrTooFew, requested, name, available)
 	case requested == 0:
 		return available, nil

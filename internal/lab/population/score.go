@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// A Policy is a fixed rule of play. It returns what it earns from person i (counted from 0, in the population's order): a
-// value as [Person.Value] defines it, or its expectation if the policy chooses at random.
+// A Policy is a fixed rule of play. It returns what it earns from person i (counted from 0, in the population's order):
+// a value as [Person.Value] defines it, or its expectation if the policy chooses at random.
 type Policy func(i int, p Person) (float64, error)
 
 // Uniform plays an arm drawn uniformly; it earns the expectation.
@@ -50,7 +50,8 @@ func GreedyArm(arms [][]float64, theta []float64) (int, error) {
 	best, top := -1, 0.0
 	for a, x := range arms {
 		if len(x) != len(theta) {
-			return 0, fmt.Errorf("%w: arm of dimension %d for a parameter of dimension %d", ErrOption, len(x), len(theta))
+			return 0, fmt.Errorf("%w: arm of dimension %d for a parameter of dimension %d", ErrOption, len(x),
+				len(theta))
 		}
 		if z := Dot(x, theta); best < 0 || z > top {
 			best, top = a, z
@@ -59,8 +60,8 @@ func GreedyArm(arms [][]float64, theta []float64) (int, error) {
 	return best, nil
 }
 
-// Dot returns the inner product of two vectors of one length. Every package of the lab uses it, because the order of its
-// summation is part of what a seed reproduces.
+// Dot returns the inner product of two vectors of one length. Every package of the lab uses it, because the order of
+// its summation is part of what a seed reproduces.
 func Dot(x, y []float64) float64 {
 	sum := 0.0
 	for i, v := range x {
@@ -69,8 +70,8 @@ func Dot(x, y []float64) float64 {
 	return sum
 }
 
-// Value returns a policy's mean value over people: for labelled data the mean reward, and for a two-arm decision with rewards
-// 0 and 1 the share of people for whom it was right.
+// Value returns a policy's mean value over people: for labelled data the mean reward, and for a two-arm decision with
+// rewards 0 and 1 the share of people for whom it was right.
 func Value(people iter.Seq2[Person, error], policy Policy) (float64, error) {
 	sum, n := 0.0, 0
 	for p, err := range people {
@@ -90,8 +91,9 @@ func Value(people iter.Seq2[Person, error], policy Policy) (float64, error) {
 	return sum / float64(n), nil
 }
 
-// BestConstant returns the arm whose mean value over people is largest, and that value: what the best of the policies that
-// ignore the context earns, known only in hindsight. If the number of arms varies, only arms that all people have count.
+// BestConstant returns the arm whose mean value over people is largest, and that value: what the best of the policies
+// that ignore the context earns, known only in hindsight. If the number of arms varies, only arms that all people have
+// count.
 func BestConstant(people iter.Seq2[Person, error]) (arm int, value float64, err error) {
 	var sums []float64
 	n := 0
@@ -134,8 +136,8 @@ func (c Curve) Total() float64 {
 	return c.Regret[len(c.Regret)-1]
 }
 
-// Regrets scores several policies on the same people and returns a curve for each. A curve has at least points (and at least
-// 2) and at most twice as many points, unless there are fewer people. The package comment defines regret.
+// Regrets scores several policies on the same people and returns a curve for each. A curve has at least points (and at
+// least 2) and at most twice as many points, unless there are fewer people. The package comment defines regret.
 func Regrets(people iter.Seq2[Person, error], points int, policies ...Policy) ([]Curve, error) {
 	curves, sums := make([]Curve, len(policies)), make([]float64, len(policies))
 	n, every := 0, 1 // a curve has a point at each multiple of every; it doubles as the curves grow

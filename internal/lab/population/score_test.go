@@ -28,7 +28,8 @@ var (
 )
 
 func TestRegretsByHand(t *testing.T) {
-	c, err := population.Regrets(of(ann, bob, cyd), 10, population.Uniform(), population.Constant(0), population.Greedy([]float64{1}),
+	c, err := population.Regrets(of(ann, bob, cyd), 10, population.Uniform(), population.Constant(0),
+		population.Greedy([]float64{1}),
 		population.Replay([]int{1, 1, 1}))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,8 @@ func TestScoringRefusesMissingArmsAndPeople(t *testing.T) {
 	}
 }
 
-// Whatever the number of people, a curve is short, starts at 0, ends with all people and keeps the values it passes through.
+// Whatever the number of people, a curve is short, starts at 0, ends with all people and keeps the values it passes
+// through.
 func TestCurvesAreThinned(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 40, 41, 1000, 4097} {
 		people := make([]population.Person, n)
@@ -90,7 +92,8 @@ func TestCurvesAreThinned(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := c[0].People
-		if len(x) > 42 || (n > 40 && len(x) < 20) || x[0] != 0 || x[len(x)-1] != float64(n) || c[0].Total() != float64(n)/2 {
+		if len(x) > 42 || (n > 40 && len(x) < 20) || x[0] != 0 || x[len(x)-1] != float64(n) ||
+			c[0].Total() != float64(n)/2 {
 			t.Errorf("%d people: %d points from %v to %v, total %v", n, len(x), x[0], x[len(x)-1], c[0].Total())
 		}
 		for i := range x {

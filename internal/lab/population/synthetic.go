@@ -27,9 +27,9 @@ type SyntheticOptions struct {
 }
 
 // Synthetic returns people whose rewards follow a logistic model: a parameter drawn uniformly from the sphere of radius
-// Norm, arms drawn fresh for each person and uniformly from the unit ball, and rewards that are 1 with the probability that
-// the model gives at <arm, parameter>. The true means are known, so regret is exact. No one is held out. Package environment
-// has synthetic populations of other kinds and families.
+// Norm, arms drawn fresh for each person and uniformly from the unit ball, and rewards that are 1 with the probability
+// that the model gives at <arm, parameter>. The true means are known, so regret is exact. No one is held out. Package
+// environment has synthetic populations of other kinds and families.
 func Synthetic(o SyntheticOptions) (*Population, error) {
 	s, err := newSynthetic(o)
 	if err != nil {
@@ -52,7 +52,8 @@ func newSynthetic(o SyntheticOptions) (*synthetic, error) {
 	o.Arms = cmp.Or(o.Arms, DefaultSyntheticArms)
 	o.Norm = cmp.Or(o.Norm, DefaultSyntheticNorm)
 	if o.Users < 0 || o.Dim < 0 || o.Arms < 0 {
-		return nil, fmt.Errorf("%w: users %d, dimension %d, arms %d; all must be positive", ErrOption, o.Users, o.Dim, o.Arms)
+		return nil, fmt.Errorf("%w: users %d, dimension %d, arms %d; all must be positive", ErrOption, o.Users, o.Dim,
+			o.Arms)
 	}
 	if !(o.Norm > 0) || math.IsInf(o.Norm, 1) {
 		return nil, fmt.Errorf("%w: parameter norm %v; it must be positive and finite", ErrOption, o.Norm)
@@ -70,8 +71,8 @@ func (s *synthetic) people(yield func(Person, error) bool) {
 	}
 }
 
-// person draws one person. The rewards of all arms are drawn, also of arms that will not be played: what an algorithm plays
-// then cannot change anyone else's luck, and several algorithms can be compared on the same people.
+// person draws one person. The rewards of all arms are drawn, also of arms that will not be played: what an algorithm
+// plays then cannot change anyone else's luck, and several algorithms can be compared on the same people.
 func (s *synthetic) person(r *rand.Rand) Person {
 	k := s.o.Arms
 	p := Person{Arms: make([][]float64, k), Means: make([]float64, k), Rewards: make([]float64, k)}

@@ -51,15 +51,15 @@ func TestSyntheticDefaults(t *testing.T) {
 			}
 		}
 	}
-	// The mean radius of a uniform point of the 5-ball is 5/6, its standard deviation sqrt(5/252) = 0.141; over 50000 points 6
-	// standard errors are 0.0038. Points on the sphere or in the cube would be at least 0.1 away.
+	// The mean radius of a uniform point of the 5-ball is 5/6, its standard deviation sqrt(5/252) = 0.141; over 50000
+	// points 6 standard errors are 0.0038. Points on the sphere or in the cube would be at least 0.1 away.
 	if r := radius / 50000; !near(r, 5.0/6, 0.0038) {
 		t.Errorf("mean radius %v, want 5/6", r)
 	}
 }
 
-// The regret of uniform play per person at d = 5, K = 10, norm 3 is 0.335 in independent exploratory runs (1675 +- 3 over 5000
-// people, 6694 +- 9 over 20000). One run of 20000 people has a standard error of 0.0012.
+// The regret of uniform play per person at d = 5, K = 10, norm 3 is 0.335 in independent exploratory runs (1675 +- 3
+// over 5000 people, 6694 +- 9 over 20000). One run of 20000 people has a standard error of 0.0012.
 func TestUniformPlayHasItsKnownRegret(t *testing.T) {
 	p := synthetic(t, population.SyntheticOptions{Users: 20000, Seed: 11})
 	theta, err := population.SyntheticParameter(population.SyntheticOptions{Users: 20000, Seed: 11})
@@ -101,8 +101,8 @@ func TestSyntheticIsDeterministicInItsSeed(t *testing.T) {
 	}
 }
 
-// Rewards have the means that are stated: over 20000 draws the difference of the averages is within 5.5 standard errors (a
-// false-alarm rate of 4e-8).
+// Rewards have the means that are stated: over 20000 draws the difference of the averages is within 5.5 standard errors
+// (a false-alarm rate of 4e-8).
 func TestSyntheticRewardsHaveTheirMeans(t *testing.T) {
 	diff, square, n := 0.0, 0.0, 0.0
 	for _, x := range collect(t, synthetic(t, population.SyntheticOptions{Users: 2000, Seed: 21}), false) {

@@ -18,8 +18,8 @@ type Algorithm interface {
 
 // Sender is an algorithm for which devices send messages.
 type Sender interface {
-	// MessagesPerPerson is the mean so far: bit messages for the shuffle protocol, 1 for a report in the clear or with local
-	// noise.
+	// MessagesPerPerson is the mean so far: bit messages for the shuffle protocol, 1 for a report in the clear or with
+	// local noise.
 	MessagesPerPerson() float64
 }
 
@@ -45,10 +45,11 @@ type Score struct {
 	Course []float64 `json:"course"`
 }
 
-// Play runs an algorithm on the first horizon people and scores it. marks, ascending, are the numbers of people after which
-// the regret is noted. progress, which may be nil, is called now and then with the number of people decided for since its last
-// call. It is an error if there are fewer people than the horizon.
-func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.Person, error], horizon int, marks []int,
+// Play runs an algorithm on the first horizon people and scores it. marks, ascending, are the numbers of people after
+// which the regret is noted. progress, which may be nil, is called now and then with the number of people decided for
+// since its last call. It is an error if there are fewer people than the horizon.
+func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.Person, error], horizon int,
+	marks []int,
 	progress func(people int),
 ) (*Score, error) {
 	s := &Score{}
@@ -77,7 +78,8 @@ func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.
 		}
 	}
 	if s.People < horizon {
-		return nil, fmt.Errorf("simulate: the population has %d people, fewer than the horizon of %d", s.People, horizon)
+		return nil, fmt.Errorf("simulate: the population has %d people, fewer than the horizon of %d", s.People,
+			horizon)
 	}
 	if progress != nil {
 		progress(s.People % every)

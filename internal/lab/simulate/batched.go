@@ -10,9 +10,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner gets the
-// sums of its statistics through a channel. It is Riffle in both profiles, and with other Trusts its local and central versions
-// and the same algorithm without noise.
+// Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner
+// gets the sums of its statistics through a channel. It is Riffle in both profiles, and with other Trusts its local and
+// central versions and the same algorithm without noise.
 type Batched struct {
 	learner  *glm.Learner
 	trust    Trust
@@ -133,14 +133,15 @@ func (b *Batched) Final() ([]float64, error) {
 // FinalPolicy is the policy after the horizon.
 func (b *Batched) FinalPolicy() (glm.Policy, error) {
 	if !b.step.Done {
-		return glm.Policy{}, fmt.Errorf("simulate: the horizon is not over: %d people of the current cohort of %d decided",
+		return glm.Policy{}, fmt.Errorf("simulate: the horizon is not over: %d people of the current cohort of %d "+
+			"decided",
 			b.decided, b.step.Cohort)
 	}
 	return b.step.Policy, nil
 }
 
-// records are what the devices of a cohort remember, in three flat slices: a million separate records would burden the garbage
-// collector.
+// records are what the devices of a cohort remember, in three flat slices: a million separate records would burden the
+// garbage collector.
 type records struct {
 	dimension int
 	arms      []float64

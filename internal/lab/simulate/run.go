@@ -1,10 +1,10 @@
-// Package simulate runs bandit algorithms in one process. Riffle runs with the same policies, statistics, plans, encodings and
-// noise as its three roles, without transport and encryption.
+// Package simulate runs bandit algorithms in one process. Riffle runs with the same policies, statistics, plans,
+// encodings and noise as its three roles, without transport and encryption.
 //
-// An [Algorithm] decides person by person. [Batched] is the algorithm that a deployment runs, with a [Trust] that says how it
-// gets its sums: the shuffle protocol, local noise, central noise, or no noise. The other algorithms are in package baseline,
-// the populations in package environment, and the comparisons of both in package experiment. A simulation draws its noise from
-// seeded generators, so that it can be repeated: it protects no one.
+// An [Algorithm] decides person by person. [Batched] is the algorithm that a deployment runs, with a [Trust] that says
+// how it gets its sums: the shuffle protocol, local noise, central noise, or no noise. The other algorithms are in
+// package baseline, the populations in package environment, and the comparisons of both in package experiment. A
+// simulation draws its noise from seeded generators, so that it can be repeated: it protects no one.
 package simulate
 
 import (
@@ -23,9 +23,9 @@ type History struct {
 	Final  glm.Policy // refitted with the last cohort
 }
 
-// Run decides for people in order, as many as the learner's horizon, and learns from them. Both sources are the simulation's:
-// people's own coins come from devices, the channel's noise from noise. progress, which may be nil, is called now and then with
-// the number of people decided for so far.
+// Run decides for people in order, as many as the learner's horizon, and learns from them. Both sources are the
+// simulation's: people's own coins come from devices, the channel's noise from noise. progress, which may be nil, is
+// called now and then with the number of people decided for so far.
 func Run(ctx context.Context, cfg glm.Config, people iter.Seq2[population.Person, error], trust Trust,
 	devices, noise protocol.Source, progress func(decided int),
 ) (*History, error) {

@@ -32,7 +32,8 @@ func crowd(t testing.TB) *population.Population {
 
 func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simulate.History {
 	t.Helper()
-	out, err := simulate.Run(context.Background(), cfg, crowd(t).People(), trust, rand.NewChaCha8([32]byte{seed}), rand.NewChaCha8([32]byte{seed, 1}), nil)
+	out, err := simulate.Run(context.Background(), cfg, crowd(t).People(), trust, rand.NewChaCha8([32]byte{seed}),
+		rand.NewChaCha8([32]byte{seed, 1}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,8 @@ func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simula
 }
 
 func TestRunIsAFunctionOfItsSources(t *testing.T) {
-	a, b, c := play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 2)
+	a, b, c := play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 1), play(t, config,
+		simulate.Shuffle(terms), 2)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two runs with the same sources differ")
 	}

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
@@ -17,8 +19,8 @@ var update = flag.Bool("update", false, "write docs/access.md")
 
 const page = "../../../docs/access.md"
 
-// TestAccessPage tries everything with the credentials that keygen makes, over TLS, and holds the page in the docs against what it finds.
-func TestAccessPage(t *testing.T) {
+// It tries everything with the credentials that keygen makes, over TLS.
+func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	err := keyring.Generate(keys, keyring.Options{
 		Name: "demo", Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}},
@@ -32,28 +34,33 @@ func TestAccessPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := keyring.BrokerFolder(keys, "nats")
-	o := bus.ServerOptions{
+	o := broker.Options{
 		Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[bus.Role][]string{},
-		TLS: &bus.ServerTLS{CertFile: filepath.Join(folder, "server.pem"), KeyFile: filepath.Join(folder, "server.key")},
+		TLS: &broker.TLS{CertFile: filepath.Join(folder, "server.pem"), KeyFile: filepath.Join(folder, "server.key")},
 	}
 	for role, public := range users {
 		o.Users[bus.Role(role)] = public
 	}
-	server, err := bus.Start(o)
+	server, err := broker.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	connect := func(ctx context.Context, role bus.Role) (*bus.Conn, error) {
-		seed := filepath.Join(keys, string(role), "nats.seed")
+	connect := func(role bus.Role) bus.Options {
+		folder := string(role)
 		if role == bus.Randomizer {
-			seed = filepath.Join(keys, "randomizer-one", "nats.seed")
+			folder = "randomizer-one"
 		}
-		return bus.Connect(ctx, bus.Options{URL: server.URL(), Role: role, SeedFile: seed, TLS: &bus.TLS{CAFile: filepath.Join(keys, keyring.AuthorityFile)}})
+		seed, err := keyfile.LoadSeed(filepath.Join(keys, folder, "nats.seed"))
+		if err != nil {
+			t.Error(err)
+		}
+		ca := filepath.Join(keys, keyring.AuthorityFile)
+		return bus.Options{URL: server.URL(), Role: role, Seed: seed, TLS: &bus.TLS{CAFile: ca}}
 	}
-	admin, err := connect(ctx, bus.Admin)
+	admin, err := bus.Connect(ctx, connect(bus.Admin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,18 +90,21 @@ func TestAccessPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != text {
-		t.Error("docs/access.md is not what this test finds: run go test ./internal/access -update and look at what has changed")
+		t.Error("docs/access.md is not what this test finds: run go test ./internal/testing/access -update and look at what has changed")
 	}
 }
 
-// What is not refused must show, and so must a refusal that proves nothing.
-func TestFaults(t *testing.T) {
-	attempts := bus.Attempts()
+func TestUnrefusedAttemptsAndEmptyRefusalsAreFaults(t *testing.T) {
+	attempts := access.Attempts()
 	good := func() access.Outcomes {
 		o := access.Outcomes{}
 		for _, role := range bus.Roles() {
 			for _, a := range attempts {
-				o[role] = append(o[role], bus.Outcome{Reached: a.Allows(role), Reason: map[bool]string{true: "answered", false: "no permission"}[a.Allows(role)]})
+				outcome := access.Outcome{Reason: "no permission"}
+				if a.Allows(role) {
+					outcome = access.Outcome{Reached: true, Reason: "answered"}
+				}
+				o[role] = append(o[role], outcome)
 			}
 		}
 		return o
@@ -102,7 +112,9 @@ func TestFaults(t *testing.T) {
 	if f := good().Faults(); len(f) > 0 {
 		t.Fatal(f)
 	}
-	for _, spoiled := range []bus.Outcome{{Reached: true, Reason: "answered"}, {Reason: "nobody there"}, {Reason: "no permission; no answer"}} {
+	for _, spoiled := range []access.Outcome{
+		{Reached: true, Reason: "answered"}, {Reason: "no one there"}, {Reason: "no permission; no answer"},
+	} {
 		o := good()
 		o[bus.Auditor][0] = spoiled // creating a stream, which no auditor may
 		if f := o.Faults(); len(f) != 1 {
@@ -112,7 +124,7 @@ func TestFaults(t *testing.T) {
 	o := good()
 	for i, a := range attempts {
 		if a.Allows(bus.Shuffler) {
-			o[bus.Shuffler][i] = bus.Outcome{Reason: "no permission"}
+			o[bus.Shuffler][i] = access.Outcome{Reason: "no permission"}
 			break
 		}
 	}

@@ -85,8 +85,8 @@ func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 			person++
 		}
 		for r := range uint32(len(a.Plan.Rounds)) {
-			a, policy := d.announcement(epoch, r)
-			round, err := plan.CheckRound(a, policy)
+			a, _ := d.announcement(epoch, r)
+			round, err := plan.CheckRound(a)
 			d.must(err)
 			c := d.counts(epoch, r)
 			if c.Destroyed || c.Reports != a.Cohort.Size {
@@ -127,7 +127,7 @@ func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.
 	return truth, variance
 }
 
-func reports(d *deployment, round *plan.Round, records []glm.Record) iter.Seq[simulated.Report] {
+func reports(d *deployment, round *plan.Encoder, records []glm.Record) iter.Seq[simulated.Report] {
 	return func(yield func(simulated.Report) bool) {
 		for _, r := range records {
 			report := make(simulated.Report, len(round.Statistics))

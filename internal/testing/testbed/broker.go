@@ -3,7 +3,7 @@ package testbed
 import (
 	"os"
 
-	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/broker"
 )
 
 // Backup stops the broker, copies its data and starts it again: connections come back by themselves. It returns the copy's folder.
@@ -29,7 +29,7 @@ func (b *Bed) swap(folder string) (before string) {
 		b.must(os.CopyFS(b.options.Dir, os.DirFS(folder)))
 	}
 	var err error
-	b.server, err = bus.Start(b.options)
+	b.server, err = broker.Start(b.options)
 	b.must(err)
 	b.tb.Cleanup(b.server.Stop)
 	return before

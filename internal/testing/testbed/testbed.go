@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -38,8 +40,8 @@ const ackWait = 5 * time.Second
 // Bed is a running broker with the keys of one deployment.
 type Bed struct {
 	tb      testing.TB
-	options bus.ServerOptions
-	server  *bus.Server
+	options broker.Options
+	server  *broker.Server
 	seeds   map[bus.Role][]byte
 	second  []byte // seed of another host
 
@@ -48,15 +50,15 @@ type Bed struct {
 }
 
 // New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
-func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *Bed {
+func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *Bed {
 	tb.Helper()
-	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: bus.ServerOptions{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
+	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
-		seed, public, err := bus.NewSeed()
+		seed, public, err := keyfile.NewSeed()
 		b.must(err)
 		b.seeds[r], b.options.Users[r] = seed, []string{public}
 	}
-	seed, public, err := bus.NewSeed()
+	seed, public, err := keyfile.NewSeed()
 	b.must(err)
 	b.second, b.options.Users[bus.Randomizer] = seed, append(b.options.Users[bus.Randomizer], public)
 	for _, id := range []**seal.Identity{&b.Analyzer, &b.Shuffler, &b.Registrar} {
@@ -67,7 +69,7 @@ func New(tb testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions
 	for _, f := range change {
 		f(&b.options, &provisioned)
 	}
-	b.server, err = bus.Start(b.options)
+	b.server, err = broker.Start(b.options)
 	b.must(err)
 	tb.Cleanup(b.server.Stop)
 	admin := b.Connect(bus.Admin)

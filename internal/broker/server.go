@@ -1,4 +1,4 @@
-package bus
+package broker
 
 import (
 	"errors"
@@ -13,6 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
+// ErrPortInUse means that something else listens on the server's port. No server was started.
+var ErrPortInUse = errors.New("broker: port in use")
+
 // startTime is how long a server may take to open its streams and listen. Recovery reads the index of every stream.
 const startTime = 60 * time.Second
 
@@ -25,7 +28,7 @@ type Server struct {
 //
 // Errors: ErrPortInUse where something listens on the port already; faults of the options, all at once; what the server said otherwise.
 // After an error nothing runs.
-func Start(o ServerOptions) (*Server, error) {
+func Start(o Options) (*Server, error) {
 	port := strconv.Itoa(o.Port)
 	if o.Port == 0 {
 		port = "-1" // the server's word for any free port
@@ -39,12 +42,12 @@ func Start(o ServerOptions) (*Server, error) {
 	}
 	var opts server.Options
 	if err := opts.ProcessConfigString(conf); err != nil {
-		return nil, fmt.Errorf("bus: configuration: %w", err)
+		return nil, fmt.Errorf("broker: configuration: %w", err)
 	}
 	opts.NoSigs = true // signals are the process's business
 	s, err := server.NewServer(&opts)
 	if err != nil {
-		return nil, fmt.Errorf("bus: %w", err)
+		return nil, fmt.Errorf("broker: %w", err)
 	}
 	said := &lastWords{}
 	s.SetLoggerV2(said, false, false, false)
@@ -52,13 +55,13 @@ func Start(o ServerOptions) (*Server, error) {
 	if !s.ReadyForConnections(startTime) || !s.JetStreamEnabled() {
 		s.Shutdown()
 		s.WaitForShutdown()
-		return nil, fmt.Errorf("bus: server did not start: %s", said.String())
+		return nil, fmt.Errorf("broker: server did not start: %s", said.String())
 	}
 	return &Server{s: s}, nil
 }
 
 // probe finds out whether the port is taken, which the server itself would only tell its log.
-func probe(o ServerOptions) error {
+func probe(o Options) error {
 	host := o.Host
 	if host == "" {
 		host = "127.0.0.1"
@@ -69,7 +72,7 @@ func probe(o ServerOptions) error {
 		return fmt.Errorf("%w: %s; stop what listens there or choose another port", ErrPortInUse, addr)
 	}
 	if err != nil {
-		return fmt.Errorf("bus: cannot listen on %s: %w", addr, err)
+		return fmt.Errorf("broker: cannot listen on %s: %w", addr, err)
 	}
 	return l.Close()
 }

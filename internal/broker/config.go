@@ -1,8 +1,9 @@
-package bus
+package broker
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,24 +12,26 @@ import (
 	"strings"
 
 	"github.com/nats-io/nkeys"
+
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// ServerOptions describes one broker. Zero values mean the documented default.
-type ServerOptions struct {
-	Dir        string            // where streams are kept; required
-	Host       string            // default 127.0.0.1
-	Port       int               // 0: a free one (RenderConfig: 4222)
-	Name       string            // server name; needed, and unique, in a cluster
-	Users      map[Role][]string // public nkeys (U...) by role; several per role where several hosts play it
-	SyncAlways bool              // fsync before every acknowledgement: an acknowledged message survives power loss, not only a crash
-	MaxStore   int64             // bytes on disk for all streams; 0: what the server finds free
-	Monitor    string            // host:port of the server's own HTTP monitoring; empty: off
-	TLS        *ServerTLS        // nil: clear text, for loopback only
-	Cluster    *Cluster          // nil: a single server
+// Options describes one broker. Zero values mean the documented default.
+type Options struct {
+	Dir        string                // where streams are kept; required
+	Host       string                // default 127.0.0.1
+	Port       int                   // 0: a free one (RenderConfig: 4222)
+	Name       string                // server name; needed, and unique, in a cluster
+	Users      map[bus.Role][]string // public nkeys (U...) by role; several per role where several hosts play it
+	SyncAlways bool                  // fsync before every acknowledgement: an acknowledged message survives power loss, not only a crash
+	MaxStore   int64                 // bytes on disk for all streams; 0: what the server finds free
+	Monitor    string                // host:port of the server's own HTTP monitoring; empty: off
+	TLS        *TLS                  // nil: clear text, for loopback only
+	Cluster    *Cluster              // nil: a single server
 }
 
-// ServerTLS names the server's certificate files.
-type ServerTLS struct {
+// TLS names the server's certificate files.
+type TLS struct {
 	CertFile, KeyFile string
 	CAFile            string // where set, clients must show a certificate that it signed
 }
@@ -36,61 +39,52 @@ type ServerTLS struct {
 // Cluster makes the server one of several that replicate the streams.
 type Cluster struct {
 	Name   string
-	Listen string     // host:port for the other servers
-	Routes []string   // nats-route:// URLs of the others
-	TLS    *ServerTLS // with CAFile: servers prove who they are to each other
+	Listen string   // host:port for the other servers
+	Routes []string // nats-route:// URLs of the others
+	TLS    *TLS     // with CAFile: servers prove who they are to each other
 }
 
-func (o ServerOptions) validate() error {
+func (o Options) validate() error {
 	var faults []error
 	if o.Dir == "" {
-		faults = append(faults, errors.New("bus: server directory missing"))
+		faults = append(faults, errors.New("broker: server directory missing"))
 	}
 	if o.Port < 0 || o.Port > 65535 {
-		faults = append(faults, fmt.Errorf("bus: port %d out of range", o.Port))
+		faults = append(faults, fmt.Errorf("broker: port %d out of range", o.Port))
 	}
-	seen := map[string]Role{}
-	for _, r := range sortedRoles(o.Users) {
-		if !r.valid() {
-			faults = append(faults, fmt.Errorf("bus: unknown role %q; known are %v", r, Roles()))
+	seen := map[string]bus.Role{}
+	for _, r := range slices.Sorted(maps.Keys(o.Users)) {
+		if !slices.Contains(bus.Roles(), r) {
+			faults = append(faults, fmt.Errorf("broker: unknown role %q; known are %v", r, bus.Roles()))
 		}
 		for _, k := range o.Users[r] {
 			if !nkeys.IsValidPublicUserKey(k) {
-				faults = append(faults, fmt.Errorf("bus: %s: %q is not a public user nkey (U...)", r, k))
+				faults = append(faults, fmt.Errorf("broker: %s: %q is not a public user nkey (U...)", r, k))
 			} else if other, dup := seen[k]; dup {
-				faults = append(faults, fmt.Errorf("bus: key %s is given twice, to %s and %s; each role needs its own", k, other, r))
+				faults = append(faults, fmt.Errorf("broker: key %s is given twice, to %s and %s; each role needs its own", k, other, r))
 			}
 			seen[k] = r
 		}
 	}
-	if len(o.Users[Admin]) == 0 {
-		faults = append(faults, errors.New("bus: no admin key: nobody could provision the streams"))
+	if len(o.Users[bus.Admin]) == 0 {
+		faults = append(faults, errors.New("broker: no admin key: nobody could provision the streams"))
 	}
 	if o.Cluster != nil && (o.Cluster.Name == "" || o.Cluster.Listen == "" || o.Name == "") {
-		faults = append(faults, errors.New("bus: a cluster needs its name, a listen address, and a server name"))
+		faults = append(faults, errors.New("broker: a cluster needs its name, a listen address, and a server name"))
 	}
 	return errors.Join(faults...)
 }
 
-func sortedRoles(m map[Role][]string) []Role {
-	var rs []Role
-	for r := range m {
-		rs = append(rs, r)
-	}
-	slices.Sort(rs)
-	return rs
-}
-
 // RenderConfig writes the nats-server configuration of these options: listeners, storage, and the table of rights as accounts, imports
 // and user permissions. It holds no secret. An error names every fault.
-func RenderConfig(o ServerOptions) (string, error) {
+func RenderConfig(o Options) (string, error) {
 	if o.Port == 0 {
 		o.Port = 4222
 	}
 	return render(o, strconv.Itoa(o.Port))
 }
 
-func render(o ServerOptions, port string) (string, error) {
+func render(o Options, port string) (string, error) {
 	if err := o.validate(); err != nil {
 		return "", err
 	}
@@ -106,7 +100,7 @@ func render(o ServerOptions, port string) (string, error) {
 	if o.Monitor != "" {
 		w.pair("http", quote(o.Monitor))
 	}
-	w.pair("max_payload", strconv.Itoa(MaxPayload))
+	w.pair("max_payload", strconv.Itoa(bus.MaxPayload))
 	w.open("jetstream")
 	w.pair("store_dir", quote(o.Dir))
 	if o.SyncAlways {
@@ -129,12 +123,12 @@ func render(o ServerOptions, port string) (string, error) {
 		w.close()
 	}
 	w.open("accounts")
-	accounts := map[Role][]account{}
-	for _, r := range Roles() {
-		accounts[r] = r.accounts(o.Users[r])
+	accounts := map[bus.Role][]account{}
+	for _, r := range bus.Roles() {
+		accounts[r] = accountsOf(r, o.Users[r])
 	}
 	w.streams(accounts)
-	for _, r := range Roles()[1:] {
+	for _, r := range bus.Roles()[1:] {
 		for _, a := range accounts[r] {
 			w.role(r, a, accounts)
 		}
@@ -166,7 +160,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-func (w *confWriter) tls(t *ServerTLS) {
+func (w *confWriter) tls(t *TLS) {
 	if t == nil {
 		return
 	}
@@ -181,12 +175,12 @@ func (w *confWriter) tls(t *ServerTLS) {
 }
 
 // streams writes the account that holds every stream: the admin's users, and what it exports to whom.
-func (w *confWriter) streams(accounts map[Role][]account) {
+func (w *confWriter) streams(accounts map[bus.Role][]account) {
 	w.open(streamsAccount)
 	w.pair("jetstream", "enabled")
 	w.line("users: [")
-	for _, k := range accounts[Admin][0].users {
-		w.user(k, Admin, adminPublish, nil)
+	for _, k := range accounts[bus.Admin][0].users {
+		w.user(k, bus.Admin, adminPublish, nil)
 	}
 	w.line("]")
 	w.line("exports: [")
@@ -223,21 +217,6 @@ func (w *confWriter) streams(accounts map[Role][]account) {
 	w.close()
 }
 
-// remote is the grant's subject in the streams' account, local the one that the role uses.
-func (g Grant) remote() string {
-	if g.Access == Call {
-		return apiStreams + "." + g.Subject
-	}
-	return g.Subject
-}
-
-func (g Grant) local() string {
-	if g.Access == Call {
-		return apiLocal + "." + g.Subject
-	}
-	return g.Subject
-}
-
 func names(accounts []account) []string {
 	all := make([]string, len(accounts))
 	for i, a := range accounts {
@@ -247,7 +226,7 @@ func names(accounts []account) []string {
 }
 
 // role writes one account of a role: its users with their permissions, its imports, and what it serves to other roles.
-func (w *confWriter) role(r Role, own account, accounts map[Role][]account) {
+func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]account) {
 	var publish, named, subscribe, imports, exports []string
 	for _, g := range Grants() {
 		if g.Role != r {
@@ -274,7 +253,7 @@ func (w *confWriter) role(r Role, own account, accounts map[Role][]account) {
 			}
 		case Serve:
 			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the asker.
-			subscribe = append(subscribe, g.Subject+" "+queueEnrol)
+			subscribe = append(subscribe, g.Subject+" "+bus.QueueEnrol)
 			publish = append(publish, "_R_.>")
 			if askers := names(accounts[g.Peer]); len(askers) > 0 { // a list of nobody would mean everybody
 				exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject), strings.Join(askers, ", ")))
@@ -308,7 +287,7 @@ func (w *confWriter) role(r Role, own account, accounts map[Role][]account) {
 }
 
 // user writes one user. Its inbox is its own: not even another user of the same role may listen there.
-func (w *confWriter) user(key string, r Role, publish, subscribe []string) {
+func (w *confWriter) user(key string, r bus.Role, publish, subscribe []string) {
 	w.line("  {")
 	w.depth++
 	w.pair("nkey", key)
@@ -317,26 +296,24 @@ func (w *confWriter) user(key string, r Role, publish, subscribe []string) {
 	w.list("allow", publish)
 	w.close()
 	w.open("subscribe")
-	w.list("allow", append([]string{inbox(r, key) + ".>"}, subscribe...))
+	w.list("allow", append([]string{bus.Inbox(r, key) + ".>"}, subscribe...))
 	w.close()
 	w.close()
 	w.depth--
 	w.line("  }")
 }
 
-func inbox(r Role, key string) string { return inboxPrefix + "." + string(r) + "." + key }
-
 // WriteConfig renders the configuration into a file, for a server in a container.
-func WriteConfig(path string, o ServerOptions) error {
+func WriteConfig(path string, o Options) error {
 	conf, err := RenderConfig(o)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("bus: %w", err)
+		return fmt.Errorf("broker: %w", err)
 	}
 	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
-		return fmt.Errorf("bus: %w", err)
+		return fmt.Errorf("broker: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What the tests see of a connection: they stand outside the package because the broker that they start imports it.
+
+const (
+	OddTries         = oddTries
+	HeaderRound      = headerRound
+	HeaderExpectLast = headerExpectLast
+)
+
+func (c *Conn) NATS() *nats.Conn               { return c.nc }
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+func (c *Conn) User() string                   { return c.user }
+
+// Leader reads one message from the stream's leader.
+func (c *Conn) Leader(ctx context.Context, stream string, sequence uint64) ([]byte, error) {
+	r, err := c.leader(ctx, stream, query{Sequence: sequence})
+	return r.Data, err
+}
+
+// Batch reads one batch and drops it.
+func (c *Conn) Batch(ctx context.Context, stream, filter string, from uint64) error {
+	_, err := c.batch(ctx, stream, filter, from)
+	return err
+}
+
+// Streams are the streams that Provision makes.
+func (o ProvisionOptions) Streams() []jetstream.StreamConfig { return o.withDefaults().streams() }
+
+func ReportSubject(host string) string { return subjectReport(host) }
+
+func AnnouncementSubject(epoch uint64, round uint32, payload []byte) string {
+	return subjectAnnouncement(epoch, round, payload)
+}
+
+// Pacing is how closely a connection is watched.
+type Pacing = pace
+
+// Pace is how closely a connection is watched; its usual one if both are 0.
+func Pace(stuck, look time.Duration) Pacing {
+	p := usualPace
+	if stuck > 0 {
+		p.stuck, p.look = stuck, look
+	}
+	return p
+}
+
+// MonitorAt is Monitor at another pace.
+func (c *Conn) MonitorAt(ctx context.Context, p Pacing, reg prometheus.Registerer, report func(string, error)) error {
+	return c.monitor(ctx, p, reg, report)
+}

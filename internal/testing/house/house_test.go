@@ -1,0 +1,243 @@
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	module  = "github.com/riffle-dp/riffle/"
+	root    = "../../.."
+	mapPage = root + "/docs/architecture.md"
+)
+
+// Package is what `go list` tells of a package.
+type Package struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	CgoFiles   []string
+	Imports    []string // by files that are no tests
+	Deps       []string
+}
+
+// path is the package's folder below the top of the repository.
+func (p Package) path() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+var packages = sync.OnceValues(func() ([]Package, error) {
+	list := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,Deps", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, err
+	}
+	var all []Package
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p Package
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+})
+
+// every calls f with each package that has production files.
+func every(t *testing.T, f func(p Package)) {
+	t.Helper()
+	all, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 30 {
+		t.Fatalf("go list finds %d packages only", len(all))
+	}
+	for _, p := range all {
+		f(p)
+	}
+}
+
+// below says whether a package lies in a folder of the repository.
+func below(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// layers are the rules of who may import whom, as a test of the importing and the imported package's path. Both are
+// below the top of the repository.
+var layers = map[string]func(from, to string) bool{
+	"pkg is pure: it imports nothing of internal": func(from, to string) bool {
+		return below(from, "pkg") && !below(to, "pkg") && !below(to, "messages")
+	},
+	"only pkg/wire knows the generated messages": func(from, to string) bool {
+		return below(to, "messages") && from != "pkg/wire"
+	},
+	"production does not import what only tests use": func(from, to string) bool {
+		return below(to, "internal/testing") && !below(from, "internal/testing")
+	},
+	"no role imports another": func(from, to string) bool {
+		return role(from) != "" && role(to) != "" && role(from) != role(to)
+	},
+	"the bus knows no role and not the start-up shell": func(from, to string) bool {
+		return below(from, "internal/bus") && (role(to) != "" || below(to, "internal/role"))
+	},
+	"the lab imports no role": func(from, to string) bool {
+		return below(from, "internal/lab") && role(to) != ""
+	},
+	"a role does not link the embedded broker, the lab or the load generator": func(from, to string) bool {
+		return role(from) != "" && (below(to, "internal/broker") || below(to, "internal/lab") || below(to, "internal/drive"))
+	},
+	"nothing imports a command": func(from, to string) bool { return below(to, "cmd") },
+}
+
+// role is the role that a package belongs to, or nothing.
+func role(path string) string {
+	for _, r := range []string{"internal/randomizer", "internal/shuffler", "internal/analyzer"} {
+		if below(path, r) {
+			return r
+		}
+	}
+	return ""
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	every(t, func(p Package) {
+		for _, imported := range p.Imports {
+			to, ours := strings.CutPrefix(imported, module)
+			if !ours {
+				continue
+			}
+			for rule, broken := range layers {
+				if broken(p.path(), to) {
+					t.Errorf("%s imports %s: %s", p.path(), to, rule)
+				}
+			}
+		}
+	})
+}
+
+// The binaries of the roles are what people must trust and ship: they hold no broker, no plots and no test code.
+func TestRolesLinkOnlyWhatTheyNeed(t *testing.T) {
+	roles := 0
+	every(t, func(p Package) {
+		switch p.path() {
+		case "cmd/randomizer", "cmd/shuffler", "cmd/analyzer":
+		default:
+			return
+		}
+		roles++
+		for _, d := range p.Deps {
+			for _, no := range []string{
+				"github.com/nats-io/nats-server", "gonum.org/v1/plot", "testing", "pgregory.net/rapid",
+				module + "internal/testing", module + "internal/lab", module + "internal/drive", module + "internal/broker",
+			} {
+				if below(d, no) {
+					t.Errorf("%s links %s", p.path(), d)
+				}
+			}
+		}
+	})
+	if roles != 3 {
+		t.Errorf("%d of 3 roles were looked at", roles)
+	}
+}
+
+// The map names every package once, and nothing else.
+func TestTheMapNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(mapPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		named = append(named, m[1])
+	}
+	var there []string
+	every(t, func(p Package) { there = append(there, p.path()) })
+	for _, path := range there {
+		if n := count(named, path); n != 1 {
+			t.Errorf("%s stands %d times in docs/architecture.md", path, n)
+		}
+	}
+	for _, path := range named {
+		if !slices.Contains(there, path) {
+			t.Errorf("docs/architecture.md names %s, which is no package", path)
+		}
+	}
+	for _, file := range regexp.MustCompile("`((?:pkg|internal|cmd|messages)/[\\w/.-]+\\.\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join(root, file[1])); err != nil {
+			t.Errorf("docs/architecture.md names a file that is not there: %v", err)
+		}
+	}
+}
+
+func count(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+// A stranger must see through the house: few rooms, few arrows between them, short files, lines that fit a screen.
+func TestTheHouseStaysSmall(t *testing.T) {
+	const maxRooms, maxArrows, maxFile, maxColumns, maxWide = 16, 40, 450, 120, 0.01
+	room := func(path string) string {
+		name, ours := strings.CutPrefix(path, "internal/")
+		if !ours {
+			return ""
+		}
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	rooms, arrows := map[string]bool{}, map[[2]string]bool{}
+	lines, wide := 0, 0
+	every(t, func(p Package) {
+		if from := room(p.path()); from != "" {
+			rooms[from] = true
+			for _, imported := range p.Imports {
+				if to := room(strings.TrimPrefix(imported, module)); to != "" && to != from {
+					arrows[[2]string{from, to}] = true
+				}
+			}
+		}
+		for _, file := range append(slices.Clone(p.GoFiles), p.CgoFiles...) {
+			if strings.HasSuffix(file, ".pb.go") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			if len(all) >= maxFile {
+				t.Errorf("%s/%s has %d lines, it must have fewer than %d", p.path(), file, len(all), maxFile)
+			}
+			lines += len(all)
+			for _, line := range all {
+				if len([]rune(strings.ReplaceAll(line, "\t", "    "))) > maxColumns {
+					wide++
+				}
+			}
+		}
+	})
+	if len(rooms) > maxRooms {
+		t.Errorf("internal has %d rooms, at most %d", len(rooms), maxRooms)
+	}
+	if len(arrows) > maxArrows {
+		t.Errorf("%d arrows between the rooms of internal, at most %d", len(arrows), maxArrows)
+	}
+	if share := float64(wide) / float64(lines); share > maxWide {
+		t.Errorf("%d of %d lines are wider than %d columns: %.2f %%, at most %.0f %%", wide, lines, maxColumns, 100*share, 100*maxWide)
+	}
+	t.Logf("%d rooms, %d arrows, %d production lines, %d wide", len(rooms), len(arrows), lines, wide)
+}

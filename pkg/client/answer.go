@@ -1,0 +1,146 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Decision is the answer to a request for a decision.
+type Decision struct {
+	Arm        int        `json:"arm"`                 // index into the arms of the request
+	Token      string     `json:"token"`               // names this decision when its reward is told
+	Epoch      uint64     `json:"epoch"`               // whose policy decided; from 1
+	Propensity float64    `json:"propensity"`          // probability with which the policy plays this arm, in (0, 1]
+	Sampled    bool       `json:"sampled"`             // whether the device will report
+	Reason     Reason     `json:"reason"`              // Sampled, or why the device will not report
+	Detail     string     `json:"detail,omitempty"`    // the reason as a sentence; empty if sampled
+	RewardBy   *time.Time `json:"reward_by,omitempty"` // end of the reward window; nil if not sampled
+}
+
+// Acceptance is the answer to a reward that was accepted.
+type Acceptance struct {
+	Accepted bool `json:"accepted"` // always true: a reward that is not accepted is a Refusal
+	// Clipped says that the reward lies outside Range and that Used, the nearest value in Range, counts instead.
+	Clipped bool        `json:"clipped,omitempty"`
+	Used    *float64    `json:"used,omitempty"`  // nil unless clipped
+	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward of the deployment; nil unless clipped
+}
+
+// Status describes a randomizer.
+type Status struct {
+	Deployment string  `json:"deployment"`
+	Epoch      uint64  `json:"epoch"`              // 0: no policy was announced yet
+	Round      uint32  `json:"round"`              // of the epoch, from 0
+	Cohort     uint32  `json:"cohort"`             // places in the epoch's cohort
+	Enrolling  bool    `json:"enrolling"`          // whether a device that asks now may be sampled
+	Final      bool    `json:"final"`              // the last policy is in force: learning is over
+	Epsilon    float64 `json:"epsilon,omitempty"`  // guarantee of the epoch, at Delta, as this randomizer computes it
+	Delta      float64 `json:"delta,omitempty"`    // probability
+	Refused    string  `json:"refused,omitempty"`  // why this randomizer takes no part in the epoch; empty if it does
+	Devices    int     `json:"devices"`            // devices that the randomizer knows
+	Capacity   int     `json:"capacity"`           // devices that its credential covers
+	Pending    int     `json:"pending"`            // promised reports that were not sent yet
+	Messages   int     `json:"messages,omitempty"` // bit messages of one report in the current round
+}
+
+// Statement is a device's ledger with its explanation.
+type Statement struct {
+	Device      string   `json:"device"`
+	Ledger      Ledger   `json:"ledger"`
+	Explanation []string `json:"explanation"` // the ledger in sentences
+}
+
+// Ledger is what one device has promised and spent over a deployment.
+type Ledger struct {
+	Epsilon float64 `json:"epsilon"`           // limit of all entries together, at Delta
+	Delta   float64 `json:"delta"`             // probability
+	Records int     `json:"records,omitempty"` // how many entries are allowed; 0 means 1
+	Entries []Entry `json:"entries,omitempty"`
+}
+
+// Entry is the use of one record in all releases of one epoch.
+type Entry struct {
+	Epoch     uint64     `json:"epoch"`
+	Releases  int        `json:"releases"` // releases that use the record
+	Guarantee Guarantee  `json:"guarantee"`
+	State     EntryState `json:"state"`
+}
+
+// Guarantee is Gaussian differential privacy after an event of probability TailDelta was given up.
+type Guarantee struct {
+	Mu        float64 // shift of the Gaussian in standard deviations; 0 reveals nothing
+	TailDelta float64 // probability
+}
+
+// EntryState says how far an entry has come. In every state the guarantee counts as spent.
+type EntryState string
+
+// States of an entry.
+const (
+	Asked    EntryState = "asked"    // the device asked for a place in the cohort and has no answer
+	Reserved EntryState = "reserved" // the device promised to report and has sent nothing
+	Spent    EntryState = "spent"    // a report was sent, or may have been
+)
+
+// Reason is why a device is not sampled or why a request was refused, as the API spells it. A Reason is an error, so
+// errors.Is(err, client.ExpiredToken) tells whether a call was refused for that reason. Later versions may add reasons.
+type Reason string
+
+// Error returns the reason as the API spells it.
+func (r Reason) Error() string { return string(r) }
+
+// Reasons of a Decision.
+const (
+	Sampled             Reason = "sampled"              // the device will report
+	FinalPolicy         Reason = "final_policy"         // learning is over
+	PlanRefused         Reason = "plan_refused"         // the randomizer's limits rule the announced plan out
+	RecordUsed          Reason = "record_used"          // the device's ledger allows no further record
+	RoundsUnderWay      Reason = "rounds_under_way"     // the epoch is past its enrolment
+	CohortFull          Reason = "cohort_full"          // the epoch's cohort has no place left
+	ShufflerUnreachable Reason = "shuffler_unreachable" // the shuffler did not answer
+	NotAdmitted         Reason = "not_admitted"         // the shuffler refused for another reason; see Decision.Detail
+	StateRolledBack     Reason = "state_rolled_back"    // the randomizer's state is older than its last action
+)
+
+// Reasons of a Refusal. The client repeats a call that was refused as NoPolicy, Rewound or Busy.
+const (
+	NoPolicy       Reason = "no_policy"        // no policy that this randomizer accepts was announced yet
+	Rewound        Reason = "rewound"          // the announcement does not follow from those before it
+	Busy           Reason = "busy"             // too many other requests are being served
+	HostFull       Reason = "host_full"        // the randomizer's credential covers no further device
+	BadDevice      Reason = "bad_device"       // the device's name is too long or not UTF-8
+	BadArms        Reason = "bad_arms"         // no decision can be made from the arms; the device may be enrolled
+	BadRequest     Reason = "bad_request"      // the body is not what the API expects
+	BodyTooLarge   Reason = "body_too_large"   // the body has too many bytes or too many arms
+	BodyTooSlow    Reason = "body_too_slow"    // the body did not arrive in time
+	ExpiredToken   Reason = "expired_token"    // the token is unknown or its reward window is over
+	BadReward      Reason = "bad_reward"       // the reward is not finite, or differs from the one that was told before
+	ForeignHost    Reason = "foreign_host"     // the request names a host that the API does not serve
+	ForeignOrigin  Reason = "foreign_origin"   // the request comes from a web page that the API does not serve
+	BadContentType Reason = "bad_content_type" // the request is not declared as JSON
+	NotFound       Reason = "not_found"        // the path is not part of the API
+	Internal       Reason = "internal"         // the randomizer failed; its log says how
+)
+
+// ErrUnreachable says that no attempt of a call got an answer before the client gave up. It wraps the last attempt's
+// error.
+var ErrUnreachable = errors.New("the randomizer cannot be reached")
+
+// Refusal is an answer other than success. It unwraps to its Reason.
+type Refusal struct {
+	Status int    // HTTP status
+	Reason Reason // empty if the answer is not a randomizer's, for instance a proxy's
+	Detail string // a sentence; text of the answer if it is not a randomizer's
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the randomizer answered %d %s: %s", r.Status, string(r.Reason), r.Detail)
+}
+
+// Unwrap returns the reason.
+func (r *Refusal) Unwrap() error { return r.Reason }
+
+// passing tells whether the refusal ends by itself, so that the call is worth repeating.
+func (r *Refusal) passing() bool { return r.Status == http.StatusServiceUnavailable }
