@@ -102,7 +102,7 @@ func tradeoff() (chart.Chart, error) {
 	if err != nil {
 		return chart.Chart{}, err
 	}
-	// the distribution function of value + rounding + noise, relative to the value
+	// interpolated is the distribution function of value + rounding + noise, relative to the value.
 	interpolated := func(y float64) float64 {
 		k := math.Floor(y)
 		f := y - k

@@ -16,7 +16,7 @@ const (
 func DefaultTerms() Terms {
 	return Terms{
 		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
-		DishonestReports: DefaultDishonestReports,
-		MinCohort:        DefaultMinCohort, MaxMessages: ByCoordinates, MaxShift: DefaultMaxShift,
+		DishonestReports: DefaultDishonestReports, MinCohort: DefaultMinCohort, MaxMessages: ByCoordinates,
+		MaxShift: DefaultMaxShift,
 	}
 }

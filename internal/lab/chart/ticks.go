@@ -65,7 +65,7 @@ func labeller(largest, step float64) func(float64) string {
 			return "0"
 		}
 		digits := 2 + int(math.Max(0, math.Log10(math.Abs(v)/step)))
-		// drops trailing zeros of the mantissa
+		// A second conversion drops trailing zeros of the mantissa.
 		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 		if err != nil {
 			return strconv.FormatFloat(v, 'g', digits, 64)

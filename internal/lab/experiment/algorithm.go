@@ -35,8 +35,7 @@ const (
 
 var kinds = []string{
 	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB,
-	KindGLOC,
-	KindECOLog, KindFresh,
+	KindGLOC, KindECOLog, KindFresh,
 }
 
 // private says whether the algorithm has an epsilon.

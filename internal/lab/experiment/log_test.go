@@ -60,7 +60,7 @@ algorithms: [{name: riffle}, {name: greedy}, {name: uniform}]
 		}
 		explored += 1 / d.Propensity / float64(len(own))
 	}
-	// the mean inverse is the mean number of arms in play
+	// The mean inverse propensity is the mean number of arms in play.
 	if certain == 0 || certain == len(own) || !(explored > 1.1 && explored <= 4.5) {
 		t.Errorf("%d certain decisions, %v arms in play", certain, explored)
 	}

@@ -22,8 +22,7 @@ type information struct {
 const filled = 0.8
 
 func (o Options) information() (information, error) {
-	c, err := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
-		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}.Resolve()
+	c, err := o.config().Resolve()
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}

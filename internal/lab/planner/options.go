@@ -1,8 +1,10 @@
 // Package planner says what a deployment's privacy costs before anything runs: how many bit messages, bytes and seconds
 // it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
-// that of local differential privacy. The plans are those that an analyzer announces for the same settings (pkg/plan,
-// privacy.Solve). This package lays out the cohorts, computes the costs and shows them. CPU times are estimates from
-// one measurement of this machine; the other numbers are exact.
+// that of local differential privacy.
+//
+// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve). This package lays out
+// the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
+// other numbers are exact.
 package planner
 
 import (
@@ -96,6 +98,12 @@ func (o Options) check() error {
 	return nil
 }
 
+// config is the learner's configuration.
+func (o Options) config() glm.Config {
+	return glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
+		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+}
+
 // task is one cohort to plan.
 type task struct {
 	size    int
@@ -122,8 +130,7 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		return all, nil, nil
 	}
-	config := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: o.Dimension, Radius: o.Radius,
-		Horizon: max(1, o.Users), Epsilon: o.Epsilon, Delta: o.Delta, MinCohort: o.MinCohort}
+	config := o.config()
 	if len(o.Cohorts) > 0 {
 		config.Horizon = 0
 		for _, n := range o.Cohorts {

@@ -13,7 +13,7 @@ type Central struct{ gaussian }
 
 // NewCentral calibrates the curator's noise to (epsilon, delta) for all statistics of a record together, under
 // replacement of one record, with the analytic Gaussian mechanism. Errors wrap ErrChannel.
-func NewCentral(statistics []Statistic, epsilon, delta float64) (*Central, error) {
+func NewCentral(statistics []Range, epsilon, delta float64) (*Central, error) {
 	g, err := calibrate(statistics, epsilon, delta)
 	if err != nil {
 		return nil, err

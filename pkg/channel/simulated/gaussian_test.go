@@ -12,7 +12,7 @@ import (
 // The noise a Gaussian channel reports is the one its budget asks for: mu(1, 1e-6) = 0.2367043807, so 4.2247 diameters
 // for a statistic that has the whole budget; what the parts spend composes to the whole.
 func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
-	one := []simulated.Statistic{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
+	one := []simulated.Range{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
 	c, err := simulated.NewCentral(one, 1, 1e-6)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 		}
 		draws := map[string]float64{"local": n, "central": 1}[name]
 		var spent []privacy.Guarantee
-		for s, statistic := range unitStatistics() {
+		for s, statistic := range unitRanges() {
 			sigma := math.Sqrt(aggregates[s].Variance[0] / draws)
 			spent = append(spent, privacy.Guarantee{Mu: statistic.Diameter / sigma})
 		}

@@ -13,7 +13,7 @@ type Local struct{ gaussian }
 
 // NewLocal calibrates the noise of every device to (epsilon, delta) for all its statistics together, with the analytic
 // Gaussian mechanism. Errors wrap ErrChannel.
-func NewLocal(statistics []Statistic, epsilon, delta float64) (*Local, error) {
+func NewLocal(statistics []Range, epsilon, delta float64) (*Local, error) {
 	g, err := calibrate(statistics, epsilon, delta)
 	if err != nil {
 		return nil, err

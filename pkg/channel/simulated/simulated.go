@@ -33,7 +33,7 @@ type Report = [][]float64
 // Aggregate is what a channel brings back of one statistic.
 type Aggregate struct {
 	Sum []float64 // unbiased estimate of the sum of the cohort's vectors, data units
-	// of Sum's error, per coordinate, squared data units; an upper bound for Shuffle, exact for the others
+	// Variance of Sum's error, per coordinate, squared data units: an upper bound for Shuffle, exact for the others.
 	Variance []float64
 	Reports  int // reports that were summed
 }
