@@ -24,12 +24,13 @@ import (
 //	GET  /v1/devices/{device}/ledger                                      -> the device's ledger, and in words
 //	GET  /v1/status                                                       -> Status
 //
-// The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the device
-// just as a good one does, and the device reports the null record. Everything that is refused on a request's header is refused before
-// enrolment, and everything about its body after it. Errors are {"error": reason, "detail": sentence}.
+// The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the
+// device just as a good one does, and the device reports the null record. Everything that is refused on a request's
+// header is refused before enrolment, and everything about its body after it. Errors are {"error": reason, "detail":
+// sentence}.
 //
-// What this cannot keep apart are requests that an app pipelines on one connection: the second header stands behind the first body, and a
-// refusal ends the connection. README tells apps not to.
+// What this cannot keep apart are requests that an app pipelines on one connection: the second header stands behind the
+// first body, and a refusal ends the connection. README tells apps not to.
 
 const maxDeviceName = 128 // bytes of a device's name
 
@@ -39,16 +40,20 @@ type failure struct {
 	Detail string         `json:"detail"`
 }
 
-// API is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that has.
+// API is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that
+// has.
 func (h *Host) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.c.Decisions, h.serveDecision))
 	mux.HandleFunc("POST /v1/rewards", h.guarded(h.c.Rewards, h.serveReward))
 	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(nil, h.serveLedger))
-	mux.HandleFunc("GET /v1/status", h.guarded(nil, func(w http.ResponseWriter, _ *http.Request, _ time.Time) { answer(w, http.StatusOK, h.Status()) }))
+	mux.HandleFunc("GET /v1/status", h.guarded(nil,
+		func(w http.ResponseWriter, _ *http.Request, _ time.Time) { answer(w, http.StatusOK, h.Status()) }))
 	mux.HandleFunc("OPTIONS /v1/", h.guarded(nil, preflight))
 	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time) {
-		refuse(w, NotFound, fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}/decisions, POST /v1/rewards", r.Method, r.URL.Path))
+		refuse(w, NotFound,
+			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}/decisions, "+
+				"POST /v1/rewards", r.Method, r.URL.Path))
 	}))
 	return mux
 }
@@ -70,8 +75,9 @@ const (
 func (h *Host) server() *http.Server {
 	var open atomic.Int64
 	return &http.Server{
-		Handler: h.API(), ReadHeaderTimeout: readHeaderTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0),
+		Handler: h.API(), ReadHeaderTimeout: readHeaderTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       log.New(io.Discard, "", 0),
 		ConnState: func(c net.Conn, s http.ConnState) {
 			switch s {
 			case http.StateNew:
@@ -98,8 +104,8 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 			forget()
 		}
 	}()
-	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part must not depend on
-	// what is in the body.
+	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part
+	// must not depend on what is in the body.
 	d, err := h.Decide(context.WithoutCancel(r.Context()), name, func(dimension int) ([][]float64, error) {
 		body, done, err := h.bodies.open(w, r, decisionBytes(dimension), by)
 		if err != nil {
@@ -109,7 +115,7 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 		return readArms(body, dimension)
 	})
 	why := apiReason(err)
-	switch { // whether the arms were any good is no part of this account, which anybody may see
+	switch { // whether the arms were any good is no part of this account, which anyone may see
 	case d.Sampled:
 		h.c.Decisions.Released(1)
 	case err == nil || errors.Is(err, ErrArms):
@@ -168,7 +174,8 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) 
 		return
 	}
 	ledger := h.Ledger(name)
-	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger, "explanation": strings.Split(strings.TrimSpace(ledger.Explain()), "\n")})
+	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger,
+		"explanation": strings.Split(strings.TrimSpace(ledger.Explain()), "\n")})
 }
 
 func checkName(name string) error {

@@ -26,13 +26,16 @@ func (s *scene) begin(device, header, body string) net.Conn {
 	c, err := net.Dial("tcp", s.api.Listener.Addr().String())
 	s.must(err)
 	s.t.Cleanup(func() { _ = c.Close() })
-	_, err = fmt.Fprintf(c, "POST /v1/devices/%s/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n%s", device, header, body)
+	_, err = fmt.Fprintf(c,
+		"POST /v1/devices/%s/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+			"application/json\r\n%s\r\n%s", device, header, body)
 	s.must(err)
 	return c
 }
 
-// Whoever comes first has the earlier slot, however long their body takes: a device enrols on the header of its request, before the
-// first byte of the arms. A body that stalls ends in bounded time, and the device reports the null record when it promised to.
+// Whoever comes first has the earlier slot, however long their body takes: a device enrols on the header of its
+// request, before the first byte of the arms. A body that stalls ends in bounded time, and the device reports the null
+// record when it promised to.
 func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -41,13 +44,15 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindow = 6 * time.Second
 	s.open(a)
-	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n", "Transfer-Encoding: chunked\r\n"}
+	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n",
+		"Transfer-Encoding: chunked\r\n"}
 	var stalled []net.Conn
 	for i, header := range headers {
 		stalled = append(stalled, s.begin(fmt.Sprint("a", i), header, ""))
 		testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 2*i+1 })
 		s.decide(fmt.Sprint("b", i), twoArms)
-		if e := s.enrolments(); len(e) != 2*i+2 || e[2*i].slot != uint32(2*i) || e[2*i].device != s.device(fmt.Sprint("a", i)).Number {
+		if e := s.enrolments(); len(e) != 2*i+2 || e[2*i].slot != uint32(2*i) ||
+			e[2*i].device != s.device(fmt.Sprint("a", i)).Number {
 			t.Fatalf("%q: a body that stalls moves its person: %+v", header, e)
 		}
 	}
@@ -63,13 +68,13 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 			t.Errorf("%q: the stalled request ends with %d", header, r.StatusCode)
 		}
 		s.host.mu.Lock()
-		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].device.Number]
+		held := s.host.open[s.host.devices[fmt.Sprint("a", i)].state.Number]
 		s.host.mu.Unlock()
 		if held == nil {
 			t.Fatalf("%q: no promise is held", header)
 		}
 		held.seat.mu.Lock()
-		if !held.record.Null || held.record.Arm != nil {
+		if !held.record.Remember([]float64{1, 0}, 1) {
 			t.Errorf("%q: the record of a person whose arms never came is not null", header)
 		}
 		held.seat.mu.Unlock()
@@ -77,7 +82,8 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	s.reports(6)
 }
 
-// A client that waits to be asked for its body (Expect: 100-continue) is asked after its device is enrolled, and then served.
+// A client that waits to be asked for its body (Expect: 100-continue) is asked after its device is enrolled, and then
+// served.
 func TestABodyIsAskedForAfterEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -101,16 +107,19 @@ func TestABodyIsAskedForAfterEnrolment(t *testing.T) {
 func hostileBodies() [][]byte {
 	fill := func(head, unit, tail string) []byte {
 		const size = 4<<20 - 16
-		return append(append([]byte(head), bytes.Repeat([]byte(unit), (size-len(head)-len(tail))/len(unit))...), tail...)
+		return append(append([]byte(head), bytes.Repeat([]byte(unit), (size-len(head)-len(tail))/len(unit))...),
+			tail...)
 	}
 	return [][]byte{
-		fill(`{"arms": [`, `[],`, `[]]}`), fill(`{"arms": [[`, `1,`, `1]]}`), fill(`{"arms": [[1`, `1`, `]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
-		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `, twoArms),
+		fill(`{"arms": [`, `[],`, `[]]}`), fill(`{"arms": [[`, `1,`, `1]]}`), fill(`{"arms": [[1`, `1`,
+			`]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
+		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `,
+			twoArms),
 	}
 }
 
-// Eight concurrent bodies of 4 MB, and then 64, take less than 64 MB together, whatever they hold; each is refused after its
-// device was enrolled, as too large or once something else is wrong with it, and each device reports.
+// Eight concurrent bodies of 4 MB, and then 64, take less than 64 MB together, whatever they hold; each is refused
+// after its device was enrolled, as too large or once something else is wrong with it, and each device reports.
 func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
 	s := newScene(t)
 	s.start()
@@ -128,19 +137,22 @@ func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at th
 					if i/len(bodies)%2 == 1 {
 						body = io.MultiReader(body) // of a length that nobody knows beforehand
 					}
-					r, err := http.Post(fmt.Sprintf("%s/v1/devices/b%d-%d/decisions", s.api.URL, concurrent, i), "application/json", body)
+					r, err := http.Post(fmt.Sprintf("%s/v1/devices/b%d-%d/decisions", s.api.URL, concurrent, i),
+						"application/json", body)
 					if err != nil {
 						return // cut off while it was still sending
 					}
 					defer r.Body.Close()
-					if r.StatusCode != http.StatusRequestEntityTooLarge && (r.StatusCode != http.StatusUnprocessableEntity || i/len(bodies)%2 == 0) {
+					if r.StatusCode != http.StatusRequestEntityTooLarge &&
+						(r.StatusCode != http.StatusUnprocessableEntity || i/len(bodies)%2 == 0) {
 						t.Errorf("body %d: %s", i%len(bodies), r.Status)
 					}
 				})
 			}
 			wg.Wait()
 		})
-		if t.Logf("%d bodies of 4 MB: %d MB more; the process had at most %s", concurrent, grown>>20, highWater()); grown > 64<<20 {
+		if t.Logf("%d bodies of 4 MB: %d MB more; the process had at most %s", concurrent, grown>>20,
+			highWater()); grown > 64<<20 {
 			t.Errorf("%d bodies of 4 MB take %d MB", concurrent, grown>>20)
 		}
 	}
@@ -150,7 +162,8 @@ func TestBodiesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at th
 	s.reports(72)
 }
 
-// In the largest dimension a body may have 4 MB. As many such bodies as may be in flight take less than 128 MB together.
+// In the largest dimension a body may have 4 MB. As many such bodies as may be in flight take less than 128 MB
+// together.
 func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
 	bodies := hostileBodies()
 	if n := decisionBytes(glm.MaxDimension); n != maxDecision {
@@ -164,7 +177,8 @@ func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it lo
 			var wg sync.WaitGroup
 			for range bytesInFlight / maxDecision {
 				wg.Go(func() {
-					if arms, err := readArms(bytes.NewReader(body), glm.MaxDimension); len(arms) > maxArms || (err == nil) != (i == len(bodies)-1 || i == 7) {
+					if arms, err := readArms(bytes.NewReader(body), glm.MaxDimension); len(arms) > maxArms ||
+						(err == nil) != (i == len(bodies)-1 || i == 7) {
 						t.Errorf("body %d: %d arms, %v", i, len(arms), err)
 					}
 				})
@@ -177,17 +191,19 @@ func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it lo
 	}
 }
 
-// Bodies that stall take the room of bodies, never that of enrolment: those who come while it is all taken are enrolled in time, and
-// their bodies are refused.
+// Bodies that stall take the room of bodies, never that of enrolment: those who come while it is all taken are enrolled
+// in time, and their bodies are refused.
 func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.host.bodies = &bodies{time: 3 * time.Second, bytes: semaphore.NewWeighted(decisionBytes(2)), requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
+	s.host.bodies = &bodies{time: 3 * time.Second, bytes: semaphore.NewWeighted(decisionBytes(2)),
+		requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
 	s.open(s.Announcement(glm.Practical, 12))
 	s.begin("a", "Transfer-Encoding: chunked\r\n", "")
 	testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == 1 })
-	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable || answer["error"] != "busy" {
+	if status, answer := s.post("/v1/devices/b/decisions", twoArms); status != http.StatusServiceUnavailable ||
+		answer["error"] != "busy" {
 		t.Errorf("%d %v", status, answer)
 	}
 	if n := len(s.enrolments()); n != 2 {

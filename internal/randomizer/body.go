@@ -14,15 +14,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What an app sends is read after its device is enrolled, in bounded time and memory. A body that breaks a bound is refused, and its
-// device reports the null record: who takes part never depends on a body, and nobody waits for enrolment because of another's.
+// What an app sends is read after its device is enrolled, in bounded time and memory. A body that breaks a bound is
+// refused, and its device reports the null record: who takes part never depends on a body, and no device waits for
+// enrolment because of another's.
 const (
-	// bodyTime is from a request's arrival to the last byte of its body: the longest wait for the shuffler, and as long again for a
-	// client that sends its body only when it is asked for it.
+	// bodyTime is from a request's arrival to the last byte of its body: the longest wait for the shuffler, and as long
+	// again for a client that sends its body only when it is asked for it.
 	bodyTime = 2 * enrolTime
 	// maxArms bounds the arms of one decision.
 	maxArms = 1024
-	// numberBytes is what one number of an arm may take in JSON: the 24 characters of a float64, a comma, and indentation.
+	// numberBytes is what one number of an arm may take in JSON: the 24 characters of a float64, a comma, and
+	// indentation.
 	numberBytes = 40
 	// spareBytes is what a decision may hold besides its numbers.
 	spareBytes = 1 << 10
@@ -30,7 +32,8 @@ const (
 	maxDecision = 4 << 20
 	// maxReward bounds the bytes of a reward.
 	maxReward = 4 << 10
-	// bytesInFlight bounds the bytes of all bodies that are being read or decided about. A byte takes at most some ten of memory.
+	// bytesInFlight bounds the bytes of all bodies that are being read or decided about. A byte takes at most some ten
+	// of memory.
 	bytesInFlight = 4 * maxDecision
 	// maxBodies bounds how many bodies may be read or waited for.
 	maxBodies = 1024
@@ -57,12 +60,14 @@ type bodies struct {
 }
 
 func newBodies() *bodies {
-	return &bodies{bodyTime, semaphore.NewWeighted(bytesInFlight), semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxEnrolling)}
+	return &bodies{bodyTime, semaphore.NewWeighted(bytesInFlight), semaphore.NewWeighted(maxBodies),
+		semaphore.NewWeighted(maxEnrolling)}
 }
 
-// open admits a request's body of at most limit bytes, until the given time; done gives its room back, once what was made of it is
-// forgotten. Reading it fails as bodyError says.
-func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by time.Time) (body io.Reader, done func(), err error) {
+// open admits a request's body of at most limit bytes, until the given time; done gives its room back, once what was
+// made of it is forgotten. Reading it fails as bodyError says.
+func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by time.Time) (body io.Reader, done func(),
+	err error) {
 	size := limit
 	if r.ContentLength > limit {
 		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBodyTooLarge, r.ContentLength, limit)
@@ -87,8 +92,8 @@ func decisionBytes(dimension int) int64 {
 	return min(maxDecision, spareBytes+maxArms*numberBytes*int64(dimension+1))
 }
 
-// readArms reads {"arms": [[number, ...], ...]} and nothing else. It holds no more of it than one token and the numbers, and ends at
-// the first arm that is too long and the first that is too many.
+// readArms reads {"arms": [[number, ...], ...]} and nothing else. It holds no more of it than one token and the
+// numbers, and ends at the first arm that is too long and the first that is too many.
 func readArms(body io.Reader, dimension int) (arms [][]float64, err error) {
 	d := json.NewDecoder(body)
 	defer func() { err = bodyError(err) }()
@@ -157,7 +162,8 @@ func readVectors(d *json.Decoder, dimension int) (arms [][]float64, err error) {
 					return nil, errArms
 				}
 				if len(arm) == dimension {
-					return nil, badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d", len(arms), dimension))
+					return nil, badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d",
+						len(arms), dimension))
 				}
 				arm = append(arm, x)
 			}

@@ -3,7 +3,6 @@ package randomizer
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -11,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must not.
+// One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must
+// not.
 var records = map[string]struct {
 	arms   string
 	reward string        // "" : none comes
@@ -25,24 +24,26 @@ var records = map[string]struct {
 	cut    bool          // the app's connection breaks in the middle of the arms
 	stall  bool          // the rest of the arms never comes
 }{
-	"usual":                       {arms: twoArms, reward: "1"},
-	"other arms":                  {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`, reward: "0"},
-	"reward missing":              {arms: twoArms},
-	"reward late":                 {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
-	"reward just in time":         {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
-	"reward out of range":         {arms: twoArms, reward: "1e300"},
-	"reward not a number":         {arms: twoArms, reward: "NaN"},
-	"reward malformed":            {arms: twoArms, reward: `"yes`},
-	"arms empty":                  {arms: `{"arms": []}`, reward: "1"},
-	"no arms":                     {arms: `{}`, reward: "1"},
-	"NaN":                         {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
-	"infinite":                    {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
-	"huge":                        {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
-	"malformed":                   {arms: `{"arms": [[0.1, `, reward: "1"},
-	"empty body":                  {arms: ``, reward: "1"},
-	"wrong dimension":             {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
-	"uneven":                      {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
-	"larger than accepted":        {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`, reward: "1"},
+	"usual": {arms: twoArms, reward: "1"},
+	"other arms": {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`,
+		reward: "0"},
+	"reward missing":      {arms: twoArms},
+	"reward late":         {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
+	"reward just in time": {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
+	"reward out of range": {arms: twoArms, reward: "1e300"},
+	"reward not a number": {arms: twoArms, reward: "NaN"},
+	"reward malformed":    {arms: twoArms, reward: `"yes`},
+	"arms empty":          {arms: `{"arms": []}`, reward: "1"},
+	"no arms":             {arms: `{}`, reward: "1"},
+	"NaN":                 {arms: `{"arms": [[NaN, 0]]}`, reward: "1"},
+	"infinite":            {arms: `{"arms": [[1e999, 0]]}`, reward: "1"},
+	"huge":                {arms: `{"arms": [[1e308, 1e308], [-1e308, 1e308]]}`, reward: "1"},
+	"malformed":           {arms: `{"arms": [[0.1, `, reward: "1"},
+	"empty body":          {arms: ``, reward: "1"},
+	"wrong dimension":     {arms: `{"arms": [[0.1, 0.2, 0.3]]}`, reward: "1"},
+	"uneven":              {arms: `{"arms": [[0.1, 0.2], [0.3]]}`, reward: "1"},
+	"larger than accepted": {arms: `{"arms": [[0.1, 0.2]], "` + strings.Repeat("x", maxDecision) + `": 1}`,
+		reward: "1"},
 	"connection cut":              {arms: twoArms, reward: "1", cut: true},
 	"connection stalls":           {arms: twoArms, reward: "1", stall: true},
 	"more arms than one may have": {arms: `{"arms": [` + strings.Repeat(`[1, 0],`, maxArms) + `[1, 0]]}`, reward: "1"},
@@ -74,8 +75,8 @@ type sent struct {
 	Reports int
 }
 
-// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody reports, nor
-// how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
+// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody
+// reports, nor how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
 func TestARecordChangesNothingOutside(t *testing.T) {
 	t.Parallel()
 	views := map[string]view{}
@@ -140,10 +141,10 @@ func outside(t *testing.T, name string) view {
 		testbed.Eventually(t, "promised", func() bool {
 			held.mu.Lock()
 			defer held.mu.Unlock()
-			if held.device.Enrolment == nil {
+			if held.state.Enrolment == nil {
 				return false
 			}
-			due[held.device.Number] = held.device.Enrolment.ReportAt
+			due[held.state.Number] = held.state.Enrolment.ReportAt
 			return true
 		})
 		if record.reward != "" {
@@ -151,7 +152,10 @@ func outside(t *testing.T, name string) view {
 			if record.after == 0 {
 				s.post("/v1/rewards", body)
 			} else {
-				time.AfterFunc(record.after, func() { http.Post(s.api.URL+"/v1/rewards", "application/json", strings.NewReader(body)) })
+				time.AfterFunc(record.after, func() {
+					http.Post(s.api.URL+"/v1/rewards", "application/json",
+						strings.NewReader(body))
+				})
 			}
 		}
 	}
@@ -198,8 +202,8 @@ func (s *scene) cut(device, body string) {
 	s.must(c.Close())
 }
 
-// A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included: it is made of
-// the null record, in time.
+// A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included:
+// it is made of the null record, in time.
 func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -224,54 +228,5 @@ func TestASlowDecisionDelaysNoReport(t *testing.T) {
 	defer s.host.mu.Unlock()
 	if len(s.host.sessions)+len(s.host.open) != 0 {
 		t.Error("the late decision brought its session back")
-	}
-}
-
-// Whatever is wrong with a record inside the device, the report has the same messages; and every coordinate has exactly its number
-// of them, which is condition 3.
-func TestEveryRecordHasTheSameMessages(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.config.Limits.MaxReleases = 64
-	a := s.Announcement(glm.Practical, 12)
-	payload, digest := s.Sign(a, s.Analyzer)
-	s.config.Reports = testbed.Account(t, "report", nil, Reasons())
-	h, err := New(s.config)
-	s.must(err)
-	defer h.Close()
-	judged, err := h.judge(bus.Announcement{Epoch: 1, Payload: payload})
-	s.must(err)
-	s.must(judged.weak)
-	for name, r := range map[string]glm.Record{
-		"null":            {Null: true},
-		"usual":           {Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1},
-		"extreme":         {Arm: []float64{1, 0}, Reward: 1, Weight: 1},
-		"opposite":        {Arm: []float64{-1, 0}, Weight: 1},
-		"NaN":             {Arm: []float64{math.NaN(), 0}, Reward: 1},
-		"infinite":        {Arm: []float64{math.Inf(1), 0}, Reward: 1},
-		"reward NaN":      {Arm: []float64{1, 0}, Reward: math.NaN()},
-		"weight NaN":      {Arm: []float64{1, 0}, Weight: math.NaN()},
-		"reward far out":  {Arm: []float64{1, 0}, Reward: -1e300},
-		"huge arm":        {Arm: []float64{1e300, -1e300}, Reward: 1},
-		"no arm":          {Reward: 1},
-		"wrong dimension": {Arm: []float64{1, 0, 0}},
-	} {
-		sealed, err := sealBits(judged, r, testbed.Source())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		envelope := s.Seal(wire.Report{Announcement: digest, Epoch: 1, Slot: 3, Device: 4, Bits: sealed}, s.identity)
-		if len(envelope) != wire.EnvelopeSize(a.ReportMessages()) {
-			t.Errorf("%s: a report of %d bytes", name, len(envelope))
-		}
-		_, seen := s.bits(envelope, a, digest)
-		for k, e := range judged.round.Encodings {
-			for j := range seen[k] {
-				if seen[k][j] != uint64(e.MessagesAt(j)) {
-					t.Errorf("%s: release %d, coordinate %d has %d messages, not %d", name, k, j, seen[k][j], e.MessagesAt(j))
-				}
-			}
-		}
 	}
 }

@@ -25,8 +25,8 @@ const (
 	markReward = 0.7312948301
 )
 
-// Nothing of a record is in the log, on disk, in the metrics or in an error, not even while records are in memory, and whatever is
-// wrong with them (condition 8). The scan itself is tested in testbed.
+// Nothing of a record is in the log, on disk, in the metrics or in an error, not even while records are in memory, and
+// whatever is wrong with them (condition 8). The scan itself is tested in testbed.
 func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -43,19 +43,22 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	var errors []string
 	for device, body := range map[string]string{
 		"usual": `{"arms": [` + arms + `]}`, "uneven": `{"arms": [` + arms + `, [1]]}`, "cut": `{"arms": [` + arms,
-		"extra": `{"arms": [` + arms + `], "x": 0.6172839451}`, "number": `{"arms": [[0.6172839451, "x"]]}`, "nested": `{"arms": [0.6172839451]}`,
-		"long": `{"arms": [[6172839451, 2839506173]]}`, "infinite": `{"arms": [[0.6172839451e999, 0]]}`,
+		"extra": `{"arms": [` + arms + `], "x": 0.6172839451}`, "number": `{"arms": [[0.6172839451, "x"]]}`,
+		"nested": `{"arms": [0.6172839451]}`,
+		"long":   `{"arms": [[6172839451, 2839506173]]}`, "infinite": `{"arms": [[0.6172839451e999, 0]]}`,
 	} {
 		_, answer := s.post("/v1/devices/"+device+"/decisions", body)
 		errors = append(errors, fmt.Sprint(answer["error"], answer["detail"]))
 		for _, reward := range []string{"0.7312948301", "1.7312948301", `"0.7312948301"`, "0.7312948301e999"} {
-			_, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(answer["token"]), reward))
+			_, answer := s.post("/v1/rewards",
+				fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(answer["token"]), reward))
 			errors = append(errors, fmt.Sprint(answer["error"], answer["detail"]))
 		}
 	}
 	look := func(when string) {
 		t.Helper()
-		for what, text := range map[string]string{"log": s.logged.String(), "answers": strings.Join(errors, "\n"), "metrics": scrape(t, registry), "status": fmt.Sprint(s.host.Status())} {
+		for what, text := range map[string]string{"log": s.logged.String(), "answers": strings.Join(errors, "\n"),
+			"metrics": scrape(t, registry), "status": fmt.Sprint(s.host.Status())} {
 			if found := testbed.Find([]byte(text), marks); len(found) > 0 {
 				t.Errorf("%s, %s: %v", when, what, found)
 			}
@@ -91,8 +94,9 @@ func scrape(t *testing.T, g prometheus.Gatherer) string {
 	return w.Body.String()
 }
 
-// No two bit messages share anything but their length: each has an ephemeral key of its own, in one report and over all reports, also
-// where the records are the same (condition 1). The broker's message id is a digest of the sealed report, nothing of the device.
+// No two bit messages share anything but their length: each has an ephemeral key of its own, in one report and over all
+// reports, also where the records are the same (condition 1). The broker's message id is a digest of the sealed report,
+// nothing of the device.
 func TestBitMessagesShareNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -136,13 +140,15 @@ func TestReportsAreBoundToTheAnnouncement(t *testing.T) {
 	another := digest
 	another[0] ^= 1
 	for at := 0; at < len(report.Bits); at += seal.BitSize {
-		if _, _, _, err := seal.NewBitOpener(s.AnalyzerKey, another).Open(report.Bits[at : at+seal.BitSize]); err == nil {
+		if _, _, _, err := seal.NewBitOpener(s.AnalyzerKey,
+			another).Open(report.Bits[at : at+seal.BitSize]); err == nil {
 			t.Fatal("a bit message opens under another announcement")
 		}
 	}
 	opener, err := seal.NewReportOpener(s.ShufflerKey)
 	s.must(err)
-	for _, c := range []seal.ReportContext{{Deployment: "elsewhere", Epoch: 1}, {Deployment: testbed.Deployment, Epoch: 2}, {Deployment: testbed.Deployment, Epoch: 1, Round: 1}} {
+	for _, c := range []seal.ReportContext{{Deployment: "elsewhere", Epoch: 1},
+		{Deployment: testbed.Deployment, Epoch: 2}, {Deployment: testbed.Deployment, Epoch: 1, Round: 1}} {
 		if _, err := wire.OpenEnvelope(r.envelope, opener, c); err == nil {
 			t.Errorf("the envelope opens in %+v", c)
 		}

@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A place that was given and that nobody fills can destroy a cohort. So a device's wish for a place is durable before the shuffler hears
-// of it, and once the shuffler may have heard of it the host asks on until it knows the answer, for as long as the epoch is in force,
-// over restarts too. Only the decision that began it does not wait for so long: its device then reports the null record.
+// A place that was given and that stays empty can destroy a cohort. So a device's wish for a place is durable before
+// the shuffler hears of it, and once the shuffler may have heard of it the host asks on until it knows the answer, for
+// as long as the epoch is in force, over restarts too. Only the decision that began it stops waiting earlier: its
+// device then reports the null record.
 
 const (
-	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says nothing about the
-	// record: nothing of it was looked at yet.
+	// enrolTime bounds how long a decision waits for the shuffler. Past it the person is not sampled, which says
+	// nothing about the record: nothing of it was looked at yet.
 	enrolTime = 5 * time.Second
-	// tryTime is how long one try waits for its answer while a decision waits for it; otherwise the broker connection's own limit holds.
+	// tryTime is how long one try waits for its answer while a decision waits for it; otherwise the broker connection's
+	// own limit holds.
 	tryTime = 2 * time.Second
 	// askAgain is the wait before a shuffler that is in another epoch is asked again while a decision waits.
 	askAgain = 100 * time.Millisecond
@@ -31,7 +33,7 @@ const (
 
 // question is a device's wish for a place in one cohort, from when it is durable until the shuffler's answer is.
 type question struct {
-	a      *announced
+	a      *device.Announced
 	seat   *seat
 	number uint32    // the device's
 	until  time.Time // when the decision that began it stops waiting; zero where none did
@@ -50,11 +52,11 @@ var (
 	errStopped = errors.New("the randomizer is stopping")
 )
 
-// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what reason; err means
-// that there is no policy to decide with.
-func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session, why error, err error) {
-	until := time.Now().Add(enrolTime)
-	ctx, cancel := context.WithDeadline(ctx, until)
+// enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what
+// reason; err means that there is no policy to decide with.
+func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *session, why error, err error) {
+	until := h.c.Clock.Now().Add(enrolTime)
+	ctx, cancel := h.c.Clock.WithTimeout(ctx, enrolTime)
 	defer cancel()
 	for {
 		if a, why, err = h.enrolling(); err != nil || why != nil {
@@ -67,7 +69,9 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session,
 		select {
 		case <-q.done:
 		case <-ctx.Done():
-			return a, nil, because(Unreachable, "the shuffler did not answer in time; the host asks on, and if it was given a place the device reports without this decision"), nil
+			return a, nil, because(Unreachable,
+				"the shuffler did not answer in time; the host asks on, and if it was given a place the device "+
+					"reports without this decision"), nil
 		}
 		switch {
 		case q.err != nil:
@@ -79,8 +83,9 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *announced, s *session,
 	}
 }
 
-// enrolling is the announcement in force. why says for what reason nobody is enrolled under it; err that there is none to decide with.
-func (h *Host) enrolling() (a *announced, why, err error) {
+// enrolling is the announcement in force. why says for what reason no device is enrolled under it; err that there is none
+// to decide with.
+func (h *Host) enrolling() (a *device.Announced, why, err error) {
 	h.mu.Lock()
 	a = h.current
 	full, refusal, rolledBack := h.full, h.refusal, h.rolledBack
@@ -94,8 +99,8 @@ func (h *Host) enrolling() (a *announced, why, err error) {
 		return nil, nil, h.rewound(a)
 	case a.Final:
 		return a, because(FinalPolicy, "learning is over; this is the last policy"), nil
-	case a.weak != nil:
-		return a, because(PlanRefused, "%v", a.weak), nil
+	case a.Weak != nil:
+		return a, because(PlanRefused, "%v", a.Weak), nil
 	case rolledBack != nil:
 		return a, because(StateRolledBack, "%v", rolledBack), nil
 	case a.Round > 0:
@@ -106,26 +111,26 @@ func (h *Host) enrolling() (a *announced, why, err error) {
 	return a, nil, nil
 }
 
-// ask opens the question of a device under an announcement, durably, or finds the one that is open. mine tells that it was opened here.
-// why says that the ledger rules it out.
-func (h *Host) ask(a *announced, seat *seat, until time.Time) (q *question, mine bool, why, err error) {
+// ask opens the question of a device under an announcement, durably, or finds the one that is open. mine tells that it
+// was opened here. why says that the ledger rules it out.
+func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *question, mine bool, why, err error) {
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
 	if seat.question != nil {
 		return seat.question, false, nil, nil
 	}
-	d := seat.device
 	q = &question{
-		a: a, seat: seat, number: d.Number, until: until, found: d.Ledger.State(a.Epoch) == privacy.Asked, done: make(chan struct{}),
+		a: a, seat: seat, number: seat.state.Number, until: until, found: seat.state.Asked(a.Epoch),
+		done: make(chan struct{}),
 	}
 	if !q.found {
-		if d.Ledger, err = d.Ledger.Ask(a.Epoch, a.releases, a.guarantee); err != nil {
+		next, err := seat.state.Ask(a)
+		if err != nil {
 			return nil, false, because(RecordUsed, "%v", err), nil
 		}
-		if err := h.store.put(d); err != nil {
+		if err := h.keep(seat, next); err != nil {
 			return nil, false, nil, fmt.Errorf("randomizer: the device's wish to take part cannot be kept: %w", err)
 		}
-		seat.device = d
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,14 +148,15 @@ func (h *Host) ask(a *announced, seat *seat, until time.Time) (q *question, mine
 	return q, true, nil, nil
 }
 
-// askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open already stay.
+// askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open
+// already stay.
 func (h *Host) askOn() error {
 	a, why, err := h.enrolling()
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
-		return nil // nobody is asked for now
+		return nil // no place is asked for now
 	}
 	for _, seat := range h.seats() {
-		if seat.ledger().State(a.Epoch) != privacy.Asked {
+		if !seat.now().Asked(a.Epoch) {
 			continue
 		}
 		if _, _, _, err := h.ask(a, seat, time.Time{}); err != nil {
@@ -163,14 +169,12 @@ func (h *Host) askOn() error {
 // settle asks until the answer is known, and makes it durable.
 func (h *Host) settle(q *question) (s *session, why, err error) {
 	over := h.over(q.a)
-	request, _, err := wire.Sign(&wire.EnrolRequest{
-		Deployment: h.c.Deployment, Epoch: q.a.Epoch, Announcement: q.a.digest[:], Device: q.number, Credential: h.c.Credential,
-	}, h.c.Identity)
+	request, err := h.core.Request(q.a, q.number)
 	if err != nil {
 		return nil, nil, err
 	}
-	// heard says that the shuffler may have heard a request to which no answer came, or may yet. While it is false, the shuffler has
-	// answered all that it knows of the wish, and the wish can be taken back.
+	// heard says that the shuffler may have heard a request to which no answer came, or may yet. While it is false, the
+	// shuffler has answered all that it knows of the wish, and the wish can be taken back.
 	heard := q.found
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		reply, err := h.try(q, request)
@@ -180,28 +184,27 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 			return h.answered(q, reply, heard)
 		case err == nil: // the shuffler is ahead of what was seen here, or not there yet
 			wait, why = askAgain, because(NotAdmitted, "the shuffler is not in epoch %d", q.a.Epoch)
-		case errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrTooLarge): // nobody heard it
+		// the shuffler did not hear it
+		case errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrTooLarge):
 			why = because(Unreachable, "%v", err)
 		default:
 			heard, why = true, because(Unreachable, "%v", err)
 		}
-		if q.waitsPast(wait) {
+		if h.waitsPast(q, wait) {
 			h.c.Decisions.Retried(why)
 		} else if !heard {
 			return nil, why, h.takeBack(q)
 		} else {
 			wait = pause
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-h.c.Clock.After(wait):
 			continue
 		case <-over:
 			why = errEpochOver
 		case <-h.life.Done():
 			why, err = nil, errStopped
 		}
-		timer.Stop()
 		if !heard {
 			err = errors.Join(h.takeBack(q), err)
 		}
@@ -210,10 +213,12 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 }
 
 // waitsPast tells whether the decision that began the question still waits after a pause.
-func (q *question) waitsPast(pause time.Duration) bool { return time.Now().Add(pause).Before(q.until) }
+func (h *Host) waitsPast(q *question, pause time.Duration) bool {
+	return h.c.Clock.Now().Add(pause).Before(q.until)
+}
 
 // over is closed when the announcement is not in force any more, or the host asks no more.
-func (h *Host) over(a *announced) <-chan struct{} {
+func (h *Host) over(a *device.Announced) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current == a && h.rolledBack == nil {
@@ -227,11 +232,11 @@ func (h *Host) over(a *announced) <-chan struct{} {
 // try puts the request to the shuffler once. Questions that no decision waits for are put a few at a time.
 func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
 	ctx := h.life
-	if q.waitsPast(0) {
+	if h.waitsPast(q, 0) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, tryTime)
+		ctx, cancel = h.c.Clock.WithTimeout(ctx, tryTime)
 		defer cancel()
-		defer h.c.Steps.Since(stepEnrolment, time.Now())
+		defer h.c.Steps.Since(stepEnrolment, h.c.Clock.Now())
 	} else {
 		if err := h.patient.Acquire(ctx, 1); err != nil {
 			return nil, err
@@ -242,21 +247,19 @@ func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.OpenEnrolReply(signed, h.c.Shuffler, wire.RequestDigest(request))
+	return h.core.Reply(request, signed)
 }
 
 // answered makes a definite answer durable. heard is as in settle, before the request that was answered.
 func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *session, why, err error) {
-	switch r := reply.Refusal; {
-	case reply.Enrolled && reply.Held && !heard:
-		why, err = h.provedOld(q, "gave this device a place in the cohort before it was first asked for one")
+	if did := q.seat.now().Contradicts(reply, heard); did != "" {
+		why, err = h.provedOld(q, did)
 		return nil, why, err
+	}
+	switch r := reply.Refusal; {
 	case reply.Enrolled:
 		s, err := h.promise(q.a, q.seat, reply)
 		return s, nil, err
-	case r == wire.RefusalAlreadyEnrolled && !heard && len(q.seat.ledger().Entries) == 1:
-		why, err = h.provedOld(q, "enrolled this device in an earlier cohort, in which it never asked for a place")
-		return nil, why, err
 	case r == wire.RefusalCohortFull, r == wire.RefusalEnrolmentClosed:
 		h.mu.Lock()
 		if h.current == q.a {
@@ -273,14 +276,12 @@ func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *ses
 func (h *Host) takeBack(q *question) error {
 	q.seat.mu.Lock()
 	defer q.seat.mu.Unlock()
-	d := q.seat.device
-	var err error
-	if d.Ledger, err = d.Ledger.Release(q.a.Epoch); err != nil {
+	next, err := q.seat.state.Release(q.a)
+	if err != nil {
 		return fmt.Errorf("randomizer: %w", err)
 	}
-	if err := h.store.put(d); err != nil {
+	if err := h.keep(q.seat, next); err != nil {
 		return fmt.Errorf("randomizer: the shuffler's refusal cannot be kept: %w", err)
 	}
-	q.seat.device = d
 	return nil
 }

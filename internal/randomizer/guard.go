@@ -14,18 +14,20 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 )
 
-// Callers says who may call the API besides programs on this machine. A browser on this machine is such a program, and it runs what any
-// page tells it to: a page must neither spend a person's record nor read a ledger, not even one whose name was made to lead here.
+// Callers says who may call the API besides programs on this machine. A browser on this machine is such a program, and
+// it runs what any page tells it to: a page must neither spend a person's record nor read a ledger, not even one whose
+// name was made to lead here.
 type Callers struct {
-	Hosts   []string // names and addresses, without port, that a request may call this host by besides those of loopback
+	// names and addresses, without port, that a request may call this host by besides those of loopback
+	Hosts   []string
 	Origins []string // pages that may call it, as scheme://host[:port]
 }
 
 // handler serves one request, whose body must have arrived by the given time.
 type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
 
-// guarded looks at a request's header, before anything of its body, and bounds how long the body may take. What it refuses is counted
-// in the account.
+// guarded looks at a request's header, before anything of its body, and bounds how long the body may take. What it
+// refuses is counted in the account.
 func (h *Host) guarded(o *outcome.Outcomes, next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		o.Received(1)
@@ -59,7 +61,8 @@ func preflight(w http.ResponseWriter, _ *http.Request, _ time.Time) {
 // check tells why a request is refused on its header.
 func (c Callers) check(r *http.Request) (outcome.Reason, error) {
 	host := hostOf(r.Host)
-	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() && !slices.ContainsFunc(c.Hosts, func(h string) bool { return hostOf(h) == host }) {
+	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() &&
+		!slices.ContainsFunc(c.Hosts, func(h string) bool { return hostOf(h) == host }) {
 		return ForeignHost, fmt.Errorf("the request calls this host %q, which is no name of it; see api.hosts", r.Host)
 	}
 	origins := r.Header.Values("Origin")
@@ -68,13 +71,17 @@ func (c Callers) check(r *http.Request) (outcome.Reason, error) {
 			return ForeignOrigin, fmt.Errorf("pages of %q may not call this host; see api.origins", o)
 		}
 	}
-	// A browser says so where a page of another site, or of another port of this one, makes it ask without telling the page's origin.
-	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && site != "" && site != "same-origin" && site != "none" {
+	// A browser says so where a page of another site, or of another port of this one, makes it ask without telling the
+	// page's origin.
+	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && site != "" && site != "same-origin" &&
+		site != "none" {
 		return ForeignOrigin, fmt.Errorf("a page of another origin (%s) may not call this host; see api.origins", site)
 	}
 	// Pages may send forms and text anywhere unasked, JSON they may not.
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost && (err != nil || kind != "application/json") {
-		return BadContentType, errors.New("the content type must be application/json: send the header Content-Type: application/json")
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost &&
+		(err != nil || kind != "application/json") {
+		return BadContentType, errors.New("the content type must be application/json: send the header Content-Type: " +
+			"application/json")
 	}
 	return "", nil
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// A page that somebody opens in a browser on this machine can send requests here. It must not spend a person's record, nor read a
-// ledger under a name that was made to lead here, whatever a browser lets it send; and programs on this machine are served.
+// A page that somebody opens in a browser on this machine can send requests here. It must not spend a person's record,
+// nor read a ledger under a name that was made to lead here, whatever a browser lets it send; and programs on this
+// machine are served.
 func TestPagesAreNotServed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.config.Callers = Callers{Hosts: []string{"gateway.clinic.example", "10.1.2.3"}, Origins: []string{"https://app.clinic.example"}}
+	s.config.Callers = Callers{Hosts: []string{"gateway.clinic.example", "10.1.2.3"},
+		Origins: []string{"https://app.clinic.example"}}
 	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
@@ -58,7 +60,8 @@ func TestPagesAreNotServed(t *testing.T) {
 		{"name that begins with one of ours", json(header{"Host": "127.0.0.1.evil.example"}), all, 403},
 		{"any address", json(header{"Host": "0.0.0.0:8400"}), all, 403},
 		{"other machine's address", json(header{"Host": "10.1.2.4"}), all, 403},
-		{"rebound name that is its own origin", json(header{"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}), all, 403},
+		{"rebound name that is its own origin", json(header{"Host": "evil.example", "Origin": "http://evil.example",
+			"Sec-Fetch-Site": "same-origin"}), all, 403},
 		{"page", json(header{"Origin": "https://evil.example"}), all, 403},
 		{"page in a sandbox", json(header{"Origin": "null"}), all, 403},
 		{"page of another port", json(header{"Origin": "http://localhost:3000"}), all, 403},
@@ -86,9 +89,12 @@ func TestPagesAreNotServed(t *testing.T) {
 		t.Fatalf("%d devices were enrolled", n)
 	}
 	for i, h := range []header{
-		json(header{"Host": "localhost:8401"}), json(header{"Host": "LOCALHOST"}), json(header{"Host": "127.0.0.1:8401"}), json(header{"Host": "[::1]:8400"}),
-		json(header{"Host": "gateway.clinic.example:443"}), json(header{"Host": "10.1.2.3"}), {"Content-Type": "application/json; charset=utf-8"},
-		json(header{"Origin": "https://app.clinic.example", "Sec-Fetch-Site": "cross-site"}), json(header{"Sec-Fetch-Site": "none"}),
+		json(header{"Host": "localhost:8401"}), json(header{"Host": "LOCALHOST"}),
+		json(header{"Host": "127.0.0.1:8401"}), json(header{"Host": "[::1]:8400"}),
+		json(header{"Host": "gateway.clinic.example:443"}), json(header{"Host": "10.1.2.3"}),
+		{"Content-Type": "application/json; charset=utf-8"},
+		json(header{"Origin": "https://app.clinic.example",
+			"Sec-Fetch-Site": "cross-site"}), json(header{"Sec-Fetch-Site": "none"}),
 	} {
 		for _, path := range []string{ledger, status, "POST /v1/devices/" + string(rune('a'+i)) + "/decisions"} {
 			r := request(path, h)
@@ -106,7 +112,8 @@ func TestPagesAreNotServed(t *testing.T) {
 	}
 	s.reports(9)
 	s.must(s.config.Decisions.Check())
-	if got := testbed.Refused(s.config.Decisions, ForeignHost) + testbed.Refused(s.config.Decisions, ForeignOrigin) + testbed.Refused(s.config.Decisions, BadContentType); got != 17 {
+	if got := testbed.Refused(s.config.Decisions, ForeignHost) + testbed.Refused(s.config.Decisions,
+		ForeignOrigin) + testbed.Refused(s.config.Decisions, BadContentType); got != 17 {
 		t.Errorf("%d refused decisions are counted", got)
 	}
 }
@@ -114,7 +121,8 @@ func TestPagesAreNotServed(t *testing.T) {
 // What may be configured, and that an address that stands for every address allows no name.
 func TestCallersOfTheAPI(t *testing.T) {
 	for _, bad := range []APISettings{
-		{Listen: "127.0.0.1:1", Hosts: []string{""}}, {Listen: "127.0.0.1:1", Hosts: []string{"*"}}, {Listen: "127.0.0.1:1", Hosts: []string{"http://x"}},
+		{Listen: "127.0.0.1:1", Hosts: []string{""}}, {Listen: "127.0.0.1:1",
+			Hosts: []string{"*"}}, {Listen: "127.0.0.1:1", Hosts: []string{"http://x"}},
 		{Listen: "127.0.0.1:1", Origins: []string{"*"}}, {Listen: "127.0.0.1:1", Origins: []string{"x.example"}},
 		{Listen: "127.0.0.1:1", Origins: []string{"https://x.example/"}}, {Listen: "10.0.0.1:1"}, {Listen: "nothing"},
 	} {
@@ -122,7 +130,8 @@ func TestCallersOfTheAPI(t *testing.T) {
 			t.Errorf("%+v: %v", bad, bad.Validate())
 		}
 	}
-	for listen, want := range map[string][]string{"0.0.0.0:1": {"x"}, "[::]:1": {"x"}, ":1": {"x"}, "10.0.0.1:1": {"x", "10.0.0.1"}, "gate:1": {"x", "gate"}} {
+	for listen, want := range map[string][]string{"0.0.0.0:1": {"x"}, "[::]:1": {"x"}, ":1": {"x"},
+		"10.0.0.1:1": {"x", "10.0.0.1"}, "gate:1": {"x", "gate"}} {
 		a := APISettings{Listen: listen, Remote: true, Hosts: []string{"x"}, Origins: []string{"https://x.example:444"}}
 		if faults := a.Validate(); len(faults) != 0 {
 			t.Errorf("%s: %v", listen, faults)

@@ -1,9 +1,10 @@
-// Package randomizer is the role that runs on people's side: one process for one device, or for all the devices of a gateway.
+// Package randomizer is the role that runs on people's side: one process for one device, or for all the devices of a
+// gateway.
 //
-// It follows the analyzer's announcements, recomputes the guarantee of every plan and refuses one weaker than its own limits, decides
-// locally with the public policy, and sends exactly one report per round at a time that was fixed at enrolment, whatever happened
-// meanwhile: a record if the reward came, the null record otherwise. Records live in memory until they are reported and are never
-// written anywhere; after a crash the promised reports are null records.
+// It follows the analyzer's announcements, recomputes the guarantee of every plan and refuses one weaker than its own
+// limits, decides locally with the public policy, and sends exactly one report per round at a time that was fixed at
+// enrolment, whatever happened meanwhile: a record if the reward came, the null record otherwise. Records live in
+// memory until they are reported and are never written anywhere; after a crash the promised reports are null records.
 //
 // What the outside can see of a person (enrolment, report time, report size) is the same for every record.
 package randomizer
@@ -25,6 +26,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -39,13 +41,15 @@ type Config struct {
 	Identity   *seal.Identity // the host's key
 	Credential []byte         // the registrar's word that this host may enrol Devices devices
 	Devices    int            // as in the credential
-	Limits     Limits
+	Limits     device.Limits
 	Callers    Callers                // of the API
-	StateDir   string                 // belongs to one process
+	StateDir   string                 // belongs to one process; not used where there is a Store
+	Store      Store                  // the host closes it; nil: a file in StateDir
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
 	State      *role.Condition        // met while the state is as new as what the host has done. May be nil
 	Following  *role.Condition        // met while the host follows what the analyzer announces. May be nil
-	Bus        *bus.Conn
+	Bus        Broker
+	Clock      role.Clock // by which the host works; nil: the system's. Sockets of the API keep to the system's
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
 	// Further accounts, and times. All may be nil.
@@ -62,7 +66,8 @@ const senders = 64
 // Host runs the devices of one process.
 type Host struct {
 	c     Config
-	store *store
+	core  *device.Core
+	store Store
 
 	// life ends when the process stops; questions to the shuffler live as long.
 	life    context.Context
@@ -72,16 +77,16 @@ type Host struct {
 
 	bodies    *bodies
 	timetable *timetable
-	outbox    chan outgoing // sealed reports
+	outbox    chan Outgoing // sealed reports
 
-	seen   round      // the latest announcement that an earlier process saw
-	unsent []outgoing // what it sealed and may not have sent
+	seen   Place      // the latest announcement that an earlier process saw
+	unsent []Outgoing // what it sealed and may not have sent
 
 	mu         sync.Mutex
 	caughtUp   bool  // what was announced before the start is read
 	refusal    error // why the latest announcement is not in force; nil where it is
 	rolledBack error // proof that the store is older than what the host has done
-	current    *announced
+	current    *device.Announced
 	changed    chan struct{} // closed when current changes, or nothing is asked any more
 	full       bool          // the current cohort takes no more devices
 	keys       *wire.KeySet  // the shuffler's latest
@@ -95,55 +100,80 @@ type Host struct {
 
 // seat is a device's state with its lock.
 type seat struct {
-	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not wait for
-	// what a person's app does meanwhile. It is taken before the host's.
+	// mu is never held while the shuffler is asked or anything is computed from arms: a report that falls due must not
+	// wait for what a person's app does meanwhile. It is taken before the host's.
 	mu       sync.Mutex
-	device   device
+	name     string // as the app calls the device; never leaves the host
+	state    device.State
 	question *question // the one that is open
 }
 
-func (s *seat) ledger() privacy.Ledger {
+// now is the device's state.
+func (s *seat) now() device.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.device.Ledger
+	return s.state
+}
+
+// keep makes a device's state durable, and only then its own. The seat's lock is held.
+func (h *Host) keep(s *seat, next device.State) error {
+	if err := h.store.Put(Device{s.name, next}); err != nil {
+		return err
+	}
+	s.state = next
+	return nil
 }
 
 // New opens the host's state. Records that an earlier process held are gone; what it promised is kept.
 func New(c Config) (*Host, error) {
-	if err := errors.Join(c.Limits.faults()...); err != nil {
-		return nil, fmt.Errorf("randomizer: limits: %w", err)
-	}
-	st, err := openStore(filepath.Join(c.StateDir, "devices"))
+	core, err := device.New(device.Config{
+		Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: c.Identity,
+		Credential: c.Credential,
+		Limits:     c.Limits,
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("randomizer: %w", err)
+	}
+	st := c.Store
+	if st == nil {
+		if st, err = OpenStore(filepath.Join(c.StateDir, "devices")); err != nil {
+			return nil, err
+		}
+	}
+	if c.Clock == nil {
+		c.Clock = role.SystemClock()
 	}
 	h := &Host{
-		c: c, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(), timetable: newTimetable(), outbox: make(chan outgoing), changed: make(chan struct{}),
+		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
+		timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
-	err = st.load(func(d device) error {
-		h.devices[d.Name] = &seat{device: d}
+	err = st.Load(func(d Device) error {
+		h.devices[d.Name] = &seat{name: d.Name, state: d.State}
 		h.numbers = max(h.numbers, d.Number+1)
 		return nil
 	})
 	if err == nil {
-		h.seen, err = st.latest()
+		h.seen, err = st.Latest()
 	}
 	if err == nil {
-		h.rolledBack, err = st.marked()
+		var proof []byte
+		if proof, err = st.Note(noteRolledBack); len(proof) > 0 {
+			h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, proof)
+		}
 	}
 	var signedKeys []byte
 	if err == nil {
-		signedKeys, err = st.keys()
+		signedKeys, err = st.Note(noteKeys)
 	}
 	if err == nil {
-		err = st.unsent(func(o outgoing) { h.unsent = append(h.unsent, o) })
+		err = st.Unsent(func(o Outgoing) { h.unsent = append(h.unsent, o) })
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.close())
+		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.Close())
 	}
-	if kept, err := h.openKeys(signedKeys); err == nil { // one that another shuffler signed says nothing of this one's
+	if kept, err := h.core.Keys(signedKeys); err == nil { // one that another shuffler signed says nothing of this one's
 		h.takeKeys(kept)
 	}
 	h.sayOld()
@@ -155,7 +185,7 @@ func New(c Config) (*Host, error) {
 // Close lets go of the state. Only for a host that was never run.
 func (h *Host) Close() error {
 	h.stop()
-	return h.store.close()
+	return h.store.Close()
 }
 
 // Run works until the context ends. Reports that are due are not waited for: a restart sends what was promised.
@@ -165,14 +195,17 @@ func (h *Host) Run(ctx context.Context) error {
 		h.stop() // from here on no question is opened
 		h.mu.Unlock()
 		h.asking.Wait()
-		h.store.close()
+		h.store.Close()
 	}()
 	if err := h.catchUp(ctx); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return h.c.Bus.WatchKeys(ctx, func(role bus.Role, payload []byte) error { return h.rekeyed(ctx, role, payload) })
+		return h.c.Bus.WatchKeys(ctx, func(role bus.Role,
+			payload []byte) error {
+			return h.rekeyed(ctx, role, payload)
+		})
 	})
 	g.Go(func() error {
 		return h.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error {
@@ -196,7 +229,8 @@ func (h *Host) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in force.
+// catchUp reads everything that was announced so far, and takes up what an earlier process promised for the epoch in
+// force.
 func (h *Host) catchUp(ctx context.Context) error {
 	all, err := h.c.Bus.Announcements(ctx)
 	if err != nil {
@@ -228,16 +262,17 @@ type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
 	Round      uint32  `json:"round"`
-	Cohort     uint32  `json:"cohort"`             // slots of the epoch
-	Enrolling  bool    `json:"enrolling"`          // whether a decision made now may be sampled
-	Final      bool    `json:"final"`              // the last policy: learning is over
-	Epsilon    float64 `json:"epsilon,omitempty"`  // what the epoch reveals about one record at most, computed here
-	Delta      float64 `json:"delta,omitempty"`    //
-	Refused    string  `json:"refused,omitempty"`  // why this host takes no part in the epoch, or does not follow the latest announcement
-	Devices    int     `json:"devices"`            // known here
-	Capacity   int     `json:"capacity"`           // that the credential covers
-	Pending    int     `json:"pending"`            // promised reports that have not left
-	Messages   int     `json:"messages,omitempty"` // bit messages of one report in the current round
+	Cohort     uint32  `json:"cohort"`            // slots of the epoch
+	Enrolling  bool    `json:"enrolling"`         // whether a decision made now may be sampled
+	Final      bool    `json:"final"`             // the last policy: learning is over
+	Epsilon    float64 `json:"epsilon,omitempty"` // what the epoch reveals about one record at most, computed here
+	Delta      float64 `json:"delta,omitempty"`   //
+	// why this host takes no part in the epoch, or does not follow the latest announcement
+	Refused  string `json:"refused,omitempty"`
+	Devices  int    `json:"devices"`            // known here
+	Capacity int    `json:"capacity"`           // that the credential covers
+	Pending  int    `json:"pending"`            // promised reports that have not left
+	Messages int    `json:"messages,omitempty"` // bit messages of one report in the current round
 }
 
 // Status describes the host now.
@@ -268,12 +303,12 @@ func (h *Host) Status() Status {
 	if h.rolledBack != nil {
 		return s
 	}
-	if a.weak != nil {
-		s.Refused = a.weak.Error()
+	if a.Weak != nil {
+		s.Refused = a.Weak.Error()
 		return s
 	}
 	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil
-	s.Delta, s.Epsilon, s.Messages = h.c.Limits.Delta, a.guarantee.Epsilon(h.c.Limits.Delta), a.round.Messages
+	s.Delta, s.Epsilon, s.Messages = h.c.Limits.Delta, a.Guarantee.Epsilon(h.c.Limits.Delta), a.ReportMessages()
 	return s
 }
 
@@ -283,9 +318,9 @@ func (h *Host) Ledger(name string) privacy.Ledger {
 	s := h.devices[name]
 	h.mu.Unlock()
 	if s == nil {
-		return h.newLedger()
+		return h.core.NewState(0).Ledger
 	}
-	return s.ledger()
+	return s.now().Ledger
 }
 
 // seats are the devices known so far.
@@ -293,8 +328,4 @@ func (h *Host) seats() []*seat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.devices))
-}
-
-func (h *Host) newLedger() privacy.Ledger {
-	return privacy.Ledger{Epsilon: h.c.Limits.Epsilon, Delta: h.c.Limits.Delta, Records: h.c.Limits.Records}
 }

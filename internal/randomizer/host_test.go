@@ -7,19 +7,23 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What arrives is what the records say: the decoded sums of twelve known records are within six standard deviations of the true
-// sums on each of the five coordinates (false alarm below 1e-8). The plan has little privacy, so that this has power: six standard
-// deviations are asserted to be less than what a wrong sign or a reward of 0 for 1 would shift the gradient's sums by.
+// What arrives is what the records say: the decoded sums of twelve known records are within six standard deviations of
+// the true sums on each of the five coordinates (false alarm below 1e-8). The plan has little privacy, so that this has
+// power: six standard deviations are asserted to be less than what a wrong sign or a reward of 0 for 1 would shift the
+// gradient's sums by.
 func TestReportsCarryTheRecords(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -45,7 +49,8 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 		reward := float64(i % 2)
 		arm := []float64{0.8*reward - 0.4, 0.6} // so that the rewards show in the gradient's first sum
 		d := s.decide(fmt.Sprint("p", i), fmt.Sprintf(`{"arms": [[%v, %v]]}`, arm[0], arm[1]))
-		if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %v}`, d["token"], reward)); status != http.StatusOK {
+		if status, answer := s.post("/v1/rewards",
+			fmt.Sprintf(`{"token": %q, "reward": %v}`, d["token"], reward)); status != http.StatusOK {
 			t.Fatal(answer)
 		}
 		for k, st := range round.Statistics {
@@ -73,7 +78,8 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 		s.must(err)
 		for j, variance := range e.Variance(uint64(n)) {
 			if z := (sum[j] - truth[k][j]) / math.Sqrt(variance); math.Abs(z) > 6 {
-				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j], truth[k][j], z)
+				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j],
+					truth[k][j], z)
 			}
 			if round.Statistics[k].Kind == glm.Gradient && !(6*math.Sqrt(variance) < 3) {
 				t.Errorf("no power: six standard deviations are %v", 6*math.Sqrt(variance))
@@ -113,7 +119,8 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	}
 	refuse(wire.RefusalNoCredential)
 	unsampled := expect("second", "not_admitted")
-	if status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
+	if status, answer := s.post("/v1/rewards",
+		fmt.Sprintf(`{"token": %q, "reward": 1}`, unsampled["token"])); status != http.StatusOK {
 		t.Errorf("the reward of a person who is not sampled: %v", answer)
 	}
 	if l := s.host.Ledger("second"); len(l.Entries) != 0 {
@@ -155,7 +162,8 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 	s.reports(1)
 }
 
-// A shuffler that gives no answer that holds leaves the person unsampled, whatever the arms; and nobody claims that nothing was promised.
+// A shuffler that gives no answer that holds leaves the person unsampled, whatever the arms; and nobody claims that
+// nothing was promised.
 func TestShufflerAway(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -164,7 +172,6 @@ func TestShufflerAway(t *testing.T) {
 	s := newScene(t)
 	s.config.Shuffler = s.Analyzer.Public() // every reply is signed by somebody else: as good as none
 	s.start()
-	s.host.c.Shuffler = s.Analyzer.Public()
 	s.announced = s.Announcement(glm.Practical, 12)
 	s.Announce(s.analyzer, s.announced)
 	testbed.Eventually(t, "announced", func() bool { return s.host.Status().Epoch == 1 })
@@ -176,166 +183,13 @@ func TestShufflerAway(t *testing.T) {
 	}
 }
 
-// The rewards' rules, on a promise that the test holds: also exactly at the deadline.
-func TestRewards(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = time.Minute
-	s.open(a)
-	token := s.decide("x", twoArms)["token"].(string)
-	reward := func(body string) (int, any) {
-		status, answer := s.post("/v1/rewards", body)
-		return status, answer["error"]
-	}
-	for _, c := range []struct {
-		body   string
-		status int
-		error  any
-	}{
-		{`{"token": "` + token + `", "reward": 0.25}`, 200, nil},
-		{`{"token": "` + token + `", "reward": 0.25}`, 200, nil},
-		{`{"token": "` + token + `", "reward": 0.5}`, 409, "bad_reward"},
-		{`{"token": "unknown", "reward": 1}`, 410, "expired_token"},
-		{`{"token": "` + token + `"}`, 400, "bad_request"},
-		{`{"reward": 1}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": "1"}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": NaN}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1e999}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1, "extra": 1}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1} {}`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1}]`, 400, "bad_request"},
-		{`{"token": "` + token + `", "reward": 1}` + strings.Repeat(" ", maxReward), 413, "body_too_large"},
-		{`{"token`, 400, "bad_request"},
-		{``, 400, "bad_request"},
-	} {
-		if status, e := reward(c.body); status != c.status || e != c.error {
-			t.Errorf("%s: %d %v, want %d %v", c.body, status, e, c.status, c.error)
-		}
-	}
-	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if _, err := s.host.Reward(token, v); !errors.Is(err, ErrReward) {
-			t.Errorf("reward %v: %v", v, err)
-		}
-	}
-	// Exactly at the deadline it is too late, whether or not the report was sealed yet.
-	s.host.mu.Lock()
-	held := s.host.sessions[token]
-	s.host.mu.Unlock()
-	held.seat.mu.Lock()
-	held.record.Null, held.rewarded, held.expires = true, false, time.Now()
-	held.seat.mu.Unlock()
-	if _, err := s.host.Reward(token, 1); !errors.Is(err, ErrToken) {
-		t.Errorf("at the deadline: %v", err)
-	}
-	if !held.record.Null {
-		t.Error("a reward that came at the deadline is in the record")
-	}
+// ahead is a clock that a test puts forward.
+type ahead struct {
+	role.Clock
+	by atomic.Int64
 }
 
-// A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place; whether or not
-// the person is sampled.
-func TestClippedRewardsAreCalledClipped(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = 2 * time.Second
-	s.open(a)
-	for i, c := range []struct {
-		reward  string
-		clipped any
-		used    any
-	}{{"-1", true, 0.}, {"1e308", true, 1.}, {"1.0000001", true, 1.}, {"1", nil, nil}, {"0", nil, nil}, {"0.5", nil, nil}} {
-		sampled := s.decide(fmt.Sprint("p", i), twoArms)
-		unsampled := s.decide(fmt.Sprint("p", i), twoArms)
-		if sampled["sampled"] != true || unsampled["sampled"] != false {
-			t.Fatal(sampled, unsampled)
-		}
-		for _, d := range []map[string]any{sampled, unsampled, sampled} {
-			status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, d["token"], c.reward))
-			if status != 200 || answer["accepted"] != true || answer["clipped"] != c.clipped || answer["used"] != c.used || (answer["range"] != nil) != (c.clipped == true) {
-				t.Errorf("reward %s: %d %v", c.reward, status, answer)
-			}
-		}
-	}
-	s.reports(6)
-}
-
-// No sampled person's token looks like one whose reward is accepted and forgotten. Tokens that begin with a given one of 64 letters
-// do not show among 2000 with probability 2e-14.
-func TestTokensOfSampledPeopleAreTheirOwn(t *testing.T) {
-	for range 2000 {
-		if token := newToken(); strings.HasPrefix(token, unsampledToken) {
-			t.Fatalf("token %s", token)
-		}
-	}
-}
-
-// The app's mistakes are named, and none of them names a value.
-func TestAPIErrors(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	s.open(s.Announcement(glm.Practical, 40))
-	for name, c := range map[string]struct {
-		body   string
-		detail string
-	}{
-		"not JSON":       {`{"arms": [[0.123456,`, "ends too early"},
-		"wrong type":     {`{"arms": [["0.123456"]]}`, `field "arms" must be a list of lists`},
-		"NaN":            {`{"arms": [[NaN, 0.123456]]}`, "not JSON at byte"},
-		"overflow":       {`{"arms": [[1e999, 0.123456]]}`, `field "arms"`},
-		"unknown field":  {`{"arms": [[0.123456, 0]], "reward": 0.123456}`, "unknown field"},
-		"no arms":        {`{"arms": []}`, "arm set is empty"},
-		"empty":          {``, "ends too early"},
-		"wrong size":     {`{"arms": [[0.123456]]}`, "dimension"},
-		"uneven":         {`{"arms": [[0.123456, 0.5], [0.123456]]}`, "dimension"},
-		"two values":     {`{"arms": [[0.123456, 0]]} {"arms": 1}`, "more than one"},
-		"bracket behind": {`{"arms": [[0.123456, 0]]}]`, "more than one"},
-		"arms twice":     {`{"arms": [[0.123456, 0]], "arms": [[1, 0]]}`, "twice"},
-		"null":           {`null`, "arm set is empty"},
-		"arm that is no": {`{"arms": [null]}`, "dimension"},
-	} {
-		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
-		detail, _ := answer["detail"].(string)
-		if status != http.StatusUnprocessableEntity || answer["error"] != "bad_arms" || !strings.Contains(detail, c.detail) {
-			t.Errorf("%s: %d %v, want %q", name, status, answer, c.detail)
-		}
-		if strings.Contains(detail, "123456") {
-			t.Errorf("%s: the answer names a value: %s", name, detail)
-		}
-	}
-	for path, want := range map[string]int{"/v1/devices/x/decision": 404, "/v1/devices//decisions": 404, "/": 404, "/v1/devices/" + strings.Repeat("x", 200) + "/decisions": 400, "/v1/devices/%ff/decisions": 400} {
-		if status, _ := s.post(path, twoArms); status != want && status != http.StatusMovedPermanently && status != http.StatusTemporaryRedirect {
-			t.Errorf("%s: %d, want %d", path, status, want)
-		}
-	}
-	if status, l := s.get("/v1/devices/NaN/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Epoch 1: epsilon") {
-		t.Errorf("ledger: %v", l)
-	}
-	if status, l := s.get("/v1/devices/nobody/ledger"); status != 200 || !strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
-		t.Errorf("ledger of nobody: %v", l)
-	}
-	s.reports(14) // every one of them reports all the same
-}
-
-// A host's credential covers so many devices and no more; those that are known stay known.
-func TestHostFull(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.config.Devices = 2
-	s.start()
-	s.open(s.Announcement(glm.Practical, 12))
-	s.decide("a", twoArms)
-	s.decide("b", twoArms)
-	if status, answer := s.post("/v1/devices/c/decisions", twoArms); status != http.StatusForbidden || answer["error"] != "host_full" {
-		t.Fatalf("%d %v", status, answer)
-	}
-	s.decide("a", twoArms)
-	s.reports(2)
-}
+func (c *ahead) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
 // In the paper's profile the record answers each round once, and then is gone.
 func TestRounds(t *testing.T) {
@@ -367,7 +221,8 @@ func TestRounds(t *testing.T) {
 		return len(s.host.open) == 0 && len(s.host.sessions) == 0
 	})
 	for i := range 3 {
-		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent || l.Entries[0].Releases != 3 {
+		if l := s.host.Ledger(fmt.Sprint("p", i)); len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent ||
+			l.Entries[0].Releases != 3 {
 			t.Errorf("ledger %+v", l)
 		}
 	}
@@ -383,7 +238,8 @@ func nextRound(s *scene, a *plan.Announcement, digest [32]byte) *plan.Announceme
 	encodings, err := plan.Encode(a.Plan, step)
 	s.must(err)
 	return &plan.Announcement{
-		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy, Reference: a.Reference, Plan: a.Plan,
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: 1, Previous: digest[:], Policy: a.Policy,
+		Reference: a.Reference, Plan: a.Plan,
 		Encodings: encodings, Cohort: a.Cohort, Timing: a.Timing, AnalyzerKey: a.AnalyzerKey,
 	}
 }
@@ -422,7 +278,8 @@ func TestConcurrentDecisions(t *testing.T) {
 	got := make(chan bool, 16)
 	for range cap(got) {
 		go func() {
-			d, err := s.host.Decide(context.Background(), "x", func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			d, err := s.host.Decide(context.Background(), "x",
+				func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 			if err != nil {
 				t.Error(err)
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// What lies at an announcement's place and is not the analyzer's is passed over, before the host starts, while it runs and after a
-// restart: people are enrolled under the genuine announcement, and nothing is said to be refused. Of two that the analyzer signed for
-// one place the first counts, and the second is another history.
+// What lies at an announcement's place and is not the analyzer's is passed over, before the host starts, while it runs
+// and after a restart: people are enrolled under the genuine announcement, and nothing is said to be refused. Of two
+// that the analyzer signed for one place the first counts, and the second is another history.
 func TestJunkAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -25,7 +25,8 @@ func TestJunkAnnouncements(t *testing.T) {
 		s.Junk(thief, epoch, 0)
 	}
 	s.start()
-	testbed.Eventually(t, "a host that knows nothing but foreign announcements says so", func() bool { return s.host.Status().Refused != "" })
+	testbed.Eventually(t, "a host that knows nothing but foreign announcements says so",
+		func() bool { return s.host.Status().Refused != "" })
 	a := s.Announcement(glm.Practical, 12)
 	digest := s.open(a)
 	genuine, _ := s.Sign(a, s.Analyzer)
@@ -59,16 +60,19 @@ func TestJunkAnnouncements(t *testing.T) {
 	second := next.Clone()
 	second.Cohort.Size++
 	s.Announce(thief, second)
-	testbed.Eventually(t, "another history", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
+	testbed.Eventually(t, "another history",
+		func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
 	unready := func() bool {
 		err := env.Health.Ready()
-		return err != nil && strings.Contains(err.Error(), "announcements: ") && strings.Contains(err.Error(), "had digest")
+		return err != nil && strings.Contains(err.Error(), "announcements: ") &&
+			strings.Contains(err.Error(), "had digest")
 	}
 	testbed.Eventually(t, "not ready", unready)
 	s.must(s.stop())
 	s.start()
 	s.judged(next)
-	testbed.Eventually(t, "another history, after a restart", func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
+	testbed.Eventually(t, "another history, after a restart",
+		func() bool { return strings.Contains(s.host.Status().Refused, "had digest") })
 	testbed.Eventually(t, "not ready after a restart", unready)
 	if d := s.decide("w", twoArms); d["sampled"] != true { // under the first
 		t.Errorf("decision %v", d)

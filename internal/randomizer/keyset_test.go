@@ -11,8 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A broker that kept an old set of the shuffler's keys shows it again, genuine as it is: no report is sealed to a retired key, neither by
-// a host that has seen the newer set, nor after its restart, nor where a set of the same number has other keys.
+// A broker that kept an old set of the shuffler's keys shows it again, genuine as it is: no report is sealed to a
+// retired key, neither by a host that has seen the newer set, nor after its restart, nor where a set of the same number
+// has other keys.
 func TestRetiredKeysStayRetired(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -35,7 +36,8 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 		t.Helper()
 		testbed.Eventually(t, "refused", func() bool { return testbed.Refused(s.config.KeySets, Rewound) >= n })
 		if got := testbed.Refused(s.config.KeySets, Rewound); got != n || !bytes.Equal(sealsTo(), current) {
-			t.Errorf("%d key sets were refused, want %d; sealing to the retired key: %v", got, n, bytes.Equal(sealsTo(), retired))
+			t.Errorf("%d key sets were refused, want %d; sealing to the retired key: %v", got, n,
+				bytes.Equal(sealsTo(), retired))
 		}
 		s.must(s.config.KeySets.Check())
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -47,7 +48,8 @@ func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload [
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err = options.Marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(seal.Announcement, body, by)})
+	payload, err = options.Marshal(&rifflev1.Signed{Body: body, Key: by.Public(),
+		Signature: seal.Sign(seal.Announcement, body, by)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +59,9 @@ func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload [
 // attack is one thing that a malicious analyzer may announce.
 type attack struct {
 	profile glm.Profile // default practical
-	limits  func(*Limits)
-	// change makes the announcement malicious. honest, where it is true, has the device see the unchanged first announcement before.
+	limits  func(*device.Limits)
+	// change makes the announcement malicious. honest, where it is true, has the device see the unchanged first
+	// announcement before.
 	change func(a *rifflev1.Announcement, first [32]byte)
 	honest bool
 	other  bool // signed by somebody else
@@ -94,12 +97,16 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 		"noise of bias 0":      {change: every(func(r *rifflev1.PlannedRelease) { r.Bias = 0 })},
 		"noise of almost none": {change: every(func(r *rifflev1.PlannedRelease) { r.Bias = 1 })},
 		"little noise": {change: every(func(r *rifflev1.PlannedRelease) { r.NoiseBits = 1; r.Bias = 1 << 31 }),
-			limits: func(l *Limits) { l.Epsilon = 0.5 }},
-		"small cohort":  {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Cohort.Minimum = 3 }},
-		"nobody honest": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Cohort.MaxDishonest = a.Cohort.Minimum }},
+			limits: func(l *device.Limits) { l.Epsilon = 0.5 }},
+		"small cohort": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Cohort.Minimum = 3 }},
+		"nobody honest": {change: func(a *rifflev1.Announcement,
+			_ [32]byte) {
+			a.Cohort.MaxDishonest = a.Cohort.Minimum
+		}},
 		"own bound on dishonest": {change: func(*rifflev1.Announcement, [32]byte) {},
-			limits: func(l *Limits) { l.Dishonest = 0.8 }},
-		"half dishonest": {change: func(*rifflev1.Announcement, [32]byte) {}, limits: func(l *Limits) { l.Dishonest = 0.5 }},
+			limits: func(l *device.Limits) { l.Dishonest = 0.8 }},
+		"half dishonest": {change: func(*rifflev1.Announcement, [32]byte) {},
+			limits: func(l *device.Limits) { l.Dishonest = 0.5 }},
 		"wrong delta": {change: func(a *rifflev1.Announcement, _ [32]byte) {
 			a.Plan.Delta, a.Plan.TailDelta = 0.4, 0.05
 		}},
@@ -129,17 +136,26 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 			r.Releases = append(r.Releases, r.Releases[1])
 			a.Encodings = append(a.Encodings, a.Encodings[1])
 		}},
-		"inflated norm":      {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.NormBound = 10.5 }},
-		"theta outside":      {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.Theta = []float64{2, 1} }},
-		"reference outside":  {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Reference = []float64{2, 1} }},
-		"reference NaN":      {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Reference = []float64{math.NaN(), 0} }},
-		"shift NaN":          {change: every(func(r *rifflev1.PlannedRelease) { r.Shift = math.NaN() })},
-		"unknown statistic":  {change: every(func(r *rifflev1.PlannedRelease) { r.Statistic = 9 })},
-		"round not planned":  {change: func(a *rifflev1.Announcement, first [32]byte) { a.Round, a.Previous = 1, first[:] }, honest: true},
-		"scale above shift":  {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Encodings[1].Scale *= 1.01 }},
-		"too many messages":  {change: every(func(r *rifflev1.PlannedRelease) { r.NoiseBits = 400 })},
-		"key of low order":   {change: func(a *rifflev1.Announcement, _ [32]byte) { a.AnalyzerKey = make([]byte, 32) }},
-		"endless jitter":     {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Timing.JitterMs = math.MaxUint32 }},
+		"inflated norm":     {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.NormBound = 10.5 }},
+		"theta outside":     {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Policy.Theta = []float64{2, 1} }},
+		"reference outside": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Reference = []float64{2, 1} }},
+		"reference NaN": {change: func(a *rifflev1.Announcement,
+			_ [32]byte) {
+			a.Reference = []float64{math.NaN(), 0}
+		}},
+		"shift NaN":         {change: every(func(r *rifflev1.PlannedRelease) { r.Shift = math.NaN() })},
+		"unknown statistic": {change: every(func(r *rifflev1.PlannedRelease) { r.Statistic = 9 })},
+		"round not planned": {change: func(a *rifflev1.Announcement, first [32]byte) {
+			a.Round, a.Previous = 1,
+				first[:]
+		}, honest: true},
+		"scale above shift": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Encodings[1].Scale *= 1.01 }},
+		"too many messages": {change: every(func(r *rifflev1.PlannedRelease) { r.NoiseBits = 400 })},
+		"key of low order":  {change: func(a *rifflev1.Announcement, _ [32]byte) { a.AnalyzerKey = make([]byte, 32) }},
+		"endless jitter": {change: func(a *rifflev1.Announcement,
+			_ [32]byte) {
+			a.Timing.JitterMs = math.MaxUint32
+		}},
 		"another deployment": {change: func(a *rifflev1.Announcement, _ [32]byte) { a.Deployment = "elsewhere" }},
 		"wrong signature":    {change: func(*rifflev1.Announcement, [32]byte) {}, other: true},
 		"begins in the middle": {change: func(a *rifflev1.Announcement, _ [32]byte) {
@@ -152,17 +168,22 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 			a.Round = 2
 			a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[1])
 		})},
-		"plan changed between rounds": {honest: true, profile: glm.Paper, change: second(func(a *rifflev1.Announcement) {
-			a.Plan.Rounds[1].Releases[0].NoiseBits--
-		})},
-		"rounds added between rounds": {honest: true, profile: glm.Paper, change: second(func(a *rifflev1.Announcement) {
-			a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[1])
-		})},
-		"cohort changed between rounds": {honest: true, profile: glm.Paper, change: second(func(a *rifflev1.Announcement) { a.Cohort.Minimum-- })},
-		"timing changed between rounds": {honest: true, profile: glm.Paper, change: second(func(a *rifflev1.Announcement) { a.Timing.RoundWindowMs++ })},
-		"scale changed between rounds": {honest: true, profile: glm.Paper, change: second(func(a *rifflev1.Announcement) {
-			a.Encodings[0].Scale *= 1.01
-		})},
+		"plan changed between rounds": {honest: true, profile: glm.Paper,
+			change: second(func(a *rifflev1.Announcement) {
+				a.Plan.Rounds[1].Releases[0].NoiseBits--
+			})},
+		"rounds added between rounds": {honest: true, profile: glm.Paper,
+			change: second(func(a *rifflev1.Announcement) {
+				a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[1])
+			})},
+		"cohort changed between rounds": {honest: true, profile: glm.Paper,
+			change: second(func(a *rifflev1.Announcement) { a.Cohort.Minimum-- })},
+		"timing changed between rounds": {honest: true, profile: glm.Paper,
+			change: second(func(a *rifflev1.Announcement) { a.Timing.RoundWindowMs++ })},
+		"scale changed between rounds": {honest: true, profile: glm.Paper,
+			change: second(func(a *rifflev1.Announcement) {
+				a.Encodings[0].Scale *= 1.01
+			})},
 	}
 }
 
@@ -182,8 +203,8 @@ func normal(text string) string {
 
 var longNumber = regexp.MustCompile(`\d+\.\d{4,}(e[-+]\d+)?`)
 
-// A device refuses each kind of malicious announcement with a sentence for its app's developer (testdata/refusals.txt; written with
-// -update), enrols nobody under it and sends nothing.
+// A device refuses each kind of malicious announcement with a sentence for its app's developer (testdata/refusals.txt;
+// written with -update), enrols nobody under it and sends nothing.
 func TestMaliciousAnalyzer(t *testing.T) {
 	b := testbed.New(t)
 	all := attacks(t, b)
@@ -193,7 +214,8 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		if k.profile == "" {
 			k.profile = glm.Practical
 		}
-		limits := Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1}
+		limits := device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
+			Records: 1}
 		if k.limits != nil {
 			k.limits(&limits)
 		}
@@ -206,8 +228,11 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			limits.Epsilon = math.Ceil(100*g.Epsilon(limits.Delta)) / 100
 		}
 		h, err := New(Config{
-			Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Shuffler: b.Shuffler.Public(), Devices: 10, Limits: limits,
-			StateDir: t.TempDir(), Source: testbed.Source, Log: zerolog.Nop(), Reports: testbed.Account(t, "report", nil, Reasons()), // no Bus: asking the shuffler would end the test
+			Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Shuffler: b.Shuffler.Public(), Devices: 10,
+			Limits: limits,
+			// no Bus: asking the shuffler would end the test
+			StateDir: t.TempDir(), Source: testbed.Source, Log: zerolog.Nop(), Reports: testbed.Account(t, "report",
+				nil, Reasons()),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +241,8 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		a := message(t, b, honest)
 		payload, digest := forge(t, a, b.Analyzer)
 		if k.honest {
-			if _, err := h.follow(bus.Announcement{Epoch: 1, Payload: payload}); err != nil || h.Status().Refused != "" {
+			if _, err := h.follow(bus.Announcement{Epoch: 1, Payload: payload}); err != nil ||
+				h.Status().Refused != "" {
 				t.Fatalf("%s: the honest announcement: %v %q", name, err, h.Status().Refused)
 			}
 		}
@@ -238,11 +264,12 @@ func TestMaliciousAnalyzer(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 			continue
 		}
-		if now := h.current; now != before && now.weak == nil {
+		if now := h.current; now != before && now.Weak == nil {
 			t.Errorf("%s: in force", name)
 		}
 		if !k.honest { // else the app is served under the honest announcement
-			d, err := h.Decide(context.Background(), "x", func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
+			d, err := h.Decide(context.Background(), "x",
+				func(int) ([][]float64, error) { return [][]float64{{1, 0}}, nil })
 			switch {
 			case d.Sampled:
 				t.Errorf("%s: a person is sampled", name)

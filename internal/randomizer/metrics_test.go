@@ -10,10 +10,12 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// Whether a reward came is part of a record: nothing counts it unless the configuration says that nobody else can see the count.
+// Whether a reward came is part of a record: nothing counts it unless the configuration says that nobody else can see
+// the count.
 func TestRewardsAreCountedOnlyWhereAsked(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := keyring.Generate(keys, keyring.Options{Name: "clinic", Hosts: []keyring.HostOptions{{Name: "main", Devices: 10}}}); err != nil {
+	if err := keyring.Generate(keys, keyring.Options{Name: "clinic",
+		Hosts: []keyring.HostOptions{{Name: "main", Devices: 10}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, asked := range []bool{false, true} {

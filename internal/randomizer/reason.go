@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -18,13 +19,15 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
-	// The host's state is older than what the host has done: nobody of it takes part any more. Also of promised reports.
+	// The host's state is older than what the host has done: none of its devices takes part any more. Also of promised
+	// reports.
 	StateRolledBack outcome.Reason = "state_rolled_back"
 )
 
 // What can become of a promised report besides being sent.
 const (
-	EpochOver  outcome.Reason = "epoch_over" // the epoch ended before the report's time, or before the broker had room for it
+	// the epoch ended before the report's time, or before the broker had room for it
+	EpochOver  outcome.Reason = "epoch_over"
 	BadPlan    outcome.Reason = "bad_plan"   // a later round broke the plan: the device drops out
 	Unsendable outcome.Reason = "unsendable" // the broker refuses it for good
 	NoRoom     outcome.Reason = "no_room"    // the broker has no room for it now: tried again
@@ -32,8 +35,9 @@ const (
 
 // Why a request of an app is refused.
 const (
-	NoPolicy     outcome.Reason = "no_policy"
-	Rewound      outcome.Reason = "rewound" // also of an announcement or a key set: it does not follow the ones seen before
+	NoPolicy outcome.Reason = "no_policy"
+	// also of an announcement or a key set: it does not follow the ones seen before
+	Rewound      outcome.Reason = "rewound"
 	HostFull     outcome.Reason = "host_full"
 	BadDevice    outcome.Reason = "bad_device"
 	BadArms      outcome.Reason = "bad_arms"
@@ -48,7 +52,7 @@ const (
 
 	ExpiredToken outcome.Reason = "expired_token"
 	BadReward    outcome.Reason = "bad_reward"
-	NotSampled   outcome.Reason = "not_sampled" // a reward that nobody will report: accepted and forgotten
+	NotSampled   outcome.Reason = "not_sampled" // a reward that no device will report: accepted and forgotten
 	NotFound     outcome.Reason = "not_found"
 	Internal     outcome.Reason = "internal"
 )
@@ -58,10 +62,11 @@ func Reasons() []outcome.Reason {
 	return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom, StateRolledBack}
 }
 
-// DecisionReasons lists why somebody who asks for a decision is not sampled.
+// DecisionReasons lists why a device for which a decision is asked is not sampled.
 func DecisionReasons() []outcome.Reason {
 	return []outcome.Reason{
-		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, StateRolledBack, NoPolicy, Rewound, HostFull, BadDevice, Busy,
+		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, StateRolledBack,
+		NoPolicy, Rewound, HostFull, BadDevice, Busy,
 		ForeignHost, ForeignOrigin, BadContentType, Internal,
 	}
 }
@@ -69,11 +74,13 @@ func DecisionReasons() []outcome.Reason {
 // RewardReasons lists why a reward may not be kept.
 func RewardReasons() []outcome.Reason {
 	return []outcome.Reason{
-		NotSampled, ExpiredToken, BadReward, BadRequest, BodyTooLarge, BodyTooSlow, Busy, ForeignHost, ForeignOrigin, BadContentType, Internal,
+		NotSampled, ExpiredToken, BadReward, BadRequest, BodyTooLarge, BodyTooSlow, Busy, ForeignHost, ForeignOrigin,
+		BadContentType, Internal,
 	}
 }
 
-// AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and nobody is enrolled.
+// AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and no
+// device is enrolled.
 func AnnouncementReasons() []outcome.Reason { return append(KeySetReasons(), PlanRefused) }
 
 // KeySetReasons lists why a set of the shuffler's keys may not be taken.
@@ -89,7 +96,7 @@ func wireReason(r wire.Refusal) outcome.Reason { return outcome.Reason(r.String(
 
 // announcementReason is why an announcement was refused.
 func announcementReason(err error) outcome.Reason {
-	if errors.Is(err, ErrRewound) {
+	if errors.Is(err, device.ErrRewound) {
 		return Rewound
 	}
 	return wireReason(wire.Reason(err))
@@ -111,13 +118,13 @@ func apiReason(err error) outcome.Reason {
 		return BadRequest
 	case errors.Is(err, ErrNoPolicy):
 		return NoPolicy
-	case errors.Is(err, ErrRewound):
+	case errors.Is(err, device.ErrRewound):
 		return Rewound
 	case errors.Is(err, ErrHostFull):
 		return HostFull
 	case errors.Is(err, ErrToken):
 		return ExpiredToken
-	case errors.Is(err, ErrReward):
+	case errors.Is(err, device.ErrReward):
 		return BadReward
 	}
 	return Internal
@@ -125,11 +132,15 @@ func apiReason(err error) outcome.Reason {
 
 // apiStatus is the HTTP status that goes with a reason.
 var apiStatus = map[outcome.Reason]int{
-	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable, Rewound: http.StatusServiceUnavailable,
-	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest, ExpiredToken: http.StatusGone,
-	BadReward: http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge, BodyTooSlow: http.StatusRequestTimeout,
-	Busy: http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
-	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound, Internal: http.StatusInternalServerError,
+	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable,
+	Rewound:  http.StatusServiceUnavailable,
+	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
+	ExpiredToken: http.StatusGone,
+	BadReward:    http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge,
+	BodyTooSlow: http.StatusRequestTimeout,
+	Busy:        http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
+	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound,
+	Internal: http.StatusInternalServerError,
 }
 
 // refuse answers with a reason. The connection ends with it, so that what may be left of the body is not waited for.

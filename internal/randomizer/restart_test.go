@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// A process that dies with promises outstanding: the next one keeps every promise, at its time, under its slot, with the null record,
-// and the ledger knows the record as reserved until then and as spent afterwards.
+// A process that dies with promises outstanding: the next one keeps every promise, at its time, under its slot, with
+// the null record, and the ledger knows the record as reserved until then and as spent afterwards.
 func TestRestartKeepsPromises(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -48,12 +48,13 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s.host.mu.Unlock()
 	for _, open := range recalled {
 		open.seat.mu.Lock()
-		if !open.record.Null || open.record.Arm != nil {
+		if !open.record.Remember([]float64{1, 0}, 1) {
 			t.Error("a record survived the process")
 		}
 		open.seat.mu.Unlock()
 	}
-	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != http.StatusGone {
+	if status, _ := s.post("/v1/rewards",
+		fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != http.StatusGone {
 		t.Errorf("reward of the earlier process: %d", status)
 	}
 	if d := s.decide("p0", twoArms); d["reason"] != "record_used" {
@@ -81,8 +82,8 @@ func TestRestartKeepsPromises(t *testing.T) {
 	}
 }
 
-// A process that dies after the shuffler enrolled a device and before it heard so: when the same person comes again, the device has the
-// number that it had, and with it the slot. Nobody else gets it, and it does not stay empty.
+// A process that dies after the shuffler enrolled a device and before it heard so: when the same person comes again,
+// the device has the number that it had, and with it the slot. Nobody else gets it, and it does not stay empty.
 func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -137,8 +138,8 @@ func TestRestartAfterTheReportTime(t *testing.T) {
 	s.reports(1)
 }
 
-// A report that was sealed leaves as it was sealed, however often the process dies before the broker has it: never sealed anew, which
-// would let the noise be averaged away.
+// A report that was sealed leaves as it was sealed, however often the process dies before the broker has it: never
+// sealed anew, which would let the noise be averaged away.
 func TestSealedReportLeavesUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -150,13 +151,14 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	s.host.mu.Lock()
 	held, current := s.host.open[0], s.host.current
 	s.host.mu.Unlock()
-	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, testbed.Source()) // sealed, and never handed to a sender
+	// sealed, and never handed to a sender
+	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, testbed.Source())
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	s.must(s.stop())
 	// The process before this one may have got it through without learning so: the same bytes are harmless.
-	s.must(s.config.Bus.PublishReport(s.Context(), o.epoch, o.round, "0123456789abcdef0123456789abcdef", o.envelope))
+	s.must(s.config.Bus.PublishReport(s.Context(), o.Epoch, o.Round, "0123456789abcdef0123456789abcdef", o.Envelope))
 	s.start()
 	if n := s.host.Pending(); n != 1 {
 		t.Errorf("%d reports are pending", n)
@@ -169,7 +171,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.arrived {
-		if !bytes.Equal(r.envelope, o.envelope) {
+		if !bytes.Equal(r.envelope, o.Envelope) {
 			t.Error("another report than the sealed one left")
 		}
 	}
@@ -181,7 +183,8 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	}
 }
 
-// Between the rounds of the paper's profile the record is lost with the process; the device goes on with the null record.
+// Between the rounds of the paper's profile the record is lost with the process; the device goes on with the null
+// record.
 func TestRestartBetweenRounds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -203,8 +206,8 @@ func TestRestartBetweenRounds(t *testing.T) {
 	s.reports(2) // the round is answered once
 }
 
-// A later round that breaks the plan gets no report: the people of the cohort drop out, of a running host and of one that finds the round
-// when it starts.
+// A later round that breaks the plan gets no report: the people of the cohort drop out, of a running host and of one
+// that finds the round when it starts.
 func TestAWeakLaterRoundIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{true, false} {
@@ -282,14 +285,16 @@ func TestRewoundBroker(t *testing.T) {
 	if status != http.StatusServiceUnavailable || answer["error"] != "rewound" {
 		t.Fatalf("decision under a policy that is not in force: %d %v", status, answer)
 	}
-	if got := other.host.Status(); !strings.Contains(got.Refused, "has seen round 0 of epoch 2 before") || got.Enrolling {
+	if got := other.host.Status(); !strings.Contains(got.Refused, "has seen round 0 of epoch 2 before") ||
+		got.Enrolling {
 		t.Errorf("status %+v", got)
 	}
 	forked := next.Clone()
 	forked.Cohort.Size++
 	other.Announce(other.analyzer, forked)
 	testbed.Eventually(t, "refused", func() bool {
-		return strings.Contains(other.host.Status().Refused, "had digest") || strings.Contains(other.logged.String(), "had digest")
+		return strings.Contains(other.host.Status().Refused, "had digest") ||
+			strings.Contains(other.logged.String(), "had digest")
 	})
 	if len(other.enrolments()) != 0 {
 		t.Error("somebody was enrolled")
@@ -300,15 +305,16 @@ func TestRewoundBroker(t *testing.T) {
 func TestOneProcessPerStateFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	held, err := openStore(filepath.Join(dir, "devices"))
+	held, err := OpenStore(filepath.Join(dir, "devices"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.close()
+	defer held.Close()
 	if testing.Short() {
 		t.Skip("waits for a time limit")
 	}
-	if _, err := openStore(filepath.Join(dir, "devices")); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := OpenStore(filepath.Join(dir, "devices")); err == nil ||
+		!strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,45 +1,43 @@
 package randomizer
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// ErrRolledBack says that this host's state is older than what the host has done: it was restored from a copy, or two processes run
-// under one identity. Ledgers that forgot what was spent would let people report twice, so nobody is enrolled and nothing is sent.
-var ErrRolledBack = errors.New("the state of this host is older than what it has done; nothing more is sent")
-
 // rollbackRemedy is what an operator can do.
-const rollbackRemedy = "stop the randomizer and restore the newest copy of its state folder, or make sure that no other process runs under this host's identity; " +
-	"where there is no newer copy this host must not take part in this deployment any more: give it a new identity and credential"
+const rollbackRemedy = "stop the randomizer and restore the newest copy of its state folder, or make sure that no " +
+	"other process runs under this host's identity; " +
+	"where there is no newer copy this host must not take part in this deployment any more: give it a new identity " +
+	"and credential"
 
-// provedOld stops the host's part in the deployment for good, because the shuffler knows of a device what this store never kept. The
-// mark is durable: a restart does not forget it, only a newer store does not have it. This process stops whether or not the mark can be
-// written.
+// provedOld stops the host's part in the deployment for good, because the shuffler knows of a device what this store
+// never kept. The mark is durable: a restart does not forget it, only a newer store does not have it. This process
+// stops whether or not the mark can be written.
 //
-// Why there is no false alarm: a device's wish is durable before its first request leaves, so what the shuffler knows of a device, the
-// store that asked for it knows too, in whatever moment the process was killed. Within one question the shuffler may have heard an
-// earlier try whose answer was lost, and then speaks of a place that the device has; so its word proves something only where every try
-// before was answered, or heard by nobody, and no earlier process left the question open (heard, in settle). A try is a single message:
-// the broker's client never writes one twice. "Held" then speaks of a request that this store does not have; "already enrolled" of an
-// earlier cohort, where an entry that was asked for without an answer stays in the ledger for ever, so it is proof where the ledger
-// holds no other entry.
+// Why there is no false alarm: a device's wish is durable before its first request leaves, so what the shuffler knows
+// of a device, the store that asked for it knows too, in whatever moment the process was killed. Within one question
+// the shuffler may have heard an earlier try whose answer was lost, and then speaks of a place that the device has; so
+// its word proves something only where every try before was answered, or not heard by the shuffler, and no earlier process left
+// the question open (heard, in settle). A try is a single message: the broker's client never writes one twice. "Held"
+// then speaks of a request that this store does not have; "already enrolled" of an earlier cohort, where an entry that
+// was asked for without an answer stays in the ledger for ever, so it is proof where the ledger holds no other entry.
 //
-// What it misses: a first question whose first try got no answer is not judged. Its device then takes the place that its number had
-// before, which the shuffler lets report once. The host's next numbers are judged again.
+// What it misses: a first question whose first try got no answer is not judged. Its device then takes the place that
+// its number had before, which the shuffler lets report once. The host's next numbers are judged again.
 //
-// What it relies on: a broker that delivers one request twice and hands the host the second answer makes the host stop. It could as well
-// withhold everything; it learns nothing by it.
+// What it relies on: a broker that delivers one request twice and hands the host the second answer makes the host stop.
+// It could as well withhold everything; it learns nothing by it.
 func (h *Host) provedOld(q *question, did string) (why, err error) {
 	detail := fmt.Sprintf("in epoch %d the shuffler %s (device %d)", q.a.Epoch, did, q.number)
 	h.mu.Lock()
 	first := h.rolledBack == nil
 	if first {
-		h.rolledBack = fmt.Errorf("%w: %s", ErrRolledBack, detail)
+		h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, detail)
 		close(h.changed) // ends the other questions
 		h.changed = make(chan struct{})
 	}
@@ -50,23 +48,24 @@ func (h *Host) provedOld(q *question, did string) (why, err error) {
 	}
 	for _, s := range sessions {
 		s.seat.mu.Lock()
-		if !s.over {
+		if !s.record.Over() {
 			h.drop(s, StateRolledBack)
 		}
 		s.seat.mu.Unlock()
 	}
-	if err := h.store.mark(detail); err != nil {
+	if err := h.store.PutNote(noteRolledBack, []byte(detail)); err != nil {
 		return nil, fmt.Errorf("randomizer: the proof that the state is old cannot be kept: %w", err)
 	}
 	return because(StateRolledBack, "%s", detail), nil
 }
 
-// sayOld tells whoever watches the host whether its state is as new as what it has done.
+// sayOld says in the role's health whether the state is as new as what it has done.
 func (h *Host) sayOld() {
 	if h.c.State != nil {
 		h.c.State.Set(h.rolledBack)
 	}
 	if h.rolledBack != nil {
-		h.c.Log.Error().Err(h.rolledBack).Str(outcome.Field, string(StateRolledBack)).Str("do", rollbackRemedy).Msg("this host takes no further part in the deployment")
+		h.c.Log.Error().Err(h.rolledBack).Str(outcome.Field, string(StateRolledBack)).Str("do",
+			rollbackRemedy).Msg("this host takes no further part in the deployment")
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// crowded is a scene at a broker that takes two reports of a host at a time, of whose five people all have promised one.
+// crowded is a scene at a broker that takes two reports of a host at a time, of whose five people all have promised
+// one.
 func crowded(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 2 })

@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -74,10 +75,12 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 	s.identity, credential = s.Host(capacity)
 	s.PublishKeys(s.shuffler)
 	s.config = Config{
-		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(), Identity: s.identity,
+		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(),
+		Identity:   s.identity,
 		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
-		Limits: Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
-		Bus:    s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
+		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
+			Records: 1},
+		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -269,13 +272,13 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 }
 
 // device is what the host holds of a device.
-func (s *scene) device(name string) device {
+func (s *scene) device(name string) device.State {
 	s.host.mu.Lock()
 	held := s.host.devices[name]
 	s.host.mu.Unlock()
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	return held.device
+	return held.state
 }
 
 // refused is how many promised reports of the host's account had that fate.

@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -36,11 +37,11 @@ type Settings struct {
 
 // APISettings say where apps find this host.
 type APISettings struct {
-	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and asks nobody who they are: loopback only, unless allow_remote is set. Port 0 takes a free one."`
+	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and authenticates no caller: loopback only, unless allow_remote is set. Port 0 takes a free one."`
 	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Others are refused: a web page whose name was made to lead here would read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
 
-	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where nobody but these people can read /metrics, as in a load test. Never logged."`
+	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where no one but these people can read /metrics, as in a load test. Never logged."`
 
 	Remote bool `key:"allow_remote" doc:"Let listen be an address that other machines reach: only where something in front of it authenticates and encrypts."`
 }
@@ -50,22 +51,25 @@ type LimitSettings struct {
 	Epsilon     float64 `key:"epsilon" doc:"Weakest guarantee for one person, over everything the deployment ever releases about them."`
 	Delta       float64 `key:"delta" doc:"The delta of that guarantee."`
 	MinCohort   int     `key:"min_cohort" doc:"Smallest cohort to take part in."`
-	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: the noise of so many is not counted, whatever the plan says."`
+	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, whatever the plan says."`
 	MaxReleases int     `key:"max_releases" doc:"Most releases that one record may take part in."`
 	MaxNorm     float64 `key:"max_norm" doc:"Largest bound on the parameter's norm."`
 	MaxMessages int     `key:"max_messages" doc:"Most bit messages of one report."`
 	Records     int     `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
 }
 
-// DefaultLimits are what a host agrees to when nobody says otherwise.
+// DefaultLimits are what a host agrees to by default.
 func DefaultLimits() LimitSettings {
-	return LimitSettings{Epsilon: 1, Delta: 1e-6, MinCohort: 50, Dishonest: 0, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000, Records: 1}
+	return LimitSettings(device.DefaultLimits())
 }
 
-func (l LimitSettings) limits() Limits { return Limits(l) }
-
 // Validate lists what is wrong.
-func (l LimitSettings) Validate() []error { return l.limits().faults() }
+func (l LimitSettings) Validate() (faults []error) {
+	for _, f := range device.Limits(l).Faults() {
+		faults = append(faults, role.Wrong(f.Limit, f.Value, f.Problem))
+	}
+	return faults
+}
 
 // Validate lists what is wrong.
 func (a APISettings) Validate() (faults []error) {
@@ -73,11 +77,13 @@ func (a APISettings) Validate() (faults []error) {
 	if err != nil {
 		faults = append(faults, role.Wrong("listen", a.Listen, "must be host:port"))
 	} else if ip := net.ParseIP(host); !a.Remote && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote", a.Remote).Because("the API carries people's data in the clear"))
+		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
+			a.Remote).Because("the API carries people's data in the clear"))
 	}
 	for _, h := range a.Hosts {
 		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, role.Wrong("hosts", a.Hosts, "must be names or addresses, without scheme or wildcards"))
+			faults = append(faults, role.Wrong("hosts", a.Hosts,
+				"must be names or addresses, without scheme or wildcards"))
 		}
 	}
 	for _, o := range a.Origins {
@@ -88,7 +94,7 @@ func (a APISettings) Validate() (faults []error) {
 	return faults
 }
 
-// callers are who may call the API. An address that stands for every address names nobody.
+// callers are who may call the API. An address that stands for every address names no one.
 func (a APISettings) callers() Callers {
 	c := Callers{Hosts: a.Hosts, Origins: a.Origins}
 	if host, _, err := net.SplitHostPort(a.Listen); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
@@ -102,11 +108,13 @@ func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "randomizer",
 		Short: "decide for people on their side, and answer with noisy, encrypted bits only",
-		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for decisions over a local
-HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the privacy guarantee of every plan, refuses
-one that is weaker than its limits, and reports at times that do not depend on any record.`,
+		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for
+decisions over a local HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the privacy
+guarantee of every plan, refuses one that is weaker than its limits, and reports at times that do not depend on any
+record.`,
 		Defaults: Settings{
-			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(), Broker: role.DefaultBroker(),
+			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(),
+			Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9403",
 		Prepare:   prepare,
@@ -186,8 +194,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		h, err := New(Config{
-			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler, Identity: keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
+			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
+			Identity:   keys.Identity,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: device.Limits(s.Limits), Clock: env.Clock,
+			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
 		})
@@ -200,7 +210,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return errors.Join(fmt.Errorf("api.listen: %w; is another randomizer running?", err), h.Close())
 		}
 		env.Log.Info().Str("listener", "api.listen").Str("address", listener.Addr().String()).Msg("listening")
-		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print one.
+		// A stack trace shows arguments, and arguments are records: neither a crash nor a handler that panics may print
+		// one.
 		debug.SetTraceback("none")
 		server := h.server()
 		g, ctx := errgroup.WithContext(ctx)

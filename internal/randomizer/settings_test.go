@@ -11,7 +11,8 @@ import (
 // A limit that cannot be is named as the operator wrote it: by its key, its value and where that came from.
 func TestLimitsAreNamedByTheirKeys(t *testing.T) {
 	wrong := map[string]string{
-		"epsilon": "-3", "delta": "2", "min_cohort": "0", "dishonest": "1", "max_releases": "0", "max_norm": "-1", "max_messages": "0", "records": "0",
+		"epsilon": "-3", "delta": "2", "min_cohort": "0", "dishonest": "1", "max_releases": "0", "max_norm": "-1",
+		"max_messages": "0", "records": "0",
 	}
 	args := []string{"--keys", "nowhere", "--state", "nowhere", "--check-config"}
 	for key, value := range wrong {
@@ -26,7 +27,8 @@ func TestLimitsAreNamedByTheirKeys(t *testing.T) {
 		t.Fatal("taken")
 	}
 	for key, value := range wrong {
-		if want := "limits." + key + " = " + value + " (--limits-" + strings.ReplaceAll(key, "_", "-") + ") must be "; !strings.Contains(err.Error(), want) {
+		if want := "limits." + key + " = " + value + " (--limits-" + strings.ReplaceAll(key, "_",
+			"-") + ") must be "; !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
 	}

@@ -15,9 +15,10 @@ func Steps() []string { return []string{stepEnrolment, stepSealing} }
 func (h *Host) Snapshot() status.Snapshot {
 	s := h.Status()
 	out := status.Snapshot{
-		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final, Devices: &status.Places{Known: s.Devices, Capacity: s.Capacity},
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final,
+		Devices: &status.Places{Known: s.Devices, Capacity: s.Capacity},
 	}
-	if s.Refused != "" { // ready, and nobody here takes part
+	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)
 	}
 	h.mu.Lock()

@@ -11,51 +11,73 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// store keeps what must survive a crash of the randomizer: which device has which number, what each has promised and spent, and
-// sealed reports until the broker has them. It never holds a record: a record lives in memory only, and a device that lost its
-// record to a crash reports the null record at the time it promised.
-type store struct{ db *bbolt.DB }
-
-// device is one person's device on this host.
-type device struct {
-	Name   string         `json:"name"` // as the app calls it; never leaves the host
-	Number uint32         `json:"number"`
-	Ledger privacy.Ledger `json:"ledger"`
-	// Enrolment is the place in the latest cohort that the device took.
-	Enrolment *enrolment `json:"enrolment,omitempty"`
+// Store keeps what must survive a crash of the randomizer: which device has which number, what each has promised and
+// spent, and sealed reports until the broker has them. What a method stores is durable when it returns. A store never
+// holds a record: a record lives in memory only, and a device that lost its record to a crash reports the null record
+// at the time it promised. Safe for concurrent use.
+type Store interface {
+	// Load calls f with every device.
+	Load(f func(Device) error) error
+	// Put keeps a device's state.
+	Put(d Device) error
+	// Seal keeps a device's state and its sealed report together: from then on the same bytes are sent until they
+	// arrive.
+	Seal(d Device, o Outgoing) error
+	// Unsent calls f with every sealed report that may not have arrived.
+	Unsent(f func(Outgoing)) error
+	// Sent forgets a sealed report.
+	Sent(o Outgoing) error
+	// Follow keeps the digest of a round's announcement; device.ErrRewound if the round had another one before.
+	Follow(epoch uint64, round uint32, digest [32]byte) error
+	// Latest is the last round that Follow kept; zero before the first.
+	Latest() (Place, error)
+	// PutNote keeps what holds for the whole store, under a name.
+	PutNote(name, text []byte) error
+	// Note is what PutNote kept; empty where there is nothing.
+	Note(name []byte) (text []byte, err error)
+	Close() error
 }
 
-// enrolment is a device's promise to report.
-type enrolment struct {
-	Epoch    uint64    `json:"epoch"`
-	Slot     uint32    `json:"slot"`
-	ReportAt time.Time `json:"report_at"`
-	Reported int       `json:"reported"` // rounds whose report was sealed
+// Place is a place in the chain of announcements.
+type Place struct {
+	Epoch uint64
+	Round uint32
 }
+
+// Device is one person's device on this host.
+type Device struct {
+	Name string `json:"name"` // as the app calls it; never leaves the host
+	device.State
+}
+
+// fileStore is a Store in one file.
+type fileStore struct{ db *bbolt.DB }
 
 var (
 	bucketDevices = []byte("devices") // name -> device
 	bucketOutbox  = []byte("outbox")  // epoch, round, number -> sealed report
 	bucketChain   = []byte("chain")   // epoch, round -> digest of the announcement seen
-	bucketMarks   = []byte("marks")   // what holds for the whole store
+	bucketMarks   = []byte("marks")   // name -> what holds for the whole store
 )
 
-// markKeys is the latest set of the shuffler's keys that was seen, signed.
-var markKeys = []byte("shuffler's keys")
+// noteKeys is the latest set of the shuffler's keys that was seen, signed.
+var noteKeys = []byte("shuffler's keys")
 
-// markRolledBack is the mark of a store that was proved older than what its host has done; its value says how.
-var markRolledBack = []byte("rolled back")
+// noteRolledBack is in a store that was proved older than what its host has done; its value says how.
+var noteRolledBack = []byte("rolled back")
 
 // storeLock is how long opening waits for another process to let go of the file.
 const storeLock = 3 * time.Second
 
-func openStore(path string) (*store, error) {
+// OpenStore opens the file of a Store, or begins it. One process can have it open.
+func OpenStore(path string) (Store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: storeLock})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of its own", path)
+		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
+			"its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state file %s: %w", path, err)
@@ -73,16 +95,15 @@ func openStore(path string) (*store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state file %s: %w", path, err), db.Close())
 	}
-	return &store{db}, nil
+	return &fileStore{db}, nil
 }
 
-func (s *store) close() error { return s.db.Close() }
+func (s *fileStore) Close() error { return s.db.Close() }
 
-// load calls f with every device.
-func (s *store) load(f func(device) error) error {
+func (s *fileStore) Load(f func(Device) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketDevices).ForEach(func(k, v []byte) error {
-			var d device
+			var d Device
 			if err := json.Unmarshal(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
 			}
@@ -91,46 +112,42 @@ func (s *store) load(f func(device) error) error {
 	})
 }
 
-// put makes the device's state durable.
-func (s *store) put(d device) error {
+func (s *fileStore) Put(d Device) error {
 	return s.db.Batch(func(tx *bbolt.Tx) error { return putDevice(tx, d) })
 }
 
-// seal makes the device's state and its sealed report durable together: from then on the same bytes are sent until they arrive.
-func (s *store) seal(d device, o outgoing) error {
+func (s *fileStore) Seal(d Device, o Outgoing) error {
 	return s.db.Batch(func(tx *bbolt.Tx) error {
-		return errors.Join(putDevice(tx, d), tx.Bucket(bucketOutbox).Put(o.key(), o.envelope))
+		return errors.Join(putDevice(tx, d), tx.Bucket(bucketOutbox).Put(o.key(), o.Envelope))
 	})
 }
 
-// sent forgets a report that the broker has.
-func (s *store) sent(o outgoing) error {
+func (s *fileStore) Sent(o Outgoing) error {
 	return s.db.Batch(func(tx *bbolt.Tx) error { return tx.Bucket(bucketOutbox).Delete(o.key()) })
 }
 
-// unsent calls f with every sealed report that may not have arrived.
-func (s *store) unsent(f func(outgoing)) error {
+func (s *fileStore) Unsent(f func(Outgoing)) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketOutbox).ForEach(func(k, v []byte) error {
 			o, err := parseKey(k)
 			if err != nil {
 				return err
 			}
-			o.envelope = append([]byte(nil), v...)
+			o.Envelope = append([]byte(nil), v...)
 			f(o)
 			return nil
 		})
 	})
 }
 
-// follow remembers the announcement of a round; ErrRewound if another one was seen for it before, by this process or an earlier one.
-func (s *store) follow(epoch uint64, round uint32, digest [32]byte) error {
+func (s *fileStore) Follow(epoch uint64, round uint32, digest [32]byte) error {
 	key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, epoch), round)
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		chain := tx.Bucket(bucketChain)
 		if seen := chain.Get(key); seen != nil {
 			if !bytes.Equal(seen, digest[:]) {
-				return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", ErrRewound, round, epoch, short(seen), digest[:8])
+				return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", device.ErrRewound, round,
+					epoch, seen[:min(8, len(seen))], digest[:8])
 			}
 			return nil
 		}
@@ -138,8 +155,7 @@ func (s *store) follow(epoch uint64, round uint32, digest [32]byte) error {
 	})
 }
 
-// latest is the last round whose announcement was seen; zero before the first.
-func (s *store) latest() (r round, err error) {
+func (s *fileStore) Latest() (p Place, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bucketChain).Cursor().Last()
 		if k == nil {
@@ -148,43 +164,25 @@ func (s *store) latest() (r round, err error) {
 		if len(k) != 12 {
 			return fmt.Errorf("announcement key of %d bytes", len(k))
 		}
-		r = round{binary.BigEndian.Uint64(k), binary.BigEndian.Uint32(k[8:])}
+		p = Place{binary.BigEndian.Uint64(k), binary.BigEndian.Uint32(k[8:])}
 		return nil
 	})
-	return r, err
+	return p, err
 }
 
-// mark makes the proof durable that this store is older than what its host has done.
-func (s *store) mark(proof string) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(markRolledBack, []byte(proof)) })
+func (s *fileStore) PutNote(name, text []byte) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(name, text) })
 }
 
-// marked is the proof that this store is older than what its host has done; nil where there is none.
-func (s *store) marked() (proof, err error) {
+func (s *fileStore) Note(name []byte) (text []byte, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		if text := tx.Bucket(bucketMarks).Get(markRolledBack); text != nil {
-			proof = fmt.Errorf("%w: %s", ErrRolledBack, text)
-		}
+		text = bytes.Clone(tx.Bucket(bucketMarks).Get(name))
 		return nil
 	})
-	return proof, err
+	return text, err
 }
 
-// putKeys makes the latest set of the shuffler's keys durable, signed.
-func (s *store) putKeys(signed []byte) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(markKeys, signed) })
-}
-
-// keys is the latest set of the shuffler's keys, signed; empty before the first.
-func (s *store) keys() (signed []byte, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		signed = bytes.Clone(tx.Bucket(bucketMarks).Get(markKeys))
-		return nil
-	})
-	return signed, err
-}
-
-func putDevice(tx *bbolt.Tx, d device) error {
+func putDevice(tx *bbolt.Tx, d Device) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -192,23 +190,26 @@ func putDevice(tx *bbolt.Tx, d device) error {
 	return tx.Bucket(bucketDevices).Put([]byte(d.Name), b)
 }
 
-// outgoing is a sealed report on its way to the broker.
-type outgoing struct {
-	epoch    uint64
-	round    uint32
-	number   uint32
-	envelope []byte
+// Outgoing is a sealed report on its way to the broker.
+type Outgoing struct {
+	Epoch    uint64
+	Round    uint32
+	Number   uint32 // the device's
+	Envelope []byte
 }
 
-func (o outgoing) key() []byte {
-	k := binary.BigEndian.AppendUint64(nil, o.epoch)
-	k = binary.BigEndian.AppendUint32(k, o.round)
-	return binary.BigEndian.AppendUint32(k, o.number)
+func (o Outgoing) key() []byte {
+	k := binary.BigEndian.AppendUint64(nil, o.Epoch)
+	k = binary.BigEndian.AppendUint32(k, o.Round)
+	return binary.BigEndian.AppendUint32(k, o.Number)
 }
 
-func parseKey(k []byte) (outgoing, error) {
+func parseKey(k []byte) (Outgoing, error) {
 	if len(k) != 16 {
-		return outgoing{}, fmt.Errorf("outbox key of %d bytes", len(k))
+		return Outgoing{}, fmt.Errorf("outbox key of %d bytes", len(k))
 	}
-	return outgoing{epoch: binary.BigEndian.Uint64(k), round: binary.BigEndian.Uint32(k[8:]), number: binary.BigEndian.Uint32(k[12:])}, nil
+	return Outgoing{
+		Epoch: binary.BigEndian.Uint64(k), Round: binary.BigEndian.Uint32(k[8:]),
+		Number: binary.BigEndian.Uint32(k[12:]),
+	}, nil
 }

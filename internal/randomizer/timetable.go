@@ -5,24 +5,31 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
 
 // job is one report that falls due.
 type job struct {
 	at      time.Time
 	session *session
-	under   *announced
+	under   *device.Announced
 }
 
-// timetable hands jobs out when their time has come. It is the one clock of reports: a job's time is fixed when it is entered.
+// timetable hands jobs out when their time has come. It is the one clock of reports: a job's time is fixed when it is
+// entered.
 type timetable struct {
-	wake chan struct{}
+	clock role.Clock
+	wake  chan struct{}
 
 	mu   sync.Mutex
 	jobs jobHeap
 }
 
-func newTimetable() *timetable { return &timetable{wake: make(chan struct{}, 1)} }
+func newTimetable(clock role.Clock) *timetable {
+	return &timetable{clock: clock, wake: make(chan struct{}, 1)}
+}
 
 func (t *timetable) enter(j job) {
 	t.mu.Lock()
@@ -34,7 +41,7 @@ func (t *timetable) enter(j job) {
 	}
 }
 
-// run sends every job to due at its time or as soon after as somebody takes it, until the context ends.
+// run sends every job to due at its time or as soon after as a worker takes it, until the context ends.
 func (t *timetable) run(ctx context.Context, due chan<- job) error {
 	for {
 		var wait <-chan time.Time
@@ -46,8 +53,8 @@ func (t *timetable) run(ctx context.Context, due chan<- job) error {
 		}
 		t.mu.Unlock()
 		if first.session != nil {
-			if d := time.Until(first.at); d > 0 {
-				wait = time.After(d)
+			if d := first.at.Sub(t.clock.Now()); d > 0 {
+				wait = t.clock.After(d)
 			} else {
 				ready = due
 			}

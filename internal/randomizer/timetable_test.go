@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// Jobs come out when they are due, the earliest first, each once, also those that are entered while others wait to be taken; and many
-// that are due together do not hold each other up.
+// Jobs come out when they are due, the earliest first, each once, also those that are entered while others wait to be
+// taken; and many that are due together do not hold each other up.
 func TestTimetable(t *testing.T) {
 	t.Parallel()
-	table := newTimetable()
+	table := newTimetable(role.SystemClock())
 	ctx, cancel := context.WithCancel(t.Context())
 	due, ended := make(chan job), make(chan error, 1)
 	go func() { ended <- table.run(ctx, due) }()

@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/shuffler/journal"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -60,7 +61,7 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing) *deployment {
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
 		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
-		Limits: randomizer.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
 		Log:    testbed.Log(), Reports: accounts[2],
 	})
 	d.must(err)

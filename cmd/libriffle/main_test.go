@@ -1,0 +1,146 @@
+//go:build cgo
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+const deployment = "clinic"
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func identity(seed byte) *seal.Identity {
+	return must(seal.NewIdentity(bytes.Repeat([]byte{seed}, 32)))
+}
+
+func sign[T wire.Statement](statement *T, by *seal.Identity) []byte {
+	signed, _, err := wire.Sign(statement, by)
+	return must(signed, err)
+}
+
+// announcement is the first one of a learner in dimension 2 whose cohort has twelve people.
+func announcement(key *seal.HPKEKey) *plan.Announcement {
+	learner := must(glm.NewLearner(glm.Config{
+		Profile: glm.Practical, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
+		Practical: glm.PracticalConfig{FirstCohort: 12, Growth: 1},
+	}))
+	step := learner.Next()
+	step.Cohort = 12
+	terms := plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
+	p := must(plan.Propose(step, terms))
+	return &plan.Announcement{
+		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64,
+			2), Plan: p.Plan, Cohort: p.Cohort,
+		Encodings: p.Encodings, Timing: plan.Timing{RewardWindow: time.Minute}, AnalyzerKey: key.Public(),
+	}
+}
+
+// A C program lives a device's whole life through the library: what it sends is what the shuffler and the analyzer
+// expect, its mistakes are errors, and neither an error nor what is saved names a value of the record.
+func TestACProgramRunsADevice(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("CI has no C compiler")
+		}
+		t.Skip("no C compiler")
+	}
+	analyzer, shuffler, registrar, own := identity(1), identity(2), identity(3), identity(4)
+	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
+	a := announcement(analyzerKey)
+	c := config{
+		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
+		Identity:   own.Bytes(),
+		Credential: sign(&wire.Credential{Deployment: deployment, HostKey: own.Public(), Devices: 4}, registrar),
+		Limits:     device.DefaultLimits(),
+	}
+	c.Limits.Epsilon, c.Limits.Delta, c.Limits.MinCohort = 4, 1e-3, 4
+
+	core := must(device.New(device.Config{
+		Deployment: deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: own, Credential: c.Credential,
+		Limits: c.Limits,
+	}))
+	request := must(core.Request(must(core.Judge(sign(a, analyzer), 1, 0)), 3)) // the same bytes as the library's
+	digest := wire.RequestDigest(request)
+	folder := t.TempDir()
+	for name, b := range map[string][]byte{
+		"config": must(json.Marshal(c)), "announcement": sign(a, analyzer),
+		"keys": sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
+		"reply": sign(&wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute},
+			shuffler),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	library, program := filepath.Join(folder, "libriffle.so"), filepath.Join(folder, "life")
+	run := func(name string, arguments ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, arguments...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		return string(out)
+	}
+	run("go", "build", "-buildmode=c-shared", "-o", library, ".")
+	run(gcc, "-Wall", "-Werror", "-I", folder, "-o", program, filepath.Join("testdata", "life.c"), library,
+		"-Wl,-rpath,"+folder)
+	out := run(program, folder)
+
+	for _, want := range []string{
+		`follow: {"fresh":true}`, `answer: {"enrolled":true,"report_at":"2026-01-01T12:01:00Z"}`,
+		`decide: {"arm":0,"epoch":1,"propensity":1,"sampled":true}`,
+		`reward: {"accepted":true,"clipped":true,"used":1,"range":[0,1]}`,
+		`"state":"reserved"`, "report too early fails: no report is due before " +
+			"2026-01-01T12:01:00Z", "follow nothing fails: the library failed",
+		"status of a closed handle fails: 2 is the handle of no device", "reward again fails: bad reward",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the program does not print %q:\n%s", want, out)
+		}
+	}
+	file := func(name string) []byte { return must(os.ReadFile(filepath.Join(folder, name))) }
+	for _, secret := range []string{"61728", "73129"} {
+		if strings.Contains(out, secret) || bytes.Contains(file("saved"), []byte(secret)) {
+			t.Errorf("a value of the record is shown:\n%s", out)
+		}
+	}
+	if !bytes.Equal(file("request"), request) {
+		t.Error("the request differs")
+	}
+	opener := must(seal.NewReportOpener(shufflerKey))
+	plain := must(wire.OpenEnvelope(file("report"), opener, seal.ReportContext{Deployment: deployment, Epoch: 1}))
+	report, _, err := wire.ParseReport(plain, a.ReportMessages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Slot != 7 || report.Device != 3 || report.Epoch != 1 || !bytes.Equal(report.HostKey[:], own.Public()) {
+		t.Errorf("report of device %d in slot %d", report.Device, report.Slot)
+	}
+	bits := seal.NewBitOpener(analyzerKey, report.Announcement)
+	for at := 0; at < len(report.Bits); at += seal.BitSize {
+		if _, _, _, err := bits.Open(report.Bits[at : at+seal.BitSize]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package channel declares what differs between the ways in which a cohort's sums reach the analyzer, one interface per
+// side. Each channel has a package of its own below; simulated holds the ones that simulations compare.
+//
+// An interface here says nothing of trust: what a channel hides, from whom, and whose noise it counts stands in its own
+// package.
+package channel
+
+import "github.com/riffle-dp/riffle/pkg/protocol"
+
+// Device is a device's side of a channel, for one announced round: it turns the vectors of a record into the payload of
+// a report. An implementation is pure but for the randomness of its encryption, and safe for concurrent use.
+type Device interface {
+	// Size is the length in bytes of the payload of every report of the round. It depends on the announcement alone.
+	Size() int
+	// Append appends the payload of one report to dst: Size bytes. vectors has one vector per release of the round, in
+	// the plan's order and in data units. All rounding and noise come from src: the number of words that are drawn does
+	// not depend on the vectors. The vectors are not kept. An error is about the announcement or about vectors of
+	// another shape than it says.
+	Append(dst []byte, vectors [][]float64, src protocol.Source) ([]byte, error)
+}

@@ -1,0 +1,70 @@
+package device
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// Announced is one announcement as a device judges it. It does not change, and many devices may share it.
+type Announced struct {
+	*plan.Announcement
+	Digest [32]byte
+	// why the device takes no part under it; its policy decides all the same. Nil where it does
+	Weak      error
+	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
+	Releases  int               // that use one record, over all rounds
+	round     *plan.Encoder
+	channel   channel.Device
+}
+
+// Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every
+// reason not to.
+func (a *Announced) Follows(last *Announced) error {
+	if last == nil {
+		if a.Epoch != 1 || a.Round != 0 {
+			return fmt.Errorf("%w: the first one seen is round %d of epoch %d", ErrRewound, a.Round, a.Epoch)
+		}
+		return nil
+	}
+	next := a.Epoch == last.Epoch+1 && a.Round == 0
+	if !bytes.Equal(a.Previous, last.Digest[:]) || !next && !(a.Epoch == last.Epoch && a.Round == last.Round+1) {
+		return fmt.Errorf("%w: round %d of epoch %d names %x as its predecessor, "+
+			"the last one seen is round %d of epoch %d with digest %x",
+			ErrRewound, a.Round, a.Epoch, a.Previous[:min(8, len(a.Previous))], last.Round, last.Epoch, last.Digest[:8])
+	}
+	changed := ""
+	switch {
+	case next:
+		return nil
+	case !a.Plan.Equal(last.Plan):
+		changed = "plan"
+	case a.Cohort != last.Cohort:
+		changed = "cohort"
+	case a.Timing != last.Timing:
+		changed = "timing"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: round %d of epoch %d changes the epoch's %s", ErrRewound, a.Round, a.Epoch, changed)
+}
+
+// After tells whether the announcement is about a later round or epoch than another one.
+func (a *Announced) After(last *Announced) bool {
+	return last == nil || a.Epoch > last.Epoch || a.Epoch == last.Epoch && a.Round > last.Round
+}
+
+// Jitter spreads the reports of a later round over its window by public randomness, as enrolment does for the first: a
+// slot's time from the announcement to its report.
+func (a *Announced) Jitter(slot uint32) time.Duration {
+	spread := uint64(min(a.Timing.Jitter, a.Timing.RoundWindow) / time.Millisecond)
+	d := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), slot))
+	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
+}

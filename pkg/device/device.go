@@ -1,0 +1,320 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Errors of a Device. Each is wrapped in a sentence that says more.
+var (
+	// ErrNoPlace says that the device can ask for no place in a cohort now.
+	ErrNoPlace = errors.New("no place can be asked for")
+	// ErrNoReport says that no report is due.
+	ErrNoReport = errors.New("no report is due")
+	// ErrNoPolicy says that no announcement was followed yet.
+	ErrNoPolicy = errors.New("no policy has been announced yet")
+)
+
+// Device is one device with an identity of its own. One goroutine at a time.
+//
+// Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds nothing of
+// a record: a device that is opened again reports the null record for what it promised before.
+type Device struct {
+	core   *Core
+	state  State
+	last   *Announced   // that was followed; nil before the first
+	keys   *wire.KeySet // the shuffler's latest; nil before the first
+	record *Record      // of the open promise
+	due    time.Time    // of its next report
+	kept   saved        // what was signed
+
+	request []byte // of the open question, once it was asked in this process
+	heard   bool   // the shuffler may have heard a request of the open question to which no answer came
+}
+
+// saved is what survives a restart.
+type saved struct {
+	State        State     `json:"state"`
+	Announcement []byte    `json:"announcement,omitempty"` // signed
+	Keys         []byte    `json:"keys,omitempty"`         // signed
+	Due          time.Time `json:"due"`
+	// proof that the state was older than what the device had done
+	RolledBack string `json:"rolled_back,omitempty"`
+}
+
+// Open opens a device of the identity with what Save returned, nothing for a new one. number is its number under the
+// identity's credential, for a new one.
+func Open(c Config, number uint32, save []byte) (*Device, error) {
+	core, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{core: core, state: core.NewState(number)}
+	if len(save) == 0 {
+		return d, nil
+	}
+	if err := json.Unmarshal(save, &d.kept); err != nil {
+		return nil, fmt.Errorf("device: the saved state: %w", err)
+	}
+	d.state, d.due = d.kept.State, d.kept.Due
+	if len(d.kept.Keys) > 0 {
+		if d.keys, err = core.Keys(d.kept.Keys); err != nil {
+			return nil, fmt.Errorf("device: the saved keys: %w", err)
+		}
+	}
+	if len(d.kept.Announcement) > 0 {
+		if d.last, err = d.judge(d.kept.Announcement); err != nil {
+			return nil, fmt.Errorf("device: the saved announcement: %w", err)
+		}
+		if d.kept.RolledBack == "" && d.state.Owes(d.last) {
+			d.begin()
+		}
+		d.heard = d.state.Asked(d.last.Epoch)
+	}
+	return d, nil
+}
+
+// Save returns what must survive a restart, as JSON. It holds nothing of a record, and no key that is secret.
+func (d *Device) Save() ([]byte, error) {
+	d.kept.State, d.kept.Due = d.state, d.due
+	return json.Marshal(d.kept)
+}
+
+func (d *Device) judge(signed []byte) (*Announced, error) {
+	a, digest, err := wire.Open[plan.Announcement](signed, d.core.party(d.core.c.Analyzer))
+	if err != nil {
+		return nil, err
+	}
+	return d.core.judge(a, digest)
+}
+
+// Follow takes the next signed announcement of the chain, which begins with round 0 of epoch 1; fresh tells whether it
+// is now in force. One that comes before it changes nothing. Another one for the same round, and one that does not
+// continue the chain, are ErrRewound.
+func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
+	a, err := d.judge(signed)
+	switch {
+	case err != nil:
+		return false, err
+	case a.After(d.last):
+		err = a.Follows(d.last)
+	case a.Epoch == d.last.Epoch && a.Round == d.last.Round && a.Digest != d.last.Digest:
+		err = fmt.Errorf("%w: round %d of epoch %d had another digest before", ErrRewound, a.Round, a.Epoch)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if d.last == nil || d.last.Epoch != a.Epoch {
+		d.forget()
+		d.request, d.heard = nil, false
+	} else if r := d.record; r != nil && a.Weak != nil {
+		d.forget()
+	} else if r != nil && r.Reported() == int(a.Round) {
+		d.due = now.Add(a.Jitter(d.state.Enrolment.Slot))
+	}
+	d.last, d.kept.Announcement = a, signed
+	return true, nil
+}
+
+func (d *Device) begin() {
+	r := d.state.Begin(d.last)
+	d.record = &r
+}
+
+// forget wipes the record of a promise that will not be kept.
+func (d *Device) forget() {
+	if d.record != nil {
+		d.record.Wipe()
+		d.record = nil
+	}
+}
+
+// Close wipes the record of the open promise. A device that is opened with what Save returned keeps the promise with
+// the null record.
+func (d *Device) Close() { d.forget() }
+
+// Keys takes a signed set of the shuffler's keys: reports are sealed to the newest one seen. An earlier set is
+// ErrRewound.
+func (d *Device) Keys(signed []byte) error {
+	set, err := d.core.Keys(signed)
+	if err != nil {
+		return err
+	}
+	newer, err := Newer(set, d.keys)
+	if newer {
+		d.keys, d.kept.Keys = set, signed
+	}
+	return err
+}
+
+// Status is what an app or a person may want to know of the device. Nothing in it depends on a record.
+type Status struct {
+	Epoch uint64 `json:"epoch"` // 0: nothing was announced yet
+	Round uint32 `json:"round"`
+	Final bool   `json:"final"` // the last policy: learning is over
+	// what the epoch reveals about one record at most, at the limits' delta
+	Epsilon  float64        `json:"epsilon,omitempty"`
+	Refused  string         `json:"refused,omitempty"`   // why the device takes no part
+	ReportAt *time.Time     `json:"report_at,omitempty"` // when the next report is due
+	Ledger   privacy.Ledger `json:"ledger"`
+}
+
+// Status describes the device.
+func (d *Device) Status() Status {
+	s := Status{Refused: d.kept.RolledBack, Ledger: d.state.Ledger}
+	if d.record != nil && !d.record.Over() {
+		s.ReportAt = &d.due
+	}
+	a := d.last
+	if a == nil {
+		return s
+	}
+	s.Epoch, s.Round, s.Final = a.Epoch, a.Round, a.Final
+	switch {
+	case a.Weak != nil && s.Refused == "":
+		s.Refused = a.Weak.Error()
+	case a.Weak == nil && !a.Final:
+		s.Epsilon = a.Guarantee.Epsilon(d.core.c.Limits.Delta)
+	}
+	return s
+}
+
+// Enrol returns the request for a place in the cohort in force. Call it before the arms of the decision are known, and
+// again where no answer came. ErrNoPlace says why there is none to ask for.
+func (d *Device) Enrol() (request []byte, err error) {
+	a := d.last
+	switch {
+	case d.kept.RolledBack != "":
+		err = fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	case a == nil:
+		err = ErrNoPolicy
+	case a.Final:
+		err = errors.New("learning is over")
+	case a.Weak != nil:
+		err = a.Weak
+	case a.Round > 0:
+		err = fmt.Errorf("the cohort of epoch %d is closed and answers further rounds", a.Epoch)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
+	}
+	request, err = d.core.Request(a, d.state.Number)
+	if err != nil {
+		return nil, err
+	}
+	next, err := d.state.Ask(a)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
+	}
+	d.heard = d.heard || d.request != nil
+	d.state, d.request = next, request
+	return request, nil
+}
+
+// Answer is what the shuffler said.
+type Answer struct {
+	Enrolled bool       `json:"enrolled"`
+	ReportAt *time.Time `json:"report_at,omitempty"` // when the promised report is due: the end of the reward window
+	Refusal  string     `json:"refusal,omitempty"`
+	Again    bool       `json:"again,omitempty"` // no answer: the shuffler is not in this epoch; call Enrol again
+}
+
+// Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state
+// to be older than what the device has done: the device takes no further part in the deployment.
+func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
+	if d.request == nil {
+		return Answer{}, errors.New("device: nothing was asked")
+	}
+	r, err := d.core.Reply(d.request, reply)
+	if err != nil {
+		return Answer{}, err
+	}
+	if r.Refusal == wire.RefusalWrongEpoch {
+		d.request = nil
+		return Answer{Refusal: r.Refusal.String(), Again: true}, nil
+	}
+	if did := d.state.Contradicts(r, d.heard); did != "" {
+		d.forget()
+		d.kept.RolledBack = fmt.Sprintf("in epoch %d the shuffler %s", d.last.Epoch, did)
+		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	}
+	var next State
+	if r.Enrolled {
+		next, err = d.state.Promise(d.last, r, now)
+	} else {
+		next, err = d.state.Release(d.last)
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("device: %w", err)
+	}
+	d.state, d.request, d.heard = next, nil, false
+	if !r.Enrolled {
+		return Answer{Refusal: r.Refusal.String()}, nil
+	}
+	d.due = next.Enrolment.ReportAt
+	d.begin()
+	return Answer{Enrolled: true, ReportAt: &next.Enrolment.ReportAt}, nil
+}
+
+// Decision is what to play.
+type Decision struct {
+	Arm        int     `json:"arm"`        // index into the arms given
+	Epoch      uint64  `json:"epoch"`      // whose policy decided
+	Propensity float64 `json:"propensity"` // with which the policy plays this arm here
+	Sampled    bool    `json:"sampled"`    // whether the device will report on it
+}
+
+// Decide decides with the policy in force. The first decision after the device was enrolled is the one that it reports
+// on.
+func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error) {
+	if d.last == nil {
+		return Decision{}, ErrNoPolicy
+	}
+	made, err := d.last.Policy.Decide(arms, src)
+	if err != nil {
+		return Decision{}, err
+	}
+	return Decision{
+		Arm: made.Arm, Epoch: d.last.Epoch, Propensity: made.Propensity,
+		Sampled: d.record != nil && d.record.Remember(arms[made.Arm], made.Weight),
+	}, nil
+}
+
+// Reward takes the reward of the decision that the device reports on. Until it comes the record is null.
+func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
+	if d.record == nil {
+		return Acceptance{}, ErrLate
+	}
+	return d.record.Reward(reward, now)
+}
+
+// Report makes the report that is due, sealed to the shuffler. Keep it together with what Save returns, and send the
+// same bytes until the broker has them. ErrNoReport says that none is due yet, or any more.
+func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, err error) {
+	switch {
+	case d.record == nil || d.record.Over() || d.record.Reported() != int(d.last.Round):
+		return nil, ErrNoReport
+	case now.Before(d.due):
+		return nil, fmt.Errorf("%w before %s", ErrNoReport, d.due.Format(time.RFC3339Nano))
+	case d.last.Weak != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNoReport, d.last.Weak)
+	case d.keys == nil:
+		return nil, errors.New("device: the shuffler's keys are not known yet")
+	}
+	envelope, next, err := d.core.Report(d.state, *d.record, d.last, d.keys.Keys[0], src)
+	if err != nil {
+		return nil, err
+	}
+	d.state = next
+	d.record.Made()
+	return envelope, nil
+}

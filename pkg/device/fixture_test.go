@@ -1,0 +1,152 @@
+package device
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+const deployment = "fixture"
+
+// fixture is the other side of a device: the analyzer, the shuffler and the registrar, with keys that are the same in
+// every run.
+type fixture struct {
+	testing.TB
+	analyzer, shuffler, registrar, identity *seal.Identity
+	analyzerKey, shufflerKey                *seal.HPKEKey
+}
+
+func newFixture(tb testing.TB) *fixture {
+	tb.Helper()
+	f := &fixture{TB: tb}
+	for i, id := range []**seal.Identity{&f.analyzer, &f.shuffler, &f.registrar, &f.identity} {
+		*id = must(seal.NewIdentity(bytes.Repeat([]byte{byte(i + 1)}, 32)))
+	}
+	f.analyzerKey = must(seal.NewHPKEKey(bytes.Repeat([]byte{5}, 32)))
+	f.shufflerKey = must(seal.NewHPKEKey(bytes.Repeat([]byte{6}, 32)))
+	return f
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// config is that of a device whose limits the fixture's plans keep. Nobody should ask for so little privacy.
+func (f *fixture) config() Config {
+	credential := sign(&wire.Credential{Deployment: deployment, HostKey: f.identity.Public(), Devices: 4}, f.registrar)
+	return Config{
+		Deployment: deployment, Analyzer: f.analyzer.Public(), Shuffler: f.shuffler.Public(), Identity: f.identity,
+		Credential: credential,
+		Limits: Limits{
+			Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1,
+		},
+	}
+}
+
+func sign[T wire.Statement](s *T, by *seal.Identity) []byte {
+	signed, _, err := wire.Sign(s, by)
+	return must(signed, err)
+}
+
+// announcement is the first one of a learner in dimension 2 whose cohort has twelve people.
+func (f *fixture) announcement(profile glm.Profile) *plan.Announcement {
+	learner := must(glm.NewLearner(glm.Config{
+		Profile: profile, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
+		Practical: glm.PracticalConfig{FirstCohort: 12, Growth: 1}, Paper: glm.PaperConfig{Rounds: 2},
+	}))
+	step := learner.Next()
+	step.Cohort = 12
+	p := must(plan.Propose(step, plan.Terms{
+		Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64,
+	}))
+	return &plan.Announcement{
+		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64,
+			2), Plan: p.Plan, Cohort: p.Cohort,
+		Encodings: p.Encodings, AnalyzerKey: f.analyzerKey.Public(),
+		Timing: plan.Timing{
+			RewardWindow: time.Minute, Jitter: 10 * time.Second, Grace: 10 * time.Second, RoundWindow: 20 * time.Second,
+		},
+	}
+}
+
+// second is the second round after the first of the paper's profile.
+func (f *fixture) second(first *plan.Announcement) *plan.Announcement {
+	learner := must(glm.NewLearner(glm.Config{
+		Profile: glm.Paper, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3, MinCohort: 12,
+		Paper: glm.PaperConfig{Rounds: 2},
+	}))
+	step := learner.Next()
+	step.Round = 1
+	next := first.Clone()
+	digest := must(wire.Digest(first))
+	next.Round, next.Previous = 1, digest[:]
+	next.Encodings = must(plan.Encode(first.Plan, step))
+	return next
+}
+
+func (f *fixture) announce(a *plan.Announcement) []byte { return sign(a, f.analyzer) }
+
+func (f *fixture) keys(number uint64, keys ...*seal.HPKEKey) []byte {
+	set := &wire.KeySet{Deployment: deployment, Number: number}
+	for _, k := range keys {
+		set.Keys = append(set.Keys, k.Public())
+	}
+	return sign(set, f.shuffler)
+}
+
+// reply is the shuffler's answer to a request; its digest is filled in.
+func (f *fixture) reply(request []byte, r wire.EnrolReply) []byte {
+	digest := wire.RequestDigest(request)
+	r.Request = digest[:]
+	return sign(&r, f.shuffler)
+}
+
+// open is what a report holds, for the shuffler that opens its envelope.
+func (f *fixture) open(envelope []byte, a *plan.Announcement) *wire.Report {
+	f.Helper()
+	context := seal.ReportContext{Deployment: deployment, Epoch: a.Epoch, Round: a.Round}
+	plain, err := wire.OpenEnvelope(envelope, must(seal.NewReportOpener(f.shufflerKey)), context)
+	if err != nil {
+		f.Fatal(err)
+	}
+	report, _, err := wire.ParseReport(plain, a.ReportMessages())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return report
+}
+
+// bits counts the bit messages of a report, ones and all, by release and coordinate.
+func (f *fixture) bits(bits []byte, a *plan.Announcement) (ones, seen [][]uint64) {
+	f.Helper()
+	for _, e := range a.Encodings {
+		ones = append(ones, make([]uint64, len(e.Coordinates)))
+		seen = append(seen, make([]uint64, len(e.Coordinates)))
+	}
+	opener := seal.NewBitOpener(f.analyzerKey, must(wire.Digest(a)))
+	for at := 0; at < len(bits); at += seal.BitSize {
+		release, coordinate, one, err := opener.Open(bits[at : at+seal.BitSize])
+		if err != nil {
+			f.Fatal(err)
+		}
+		seen[release][coordinate]++
+		if one {
+			ones[release][coordinate]++
+		}
+	}
+	return ones, seen
+}
+
+func source(seed byte) protocol.Source { return rand.NewChaCha8([32]byte{seed}) }
+
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -1,0 +1,196 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Errors of rewards.
+var (
+	// ErrReward says that a reward is not a finite number, or differs from the one given before.
+	ErrReward = errors.New("bad reward")
+	// ErrLate says that the reward window is over, or that the report has been made.
+	ErrLate = errors.New("the reward window is over")
+)
+
+// errSecret is the answer to every attempt to write a record.
+var errSecret = errors.New("device: a record is not written anywhere")
+
+// Record is the record of one promise: the arm that was played, its weight and its reward. It is the null record until
+// an arm is remembered and a reward is given, and again once it is wiped. Nothing of it can be printed or marshalled.
+// One goroutine at a time.
+//
+// What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
+// function.
+type Record struct{ open func() *held }
+
+type held struct {
+	enrolment Enrolment
+	number    uint32
+	maxReward float64
+	rounds    int
+	reported  int
+	record    glm.Record
+	rewarded  bool
+	over      bool
+}
+
+// Begin opens the record of a device's enrolment. It is null.
+func (s State) Begin(a *Announced) Record {
+	h := &held{
+		enrolment: *s.Enrolment, number: s.Number, maxReward: a.Policy.MaxReward, rounds: len(a.Plan.Rounds),
+		reported: s.Enrolment.Reported, record: glm.Record{Null: true},
+	}
+	return Record{func() *held { return h }}
+}
+
+// Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report
+// was made, and one that is wiped keep nothing more.
+func (r Record) Remember(arm []float64, weight float64) (kept bool) {
+	h := r.open()
+	if h.over || h.reported > 0 || h.record.Arm != nil {
+		return false
+	}
+	h.record.Arm, h.record.Weight = slices.Clone(arm), weight
+	return true
+}
+
+// Reward takes the reward of the decision. It must come before the report's time, and before the report. The same
+// reward may be given again; another one is ErrReward.
+func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
+	h := r.open()
+	accepted, err := Accept(reward, h.maxReward)
+	switch {
+	case err != nil:
+		return Acceptance{}, err
+	case h.over || h.reported > 0 || !now.Before(h.enrolment.ReportAt):
+		return Acceptance{}, ErrLate
+	case h.rewarded && h.record.Reward != reward:
+		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
+	case h.record.Arm == nil: // no arm was played: the record stays null
+	default:
+		h.record.Reward, h.record.Null, h.rewarded = reward, false, true
+	}
+	return accepted, nil
+}
+
+// Reported counts the rounds whose report was made.
+func (r Record) Reported() int { return r.open().reported }
+
+// Wipe ends the record: what is left of it is overwritten.
+func (r Record) Wipe() {
+	h := r.open()
+	clear(h.record.Arm)
+	h.record, h.over = glm.Record{Null: true}, true
+}
+
+// Over tells whether the record was wiped.
+func (r Record) Over() bool { return r.open().over }
+
+// Acceptance is the answer to a reward that came in time.
+type Acceptance struct {
+	Accepted bool `json:"accepted"`
+	// Clipped says that the reward is outside what the policy's family of rewards allows, so that Used, the nearest
+	// that it allows, goes into the record in its place.
+	Clipped bool        `json:"clipped,omitempty"`
+	Used    *float64    `json:"used,omitempty"`
+	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
+}
+
+// Accept is the answer to a reward where the largest reward is most. One that is not finite is ErrReward.
+func Accept(reward, most float64) (Acceptance, error) {
+	if math.IsNaN(reward) || math.IsInf(reward, 0) {
+		return Acceptance{}, fmt.Errorf("%w: not a finite number", ErrReward)
+	}
+	used := max(0, min(reward, most))
+	if used == reward {
+		return Acceptance{Accepted: true}, nil
+	}
+	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}, nil
+}
+
+// Report makes the report of the announced round, signs it and seals it to the shuffler's HPKE key: always of the same
+// length, and with the same work, whatever the record. next is the state to make durable together with the envelope.
+// The caller then calls Made, and sends the envelope. All rounding and noise come from src.
+func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src protocol.Source) (envelope []byte,
+	next State, err error) {
+	h := r.open()
+	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.round == nil {
+		return nil, s, errors.New("device: this record has no report to make under this announcement")
+	}
+	payload, err := a.payload(h.record, src)
+	if err != nil {
+		return nil, s, err
+	}
+	report, err := wire.BuildReport(wire.Report{
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Bits: payload,
+	}, c.c.Identity)
+	if err != nil {
+		return nil, s, err
+	}
+	envelope, err = wire.SealReport(report, shuffler,
+		seal.ReportContext{Deployment: c.c.Deployment, Epoch: a.Epoch, Round: a.Round})
+	if err != nil {
+		return nil, s, err
+	}
+	if next, err = s.reported(a.Epoch); err != nil {
+		return nil, s, fmt.Errorf("device: %w", err)
+	}
+	return envelope, next, nil
+}
+
+// Made notes that a report was made and is durable. After the last round the record is wiped.
+func (r Record) Made() {
+	h := r.open()
+	if h.reported++; h.reported == h.rounds {
+		r.Wipe()
+	}
+}
+
+// payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
+// that there are always the same messages.
+func (a *Announced) payload(record glm.Record, src protocol.Source) ([]byte, error) {
+	vectors, err := a.vectors(record)
+	if err != nil {
+		if vectors, err = a.vectors(glm.Record{Null: true}); err != nil {
+			return nil, fmt.Errorf("device: the null record: %w", err)
+		}
+	}
+	defer func() {
+		for _, v := range vectors {
+			clear(v)
+		}
+	}()
+	return a.channel.Append(make([]byte, 0, a.channel.Size()), vectors, src)
+}
+
+func (a *Announced) vectors(record glm.Record) ([][]float64, error) {
+	vectors := make([][]float64, len(a.round.Statistics))
+	for i, s := range a.round.Statistics {
+		var err error
+		if vectors[i], err = s.Vector(nil, record); err != nil {
+			return nil, err
+		}
+	}
+	return vectors, nil
+}
+
+// Format prints no more than what this is.
+func (Record) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("a record, which is not shown")) }
+
+// MarshalJSON refuses.
+func (Record) MarshalJSON() ([]byte, error) { return nil, errSecret }
+
+// MarshalText refuses.
+func (Record) MarshalText() ([]byte, error) { return nil, errSecret }
+
+// MarshalBinary refuses, and so does encoding/gob.
+func (Record) MarshalBinary() ([]byte, error) { return nil, errSecret }
