@@ -50,7 +50,7 @@ type Shares struct {
 type Hostile struct {
 	Host    string // whose keys are used; no randomizer may run with them at the same time. Empty: nobody is hostile
 	Devices int    // that it enrols in each cohort; each reports once as it should and then misbehaves
-	Late    bool   // in the first cohort one device reports only after the release, which costs that cohort its comparison
+	Late    bool   // one device of the first cohort reports after the release: that cohort cannot be compared
 }
 
 // Defaults.
@@ -74,7 +74,10 @@ func (o Options) Faults() (faults []error) {
 	for _, s := range []struct {
 		name  string
 		value float64
-	}{{"drop-out", o.Shares.DropOut}, {"duplicate", o.Shares.Duplicate}, {"late", o.Shares.Late}, {"malformed", o.Shares.Malformed}} {
+	}{
+		{"drop-out", o.Shares.DropOut}, {"duplicate", o.Shares.Duplicate},
+		{"late", o.Shares.Late}, {"malformed", o.Shares.Malformed},
+	} {
 		wrong(s.value >= 0 && s.value <= 1, "%s share %v: must be between 0 and 1", s.name, s.value)
 		sum += s.value
 	}
