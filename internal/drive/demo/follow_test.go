@@ -47,7 +47,7 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	}
 }
 
-// moved checks what a run wrote of its progress: the bar moved while nobody was decided for, because reports were
+// moved checks what a run wrote of its progress: the bar moved while no person was decided for, because reports were
 // sealed and counted.
 func moved(t *testing.T, said string) {
 	t.Helper()

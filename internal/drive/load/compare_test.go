@@ -127,7 +127,7 @@ func TestSoundReleasesPass(t *testing.T) {
 	}
 }
 
-// Each defect is found from 60 releases of 400 reports, 600 coordinates. With so many the verdict "too small" begins at
+// Each defect is found from 60 releases of 400 reports, 600 coordinates. With 600 the verdict "too small" begins at
 // 0.74 times the expected chi-square, six standard deviations above the 0.54 that half the noise gives with its
 // roundings, so that it is missed with probability 1e-9; the defects that shift sums shift them by several standard
 // errors in every release. The scale is the finest that plans allow (16 levels per unit): at coarser ones a third of
@@ -168,7 +168,7 @@ func TestDefectsAreFound(t *testing.T) {
 			}
 			return tr.counts(t, tr.encoding, lost, src)
 		}},
-		{"everybody's first coordinate turned round", false, func(tr trial, src protocol.Source) []uint64 {
+		{"every first coordinate negated", false, func(tr trial, src protocol.Source) []uint64 {
 			turned := append([]glm.Record(nil), tr.records...)
 			for i, r := range turned {
 				turned[i].Arm = append([]float64{-r.Arm[0]}, r.Arm[1:]...)

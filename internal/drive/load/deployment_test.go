@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(role.Main(cmd))
 }
 
-// hostile is the host whose keys send garbage. Its randomizer runs, and nobody asks it for anything.
+// hostile is the host whose keys send garbage. Its randomizer runs, and no person asks it for anything.
 const hostile = "hostile"
 
 // learners is how many people the test's deployment learns from: two cohorts. Some of the places go to malformed

@@ -85,8 +85,8 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	}{
 		"all ours":         {m(10, 10), &rifflev1.Counts{}, cohort{sampled: 10}, true},
 		"some silent":      {m(12, 12), &rifflev1.Counts{}, cohort{sampled: 10, silent: 3}, true},
-		"somebody else":    {m(14, 14), &rifflev1.Counts{}, cohort{sampled: 10, silent: 3}, false},
-		"somebody missing": {m(10, 9), &rifflev1.Counts{}, cohort{sampled: 10}, false},
+		"other people":     {m(14, 14), &rifflev1.Counts{}, cohort{sampled: 10, silent: 3}, false},
+		"a report missing": {m(10, 9), &rifflev1.Counts{}, cohort{sampled: 10}, false},
 		"fewer than told":  {m(9, 9), &rifflev1.Counts{}, cohort{sampled: 10}, false},
 		"destroyed":        {m(10, 10), &rifflev1.Counts{Destroyed: true}, cohort{sampled: 10}, false},
 		"a lost answer":    {m(10, 10), &rifflev1.Counts{}, cohort{sampled: 10, unsure: "lost"}, false},
