@@ -57,7 +57,8 @@ func newTrial(t *testing.T, src *rand.ChaCha8, gradient bool) trial {
 		for range dim - 1 {
 			arm = append(arm, rng.NormFloat64()/4)
 		}
-		out.records = append(out.records, glm.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0})
+		record := glm.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0}
+		out.records = append(out.records, record)
 	}
 	return out
 }
@@ -92,7 +93,9 @@ func (tr trial) known() (out []glm.Record) {
 }
 
 // run sums the chi-squares of some releases, made by a deployment with a defect or none.
-func run(t *testing.T, seed byte, releases int, make func(tr trial, src protocol.Source) []uint64) (sum float64, freedom int) {
+func run(
+	t *testing.T, seed byte, releases int, make func(tr trial, src protocol.Source) []uint64,
+) (sum float64, freedom int) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
 	for i := range releases {
@@ -115,7 +118,9 @@ func run(t *testing.T, seed byte, releases int, make func(tr trial, src protocol
 func TestSoundReleasesPass(t *testing.T) {
 	mean := 0.0
 	for seed := range byte(20) {
-		x, k := run(t, seed+1, 20, func(tr trial, src protocol.Source) []uint64 { return tr.counts(t, tr.encoding, tr.records, src) })
+		x, k := run(t, seed+1, 20, func(tr trial, src protocol.Source) []uint64 {
+			return tr.counts(t, tr.encoding, tr.records, src)
+		})
 		large, small := tails(x, k)
 		if min(large, small) < FalseAlarm {
 			t.Errorf("seed %d: chi-square %.1f of %d", seed, x, k)
