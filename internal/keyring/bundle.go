@@ -77,13 +77,19 @@ func (b Bundle) Validate() error {
 }
 
 // AnalyzerParty is whom the analyzer's statements must come from.
-func (b Bundle) AnalyzerParty() wire.Party { return wire.Party{Deployment: b.Deployment, Key: b.Analyzer} }
+func (b Bundle) AnalyzerParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Analyzer}
+}
 
 // ShufflerParty is whom the shuffler's statements must come from.
-func (b Bundle) ShufflerParty() wire.Party { return wire.Party{Deployment: b.Deployment, Key: b.Shuffler} }
+func (b Bundle) ShufflerParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Shuffler}
+}
 
 // RegistrarParty is whom credentials must come from.
-func (b Bundle) RegistrarParty() wire.Party { return wire.Party{Deployment: b.Deployment, Key: b.Registrar} }
+func (b Bundle) RegistrarParty() wire.Party {
+	return wire.Party{Deployment: b.Deployment, Key: b.Registrar}
+}
 
 type bundleJSON struct {
 	Format string `json:"format"`
