@@ -1,11 +1,11 @@
 package shuffler
 
 import (
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -57,15 +57,6 @@ func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	s.released(10)
 }
 
-// stepped is a machine whose time of day was set.
-func stepped(by time.Duration) Clock {
-	read := MachineClock()
-	return func() (time.Time, time.Duration) {
-		wall, run := read()
-		return wall.Add(by), run
-	}
-}
-
 // A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it would have.
 func TestStepOfTheClockOverARestart(t *testing.T) {
 	t.Parallel()
@@ -79,7 +70,9 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 			s.open(a)
 			s.enrol(12)
 			s.must(s.stop())
-			s.config.Clock = stepped(step)
+			clock := &shifted{Clock: role.SystemClock()}
+			clock.by.Store(int64(step))
+			s.config.Clock = clock
 			s.start()
 			time.Sleep(300 * time.Millisecond) // the mistake would take a tick
 			if f, _ := s.shuffler.Filling(); f.Destroyed {
@@ -100,7 +93,7 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 	s := newScene(t)
 	var link *testbed.Link
-	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
+	s.broker, link = s.ConnectOver(bus.Shuffler)
 	s.start()
 	a := s.announcement()
 	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, grace
@@ -136,15 +129,15 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var link *testbed.Link
-	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
-	sh, err := New(s.config)
+	s.broker, link = s.ConnectOver(bus.Shuffler)
+	sh, err := New(s.configured())
 	s.must(err)
 	defer sh.Close()
 	_, err = sh.backlog(s.Context())
 	s.must(err)
 	_, before := sh.clock.now()
 	link.Cut()
-	s.eventually("connected again", func() bool { return s.config.Bus.Connected() && s.config.Bus.Traffic().Reconnects == 1 })
+	s.eventually("connected again", func() bool { return s.broker.Connected() && s.broker.Traffic().Reconnects == 1 })
 	if _, err := sh.backlog(s.Context()); err == nil {
 		t.Error("what waits is taken for known although the connection was lost since it was asked last")
 	}
@@ -159,25 +152,15 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 // of whom nothing has come have the grace.
 func TestDeadlineWhileFrozen(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var frozen time.Duration
-	s := newScene(t)
-	read := MachineClock()
-	s.config.Clock = func() (time.Time, time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		wall, run := read()
-		return wall.Add(frozen), run + frozen
-	}
+	s, machine := newScene(t), &shifted{Clock: role.SystemClock()}
+	s.config.Clock = machine
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
 	clock := s.shuffler.clock
 	clock.mu.Lock() // all reports are long due by the time that it wakes up
 	clock.at = clock.at.Add(time.Hour)
-	mu.Lock()
-	frozen = time.Hour
-	mu.Unlock()
+	machine.by.Store(int64(time.Hour))
 	clock.mu.Unlock()
 	time.Sleep(quiet)
 	if f, _ := s.shuffler.Filling(); f.Destroyed {

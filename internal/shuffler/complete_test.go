@@ -13,7 +13,7 @@ func (s *scene) idle() *Shuffler {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	s.t.Cleanup(func() { _ = sh.Close() })
 	sh.c.Reports.Resumed(int(sh.Held()))
@@ -63,7 +63,7 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 				t.Fatal(trouble, err)
 			}
 			kept("before the round is opened, or its reports are looked through")
-			stored, err := s.config.Bus.Announcements(s.Context())
+			stored, err := s.broker.Announcements(s.Context())
 			s.must(err)
 			for _, a := range stored {
 				s.must(sh.announced(s.Context(), a))

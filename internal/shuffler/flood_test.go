@@ -87,7 +87,7 @@ func TestFloodOfAnotherHost(t *testing.T) {
 			for _, r := range reports {
 				s.send(r)
 			}
-			before := s.config.Bus.Traffic()
+			before := s.broker.Traffic()
 			s.start()
 			if m := s.manifest(1, 0); m.Reports != people || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
@@ -100,7 +100,7 @@ func TestFloodOfAnotherHost(t *testing.T) {
 				t.Errorf("%d refused, of %d", refused, share)
 			}
 			// A refusal waits for no answer: what came from the broker is the reports, and answers about the honest ones.
-			if in := s.config.Bus.Traffic().MessagesIn - before.MessagesIn; in > share+10*people {
+			if in := s.broker.Traffic().MessagesIn - before.MessagesIn; in > share+10*people {
 				t.Errorf("%d messages from the broker for %d refused reports and %d admitted ones", in, share, people)
 			}
 		})

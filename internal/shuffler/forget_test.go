@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -194,11 +195,12 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	for range 3 {
 		s.sendTo(1, 0, []byte("a member"))
 	}
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	defer sh.Close()
 	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
-	s.must(sh.forget(s.Context(), &Release{Epoch: 1, Members: []Member{{Sequence: 3}}}))
+	over := &Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
+	s.must(sh.forget(s.Context(), over))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	go func() { _ = sh.keepForgetting(ctx) }()

@@ -167,7 +167,7 @@ func TestRestoredWithinTheRound(t *testing.T) {
 		s.send(s.report(5 + i))
 	}
 	s.eventually("acknowledged", func() bool {
-		b, err := s.config.Bus.Backlog(s.Context())
+		b, err := s.broker.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 9
 	})
 	s.restore(folder)
@@ -249,7 +249,7 @@ func TestRestoredBetweenRounds(t *testing.T) {
 				s.send(s.report(i))
 			}
 			s.eventually("acknowledged", func() bool {
-				b, err := s.config.Bus.Backlog(s.Context())
+				b, err := s.broker.Backlog(s.Context())
 				return err == nil && b.Waiting == 0 && s.shuffler.Held() == 6
 			})
 			s.restore(folder)
@@ -303,7 +303,7 @@ func TestBrokerSetBack(t *testing.T) {
 				s.eventually("asked what waits", func() bool {
 					s.shuffler.outages.mu.Lock()
 					defer s.shuffler.outages.mu.Unlock()
-					return s.shuffler.outages.count == s.config.Bus.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
+					return s.shuffler.outages.count == s.broker.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
 				})
 				s.shuffler.clock.skip(time.Hour)
 				time.Sleep(quiet)

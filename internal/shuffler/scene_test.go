@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -25,9 +26,10 @@ type scene struct {
 	*testbed.Bed
 	t                 testing.TB
 	analyzer, devices *bus.Conn
+	broker            *bus.Conn // the shuffler's
 	host              *seal.Identity
 	credential        []byte
-	config            Config
+	config            Config // but for its broker: see configured
 	crash             func(after string) error
 	forgetEvery       time.Duration
 	prepare           func(*Shuffler) // before it runs
@@ -50,11 +52,11 @@ const capacity = 120
 func newScene(t testing.TB, change ...func(*bus.ServerOptions, *bus.ProvisionOptions)) *scene {
 	t.Helper()
 	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond, unmet: map[string]error{}}
-	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
+	s.analyzer, s.devices, s.broker = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer), s.Connect(bus.Shuffler)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
 		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(), Identity: s.Shuffler,
-		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(), Bus: s.Connect(bus.Shuffler),
+		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(),
 		Log: testbed.Log(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,9 +94,12 @@ func (s *scene) start() {
 		defer s.mu.Unlock()
 		s.unmet[condition] = err
 	}
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
-	sh.crash, sh.chunk, sh.forgetEvery = s.crash, 100, s.forgetEvery
+	sh.channel.(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
+	if s.crash != nil {
+		sh.channel = crashingChannel{sh.channel, s.crash}
+	}
 	if s.prepare != nil {
 		s.prepare(sh)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -317,8 +318,8 @@ func TestOneDigestPerRound(t *testing.T) {
 	}
 	_, digest := s.Sign(second, s.Analyzer)
 	// The broker would not store it; a shuffler that is shown it all the same keeps to what it opened.
-	messages := second.ReportMessages()
-	if _, err := s.shuffler.state.Open(second, digest, messages, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
+	layout := channel.Layout{Messages: second.ReportMessages()}
+	if _, err := s.shuffler.state.Open(second, digest, layout, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
 		t.Errorf("a second announcement: %v", err)
 	}
 	for i := range uint32(12) {
@@ -412,7 +413,7 @@ func TestOneProcessPerStateFolder(t *testing.T) {
 	}
 	s := newScene(t)
 	s.start()
-	if _, err := New(s.config); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := New(s.configured()); err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -55,7 +56,7 @@ func (s *script) apply(ev *Event) {
 }
 
 func (s *script) open(a *plan.Announcement, d Digest) error {
-	ev, err := s.state.Open(a, d, 100, s.now)
+	ev, err := s.state.Open(a, d, channel.Layout{Messages: 100}, s.now)
 	s.apply(ev)
 	return err
 }
@@ -436,7 +437,7 @@ func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		own := rapid.Uint32Range(1, 4).Draw(rt, "own minimum")
 		s := newScript(t, own)
-		committed := map[[2]uint64][]Member{}
+		committed := map[[2]uint64][]channel.Member{}
 		epochs := map[DeviceID]uint64{}
 		var epoch uint64
 		ops := rapid.IntRange(1, 120).Draw(rt, "operations")

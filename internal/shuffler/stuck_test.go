@@ -17,7 +17,7 @@ func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	s.must(s.config.Bus.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
+	s.must(s.broker.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
 	for i := range uint32(12) {
 		s.send(s.report(i))
 	}
@@ -58,7 +58,7 @@ func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	s.open(s.announcement())
 	s.eventually("ready", func() bool { return s.unmetKnown(historyCondition) && s.why(historyCondition) == "" })
 	s.must(s.stop())
-	s.config.Bus = s.Connect(bus.Randomizer) // may not read manifests
+	s.broker = s.Connect(bus.Randomizer) // may not read manifests
 	sh := s.idle()
 	s.mu.Lock()
 	delete(s.unmet, historyCondition)

@@ -1,8 +1,6 @@
 package shuffler
 
 import (
-	"crypto/rand"
-	"fmt"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -126,7 +124,7 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	}
 	s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
 	s.must(s.stop())
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	s.must(sh.decide(func(*State) (*Event, error) {
 		return &Event{Committed: &Committed{Outcome: wire.Released}}, nil
@@ -169,23 +167,5 @@ func TestExcludedSlots(t *testing.T) {
 	}
 	if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 0, Slots: []uint32{1}}}); err == nil {
 		t.Error("a member of a committed round was excluded")
-	}
-}
-
-// Looking for repetitions among a cohort's messages, against which the time for opening its reports is large.
-func BenchmarkRepeated(b *testing.B) {
-	for _, reports := range []int{2_000, 20_000} {
-		b.Run(fmt.Sprint(reports), func(b *testing.B) {
-			const messages = 150
-			g := &gathered{release: &Release{Messages: messages, Members: make([]Member, reports)}, bits: make([][seal.BitSize]byte, reports*messages)}
-			for i := range g.bits {
-				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails
-			}
-			for b.Loop() {
-				if len(g.repeated()) > 0 {
-					b.Fatal("two random keys are equal")
-				}
-			}
-		})
 	}
 }
