@@ -10,8 +10,8 @@ import (
 
 // Disk keeps files that outlive the process. A file appears under its name only when it is whole.
 type Disk interface {
-	// Store writes a file and returns once it is durable. It replaces a file of the same name. After an error the file may be
-	// there, but only whole.
+	// Store writes a file and returns once it is durable. It replaces a file of the same name. After an error the file
+	// may be there, but only whole.
 	Store(name string, write func(io.Writer) error) error
 	// Open opens a file to be read. Its error is fs.ErrNotExist where there is none.
 	Open(name string) (io.ReadCloser, error)

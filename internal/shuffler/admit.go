@@ -11,8 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// take decides on one delivered report and acknowledges it once the decision is durable. A refusal leaves nothing to be made
-// durable and waits for nothing: the report is acknowledged, and forgotten with all others that are not needed. The error is fatal.
+// take decides on one delivered report and acknowledges it once the decision is durable. A refusal leaves nothing to be
+// made durable and waits for nothing: the report is acknowledged, and forgotten with all others that are not needed.
+// The error is fatal.
 func (s *Shuffler) take(d *bus.Delivery) error {
 	s.mu.Lock()
 	layout, ahead := s.state.Expects(d.Epoch, d.Round)
@@ -70,8 +71,9 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	id := DeviceID{r.HostKey, r.Device}
 	err = s.decide(func(state *State) (*Event, error) {
-		ev, err := state.Admit(DeviceID{r.HostKey, r.Device}, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
+		ev, err := state.Admit(id, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
 		fresh = ev != nil
 		return ev, err
 	})
@@ -80,23 +82,27 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 
 // open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
 func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, l channel.Layout) (*wire.Report, Digest, error) {
+	no := func(reason wire.Refusal, format string, a ...any) (*wire.Report, Digest, error) {
+		return nil, Digest{}, refuse(reason, format, a...)
+	}
 	if l == (channel.Layout{}) {
-		return nil, Digest{}, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)
+		return no(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)
 	}
 	// All envelopes of a round have one size. An envelope of another size costs no more than this comparison.
 	if want := s.channel.EnvelopeSize(l); len(envelope) != want {
-		return nil, Digest{}, refuse(wire.RefusalWrongSize, "an envelope of %d bytes, this round's have %d", len(envelope), want)
+		return no(wire.RefusalWrongSize, "an envelope of %d bytes, this round's have %d", len(envelope), want)
 	}
-	plain, err := wire.OpenEnvelope(envelope, s.opener, seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round})
+	at := seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round}
+	plain, err := wire.OpenEnvelope(envelope, s.opener, at)
 	if err != nil {
-		return nil, Digest{}, refuse(wire.Reason(err), "%v", err)
+		return no(wire.Reason(err), "%v", err)
 	}
 	report, digest, err := s.channel.Parse(plain, l)
 	if err != nil {
-		return nil, Digest{}, refuse(wire.Reason(err), "%v", err)
+		return no(wire.Reason(err), "%v", err)
 	}
 	if report.Epoch != epoch || report.Round != round {
-		return nil, Digest{}, refuse(wire.RefusalWrongEpoch, "a report of round %d of epoch %d in the stream of round %d of epoch %d",
+		return no(wire.RefusalWrongEpoch, "a report of round %d of epoch %d in the stream of round %d of epoch %d",
 			report.Round, report.Epoch, round, epoch)
 	}
 	return report, digest, nil

@@ -43,7 +43,7 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	s.c.Announcements.Received(1)
 	refused := func(err error) error {
 		why := s.c.Announcements.Refused(err, 1)
-		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
+		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
 			Msg("announcement refused")
 		return nil
 	}
@@ -51,15 +51,17 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	switch no := refuse(wire.Reason(err), "%v", err); {
 	case errors.Is(err, wire.ErrForeign): // any holder of the analyzer's broker credential can put it there
 		why := s.c.Announcements.Refused(no, 1)
-		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
-			Msg("an announcement that is not the analyzer's is skipped: another client writes with the analyzer's broker credential")
+		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
+			Msg("an announcement that is not the analyzer's is skipped: " +
+				"another client writes with the analyzer's broker credential")
 		return nil
 	case err != nil:
 		return refused(no)
 	}
 	for {
 		err = s.follow(o)
-		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has finished the round.
+		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has finished the
+		// round.
 		if !errors.Is(err, ErrBusy) {
 			break
 		}
@@ -88,8 +90,8 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	return nil
 }
 
-// hopeless notes that an announcement is refused for good: no running round is left that it could have followed, so no report
-// waits for it.
+// hopeless notes that an announcement is refused for good: no running round is left that it could have followed, so no
+// report waits for it.
 func (s *Shuffler) hopeless(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +112,9 @@ func (s *Shuffler) follow(o *opening) error {
 	}
 	s.promised(o.Announcement)
 	if opened {
-		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.Size).
-			Uint32("minimum", o.Cohort.Minimum).Int("messages", o.layout.Messages).Bool("final", o.Final).Msg("round opened")
+		s.c.Log.Info().Func(about(o.Epoch, o.Round)).Uint32("slots", o.Cohort.Size).
+			Uint32("minimum", o.Cohort.Minimum).Int("messages", o.layout.Messages).Bool("final", o.Final).
+			Msg("round opened")
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func (s *scene) released(reports int) {
 	s.account(reports, 0, nil)
 }
 
-// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since before. No grace
-// helps them here: all that had come by the deadline is taken in first.
+// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since
+// before. No grace helps them here: all that had come by the deadline is taken in first.
 func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	t.Parallel()
 	s := filled(t, time.Millisecond)
@@ -57,7 +57,8 @@ func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	s.released(10)
 }
 
-// A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it would have.
+// A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it
+// would have.
 func TestStepOfTheClockOverARestart(t *testing.T) {
 	t.Parallel()
 	for what, step := range map[string]time.Duration{"ahead": 20 * time.Minute, "back": -20 * time.Minute} {
@@ -103,8 +104,8 @@ func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 	return s, link
 }
 
-// A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is stored by the
-// time it is back is taken in, and those who were cut off as well have the grace.
+// A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is
+// stored by the time it is back is taken in, and those who were cut off as well have the grace.
 func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	s, link := cutOff(t, 10*time.Minute)
@@ -148,8 +149,8 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	s.must(err)
 }
 
-// A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is late, and those
-// of whom nothing has come have the grace.
+// A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is
+// late, and those of whom nothing has come have the grace.
 func TestDeadlineWhileFrozen(t *testing.T) {
 	t.Parallel()
 	s, machine := newScene(t), &shifted{Clock: role.SystemClock()}

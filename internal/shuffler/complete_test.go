@@ -6,7 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order it likes.
+// idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order
+// it likes.
 func (s *scene) idle() *Shuffler {
 	s.t.Helper()
 	var sh *Shuffler
@@ -21,8 +22,9 @@ func (s *scene) idle() *Shuffler {
 	return sh
 }
 
-// A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was taken. Whoever looks
-// what can be forgotten meanwhile, at whatever point of the start, forgets none of them before they are taken in again.
+// A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was
+// taken. Whoever looks what can be forgotten meanwhile, at whatever point of the start, forgets none of them before
+// they are taken in again.
 func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 	t.Parallel()
 	for name, announced := range map[string]bool{"copied before the announcement": false, "copied before the reports": true} {

@@ -16,8 +16,8 @@ import (
 
 var errCrash = errors.New("crash")
 
-// A crash after any step of a release: the next process forwards the same bytes, signs the same manifest, and nothing is left behind
-// (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
+// A crash after any step of a release: the next process forwards the same bytes, signs the same manifest, and nothing
+// is left behind (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepManifest, stepPurged, stepRemoved} {
@@ -150,7 +150,8 @@ func (s *scene) crashed() bool {
 	return s.dead
 }
 
-// A crash before the commitment: admitted reports are members still, a redelivered one is no copy, and the rest is admitted.
+// A crash before the commitment: admitted reports are members still, a redelivered one is no copy, and the rest is
+// admitted.
 func TestCrashWhileReportsArrive(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -182,8 +183,8 @@ func TestCrashWhileReportsArrive(t *testing.T) {
 	s.account(12, 0, nil)
 }
 
-// A committed report that is gone from the stream destroys the release: a smaller set than was committed never leaves, and nothing
-// had left.
+// A committed report that is gone from the stream destroys the release: a smaller set than was committed never leaves,
+// and nothing had left.
 func TestLostReportDestroys(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -210,8 +211,8 @@ func TestLostReportDestroys(t *testing.T) {
 	}
 }
 
-// Membership is committed durably before anything leaves: at the first step out, the journal on disk has the commitment and all its
-// members.
+// Membership is committed durably before anything leaves: at the first step out, the journal on disk has the commitment
+// and all its members.
 func TestMembershipIsDurableBeforeAnythingLeaves(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -41,7 +41,8 @@ func (s *slow) hold() (release func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// quiet is for how long the tests below watch that nothing happens: the mistake, which is not to wait, would take a few milliseconds.
+// quiet is for how long the tests below watch that nothing happens: the mistake, which is not to wait, would take a few
+// milliseconds.
 const quiet = 300 * time.Millisecond
 
 // onSlowDisk is a running shuffler with an open cohort, and its disk.
@@ -56,7 +57,8 @@ func onSlowDisk(t *testing.T) (*scene, *slow) {
 	return s, disk
 }
 
-// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what it holds.
+// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what
+// it holds.
 func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	t.Parallel()
 	s, disk := onSlowDisk(t)
@@ -138,8 +140,8 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	s.released(10)
 }
 
-// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports wait than there are
-// workers.
+// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports
+// wait than there are workers.
 func TestStuckWorkersAreNotReady(t *testing.T) {
 	t.Parallel()
 	s, disk, clock := newScene(t), &slow{}, &shifted{Clock: role.SystemClock()}

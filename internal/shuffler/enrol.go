@@ -53,7 +53,8 @@ func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err err
 	return g, e.Digest, err
 }
 
-// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal has it.
+// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal
+// has it.
 func (s *Shuffler) dominated() {
 	s.mu.Lock()
 	f, ok := s.state.Filling()
@@ -64,7 +65,7 @@ func (s *Shuffler) dominated() {
 	s.mu.Unlock()
 	if warn {
 		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
-			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that this host does " +
-				"not know; admission.host_share limits what one host may hold")
+			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that " +
+				"this host does not know; admission.host_share limits what one host may hold")
 	}
 }

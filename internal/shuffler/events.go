@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a sealed report, or
-// anything from inside one but its digest.
+// Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a sealed
+// report, or anything from inside one but its digest.
 type Event struct {
 	Opened    *Opened    `json:"opened,omitempty"`
 	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
@@ -62,15 +62,15 @@ type Admitted struct {
 	Sequence uint64 `json:"sequence"`
 }
 
-// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a message. Their
-// slots are given up.
+// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a
+// message. Their slots are given up.
 type Excluded struct {
 	Round uint32   `json:"round"`
 	Slots []uint32 `json:"slots"`
 }
 
-// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
-// destruction.
+// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into
+// a destruction.
 type Committed struct {
 	Round   uint32       `json:"round"`
 	Outcome wire.Outcome `json:"outcome"`
@@ -87,8 +87,8 @@ type Adopted struct {
 	Outcome  wire.Outcome `json:"outcome"`
 	Enrolled uint32       `json:"enrolled"`
 	Reports  uint32       `json:"reports"`
-	// Members says that the reports admitted so far are those of the manifest. Otherwise no device is known to have reported, and
-	// none can report in a later round of the epoch.
+	// Members says that the reports admitted so far are those of the manifest. Otherwise no device is known to have
+	// reported, and none can report in a later round of the epoch.
 	Members bool `json:"members,omitempty"`
 }
 
@@ -106,8 +106,8 @@ type Keys struct {
 // openedBy is the event of an announcement that is opened now.
 func openedBy(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) *Event {
 	return &Event{Opened: &Opened{
-		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size, Minimum: a.Cohort.Minimum,
-		Rounds: len(a.Plan.Rounds), Layout: l, Timing: timingOf(a.Timing), Final: a.Final,
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size,
+		Minimum: a.Cohort.Minimum, Rounds: len(a.Plan.Rounds), Layout: l, Timing: timingOf(a.Timing), Final: a.Final,
 	}}
 }
 
@@ -142,8 +142,8 @@ func DecodeEvent(b []byte) (*Event, error) {
 	return ev, nil
 }
 
-// Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as from a
-// journal that was tampered with or belongs to another shuffler.
+// Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as
+// from a journal that was tampered with or belongs to another shuffler.
 func (s *State) Apply(ev *Event) error {
 	switch {
 	case ev.Opened != nil:
@@ -246,8 +246,8 @@ func (s *State) applyOpened(o *Opened) error {
 		return nil
 	}
 	s.epoch = &epoch{
-		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, planned: o.Rounds,
-		slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
+		planned: o.Rounds, slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
 	}
 	return nil
 }

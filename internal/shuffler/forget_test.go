@@ -82,8 +82,8 @@ func TestFinishedRoundForgetsItsReports(t *testing.T) {
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalWrongSize: 11})
 }
 
-// Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an open round
-// whatever is forgotten around them: they are all released.
+// Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an
+// open round whatever is forgotten around them: they are all released.
 func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -137,7 +137,8 @@ func TestJunkIsForgottenBetweenCohorts(t *testing.T) {
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 10})
 }
 
-// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from being forgotten.
+// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from
+// being forgotten.
 func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

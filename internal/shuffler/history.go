@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,16 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What was signed once cannot be taken back, neither by a state folder nor by a broker that was restored from an older copy. This
-// file holds what the journal knows against what the broker shows. restore.go takes in again what a restored journal lacks.
+// What was signed once cannot be taken back, neither by a state folder nor by a broker that was restored from an older
+// copy. This file holds what the journal knows against what the broker shows. restore.go takes in again what a restored
+// journal lacks.
 
-// recallEvery is how often the broker is looked at again while it shows less than the journal knows, or an announcement that does
-// not fit.
+// recallEvery is how often the broker is looked at again while it shows less than the journal knows, or an announcement
+// that does not fit.
 const recallEvery = 5 * time.Second
 
 // errBroker says that the broker shows less than this shuffler has seen, or something else.
@@ -42,14 +45,15 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*w
 		err = fmt.Errorf("it is that of round %d of epoch %d", m.Round, m.Epoch)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the manifest of round %d of epoch %d is not this shuffler's: %w", errBroker, round, epoch, err)
+		return nil, fmt.Errorf("%w: the manifest of round %d of epoch %d is not this shuffler's: %w",
+			errBroker, round, epoch, err)
 	}
 	return m, nil
 }
 
-// recall holds the journal against the broker's announcements and against this shuffler's own manifests. Where the journal lacks
-// what a manifest states, it takes the manifest's word. trouble says that the broker shows less than the journal knows: then nothing
-// may be decided until it shows it again. err is fatal, or the broker's.
+// recall holds the journal against the broker's announcements and against this shuffler's own manifests. Where the
+// journal lacks what a manifest states, it takes the manifest's word. trouble says that the broker shows less than the
+// journal knows: then nothing may be decided until it shows it again. err is fatal, or the broker's.
 func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {
@@ -110,8 +114,8 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 			break // nothing after it can be over
 		}
 		if Digest(m.Announcement) != o.digest {
-			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one shown",
-				errBroker, o.Round, o.Epoch), nil
+			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one "+
+				"shown", errBroker, o.Round, o.Epoch), nil
 		}
 		if err := s.opened(o); err != nil {
 			return nil, err
@@ -130,8 +134,8 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	return nil, nil
 }
 
-// seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last round that is
-// over.
+// seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
+// round that is over.
 func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*opening, order []*opening) error {
 	o := there[place{last.epoch, int(last.round)}]
 	if o == nil {
@@ -158,15 +162,15 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*op
 	}
 	m, err := s.manifest(ctx, over.epoch, over.round)
 	if err == nil && m == nil {
-		err = fmt.Errorf("the broker shows less than this shuffler has seen: the manifest of round %d of epoch %d is gone: %w",
-			over.round, over.epoch, errBroker)
+		err = fmt.Errorf("the broker shows less than this shuffler has seen: "+
+			"the manifest of round %d of epoch %d is gone: %w", over.round, over.epoch, errBroker)
 	}
 	return err
 }
 
-// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker, every round
-// that was announced by then is known or will never open, and the stream of reports was looked through for the latest one. The lock
-// is held.
+// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker,
+// every round that was announced by then is known or will never open, and the stream of reports was looked through for
+// the latest one. The lock is held.
 func (s *Shuffler) complete() bool {
 	last, open := s.state.last()
 	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
@@ -186,9 +190,9 @@ type look struct {
 	begun      bool
 }
 
-// consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that did not
-// fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an error, fatal or not,
-// they may not.
+// consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
+// did not fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an
+// error, fatal or not, they may not.
 func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
@@ -247,4 +251,69 @@ func (s *Shuffler) settle(trouble error) {
 		s.c.Log.Info().Msg("the broker shows what this shuffler has seen")
 	}
 	s.notice(historyCondition, trouble)
+}
+
+// seenRound is a round that was opened.
+type seenRound struct {
+	epoch  uint64
+	round  uint32
+	digest Digest
+	layout channel.Layout
+}
+
+// last is the latest round that was opened; ok is false before the first.
+func (s *State) last() (seenRound, bool) {
+	e := s.epoch
+	if e == nil {
+		return seenRound{}, false
+	}
+	n := len(e.rounds) - 1
+	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].layout}, true
+}
+
+// knows tells whether a round was opened here, or lies behind one that was.
+func (s *State) knows(epoch uint64, round uint32) bool {
+	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
+}
+
+// finished tells whether a round is over.
+func (s *State) finished(epoch uint64, round uint32) bool {
+	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
+}
+
+// admitted are the places in the stream of the open round's reports; nil where no round is open.
+func (s *State) admitted() map[uint64]bool {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
+		return nil
+	}
+	all := map[uint64]bool{}
+	for _, a := range e.rounds[len(e.rounds)-1].reports {
+		all[a.sequence] = true
+	}
+	return all
+}
+
+// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what
+// no event so far does: that the round is over, or that another release than the committed one left. Then the journal
+// is an older copy whose later events are lost, and the manifest's word stands for them. The members are known where
+// they are those that it names.
+func (s *State) Adopt(m *wire.Manifest) *Event {
+	e := s.epoch
+	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
+		return nil
+	}
+	r := e.rounds[m.Round]
+	var digests [][32]byte
+	for _, a := range r.reports {
+		digests = append(digests, a.digest)
+	}
+	all := wire.ReportsDigest(digests)
+	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
+	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
+		return nil // committed here: only its end is missing
+	}
+	return &Event{Adopted: &Adopted{
+		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known,
+	}}
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host that saw a
-// later set refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it, is not published
-// again. The number is in the journal before it leaves; where one of state folder and broker was set back, the other still knows
-// it. Where both were, a number comes again: hosts that saw a later set refuse this one, and say so.
+// publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host
+// that saw a later set refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it,
+// is not published again. The number is in the journal before it leaves; where one of state folder and broker was set
+// back, the other still knows it. Where both were, a number comes again: hosts that saw a later set refuse this one,
+// and say so.
 func (s *Shuffler) publishKeys(ctx context.Context) error {
 	set := &wire.KeySet{Deployment: s.c.Deployment}
 	for _, k := range s.c.Keys {
@@ -58,8 +59,8 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 	return s.c.Bus.PutKeys(ctx, signed)
 }
 
-// shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not sign counts
-// for nothing.
+// shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not
+// sign counts for nothing.
 func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	payload, err := s.c.Bus.Keys(ctx, bus.Shuffler)
 	if errors.Is(err, bus.ErrGone) {

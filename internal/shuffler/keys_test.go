@@ -30,8 +30,8 @@ func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	return set
 }
 
-// A set of keys has a number above that of every other set before it, and an unchanged one keeps its own, whichever of state folder and
-// broker was set back in between.
+// A set of keys has a number above that of every other set before it, and an unchanged one keeps its own, whichever of
+// state folder and broker was set back in between.
 func TestKeySetsAreNumbered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Release is one round's members and outcome. Once it is committed it is what leaves, or is destroyed, whatever happens from then
-// on. Its minimum is the announced one or the shuffler's own, whichever is larger.
+// Release is one round's members and outcome. Once it is committed it is what leaves, or is destroyed, whatever happens
+// from then on. Its minimum is the announced one or the shuffler's own, whichever is larger.
 type Release struct {
 	channel.Release
 	Outcome  wire.Outcome
@@ -24,9 +24,9 @@ type Moment struct {
 	TakenIn bool      // every report that the broker held when the open round's deadline had passed is decided on
 }
 
-// Due is the release that the open round makes now, with all reports admitted so far; nil while the round must wait. A complete
-// round does not wait. An incomplete one waits for its deadline, and then until all that had come by then is taken in. Its outcome
-// is a release exactly if the reports are at least the minimum.
+// Due is the release that the open round makes now, with all reports admitted so far; nil while the round must wait. A
+// complete round does not wait. An incomplete one waits for its deadline, and then until all that had come by then is
+// taken in. Its outcome is a release exactly if the reports are at least the minimum.
 func (s *State) Due(m Moment) *Release {
 	e := s.epoch
 	at, fixed := s.deadline(m.Now, m.Resumed)
@@ -46,11 +46,12 @@ func (s *State) Due(m Moment) *Release {
 	return r
 }
 
-// Commit fixes the membership that Due gave. It returns nil where that is no longer what the open round would release, because a
-// report was admitted meanwhile.
+// Commit fixes the membership that Due gave. It returns nil where that is no longer what the open round would release,
+// because a report was admitted meanwhile.
 func (s *State) Commit(r *Release) *Event {
 	e := s.epoch
-	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != wire.Undecided ||
+	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 ||
+		e.rounds[r.Round].outcome != wire.Undecided ||
 		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
 		return nil
 	}
@@ -87,10 +88,10 @@ func (e *epoch) release(n int, minimum uint32) *Release {
 	}
 }
 
-// deadline is when the open round is released with those who reported; fixed is false while that can still move because more
-// devices may enrol, and once the round's membership is committed. Whatever kept reports from coming in may have kept back the
-// devices that have not reported: from resumed on they have the grace that was announced for slow networks. That depends on
-// outages, never on a record.
+// deadline is when the open round is released with those who reported; fixed is false while that can still move because
+// more devices may enrol, and once the round's membership is committed. Whatever kept reports from coming in may have
+// kept back the devices that have not reported: from resumed on they have the grace that was announced for slow
+// networks. That depends on outages, never on a record.
 func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	e := s.epoch
 	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {

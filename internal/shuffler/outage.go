@@ -13,11 +13,12 @@ import (
 const (
 	// askEvery is how often the broker is asked what waits. A question that is not answered within maxGap is an outage.
 	askEvery = time.Second
-	// noteEvery is how often the journal hears how far the clock has come while a round is open: after a crash a cohort has at
-	// most this much more time.
+	// noteEvery is how often the journal hears how far the clock has come while a round is open: after a crash a cohort
+	// has at most this much more time.
 	noteEvery = time.Minute
-	// patience is how many graces in which the broker answered a deadline is put off by outages, in all: a device that has not
-	// reported in that time will not. Without it a broker that hangs for moments, again and again, would put off a round for ever.
+	// patience is how many graces in which the broker answered a deadline is put off by outages, in all: a device that
+	// has not reported in that time will not. Without it a broker that hangs for moments, again and again, would put
+	// off a round for ever.
 	patience = 5
 	// leastPatience is how long they are at least.
 	leastPatience = time.Minute
@@ -37,8 +38,8 @@ type outages struct {
 	putOff   putOff
 }
 
-// putOff is since when a deadline, as it would be without outages, has passed: by the shuffler's clock, and by the time for which
-// the broker has answered.
+// putOff is since when a deadline, as it would be without outages, has passed: by the shuffler's clock, and by the time
+// for which the broker has answered.
 type putOff struct {
 	epoch uint64
 	round uint32
@@ -56,7 +57,8 @@ func (o *outages) borne(epoch uint64, round uint32, now time.Time) (all, there t
 	return now.Sub(o.putOff.since), o.there - o.putOff.there
 }
 
-// waiting is how many reports waited at the broker when it last answered; nil if it has not answered yet, or not the last question.
+// waiting is how many reports waited at the broker when it last answered; nil if it has not answered yet, or not the
+// last question.
 func (o *outages) waiting() *int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,8 +73,8 @@ type mark struct {
 	sequence uint64
 }
 
-// backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile: devices that
-// report over the same broker may have been cut off as well.
+// backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile:
+// devices that report over the same broker may have been cut off as well.
 func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 	asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
 	defer cancel()
@@ -87,7 +89,8 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 		s.outages.held = &b.Waiting
 		s.outages.answered, _ = s.clock.now()
 		if !before.IsZero() && !lost {
-			s.outages.there += min(s.outages.answered.Sub(before), askEvery+maxGap) // what is longer was not spent asking
+			// What is longer was not spent asking.
+			s.outages.there += min(s.outages.answered.Sub(before), askEvery+maxGap)
 		}
 	}
 	s.outages.mu.Unlock()
@@ -100,9 +103,10 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 	return b, err
 }
 
-// takenIn tells whether all reports are decided on that the broker had stored when the open round's deadline had passed: a shuffler
-// that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported in time. What comes later does
-// not put off the round. While the broker does not answer, nothing is known to be taken in.
+// takenIn tells whether all reports are decided on that the broker had stored when the open round's deadline had
+// passed: a shuffler that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported
+// in time. What comes later does not put off the round. While the broker does not answer, nothing is known to be taken
+// in.
 func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 	b, err := s.backlog(ctx)
 	if err != nil {
@@ -123,15 +127,15 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 		s.outages.mark, at = of, of
 		s.outages.mu.Unlock()
 		if b.Waiting > 0 {
-			s.c.Log.Info().Uint64("epoch", of.epoch).Uint32("round", of.round).Int("waiting", b.Waiting).
+			s.c.Log.Info().Func(about(of.epoch, of.round)).Int("waiting", b.Waiting).
 				Msg("deadline reached; first the reports that wait at the broker are taken in")
 		}
 	}
 	return b.Waiting == 0 || b.Floor >= at.sequence
 }
 
-// moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says that the round
-// should have been decided long ago. The lock is held.
+// moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says
+// that the round should have been decided long ago. The lock is held.
 func (s *Shuffler) moment() (m Moment, late error) {
 	m.Now, m.Resumed = s.clock.now()
 	own, fixed := s.state.deadline(m.Now, time.Time{})
@@ -158,8 +162,8 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 		now, resumed := s.clock.now()
 		if n := s.clock.stops(); n != stops {
 			stops = n
-			s.c.Log.Warn().
-				Msg("this process or its machine stood still, or the time of day was set: people have the announced grace from now on")
+			s.c.Log.Warn().Msg("this process or its machine stood still, or the time of day was set: " +
+				"people have the announced grace from now on")
 		}
 		err := s.decide(func(state *State) (*Event, error) {
 			_, open := state.deadline(now, resumed)
@@ -191,7 +195,8 @@ func (s *Shuffler) watchBroker(ctx context.Context) error {
 }
 
 const (
-	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to the disk.
+	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
+	// the disk.
 	stuckAfter = 30 * time.Second
 	// workersCondition is the readiness condition that a report finds a worker.
 	workersCondition = "workers"

@@ -52,7 +52,7 @@ func (s *Shuffler) release(ctx context.Context) error {
 				return err
 			case err != nil:
 				why := s.c.Reports.Retried(fmt.Errorf("%w: %w", Interrupted, err))
-				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).
+				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Func(about(r.Epoch, r.Round)).
 					Msg("release is tried again")
 				s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is committed and cannot be carried out: %w",
 					r.Round, r.Epoch, err))
@@ -101,9 +101,9 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	return err
 }
 
-// sift makes sure that no member of the release that is due repeats what another one, or its own report, holds, before the
-// membership is committed. It tells whether the release can be committed as it is. If not, it is due again in a moment, with the
-// members that are left. Its error is fatal.
+// sift makes sure that no member of the release that is due repeats what another one, or its own report, holds, before
+// the membership is committed. It tells whether the release can be committed as it is. If not, it is due again in a
+// moment, with the members that are left. Its error is fatal.
 //
 // Which members are refused here depends on what no honest device sends, never on a record.
 func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error) {
@@ -115,23 +115,24 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 		return true, nil // it is committed, and destroyed when it is carried out
 	}
 	if err != nil {
-		s.c.Log.Warn().Err(err).Uint64("epoch", r.Epoch).Uint32("round", r.Round).
+		s.c.Log.Warn().Err(err).Func(about(r.Epoch, r.Round)).
 			Msg("reports of the release that is due cannot be read; tried again")
-		s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is due and its reports cannot be read: %w", r.Round, r.Epoch, err))
+		s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is due and its reports cannot be read: %w",
+			r.Round, r.Epoch, err))
 		return false, nil
 	}
 	s.notice(releaseCondition, nil)
 	if len(slots) == 0 {
 		return true, nil
 	}
-	err = s.decide(func(*State) (*Event, error) { return &Event{Excluded: &Excluded{Round: r.Round, Slots: slots}}, nil })
-	if err != nil {
+	if err := s.record(&Event{Excluded: &Excluded{Round: r.Round, Slots: slots}}); err != nil {
 		return false, err
 	}
 	why := s.c.Reports.Refused(reason(wire.RefusalRepeatedMessage), len(slots))
 	s.c.Messages.Refused(reason(wire.RefusalRepeatedMessage), len(slots)*r.Layout.Messages)
-	s.c.Log.Warn().Str("reason", string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Int("reports", len(slots)).
-		Int("hosts", s.hosts(slots)).Msg("reports that repeat a message are refused: their hosts do not follow the protocol")
+	s.c.Log.Warn().Str("reason", string(why)).Func(about(r.Epoch, r.Round)).Int("reports", len(slots)).
+		Int("hosts", s.hosts(slots)).
+		Msg("reports that repeat a message are refused: their hosts do not follow the protocol")
 	return false, nil
 }
 
@@ -146,8 +147,8 @@ func (s *Shuffler) hosts(slots []uint32) int {
 	return len(all)
 }
 
-// carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what left
-// before leaves again byte for byte, and nothing else ever does.
+// carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what
+// left before leaves again byte for byte, and nothing else ever does.
 func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	defer s.c.Steps.Since(stepRelease, s.c.Clock.Now())
 	// Once the manifest is out the analyzer may have counted what left and dropped it: it must not come back.
@@ -173,11 +174,11 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	if err := s.channel.Forget(r.Epoch, r.Round); err != nil {
 		return err
 	}
-	if err := s.decide(func(*State) (*Event, error) { return &Event{Finished: &Finished{Round: r.Round}}, nil }); err != nil {
+	if err := s.record(&Event{Finished: &Finished{Round: r.Round}}); err != nil {
 		return err
 	}
 	s.gone(r.Outcome, len(r.Members), r.Messages())
-	s.c.Log.Info().Uint64("epoch", r.Epoch).Uint32("round", r.Round).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
+	s.c.Log.Info().Func(about(r.Epoch, r.Round)).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
 		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages()).Msg("round finished")
 	return nil
 }
@@ -193,10 +194,10 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 	}
 }
 
-// leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to be
-// impossible and is committed to destruction instead. The manifest stands in the audit log before the analyzer can see it: nothing
-// acts on what is not logged. It depends on the release and on what the channel keeps of it alone and is signed deterministically,
-// so a retry appends and sends the same bytes, and either is stored once.
+// leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
+// be impossible and is committed to destruction instead. The manifest stands in the audit log before the analyzer can
+// see it: nothing acts on what is not logged. It depends on the release and on what the channel keeps of it alone and
+// is signed deterministically, so a retry appends and sends the same bytes, and either is stored once.
 func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
@@ -204,7 +205,8 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 	}
 	if r.Outcome == wire.Released {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
-			return false, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d",
+			return false, fatal(fmt.Errorf(
+				"round %d of epoch %d is committed to a release of %d reports, below the minimum of %d",
 				r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
 		if err := s.channel.Release(ctx, &r.Release, manifest); errors.Is(err, channel.ErrImpossible) {
@@ -231,9 +233,7 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 
 // destroy commits a release of which nothing has left to destruction.
 func (s *Shuffler) destroy(r *Release, why error) error {
-	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).
+	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Func(about(r.Epoch, r.Round)).
 		Msg("release is destroyed")
-	return s.decide(func(*State) (*Event, error) {
-		return &Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}}, nil
-	})
+	return s.record(&Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}})
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another of the second.
+// copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another
+// of the second.
 func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	s.t.Helper()
 	first := s.report(from)
@@ -25,8 +26,9 @@ func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	return [][]byte{first, s.report(to, repeat)}
 }
 
-// A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all that take part in
-// the repetition; the others are released as if it had not been. So nobody can have the analyzer refuse a release for a copy.
+// A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all
+// that take part in the repetition; the others are released as if it had not been. So nobody can have the analyzer
+// refuse a release for a copy.
 func TestRepeatedMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -108,8 +110,8 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 	s.account(0, 9, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 }
 
-// A membership that was committed although its reports could not be read, and so not held against each other, is looked at before it
-// leaves: one that repeats a message is destroyed.
+// A membership that was committed although its reports could not be read, and so not held against each other, is looked
+// at before it leaves: one that repeats a message is destroyed.
 func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -25,8 +25,8 @@ func (s *Shuffler) opened(o *opening) error {
 	return err
 }
 
-// adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten from time to
-// time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
+// adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
+// from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
 func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 	held, messages := 0, 0
 	err = s.decide(func(state *State) (*Event, error) {
@@ -34,7 +34,8 @@ func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 		if ev != nil {
 			r := state.epoch.rounds[m.Round]
 			held, messages = len(r.reports), r.layout.Messages
-			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled", m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
+			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled",
+				m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
 		}
 		return ev, nil
 	})
@@ -56,14 +57,14 @@ func (s *Shuffler) stale(adopted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = true
-	s.warnings = append(s.warnings, fmt.Sprintf("%v Taken from its own manifests: %d rounds. Who took part in them is no longer "+
-		"known here; only their hosts' ledgers keep these people from taking part again. "+
+	s.warnings = append(s.warnings, fmt.Sprintf("%v Taken from its own manifests: %d rounds. Who took part in them is "+
+		"no longer known here; only their hosts' ledgers keep these people from taking part again. "+
 		"Keep the copy away, and do not restore it over a newer folder.", errState, len(adopted)))
 }
 
-// takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was copied: they stand
-// in the stream until the round is over, and would not be delivered again. Admission is idempotent, and refuses the report of a device
-// that it does not know, as ever.
+// takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was
+// copied: they stand in the stream until the round is over, and would not be delivered again. Admission is idempotent,
+// and refuses the report of a device that it does not know, as ever.
 func (s *Shuffler) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
 	last, ok := s.state.last()
@@ -77,8 +78,8 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		return err
 	}
 	upTo := max(b.Floor, b.Sent)
-	// Where the journal has every report from the round's first on, as after every ordinary restart without strangers' reports,
-	// none is read again.
+	// Where the journal has every report from the round's first on, as after every ordinary restart without strangers'
+	// reports, none is read again.
 	gap := uint64(0)
 	err = s.stored(ctx, last, 1, upTo, func(sequence uint64, _ []byte) error {
 		for gap = sequence; admitted[gap]; gap++ {
@@ -111,15 +112,15 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		return nil
 	})
 	if again > 0 {
-		s.c.Log.Warn().Err(errState).Uint64("epoch", last.epoch).Uint32("round", last.round).Int("reports", again).
+		s.c.Log.Warn().Err(errState).Func(about(last.epoch, last.round)).Int("reports", again).
 			Msg("reports were acknowledged before and are not in the journal: taken in again")
 	}
 	s.mu.Lock()
 	lost := s.lost || again > 0
 	s.mu.Unlock()
 	if strangers > 0 && lost {
-		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).Uint64("epoch", last.epoch).
-			Uint32("round", last.round).Int("reports", strangers).
+		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).
+			Func(about(last.epoch, last.round)).Int("reports", strangers).
 			Msg("reports of devices whose enrolments are lost cannot be used; their places go to others")
 	}
 	return err
@@ -129,7 +130,9 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 var errEnough = errors.New("enough")
 
 // stored hands over the round's stored reports between two sequences.
-func (s *Shuffler) stored(ctx context.Context, r seenRound, from, upTo uint64, fn func(sequence uint64, payload []byte) error) error {
+func (s *Shuffler) stored(
+	ctx context.Context, r seenRound, from, upTo uint64, fn func(sequence uint64, payload []byte) error,
+) error {
 	if from > upTo {
 		return nil
 	}

@@ -81,7 +81,8 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start runs the shuffler until stop or the end of the test. Its accounts must balance whenever it stops by itself or is asked to.
+// start runs the shuffler until stop or the end of the test. Its accounts must balance whenever it stops by itself or
+// is asked to.
 func (s *scene) start() {
 	s.t.Helper()
 	var sh *Shuffler
@@ -126,8 +127,8 @@ func (s *scene) start() {
 	})
 }
 
-// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for would ask a busy
-// machine to be in time.
+// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for
+// would ask a busy machine to be in time.
 func (s *scene) pass(reports int) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
@@ -184,8 +185,8 @@ func (s *scene) enrol(n int) {
 	}
 }
 
-// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate 0, which is
-// nobody's business here.
+// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate
+// 0, which is nobody's business here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
 	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
@@ -255,8 +256,8 @@ func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// account checks how often each reason stands in the reports' account, how many reports were released and how many destroyed, and
-// that nothing else happened to any.
+// account checks how often each reason stands in the reports' account, how many reports were released and how many
+// destroyed, and that nothing else happened to any.
 func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	s.t.Helper()
 	check := func() error {
@@ -289,7 +290,8 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	}
 }
 
-// announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing: see pass.
+// announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing:
+// see pass.
 func (s *scene) announcement() *plan.Announcement {
 	s.t.Helper()
 	a := s.Announcement(glm.Practical, 12)

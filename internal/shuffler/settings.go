@@ -52,11 +52,14 @@ func (s Settings) Validate() (faults []error) {
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "shuffler",
-		Short: "mix a cohort's bit messages so that nobody knows whose they are",
-		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
-bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit message, and it never releases fewer reports
-than the minimum cohort.`,
-		Defaults:  Settings{MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1}, Broker: bus.Settings{URL: bus.DefaultURL}},
+		Short: "mix a cohort's bit messages so that no one knows whose they are",
+		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report
+per device, permutes all bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit
+message, and it never releases fewer reports than the minimum cohort.`,
+		Defaults: Settings{
+			MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1},
+			Broker: bus.Settings{URL: bus.DefaultURL},
+		},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {

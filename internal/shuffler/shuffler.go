@@ -1,12 +1,12 @@
 // Package shuffler is the role that stands between devices and the analyzer.
 //
-// It enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device and round, commits the
-// membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It never releases a round
-// below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
+// It enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device and round,
+// commits the membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It
+// never releases a round below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
 //
-// What it decides is a function of its journal (State, Event). What a report carries, what becomes of it and what of it leaves is
-// the channel's business (package channel). This package does not protect anyone from a malicious shuffler, which knows who
-// reported and could release what it likes.
+// What it decides is a function of its journal (State, Event). What a report carries, what becomes of it and what of it
+// leaves is the channel's business (package channel). This package does not protect anyone from a malicious shuffler,
+// which knows who reported and could release what it likes.
 package shuffler
 
 import (
@@ -60,12 +60,13 @@ type Config struct {
 const (
 	// tick is how often the open round's deadline is looked at.
 	tick = 100 * time.Millisecond
-	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's time is
-	// waiting for the disk, and many share one write.
+	// workers is how many enrolments are answered, and how many reports opened, at the same time. Most of a worker's
+	// time is waiting for the disk, and many share one write.
 	workers = 64
 	// laterPause is how long a report waits whose round was announced to its device before it was announced here.
 	laterPause = 200 * time.Millisecond
-	// laterAgainPause is how long it waits every further time: a sender of many that wait must not keep the broker busy.
+	// laterAgainPause is how long it waits every further time: a sender of many that wait must not keep the broker
+	// busy.
 	laterAgainPause = time.Second
 	// retryPause is the wait before a release that failed for outside reasons is tried again.
 	retryPause = time.Second
@@ -88,14 +89,14 @@ type Shuffler struct {
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch
 	epsilon  map[place]float64             // by epoch and reports: it takes a while to compute
-	unfit    map[place]*opening            // announcements that do not fit what is open, by epoch and round: they may later
+	unfit    map[place]*opening            // announcements that do not fit yet, by epoch and round
 	never    map[place]Digest              // announcements that are refused for good, by epoch and round
 	doubt    bool                          // one came since the broker was last held against the journal
 	trouble  error                         // the broker shows less than the journal knows
 	lost     bool                          // the state folder is known to be older than what was signed
 	recalled bool                          // the journal was held against the broker
 	newest   *opening                      // the latest announcement by then
-	looked   seenRound                     // the last round whose stored reports were looked through, where they had to be
+	looked   seenRound                     // the last round whose stored reports were looked through, or need not be
 	warned   uint64                        // epoch of the last warning that one host holds most of its cohort
 	warnings []string                      // for people
 
@@ -104,8 +105,8 @@ type Shuffler struct {
 	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
 }
 
-// New opens the shuffler's state and replays its journal. Run closes the journal when it returns; call Close if Run is never
-// called.
+// New opens the shuffler's state and replays its journal. Run closes the journal when it returns; call Close if Run is
+// never called.
 func New(c Config) (*Shuffler, error) {
 	opener, err := seal.NewReportOpener(c.Keys...)
 	if err != nil {
@@ -170,8 +171,8 @@ func (s *Shuffler) Filling() (f Filling, ok bool) {
 	return s.state.Filling()
 }
 
-// Run works until the context ends or something happens after which the shuffler must not go on, like a journal that cannot be
-// written. Its error is never nil.
+// Run works until the context ends or something happens after which the shuffler must not go on, like a journal that
+// cannot be written. Its error is never nil.
 func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
 	s.c.Reports.Resumed(int(s.Held()))
@@ -229,8 +230,9 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made upon. A
-// refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be forgotten.
+// decide makes one decision on the state and returns once it is durable, and with it every decision that it was made
+// upon. A refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be
+// forgotten.
 func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 	s.mu.Lock()
 	ev, err := f(s.state)
@@ -252,10 +254,20 @@ func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 	return err
 }
 
+// record makes a decision that does not depend on the state.
+func (s *Shuffler) record(ev *Event) error {
+	return s.decide(func(*State) (*Event, error) { return ev, nil })
+}
+
 // errFatal marks an error after which the shuffler must stop: its memory may be ahead of its journal.
 var errFatal = errors.New("shuffler: cannot go on")
 
 func fatal(err error) error { return fmt.Errorf("%w: %w", errFatal, err) }
+
+// about names a round in a log line.
+func about(epoch uint64, round uint32) func(*zerolog.Event) {
+	return func(e *zerolog.Event) { e.Uint64("epoch", epoch).Uint32("round", round) }
+}
 
 // notice tells readiness of a condition.
 func (s *Shuffler) notice(condition string, err error) {

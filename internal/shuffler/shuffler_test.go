@@ -136,7 +136,8 @@ func TestWeakPlanIsNotOpened(t *testing.T) {
 	}
 }
 
-// At the deadline those who reported are released, if they are enough; who comes later is late. Drop-outs do not move anybody.
+// At the deadline those who reported are released, if they are enough; who comes later is late. Drop-outs do not move
+// anybody.
 func TestDropOuts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -158,8 +159,8 @@ func TestDropOuts(t *testing.T) {
 	s.forgotten()
 }
 
-// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and is forgotten;
-// and the honest reports around it are released as if it had not been.
+// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and
+// is forgotten; and the honest reports around it are released as if it had not been.
 func TestRefusedReports(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -233,7 +234,8 @@ func TestRefusedReports(t *testing.T) {
 	s.forgotten()
 }
 
-// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10 and 18).
+// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10
+// and 18).
 func TestEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -302,7 +304,8 @@ func TestOneHostsShare(t *testing.T) {
 	}
 }
 
-// Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted (condition 10).
+// Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted
+// (condition 10).
 func TestOneDigestPerRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -338,7 +341,8 @@ func TestOneDigestPerRound(t *testing.T) {
 	s.account(10, 0, map[wire.Refusal]int{wire.RefusalWrongAnnouncement: 2})
 }
 
-// A report of the next round that arrives before its announcement does waits; one of a round that will never come does not.
+// A report of the next round that arrives before its announcement does waits; one of a round that will never come does
+// not.
 func TestReportAheadOfItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

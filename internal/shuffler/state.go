@@ -1,7 +1,6 @@
 package shuffler
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -24,9 +23,9 @@ type DeviceID struct {
 	Number uint32
 }
 
-// State is everything that the shuffler decides from: a function of the events applied so far and of nothing else. Its methods
-// that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the decision, which the
-// caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
+// State is everything that the shuffler decides from: a function of the events applied so far and of nothing else. Its
+// methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
+// decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
 	minimum uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
 	share   float64   // the largest share of a cohort's slots that one host may hold
@@ -88,25 +87,29 @@ func NewState(a Admission) *State {
 	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
 }
 
-// slotsOfOne is how many of size slots one host may hold at a share: the whole slots within it, 50 of 101 at one half, and always
-// one. A share that is not a binary fraction counts as the decimal that it was written as.
+// slotsOfOne is how many of size slots one host may hold at a share: the whole slots within it, 50 of 101 at one half,
+// and always one. A share that is not a binary fraction counts as the decimal that it was written as.
 func slotsOfOne(share float64, size uint32) int {
 	const rounding = 1e-9
 	return max(1, int(math.Floor(share*float64(size)+rounding)))
 }
 
-// ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a moment.
+// ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a
+// moment.
 var ErrBusy = errors.New("shuffler: the release before this announcement is not finished")
 
-// Open decides on an announcement, already verified and in range, whose digest is d and whose reports have the layout l. A repeated
-// announcement gives no event and no error. One digest is admitted per round: the first that was opened.
+// Open decides on an announcement, already verified and in range, whose digest is d and whose reports have the layout
+// l. A repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
 func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) (*Event, error) {
 	e := s.epoch
 	open := openedBy(a, d, l, now)
+	no := func(reason wire.Refusal, format string, a ...any) (*Event, error) {
+		return nil, refuse(reason, format, a...)
+	}
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
 		if known := e.rounds[a.Round].digest; known != d {
-			return nil, refuse(wire.RefusalWrongAnnouncement,
+			return no(wire.RefusalWrongAnnouncement,
 				"round %d of epoch %d is open under digest %x; the announcement now shown has digest %x",
 				a.Round, a.Epoch, known[:8], d[:8])
 		}
@@ -115,7 +118,7 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 		return nil, nil // replayed history
 	case e != nil && a.Epoch == e.number:
 		if int(a.Round) != len(e.rounds) || int(a.Round) >= e.planned {
-			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d cannot follow round %d of %d planned",
+			return no(wire.RefusalWrongEpoch, "round %d of epoch %d cannot follow round %d of %d planned",
 				a.Round, a.Epoch, len(e.rounds)-1, e.planned)
 		}
 		last := e.rounds[len(e.rounds)-1]
@@ -123,32 +126,33 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 			return nil, fmt.Errorf("%w: round %d of epoch %d", ErrBusy, a.Round-1, a.Epoch)
 		}
 		if last.outcome != wire.Released {
-			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d was announced before round %d was released",
+			return no(wire.RefusalWrongEpoch, "round %d of epoch %d was announced before round %d was released",
 				a.Round, a.Epoch, a.Round-1)
 		}
 		return open, nil
 	case a.Round != 0:
-		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d begins with round %d", a.Epoch, a.Round)
+		return no(wire.RefusalWrongEpoch, "epoch %d begins with round %d", a.Epoch, a.Round)
 	case e != nil && e.closing():
 		return nil, fmt.Errorf("%w: epoch %d", ErrBusy, e.number)
 	case e != nil && !e.over():
-		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
+		return no(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
 	}
 	if !a.Final {
 		if m := a.Cohort.Minimum; m < s.minimum {
-			return nil, refuse(wire.RefusalWeakPlan, "epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d",
+			return no(wire.RefusalWeakPlan,
+				"epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d",
 				a.Epoch, m, s.minimum)
 		}
 		if a.Cohort.Minimum > a.Cohort.Size {
-			return nil, refuse(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots",
+			return no(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots",
 				a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
 		}
 	}
 	return open, nil
 }
 
-// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that already holds a
-// slot of the open cohort is told it again, with no event.
+// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that
+// already holds a slot of the open cohort is told it again, with no event.
 func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	slot uint32, reportAt time.Time, ev *Event, err error,
 ) {
@@ -183,11 +187,12 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	}
 	slot = uint32(len(e.slots))
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
-	return slot, reportAt, &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}, nil
+	ev = &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}
+	return slot, reportAt, ev, nil
 }
 
-// Admit decides on a report that was opened and verified to come from id, and that stands at sequence in the stream of reports. The
-// same report at the same place gives no event and no error; the same report at another place is a copy.
+// Admit decides on a report that was opened and verified to come from id, and that stands at sequence in the stream of
+// reports. The same report at the same place gives no event and no error; the same report at another place is a copy.
 func (s *State) Admit(
 	id DeviceID, number uint64, roundNumber uint32, slot uint32, announced, digest Digest, sequence uint64,
 ) (*Event, error) {
@@ -212,7 +217,8 @@ func (s *State) Admit(
 		}
 	}
 	if _, ok := r.excluded[slot]; ok {
-		return nil, refuse(wire.RefusalRepeatedMessage, "slot %d: its report repeated a message, and no other is taken", slot)
+		return nil, refuse(wire.RefusalRepeatedMessage,
+			"slot %d: its report repeated a message, and no other is taken", slot)
 	}
 	if known, ok := r.reports[slot]; ok {
 		if known.digest == digest && known.sequence == sequence {
@@ -267,41 +273,9 @@ func (e *epoch) jitter(slot uint32) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
 }
 
-// Filling tells how full the latest cohort is and how far its open round has come.
-type Filling struct {
-	Epoch            uint64
-	Round            int
-	Rounds           int
-	Size, Minimum    uint32
-	Enrolled         int
-	Reports          int
-	Largest          int // most slots that one host holds
-	Slots            int // slots that are given or may be yet: the size while devices may enrol, and then the enrolled
-	Final, Destroyed bool
-}
-
-// Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of the devices among which the
-// others are hidden. Of a cohort that closed before it was full, the slots that were given count.
-func (f Filling) Dominated() bool { return 2*f.Largest > f.Slots }
-
-// Filling describes the latest epoch; ok is false before the first.
-func (s *State) Filling() (f Filling, ok bool) {
-	e := s.epoch
-	if e == nil {
-		return f, false
-	}
-	slots := len(e.slots)
-	if s.enrolling() {
-		slots = int(e.size)
-	}
-	return Filling{
-		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
-		Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Slots: slots, Final: e.final, Destroyed: e.destroyed,
-	}, true
-}
-
-// Expects tells the layout of the round's reports; the zero layout if the round is not open. ahead means that the round is the one
-// that comes next, that it may be announced by now, and that it was not announced here yet: its report must wait.
+// Expects tells the layout of the round's reports; the zero layout if the round is not open. ahead means that the round
+// is the one that comes next, that it may be announced by now, and that it was not announced here yet: its report must
+// wait.
 func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ahead bool) {
 	e := s.epoch
 	switch {
@@ -310,72 +284,10 @@ func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ah
 	case int(roundNumber) < len(e.rounds):
 		return e.rounds[roundNumber].layout, false
 	}
-	// While the last round is not committed, no honest device can know of the next one, and a stranger's report of it must not
-	// make others wait.
+	// While the last round is not committed, no honest device can know of the next one, and a stranger's report of it
+	// must not make others wait.
 	last := e.rounds[len(e.rounds)-1].outcome == wire.Released
 	return l, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
-}
-
-// seenRound is a round that was opened.
-type seenRound struct {
-	epoch  uint64
-	round  uint32
-	digest Digest
-	layout channel.Layout
-}
-
-// last is the latest round that was opened; ok is false before the first.
-func (s *State) last() (seenRound, bool) {
-	e := s.epoch
-	if e == nil {
-		return seenRound{}, false
-	}
-	n := len(e.rounds) - 1
-	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].layout}, true
-}
-
-// knows tells whether a round was opened here, or lies behind one that was.
-func (s *State) knows(epoch uint64, round uint32) bool {
-	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
-}
-
-// finished tells whether a round is over.
-func (s *State) finished(epoch uint64, round uint32) bool {
-	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
-}
-
-// admitted are the places in the stream of the open round's reports; nil where no round is open.
-func (s *State) admitted() map[uint64]bool {
-	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
-		return nil
-	}
-	all := map[uint64]bool{}
-	for _, a := range e.rounds[len(e.rounds)-1].reports {
-		all[a.sequence] = true
-	}
-	return all
-}
-
-// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what no event so
-// far does: that the round is over, or that another release than the committed one left. Then the journal is an older copy whose
-// later events are lost, and the manifest's word stands for them. The members are known where they are those that it names.
-func (s *State) Adopt(m *wire.Manifest) *Event {
-	e := s.epoch
-	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
-		return nil
-	}
-	r := e.rounds[m.Round]
-	var digests [][32]byte
-	for _, a := range r.reports {
-		digests = append(digests, a.digest)
-	}
-	all := wire.ReportsDigest(digests)
-	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
-		return nil // committed here: only its end is missing
-	}
-	return &Event{Adopted: &Adopted{Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known}}
 }
 
 // enrolling tells whether the latest epoch's cohort may still grow.
@@ -395,17 +307,3 @@ func (s *State) tells(at time.Time) {
 
 // Past tells whether an epoch is behind the latest one.
 func (s *State) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
-
-// Held counts the admitted reports of rounds whose manifest is not out, and the messages that they hold.
-func (s *State) Held() (reports, messages int) {
-	if s.epoch == nil {
-		return 0, 0
-	}
-	for _, r := range s.epoch.rounds {
-		if !r.done {
-			reports += len(r.reports)
-			messages += len(r.reports) * r.layout.Messages
-		}
-	}
-	return reports, messages
-}

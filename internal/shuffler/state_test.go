@@ -299,8 +299,8 @@ func TestCommitTakesWhatWasDue(t *testing.T) {
 	}
 }
 
-// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an outage ended. A
-// complete one waits for neither.
+// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an
+// outage ended. A complete one waits for neither.
 func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
 	s := newScript(t, 2)
 	s.must(s.open(announcement(1, 0, 3, 2, 1), digest(1)))
@@ -379,7 +379,8 @@ func TestHostShare(t *testing.T) {
 	}
 }
 
-// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment closed.
+// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment
+// closed.
 func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 	s := newScript(t, 2)
 	a := announcement(1, 0, 10, 2, 1)
@@ -431,8 +432,8 @@ func TestEnrolmentLimit(t *testing.T) {
 	s.refused(err, wire.RefusalEnrolmentClosed)
 }
 
-// Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after the commit,
-// a device is in one cohort and has one report per round, and a replayed journal gives the same state.
+// Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after
+// the commit, a device is in one cohort and has one report per round, and a replayed journal gives the same state.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		own := rapid.Uint32Range(1, 4).Draw(rt, "own minimum")
@@ -495,9 +496,9 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// Slot, report time and cohort of everyone are the same whatever the record of any one device: none of the shuffler's decisions
-// takes anything from inside a report but its size, its sender and its digest. Here one device's report differs in every way it
-// can, and everything else that the shuffler says stays equal.
+// Slot, report time and cohort of everyone are the same whatever the record of any one device: none of the shuffler's
+// decisions takes anything from inside a report but its size, its sender and its digest. Here one device's report
+// differs in every way it can, and everything else that the shuffler says stays equal.
 func TestNothingDependsOnAReportsContent(t *testing.T) {
 	run := func(body byte) any {
 		s := newScript(t, 2)

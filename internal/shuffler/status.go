@@ -47,8 +47,8 @@ type finished struct {
 	messages int // messages of one report
 }
 
-// note keeps what people may want to see of an event that became part of the state. The lock is held, or there is no other
-// goroutine yet.
+// note keeps what people may want to see of an event that became part of the state. The lock is held, or there is no
+// other goroutine yet.
 func (s *Shuffler) note(ev *Event) {
 	e := s.state.epoch
 	var n uint32
@@ -82,7 +82,8 @@ func (s *Shuffler) promised(a *plan.Announcement) {
 	s.guarantee(a.Epoch, int(a.Cohort.Minimum))
 }
 
-// guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it has none.
+// guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it
+// has none.
 func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
 	at := place{epoch, reports}
 	s.mu.Lock()
@@ -126,7 +127,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	out.Epoch, out.Round, out.Rounds, out.Final = f.Epoch, uint32(f.Round), f.Rounds, f.Final
 	spent := status.Epsilon(0)
 	for _, r := range rounds {
-		row := status.Round{Epoch: r.epoch, Round: r.round, Outcome: shown(r.outcome), Enrolled: &r.enrolled, Reports: r.reports}
+		row := status.Round{
+			Epoch: r.epoch, Round: r.round, Outcome: shown(r.outcome), Enrolled: &r.enrolled, Reports: r.reports,
+		}
 		if r.outcome == wire.Released {
 			row.Messages, row.Epsilon = r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
 			spent = max(spent, row.Epsilon)
@@ -135,9 +138,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	}
 	if !f.Final {
 		if f.Dominated() {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: "+
-				"the other devices are hidden among few that this host does not know. admission.host_share limits what one host may hold.",
-				f.Largest, f.Slots, f.Epoch))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, "+
+				"more than half: the other devices are hidden among few that this host does not know. "+
+				"admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
 		}
 		out.Cohort = &status.Cohort{
 			Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: layout.Messages,

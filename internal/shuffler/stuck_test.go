@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and again. Readiness
-// says so.
+// A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and
+// again. Readiness says so.
 func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -50,7 +50,8 @@ func TestAReleaseThatWasInterruptedIsReadyAgain(t *testing.T) {
 	s.eventually("ready", func() bool { return s.why(releaseCondition) == "" })
 }
 
-// A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that happens.
+// A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that
+// happens.
 func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

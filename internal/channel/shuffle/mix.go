@@ -1,7 +1,8 @@
-// Package shuffle is the servers' two sides of the shuffle channel: a report's payload is bit messages, each sealed to the analyzer
-// on its own. The mixing side (Mixing) permutes those of a whole cohort, so that the analyzer's view of a release is a function of
-// its number of ones for each coordinate. Package channel states what each side guarantees. The guarantee to people rests on a
-// mixing side that follows the protocol, and on the two servers not working together.
+// Package shuffle is the servers' two sides of the shuffle channel: a report's payload is bit messages, each sealed to
+// the analyzer on its own. The mixing side (Mixing) permutes those of a whole cohort, so that the analyzer's view of a
+// release is a function of its number of ones for each coordinate. Package channel states what each side guarantees.
+// The guarantee to people rests on a mixing side that follows the protocol, and on the two servers not working
+// together.
 package shuffle
 
 import (
@@ -23,12 +24,13 @@ import (
 // Item is what accounts and metrics call this channel's message.
 const Item = "bit_message"
 
-// chunkMessages is how many bit messages travel together to the analyzer unless Mixing says otherwise: under a megabyte.
+// chunkMessages is how many bit messages travel together to the analyzer unless Mixing says otherwise: under a
+// megabyte.
 const chunkMessages = 16384
 
-// Mixing is the mixing side of the shuffle channel. It refuses reports that repeat a bit message, puts all bit messages of a
-// release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest is out, and sends
-// them in chunks. It cannot open a bit message, and it never stores the permutation.
+// Mixing is the mixing side of the shuffle channel. It refuses reports that repeat a bit message, puts all bit messages
+// of a release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest is out,
+// and sends them in chunks. It cannot open a bit message, and it never stores the permutation.
 type Mixing struct {
 	Reports channel.Reports
 	Chunks  Publisher
@@ -41,8 +43,8 @@ type Mixing struct {
 
 // Publisher sends chunks to the analyzer. *bus.Conn is one.
 type Publisher interface {
-	// PublishChunk returns once the broker has stored the chunk. A repetition of the same bytes is stored once; other bytes
-	// under the same index are bus.ErrExists.
+	// PublishChunk returns once the broker has stored the chunk. A repetition of the same bytes is stored once; other
+	// bytes under the same index are bus.ErrExists.
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 }
 
@@ -121,10 +123,11 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 		digests = append(digests, wire.ChunkDigest(chunk))
 		err = m.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
 		if index == 0 && errors.Is(err, bus.ErrExists) {
-			// One release has one membership and one order. Messages of this round left before, permuted otherwise or with
-			// other members, so nothing of this one may follow.
+			// One release has one membership and one order. Messages of this round left before, permuted otherwise or
+			// with other members, so nothing of this one may follow.
 			return fmt.Errorf("%w: other messages of this round left before: "+
-				"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrImpossible)
+				"the state folder is older than what this shuffler has sent; restored from a backup?",
+				channel.ErrImpossible)
 		}
 		return err
 	})
@@ -136,7 +139,8 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 	return nil
 }
 
-// gathered are the bit messages of a release's members, in memory between the question whether any is repeated and the spool.
+// gathered are the bit messages of a release's members, in memory between the question whether any is repeated and the
+// spool.
 type gathered struct {
 	release *channel.Release
 	bits    [][seal.BitSize]byte // member by member
@@ -144,7 +148,8 @@ type gathered struct {
 
 // of tells whether these are the bit messages of that release.
 func (g *gathered) of(r *channel.Release) bool {
-	return g != nil && g.release.Epoch == r.Epoch && g.release.Round == r.Round && slices.Equal(g.release.Members, r.Members)
+	return g != nil && g.release.Epoch == r.Epoch && g.release.Round == r.Round &&
+		slices.Equal(g.release.Members, r.Members)
 }
 
 // gather reads the bit messages of the release's members. Those in known, which may be nil, are not read again.
@@ -173,19 +178,19 @@ func (m *Mixing) gather(ctx context.Context, r *channel.Release, known *gathered
 	return g, nil
 }
 
-// repeated returns the slots of the members of whose bit messages one stands in the release twice: within their report, or in
-// another one.
+// repeated returns the slots of the members of whose bit messages one stands in the release twice: within their report,
+// or in another one.
 //
-// A copy would shift a count without adding the noise that an honest message brings, so the analyzer refuses a release that has
-// one; and a device that could make it refuse could destroy every cohort. So no such report may get that far, and only those that
-// take part in the repetition are refused. They are all refused, the first as well as the rest: each bit message is made with a
-// key pair of its own, drawn from the system's generator, and until the release is out only its device's host and this shuffler
-// see it. So a host that holds the same message does not follow the protocol or conspires with one that does not, and no honest
-// person's report can be among them.
+// A copy would shift a count without adding the noise that an honest message brings, so the analyzer refuses a release
+// that has one; and a device that could make it refuse could destroy every cohort. So no such report may get that far,
+// and only those that take part in the repetition are refused. They are all refused, the first as well as the rest:
+// each bit message is made with a key pair of its own, drawn from the system's generator, and until the release is out
+// only its device's host and this shuffler see it. So a host that holds the same message does not follow the protocol
+// or conspires with one that does not, and no honest person's report can be among them.
 //
-// Messages are compared by their public keys: two that share one are never both honest, whether or not the rest is equal. So
-// this finds all that the analyzer could object to. It works on the messages that are about to be mixed, which are in memory
-// already, and takes four further bytes for each of them (one has 52) while it runs.
+// Messages are compared by their public keys: two that share one are never both honest, whether or not the rest is
+// equal. So this finds all that the analyzer could object to. It works on the messages that are about to be mixed,
+// which are in memory already, and takes four further bytes for each of them (one has 52) while it runs.
 func (g *gathered) repeated() (slots []uint32) {
 	order := make([]uint32, len(g.bits))
 	for i := range order {

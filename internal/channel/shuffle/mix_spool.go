@@ -11,9 +11,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// A spool is one release's bit messages, permuted once and on disk, so that a retry after a crash sends exactly the same bytes
-// in the same order. It holds ciphertext that only the analyzer opens, and nothing about who sent what. The permutation itself is
-// never stored. The spool is removed when the manifest is out.
+// A spool is one release's bit messages, permuted once and on disk, so that a retry after a crash sends exactly the
+// same bytes in the same order. It holds ciphertext that only the analyzer opens, and nothing about who sent what. The
+// permutation itself is never stored. The spool is removed when the manifest is out.
 type spool struct {
 	disk channel.Disk
 	name string
@@ -54,8 +54,8 @@ func (s spool) write(bits [][seal.BitSize]byte, src protocol.Source) error {
 	})
 }
 
-// chunks calls send with every run of at most size bit messages, in order, and returns how many bit messages there are. The slice
-// is valid only during the call.
+// chunks calls send with every run of at most size bit messages, in order, and returns how many bit messages there are.
+// The slice is valid only during the call.
 func (s spool) chunks(size int, send func(index uint32, bits []byte) error) (messages uint64, err error) {
 	f, err := s.disk.Open(s.name)
 	if err != nil {

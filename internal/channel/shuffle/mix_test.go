@@ -91,9 +91,10 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// Every order is as likely as every other, and the order of arrival has no part in it: over 400 releases of twelve messages, the
-// place of each message is uniform (chi-square with 11 degrees of freedom for each; the largest of 12 passes 38 with probability
-// below 1e-3), and a permutation that left the reports' own order alone would give more than 4000.
+// Every order is as likely as every other, and the order of arrival has no part in it: over 400 releases of twelve
+// messages, the place of each message is uniform (chi-square with 11 degrees of freedom for each; the largest of 12
+// passes 38 with probability below 1e-3), and a permutation that left the reports' own order alone would give more than
+// 4000.
 func TestOrderIsGone(t *testing.T) {
 	t.Parallel()
 	const releases, messages = 400, 12
@@ -124,8 +125,8 @@ func TestOrderIsGone(t *testing.T) {
 	}
 }
 
-// A release that is tried again, by this process or the next one, sends the same bytes and says the same of them; nothing is left on
-// disk once it is forgotten.
+// A release that is tried again, by this process or the next one, sends the same bytes and says the same of them;
+// nothing is left on disk once it is forgotten.
 func TestARetrySendsTheSameBytes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
@@ -159,7 +160,8 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 	}
 }
 
-// A state folder that was set back permutes anew. What left before stands at the broker, so nothing of another order follows it.
+// A state folder that was set back permutes anew. What left before stands at the broker, so nothing of another order
+// follows it.
 func TestAnotherOrderDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
