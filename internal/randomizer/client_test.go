@@ -156,7 +156,8 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 		{contradicted, client.BadReward, http.StatusConflict},
 	} {
 		var r *client.Refusal
-		if !errors.As(refused.err, &r) || !errors.Is(r, refused.reason) || r.Status != refused.status || r.Detail == "" {
+		if !errors.As(refused.err, &r) || !errors.Is(r, refused.reason) || r.Status != refused.status ||
+			r.Detail == "" {
 			t.Errorf("%v, want %s", refused.err, refused.reason)
 		}
 	}
