@@ -19,15 +19,17 @@ func brokerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "run a NATS server with the streams and rights of a deployment",
-		Long: `Runs an embedded NATS server with JetStream for the users of a folder made by riffle keygen, and creates the streams. For trying a
-deployment by hand on one machine; for a real one run nats-server itself, as deploy/ does, with the configuration that broker config
-writes, and create the streams with broker provision.`,
+		Long: `
+Runs an embedded NATS server with JetStream for the users of a folder made by riffle keygen, and creates the streams.
+It serves to try a deployment by hand on one machine. For a real deployment run nats-server itself, as deploy/ does,
+with the configuration that broker config writes, and create the streams with broker provision.`[1:],
 		Example: `  riffle broker --keys keys --dir broker`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			server, err := cluster.StartBroker(ctx, keys, broker.Options{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
+			server, err := cluster.StartBroker(ctx, keys,
+				broker.Options{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,8 @@ import (
 const (
 	clientPort = 4222
 	routePort  = 6222
-	// health is the server's own monitoring, for its health check: on its loopback, so that nobody else asks it anything.
+	// health is the server's own monitoring, for its health check: on its loopback, so that no one else asks it
+	// anything.
 	health = "127.0.0.1:8222"
 )
 
@@ -25,10 +26,13 @@ func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "write the configuration of a nats-server for a deployment",
-		Long: `Writes what nats-server needs to serve a deployment: listeners, storage, and the table of rights as accounts, imports and permissions.
-Only public keys and paths stand in it. --data, --certificates and --ca are paths as the server sees them.
+		Long: `
+Writes what nats-server needs to serve a deployment: listeners, storage, and the table of rights as accounts, imports
+and permissions. The file holds public keys and paths, and no secret. --data, --certificates and --ca are paths as the
+server sees them.
 
-With --peer it is one server of a cluster, whose servers show each other certificates of the deployment's authority.`,
+With --peer the server is one of a cluster, whose servers show each other certificates of the deployment's own
+authority.`[1:],
 		Example: `  riffle broker config --keys keys --out nats.conf
   riffle broker config --keys keys --out n1.conf --name n1 --peer n2 --peer n3`,
 		Args: cobra.NoArgs,
@@ -38,19 +42,23 @@ With --peer it is one server of a cluster, whose servers show each other certifi
 				return err
 			}
 			o := broker.Options{
-				Dir: data, Host: "0.0.0.0", Port: clientPort, Name: name, Users: map[bus.Role][]string{}, SyncAlways: true, MaxStore: maxStore, Monitor: health,
+				Dir: data, Host: "0.0.0.0", Port: clientPort, Name: name, Users: map[bus.Role][]string{},
+				SyncAlways: true, MaxStore: maxStore, Monitor: health,
 			}
 			for role, public := range users {
 				o.Users[bus.Role(role)] = public
 			}
 			if keyring.HasAuthority(keys) {
-				o.TLS = &broker.TLS{CertFile: path.Join(certificates, "server.pem"), KeyFile: path.Join(certificates, "server.key")}
+				o.TLS = &broker.TLS{CertFile: path.Join(certificates, "server.pem"),
+					KeyFile: path.Join(certificates, "server.key")}
 			}
 			if len(peers) > 0 {
 				if o.TLS == nil {
-					return fmt.Errorf("--peer: servers of a cluster show each other certificates, and %s has no authority; make the keys with --tls", keys)
+					return fmt.Errorf("--peer: servers of a cluster show each other certificates, and %s has no "+
+						"authority; make the keys with --tls", keys)
 				}
-				o.Cluster = &broker.Cluster{Name: clusterName, Listen: fmt.Sprintf("0.0.0.0:%d", routePort), TLS: &broker.TLS{CertFile: o.TLS.CertFile, KeyFile: o.TLS.KeyFile, CAFile: ca}}
+				o.Cluster = &broker.Cluster{Name: clusterName, Listen: fmt.Sprintf("0.0.0.0:%d", routePort),
+					TLS: &broker.TLS{CertFile: o.TLS.CertFile, KeyFile: o.TLS.KeyFile, CAFile: ca}}
 				for _, p := range peers {
 					o.Cluster.Routes = append(o.Cluster.Routes, fmt.Sprintf("nats-route://%s:%d", p, routePort))
 				}

@@ -19,15 +19,17 @@ func provisionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provision",
 		Short: "create the streams of a deployment, or bring them to these options",
-		Long: `Creates streams, buckets and consumers with the admin's key, waiting for the broker if need be. Repeating it changes nothing and drops no
-message. The admin's key is needed for nothing else.
+		Long: `
+Creates streams, buckets and consumers with the admin's key, and waits for the broker if it does not answer yet.
+Repeating the command changes nothing and drops no message. The admin's key is needed for nothing else.
 
-The three limits on reports keep one host from shutting out the others, and a host that may have --max-host-reports reports of
---max-report-size bytes waiting may take half of --max-report-bytes at most. The broker reserves --max-report-bytes on its disk.
-A host needs room for the reports of all its devices that may be in one cohort. A gateway of 100 000 devices, for reports of up to
-300 bit messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`,
-		Example: `  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`,
-		Args:    cobra.NoArgs,
+The three limits on reports keep one host from shutting out the others: --max-host-reports times --max-report-size may
+be at most half of --max-report-bytes. The broker reserves --max-report-bytes on its disk. A host needs room for the
+reports of all its devices that may be in one cohort. A gateway of 100 000 devices needs, for reports of up to 300 bit
+messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`[1:],
+		Example: `
+  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`[1:],
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			seed, err := keyring.LoadSeed(keys, keyring.Admin)
 			if err != nil {
@@ -47,31 +49,43 @@ A host needs room for the reports of all its devices that may be in one cohort. 
 			if err := bus.Provision(ctx, admin, o); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams are there; copies of each: %d\n", max(1, o.Replicas))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams exist; copies of each: %d\n", max(1, o.Replicas))
 			return err
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen; of it admin/ is read")
-	flags.StringVar(&url, "broker-url", bus.DefaultURL, "where the broker listens; several, separated by commas, for a cluster")
+	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen; only its admin/ is read")
+	flags.StringVar(&url, "broker-url", bus.DefaultURL,
+		"where the broker listens; several, separated by commas, for a cluster")
 	flags.StringVar(&ca, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
-	flags.StringVar(&serverName, "broker-server-name", "", "name expected in the broker's certificate; empty: the URL's host")
+	flags.StringVar(&serverName, "broker-server-name", "",
+		"name expected in the broker's certificate; empty: the URL's host")
 	flags.IntVar(&o.Replicas, "replicas", 1, "copies of every stream: 1, 3 or 5")
-	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow, "how long the broker recognises a repeated report")
-	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait, "after how long an unacknowledged report or chunk is delivered again")
+	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow,
+		"how long the broker recognises a repeated report")
+	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait,
+		"after how long an unacknowledged report or chunk is delivered again")
 	reportLimits(flags, &o)
-	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", bus.DefaultMaxMixedBytes, "mixed messages on disk at most; negative: no limit")
-	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes, "audit log on disk at most; negative: no limit")
-	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes, "announcements on disk at most; negative: no limit")
-	flags.Int64Var(&o.MaxKeyBytes, "max-key-bytes", bus.DefaultMaxKeyBytes, "key sets on disk at most; negative: no limit")
-	flags.DurationVar(&within, "within", time.Minute, "how long it may take, the wait for the broker included")
+	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", bus.DefaultMaxMixedBytes,
+		"most bytes of mixed messages on disk; negative: no limit")
+	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes,
+		"most bytes of the audit log on disk; negative: no limit")
+	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes,
+		"most bytes of announcements on disk; negative: no limit")
+	flags.Int64Var(&o.MaxKeyBytes, "max-key-bytes", bus.DefaultMaxKeyBytes,
+		"most bytes of key sets on disk; negative: no limit")
+	flags.DurationVar(&within, "within", time.Minute,
+		"how long the command may take, including the wait for the broker")
 	return cmd
 }
 
 // reportLimits adds the flags that bound the reports at the broker.
 func reportLimits(flags *pflag.FlagSet, o *bus.ProvisionOptions) {
-	flags.Int64Var(&o.HostReports, "max-host-reports", bus.DefaultHostReports, "reports that one host may have waiting")
-	flags.Int64Var(&o.ReportSize, "max-report-size", bus.DefaultReportSize, "bytes of one report at most: 52 for each bit message, and 250")
-	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", bus.DefaultMaxReportBytes, "reports on disk at most; below 0: no limit")
+	flags.Int64Var(&o.HostReports, "max-host-reports", bus.DefaultHostReports,
+		"number of reports that one host may have waiting")
+	flags.Int64Var(&o.ReportSize, "max-report-size", bus.DefaultReportSize,
+		"most bytes of one report: 52 for each bit message, and 250")
+	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", bus.DefaultMaxReportBytes,
+		"most bytes of reports on disk; negative: no limit")
 }

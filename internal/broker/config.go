@@ -18,16 +18,17 @@ import (
 
 // Options describes one broker. Zero values mean the documented default.
 type Options struct {
-	Dir        string                // where streams are kept; required
-	Host       string                // default 127.0.0.1
-	Port       int                   // 0: a free one (RenderConfig: 4222)
-	Name       string                // server name; needed, and unique, in a cluster
-	Users      map[bus.Role][]string // public nkeys (U...) by role; several per role where several hosts play it
-	SyncAlways bool                  // fsync before every acknowledgement: an acknowledged message survives power loss, not only a crash
-	MaxStore   int64                 // bytes on disk for all streams; 0: what the server finds free
-	Monitor    string                // host:port of the server's own HTTP monitoring; empty: off
-	TLS        *TLS                  // nil: clear text, for loopback only
-	Cluster    *Cluster              // nil: a single server
+	Dir   string                // where streams are kept; required
+	Host  string                // default 127.0.0.1
+	Port  int                   // 0: a free one (RenderConfig: 4222)
+	Name  string                // server name; needed, and unique, in a cluster
+	Users map[bus.Role][]string // public nkeys (U...) by role; several per role where several hosts play it
+	// fsync before every acknowledgement: an acknowledged message survives power loss, not only a crash
+	SyncAlways bool
+	MaxStore   int64    // bytes on disk for all streams; 0: what the server finds free
+	Monitor    string   // host:port of the server's own HTTP monitoring; empty: off
+	TLS        *TLS     // nil: clear text, for loopback only
+	Cluster    *Cluster // nil: a single server
 }
 
 // TLS names the server's certificate files.
@@ -61,13 +62,14 @@ func (o Options) validate() error {
 			if !nkeys.IsValidPublicUserKey(k) {
 				faults = append(faults, fmt.Errorf("broker: %s: %q is not a public user nkey (U...)", r, k))
 			} else if other, dup := seen[k]; dup {
-				faults = append(faults, fmt.Errorf("broker: key %s is given twice, to %s and %s; each role needs its own", k, other, r))
+				faults = append(faults, fmt.Errorf("broker: key %s is given twice, to %s and %s; each role needs "+
+					"its own", k, other, r))
 			}
 			seen[k] = r
 		}
 	}
 	if len(o.Users[bus.Admin]) == 0 {
-		faults = append(faults, errors.New("broker: no admin key: nobody could provision the streams"))
+		faults = append(faults, errors.New("broker: no admin key: no one could provision the streams"))
 	}
 	if o.Cluster != nil && (o.Cluster.Name == "" || o.Cluster.Listen == "" || o.Name == "") {
 		faults = append(faults, errors.New("broker: a cluster needs its name, a listen address, and a server name"))
@@ -75,8 +77,8 @@ func (o Options) validate() error {
 	return errors.Join(faults...)
 }
 
-// RenderConfig writes the nats-server configuration of these options: listeners, storage, and the table of rights as accounts, imports
-// and user permissions. It holds no secret. An error names every fault.
+// RenderConfig writes the nats-server configuration of these options: listeners, storage, and the table of rights as
+// accounts, imports and user permissions. It holds no secret. An error names every fault.
 func RenderConfig(o Options) (string, error) {
 	if o.Port == 0 {
 		o.Port = 4222
@@ -116,8 +118,8 @@ func render(o Options, port string) (string, error) {
 		w.pair("name", quote(c.Name))
 		w.pair("listen", quote(c.Listen))
 		w.list("routes", c.Routes)
-		// Clients keep to the addresses they were given. What servers would tell them of each other are addresses on networks that a client
-		// may not reach, and under which no certificate is made out.
+		// Clients keep to the addresses they were given. What servers would tell them of each other are addresses on
+		// networks that a client may not reach, and under which no certificate is made out.
 		w.pair("no_advertise", "true")
 		w.tls(c.TLS)
 		w.close()
@@ -204,14 +206,15 @@ func (w *confWriter) streams(accounts map[bus.Role][]account) {
 		to[e] = append(to[e], names(accounts[g.Role])...)
 	}
 	for _, e := range order {
-		if len(to[e]) == 0 { // a list of nobody would mean everybody
+		if len(to[e]) == 0 { // an empty list would mean every account
 			continue
 		}
 		replies := ""
 		if e.many {
 			replies = ", response_type: stream"
 		}
-		w.line(fmt.Sprintf("  {%s: %s, accounts: [%s]%s}", e.kind, quote(e.subject), strings.Join(to[e], ", "), replies))
+		w.line(fmt.Sprintf("  {%s: %s, accounts: [%s]%s}", e.kind, quote(e.subject), strings.Join(to[e], ", "),
+			replies))
 	}
 	w.line("]")
 	w.close()
@@ -239,24 +242,30 @@ func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]accou
 			} else {
 				publish = append(publish, g.local())
 			}
-			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", streamsAccount, quote(g.remote())))
+			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", streamsAccount,
+				quote(g.remote())))
 		case Call:
 			publish = append(publish, g.local())
-			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}, to: %s}", streamsAccount, quote(g.remote()), quote(g.local())))
+			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}, to: %s}", streamsAccount,
+				quote(g.remote()), quote(g.local())))
 		case Watch:
 			subscribe = append(subscribe, g.local())
-			imports = append(imports, fmt.Sprintf("{stream: {account: %s, subject: %s}}", streamsAccount, quote(g.remote())))
+			imports = append(imports, fmt.Sprintf("{stream: {account: %s, subject: %s}}", streamsAccount,
+				quote(g.remote())))
 		case Ask:
 			publish = append(publish, g.local())
 			for _, peer := range accounts[g.Peer] {
-				imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", peer.name, quote(g.Subject)))
+				imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", peer.name,
+					quote(g.Subject)))
 			}
 		case Serve:
-			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the asker.
+			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the
+			// asker.
 			subscribe = append(subscribe, g.Subject+" "+bus.QueueEnrol)
 			publish = append(publish, "_R_.>")
-			if askers := names(accounts[g.Peer]); len(askers) > 0 { // a list of nobody would mean everybody
-				exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject), strings.Join(askers, ", ")))
+			if askers := names(accounts[g.Peer]); len(askers) > 0 { // an empty list would mean every account
+				exports = append(exports, fmt.Sprintf("{service: %s, accounts: [%s]}", quote(g.Subject),
+					strings.Join(askers, ", ")))
 			}
 		}
 	}

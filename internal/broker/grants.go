@@ -11,11 +11,12 @@ type Access string
 
 // The ways in which a role touches a subject.
 const (
-	Publish Access = "publish" // store or acknowledge: a message into the streams' account, which the broker acknowledges
-	Call    Access = "call"    // a JetStream API call, Subject without its prefix
-	Watch   Access = "watch"   // receive what the streams' account sends out
-	Ask     Access = "ask"     // send a request to another role and receive its reply
-	Serve   Access = "serve"   // answer requests of another role, in a queue group
+	// store or acknowledge: a message into the streams' account, which the broker acknowledges
+	Publish Access = "publish"
+	Call    Access = "call"  // a JetStream API call, Subject without its prefix
+	Watch   Access = "watch" // receive what the streams' account sends out
+	Ask     Access = "ask"   // send a request to another role and receive its reply
+	Serve   Access = "serve" // answer requests of another role, in a queue group
 )
 
 // Grant is one line of the table of rights. What no line grants is refused.
@@ -75,11 +76,12 @@ func consumer(r bus.Role, stream, durable string) []Grant {
 	}
 }
 
-// Grants returns the table of rights of every role but the admin, whose users live in the streams' account (see adminPublish).
+// Grants returns the table of rights of every role but the admin, whose users live in the streams' account (see
+// adminPublish).
 func Grants() []Grant {
 	table := []Grant{
-		// A device hands in its report, and nothing ever gives it one back. It does so under its host's name: the broker counts
-		// by it.
+		// A device hands in its report, and nothing ever gives it one back. It does so under its host's name: the
+		// broker counts by it.
 		{Role: bus.Randomizer, Access: Publish, Subject: bus.SubjectReport + ".*", Own: true},
 		// A device enrols, and has its slot before the reward exists.
 		{Role: bus.Randomizer, Access: Ask, Subject: bus.SubjectEnrol, Peer: bus.Shuffler},
@@ -91,7 +93,8 @@ func Grants() []Grant {
 	// It acknowledges a report after the durable commit of its admission.
 	table = append(table, consumer(bus.Shuffler, bus.StreamReports, bus.ConsumerReports)...)
 	table = append(table,
-		// Reports are read again, by sequence number, when the cohort is released: from the leader where a replica lags.
+		// Reports are read again, by sequence number, when the cohort is released: from the leader where a replica
+		// lags.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "DIRECT.GET." + bus.StreamReports},
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamReports},
 		// Forgetting is part of the contract: once a round is out its reports go, and what was refused goes with them.
@@ -99,7 +102,8 @@ func Grants() []Grant {
 		// It forwards mixed bit messages and their manifests.
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectMixed + ".*.*.*"},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectManifest + ".*.*"},
-		// After a crash it must see whether a chunk that it repeats is the one that it stored: its own words, nothing new.
+		// After a crash it must see whether a chunk that it repeats is the one that it stored: its own words, nothing
+		// new.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectKeys + "." + string(bus.Shuffler)},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectAudit + "." + string(bus.Shuffler) + ".*.*"},
@@ -113,8 +117,8 @@ func Grants() []Grant {
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
 		// It drops chunks that are counted.
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.PURGE." + bus.StreamMixed},
-		// The bucket takes each key once, with the digest in it: the analyzer cannot take back or alter what it announced, nor
-		// can a thief of its credential occupy a place.
+		// The bucket takes each key once, with the digest in it: the analyzer cannot take back or alter what it
+		// announced, nor can a thief of its credential occupy a place.
 		Grant{Role: bus.Analyzer, Access: Publish, Subject: bus.SubjectAnnouncements + ".*.*.*"},
 		Grant{Role: bus.Analyzer, Access: Publish, Subject: bus.SubjectAudit + "." + string(bus.Analyzer) + ".*.*"},
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "DIRECT.GET." + bus.StreamAudit},
@@ -130,9 +134,9 @@ func Grants() []Grant {
 	return append(table, public(bus.Auditor)...)
 }
 
-// adminPublish is what the admin's users may publish in the streams' account. They can create consumers and so see every
-// ciphertext that the broker holds: the admin is the broker's operator, and is trusted with exactly what the broker is trusted
-// with. Its key is needed for provisioning only.
+// adminPublish is what the admin's users may publish in the streams' account. They can create consumers and so see
+// every ciphertext that the broker holds: the admin is the broker's operator, and is trusted with exactly what the
+// broker is trusted with. Its key is needed for provisioning only.
 var adminPublish = []string{
 	bus.APIStreams + ".INFO",
 	bus.APIStreams + ".STREAM.CREATE.*",
@@ -153,9 +157,9 @@ type account struct {
 	users []string
 }
 
-// accountsOf returns a role's accounts on the broker. The admin lives in the account that holds the streams. Every host has an
-// account of its own: the answer to a request goes to whatever subject in the asker's account it names, so that in a common one
-// a host could have answers sent to another host's inbox.
+// accountsOf returns a role's accounts on the broker. The admin lives in the account that holds the streams. Every
+// host has an account of its own: the answer to a request goes to whatever subject in the asker's account it names,
+// so that in a common one a host could have answers sent to another host's inbox.
 func accountsOf(r bus.Role, users []string) []account {
 	switch r {
 	case bus.Admin:

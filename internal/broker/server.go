@@ -24,10 +24,11 @@ type Server struct {
 	s *server.Server
 }
 
-// Start runs a broker with JetStream and returns once it takes connections. Its configuration is what RenderConfig writes.
+// Start runs a broker with JetStream and returns once it takes connections. Its configuration is what RenderConfig
+// writes.
 //
-// Errors: ErrPortInUse where something listens on the port already; faults of the options, all at once; what the server said otherwise.
-// After an error nothing runs.
+// Errors: ErrPortInUse where something listens on the port already; faults of the options, all at once; what the
+// server said otherwise. After an error nothing runs.
 func Start(o Options) (*Server, error) {
 	port := strconv.Itoa(o.Port)
 	if o.Port == 0 {

@@ -18,16 +18,19 @@ type meaning int
 
 const (
 	settled meaning = iota // the call is over: repeating it would bring the same
-	passing                // no answer, or one that says that there will be another later: the call is repeated while its context lives
-	unknown                // an answer that is not known here: the call is repeated a few times, then it is over
+	// no answer, or one that says that there will be another later: the call is repeated while its context lives
+	passing
+	unknown // an answer that is not known here: the call is repeated a few times, then it is over
 )
 
-// Codes of the broker's answers, by what they mean to a call. nats.go names but a few of them; the names are the server's (errors.json).
+// Codes of the broker's answers, by what they mean to a call. nats.go names but a few of them; the names are the
+// server's (errors.json).
 var (
-	// A message that a call names is not stored. (A role that may delete single messages would have to know 10043 and some of the words of
-	// 10057 as well; none may.)
+	// A message that a call names is not stored. (A role that may delete single messages would have to know 10043 and
+	// some of the words of 10057 as well; none may.)
 	goneCodes  = []jetstream.ErrorCode{jetstream.JSErrCodeMessageNotFound} // 10037, NoMessageFound
-	takenCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant}
+	takenCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence,
+		jetstream.JSErrCodeStreamWrongLastSequenceConstant}
 	largeCodes = []jetstream.ErrorCode{jetstream.JSErrCodeStreamMessageExceedsMaximum}
 	fullCodes  = []jetstream.ErrorCode{
 		10002, // AccountResourcesExceeded
@@ -35,7 +38,8 @@ var (
 		10028, // MemoryResourcesExceeded
 		10047, // StorageResourcesExceeded
 	}
-	codeStoreFailed = jetstream.ErrorCode(10077) // StreamStoreFailed: the stream's limits refuse it; the words say which
+	// StreamStoreFailed: the stream's limits refuse it; the words say which
+	codeStoreFailed = jetstream.ErrorCode(10077)
 	missingCodes    = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, jetstream.JSErrCodeConsumerNotFound}
 	passingCodes    = []jetstream.ErrorCode{
 		10004, // ClusterIncomplete
@@ -46,16 +50,17 @@ var (
 		jetstream.JSErrCodeJetStreamNotEnabled,           // 10076
 		10118,                                            // StreamOffline
 		10119,                                            // ConsumerOffline
-		10158,                                            // StreamDuplicateMessageConflict: the first copy is being stored
-		10163,                                            // StreamExpectedLastSeqPerSubjectNotReady
-		10167,                                            // StreamTooManyRequests
+		// StreamDuplicateMessageConflict: the first copy is being stored
+		10158,
+		10163, // StreamExpectedLastSeqPerSubjectNotReady
+		10167, // StreamTooManyRequests
 	}
 )
 
 // diskWords are how a server's disk fails it, in whatever code: it keeps such an error until it is restarted.
 var diskWords = []string{
-	"no space left", "disk quota exceeded", "file too large", "read-only file system", "input/output error", "permission denied",
-	"short write", "store is closed",
+	"no space left", "disk quota exceeded", "file too large", "read-only file system", "input/output error",
+	"permission denied", "short write", "store is closed",
 }
 
 var (
@@ -72,27 +77,32 @@ var (
 // unanswered are the ways in which no answer comes, besides those of the network.
 var unanswered = []error{
 	context.DeadlineExceeded, context.Canceled, errLost, errBusy, errMissed, ErrNoShuffler,
-	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded, nats.ErrStaleConnection,
+	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
+	nats.ErrStaleConnection,
 	nats.ErrNoServers, nats.ErrSlowConsumer, nats.ErrBadSubscription,
 }
 
-// interpret says what the end of a try means. It is the only place that knows the broker's words, and gives them this package's.
+// interpret says what the end of a try means. It is the only place that knows the broker's words, and gives them this
+// package's.
 func interpret(err error) (meaning, error) {
 	var answer jetstream.JetStreamError
 	var network net.Error
 	switch {
-	case errors.Is(err, ErrForbidden), errors.Is(err, ErrGone), errors.Is(err, ErrTooLarge), errors.Is(err, errNoReplica):
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrGone), errors.Is(err, ErrTooLarge), errors.Is(err,
+		errNoReplica):
 		return settled, err
 	case errors.Is(err, nats.ErrMaxPayload):
 		return settled, fmt.Errorf("%w (%v)", ErrTooLarge, err)
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return settled, fmt.Errorf("%w (%v)", ErrClosed, err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		// Nobody stores this subject now. A broker that is starting says so as well, and provisioning may be about to happen.
+		// No stream stores this subject now. A broker that is starting says so as well, and provisioning may be about
+		// to happen.
 		return passing, fmt.Errorf("%w (%v)", ErrUnprovisioned, err)
 	case errors.As(err, &answer) && answer.APIError() != nil:
 		return interpretCode(answer.APIError())
-	case slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) }), errors.As(err, &network), errors.Is(err, io.EOF):
+	case slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) }), errors.As(err,
+		&network), errors.Is(err, io.EOF):
 		return passing, err
 	}
 	return unknown, err

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Statement is one entry of the audit log. Role and Kind are what the subject says; who signed is for the reader to check.
+// Statement is one entry of the audit log. Role and Kind are what the subject says; the reader must check the
+// signature.
 type Statement struct {
 	Role     Role
 	Kind     string
@@ -27,16 +28,17 @@ type AuditFilter struct {
 	After uint64 // only statements after this sequence
 }
 
-// AppendAudit appends a statement to the audit log under the connection's own role; kind is letters, digits, - and _ (at most 64 bytes).
-// The log cannot be changed by any role, and the same statement of a kind is stored once, however often it is appended.
+// AppendAudit appends a statement to the audit log under the connection's own role; kind is letters, digits, - and _
+// (at most 64 bytes). The log cannot be changed by any role, and the same statement of a kind is stored once, however
+// often it is appended.
 //
 // Errors: ErrBadName, ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat.
 func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) error {
 	if err := checkToken("audit kind", kind, maxKind); err != nil {
 		return err
 	}
-	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who write into a stream,
-	// so that another role could use up this one's.
+	// The digest stands in the subject, which holds one message, and not in a message id: ids are shared by all who
+	// write into a stream, so that another role could use up this one's.
 	_, err := c.publish(ctx, subjectAudit(c.role, kind, payload), nil, payload)
 	if errors.Is(err, errTaken) {
 		return nil
@@ -44,12 +46,13 @@ func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) err
 	return err
 }
 
-// Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended before the call is
-// not missed.
+// Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
+// before the call is not missed.
 //
 // Errors: ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
 func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []byte) (bool, error) {
-	if err := errors.Join(checkToken("role", string(role), maxKind), checkToken("audit kind", kind, maxKind)); err != nil {
+	if err := errors.Join(checkToken("role", string(role), maxKind),
+		checkToken("audit kind", kind, maxKind)); err != nil {
 		return false, err
 	}
 	r, err := c.last(ctx, StreamAudit, subjectAudit(role, kind, payload))
@@ -67,7 +70,8 @@ func subjectAudit(role Role, kind string, payload []byte) string {
 
 // ReadAudit hands the statements that match to the handler, in the order of the log, and returns at its end.
 //
-// Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+// Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first. Reading changes
+// nothing.
 func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(Statement) error) error {
 	role, kind := "*", "*"
 	if filter.Role != "" {
@@ -87,7 +91,8 @@ func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(S
 		if len(parts) != 3 {
 			return fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
 		}
-		return handler(Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time, Payload: r.Data})
+		return handler(Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time,
+			Payload: r.Data})
 	})
 	return err
 }

@@ -24,7 +24,8 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 			return err
 		}
 		state := consumer.CachedInfo()
-		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream, Sent: state.Delivered.Stream}
+		b = Backlog{Waiting: int(state.NumPending) + state.NumAckPending, Floor: state.AckFloor.Stream,
+			Sent: state.Delivered.Stream}
 		return nil
 	})
 	if err != nil {
@@ -33,7 +34,7 @@ func (c *Conn) Backlog(ctx context.Context) (Backlog, error) {
 	return b, nil
 }
 
-// LastReport is the sequence of the newest stored report, whatever round it is for; 0 where none is stored.
+// LastReport is the sequence of the newest stored report of any round; 0 if none is stored.
 //
 // Errors: ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
 func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
@@ -47,11 +48,12 @@ func (c *Conn) LastReport(ctx context.Context) (uint64, error) {
 	return r.Sequence, nil
 }
 
-// StoredReports hands the stored reports of a round, acknowledged or not, from a sequence on to the handler, in order. Nothing that was
-// stored before the call is missed.
+// StoredReports hands the stored reports of a round, acknowledged or not, from a sequence on to the handler, in
+// order. Nothing that was stored before the call is missed.
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, handler func(sequence uint64, payload []byte) error) error {
+func (c *Conn) StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64,
+	handler func(sequence uint64, payload []byte) error) error {
 	of := roundName(epoch, round)
 	_, err := c.scan(ctx, StreamReports, SubjectReport+".*", from, func(r record) error {
 		if r.Header.Get(headerRound) != of {

@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-func TestBacklogCountsWhatNobodyAcknowledged(t *testing.T) {
+func TestBacklogCountsWhatIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)

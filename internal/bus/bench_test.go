@@ -15,8 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// BenchmarkPublish compares what a report costs with what NATS costs without this package: a core publish, which nobody stores, and a
-// JetStream publish by a user of the streams' own account.
+// BenchmarkPublish compares what a report costs with what NATS costs without this package: a core publish, which
+// no stream stores, and a JetStream publish by a user of the streams' own account.
 func BenchmarkPublish(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		payload := make([]byte, size)
@@ -63,7 +63,8 @@ func BenchmarkPublish(b *testing.B) {
 			b.Run(name+"/raw-jetstream", func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+					if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload,
+						jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -73,7 +74,8 @@ func BenchmarkPublish(b *testing.B) {
 				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload, jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
+						if _, err := raw.Publish(ctx, bus.ReportSubject("one"), payload,
+							jetstream.WithMsgID(strconv.FormatUint(n.Add(1), 10))); err != nil {
 							b.Error(err)
 						}
 					}
@@ -126,8 +128,8 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportMetric(float64(b.N*stored)/b.Elapsed().Seconds(), "reports/s")
 }
 
-// BenchmarkDedupMemory measures what the broker keeps in memory per report for recognising a repetition: the heap with a window against
-// the heap without one, over many small reports with ids of 32 letters.
+// BenchmarkDedupMemory measures what the broker keeps in memory per report for recognising a repetition: the heap
+// with a window against the heap without one, over many small reports with ids of 32 letters.
 func BenchmarkDedupMemory(b *testing.B) {
 	const reports = 50_000
 	heap := func(window time.Duration) float64 {
@@ -143,7 +145,8 @@ func BenchmarkDedupMemory(b *testing.B) {
 		for w := range 32 {
 			go func() {
 				for i := w; i < reports; i += 32 {
-					if err := dev.PublishReport(context.Background(), 1, 0, fmt.Sprintf("%032d", i), []byte("x")); err != nil {
+					if err := dev.PublishReport(context.Background(), 1, 0, fmt.Sprintf("%032d", i),
+						[]byte("x")); err != nil {
 						done <- err
 						return
 					}

@@ -16,7 +16,7 @@ import (
 
 var errStop = errors.New("enough")
 
-func TestReportRoundTrip(t *testing.T) {
+func TestReportsArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
@@ -48,7 +48,8 @@ func TestReportRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, d := range got[:5] {
-		if string(d.Payload) != fmt.Sprintf("report %d", i) || d.Epoch != 3 || d.Round != 1 || d.Sequence != uint64(i+1) || d.Redelivered {
+		if string(d.Payload) != fmt.Sprintf("report %d", i) || d.Epoch != 3 || d.Round != 1 ||
+			d.Sequence != uint64(i+1) || d.Redelivered {
 			t.Errorf("report %d arrived as %+v %q", i, d, d.Payload)
 		}
 	}
@@ -159,11 +160,12 @@ func TestMixedRoundTrip(t *testing.T) {
 	}
 }
 
-// A place takes any number of announcements, so that nobody can occupy it, and shows all readers the same order.
-func TestPlaceIsNotTaken(t *testing.T) {
+// A place takes any number of announcements, so that no one can occupy it, and shows all readers the same order.
+func TestNoAnnouncementOccupiesAPlace(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
-	thief, ana, dev, aud := b.connect(bus.Analyzer), b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Auditor)
+	thief, ana := b.connect(bus.Analyzer), b.connect(bus.Analyzer)
+	dev, aud := b.connect(bus.Randomizer), b.connect(bus.Auditor)
 	ctx := b.ctx()
 	var want []string
 	for i, p := range []string{"junk", "", "announcement", "more junk", "junk", "announcement"} {
@@ -295,7 +297,8 @@ func TestAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for role, want := range map[bus.Role]bool{bus.Shuffler: true, bus.Analyzer: false} { // what one role said is not what another did
+		// what one role said is not what another did
+		for role, want := range map[bus.Role]bool{bus.Shuffler: true, bus.Analyzer: false} {
 			if got, err := ana.Audited(ctx, role, "manifest", fmt.Appendf(nil, "m%d", i)); err != nil || got != want {
 				t.Fatalf("statement %d of %s: %v, %v", i, role, got, err)
 			}
@@ -318,7 +321,8 @@ func TestAudit(t *testing.T) {
 		}
 		return got
 	}
-	want := []string{"shuffler/manifest/m0", "analyzer/counts/c0", "shuffler/manifest/m1", "analyzer/counts/c1", "shuffler/manifest/m2", "analyzer/counts/c2"}
+	want := []string{"shuffler/manifest/m0", "analyzer/counts/c0", "shuffler/manifest/m1", "analyzer/counts/c1",
+		"shuffler/manifest/m2", "analyzer/counts/c2"}
 	if got := read(aud, bus.AuditFilter{}); !slices.Equal(got, want) {
 		t.Errorf("log: %v", got)
 	}
@@ -344,7 +348,7 @@ func TestEnrol(t *testing.T) {
 	var calls atomic.Int32
 	done := make(chan error, 1)
 	go func() {
-		time.Sleep(300 * time.Millisecond) // the first tries find nobody
+		time.Sleep(300 * time.Millisecond) // the first tries find no shuffler
 		done <- shuf.ServeEnrol(sctx, 4, func(_ context.Context, p []byte) ([]byte, error) {
 			if calls.Add(1) == 1 {
 				return nil, errors.New("the first is dropped")
@@ -364,14 +368,18 @@ func TestEnrol(t *testing.T) {
 	}
 	short, stop := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer stop()
-	if _, err := dev.Enrol(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("nobody serves: %v", err)
+	if _, err := dev.Enrol(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) ||
+		!errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no shuffler serves: %v", err)
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestLargestMessagePassesAndALargerOneIsRefused(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize, p.MaxReportBytes = bus.MaxMessage, -1 })
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
+		p.ReportSize,
+			p.MaxReportBytes = bus.MaxMessage, -1
+	})
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	ctx := b.ctx()
 	big := bytes.Repeat([]byte("x"), bus.MaxMessage)

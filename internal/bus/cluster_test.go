@@ -16,9 +16,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-// TestCluster runs three servers with every stream on all of them, and stops the one that leads the reports in the middle of a run.
-// It takes about half a minute: RIFFLE_LONG=1 runs it.
-func TestCluster(t *testing.T) {
+// TestClusterSurvivesItsLeader runs three servers with every stream on all of them, and stops the one that leads the
+// reports in the middle of a run. It takes about half a minute: RIFFLE_LONG=1 runs it.
+func TestClusterSurvivesItsLeader(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("RIFFLE_LONG=1 runs it")
 	}
@@ -46,7 +46,8 @@ func TestCluster(t *testing.T) {
 	var urls []string
 	for i, listen := range routes {
 		name := fmt.Sprintf("s%d", i)
-		o := broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40, Name: name, Users: users, Cluster: &broker.Cluster{Name: "c", Listen: listen}}
+		o := broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40, Name: name, Users: users,
+			Cluster: &broker.Cluster{Name: "c", Listen: listen}}
 		for j, other := range routes {
 			if j != i {
 				o.Cluster.Routes = append(o.Cluster.Routes, "nats-route://"+other)
@@ -72,7 +73,8 @@ func TestCluster(t *testing.T) {
 	}
 	admin := connect(bus.Admin)
 	const reports = 300
-	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second, HostReports: reports + 1}); err != nil {
+	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{Replicas: 3, AckWait: 5 * time.Second,
+		HostReports: reports + 1}); err != nil {
 		t.Fatal(err)
 	}
 	dev, shuf, ana := connect(bus.Randomizer), connect(bus.Shuffler), connect(bus.Analyzer)
@@ -87,7 +89,8 @@ func TestCluster(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		for i := range reports {
-			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+			if err := dev.PublishReport(ctx, 1, 0, fmt.Sprintf("r%d", i),
+				fmt.Appendf(nil, "report %d", i)); err != nil {
 				failed <- err
 				return
 			}
@@ -119,7 +122,8 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	for i, full := range []bool{false, true, true} {
-		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err, bus.ErrFull) != full || err != nil && !full {
+		if err := dev.PublishReport(ctx, 2, 0, fmt.Sprintf("r%d", i), []byte("one more")); errors.Is(err,
+			bus.ErrFull) != full || err != nil && !full {
 			t.Errorf("a host's report %d: %v", reports+1+i, err)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	maxPause    = 2 * time.Second        //
 	dialTime    = 5 * time.Second        // one try to connect
 	redialPause = 200 * time.Millisecond // between tries to connect again
-	redialRange = 300 * time.Millisecond // random addition, so that devices do not come back all at once
+	redialRange = 300 * time.Millisecond // random addition, so that devices do not all come back at once
 )
 
 // DefaultURL is where a broker listens that was started by hand on the same machine.
@@ -47,8 +47,8 @@ type TLS struct {
 	ServerName        string // name expected in the broker's certificate; empty: the URL's host
 }
 
-// Conn is a role's connection to the broker. It reconnects for ever and may be used from many goroutines. Methods outside the role's
-// rights return ErrForbidden.
+// Conn is a role's connection to the broker. It reconnects for ever and may be used from many goroutines. Methods
+// outside the role's rights return ErrForbidden.
 type Conn struct {
 	role Role
 	user string // its public key: its name at the broker
@@ -68,10 +68,11 @@ type Conn struct {
 	lost    context.CancelCauseFunc
 }
 
-// Connect connects, trying until the context ends; afterwards the connection lives until Close, whatever happens to the broker.
+// Connect connects, trying until the context ends; afterwards the connection lives until Close, whatever happens to
+// the broker.
 //
-// Errors: ErrCredentials at once, where the key is unusable or the broker does not know it; otherwise the context's error together with
-// why the last try failed. After an error there is no connection.
+// Errors: ErrCredentials at once, where the key is unusable or the broker does not know it; otherwise the context's
+// error together with why the last try failed. After an error there is no connection.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if !o.Role.valid() {
 		return nil, fmt.Errorf("bus: unknown role %q; known are %v", o.Role, Roles())
@@ -103,10 +104,11 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		nats.Nkey(public, pair.Sign),
 		nats.CustomInboxPrefix(Inbox(o.Role, public)),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a broker that is being reconfigured must not end the process's connection for good
+		// a broker that is being reconfigured must not end the process's connection for good
+		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(redialPause),
 		nats.ReconnectJitter(redialRange, redialRange),
-		nats.ReconnectBufSize(-1), // nothing is sent late behind the caller's back: methods retry by themselves
+		nats.ReconnectBufSize(-1), // nothing is sent later without the caller: methods retry by themselves
 		nats.Timeout(dialTime),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
@@ -193,16 +195,19 @@ func (c *Conn) Connected() bool { return c.connected.Load() }
 // Traffic is what went over the connection so far.
 type Traffic struct {
 	MessagesIn, MessagesOut, BytesIn, BytesOut, Reconnects uint64
-	Repeats                                                uint64 // requests made again because no answer came, or none that settles it
+	// requests made again because no answer came, or none that settles it
+	Repeats uint64
 }
 
 // Traffic reports the connection's counters. It waits while the connection is being made again, for seconds.
 func (c *Conn) Traffic() Traffic {
 	s := c.nc.Stats()
-	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes, Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
+	return Traffic{MessagesIn: s.InMsgs, MessagesOut: s.OutMsgs, BytesIn: s.InBytes, BytesOut: s.OutBytes,
+		Reconnects: s.Reconnects, Repeats: c.repeats.Load()}
 }
 
-// Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or ErrUnknown.
+// Close sends what is waiting (acknowledgements) and ends the connection. Running methods return ErrClosed or
+// ErrUnknown.
 func (c *Conn) Close() {
 	c.closed.Store(true)
 	_ = c.nc.FlushTimeout(time.Second) // best effort: an acknowledgement lost here is a redelivery later
@@ -212,7 +217,7 @@ func (c *Conn) Close() {
 // deniedSubject finds the subject in the broker's refusals.
 var deniedSubject = regexp.MustCompile(`(?:Publish|Subscription) to "([^"]+)"`)
 
-// onError hears the broker's refusals, which do not come as answers, and hands them to whoever waits.
+// onError hears the broker's refusals, which do not come as answers, and hands them to the calls that wait.
 func (c *Conn) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if m := deniedSubject.FindStringSubmatch(err.Error()); errors.Is(err, nats.ErrPermissionViolation) && m != nil {
 		c.mu.Lock()

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	prefetch      = 1024             // messages asked for ahead
-	prefetchBytes = 64 << 20         // and bytes
-	pullExpiry    = 10 * time.Second // a request for messages is repeated this often; it outlives a killed client by no more
-	pullHeartbeat = 2 * time.Second  // silence for twice this long: ask again
+	prefetch      = 1024     // messages asked for ahead
+	prefetchBytes = 64 << 20 // and bytes
+	// a request for messages is repeated this often, and outlives a killed client by at most this long
+	pullExpiry    = 10 * time.Second
+	pullHeartbeat = 2 * time.Second // silence for twice this long: ask again
 )
 
-// Delivery is one message of a durable consumer. It stays the consumer's until Ack: a Delivery that is neither acknowledged nor sent
-// back within the consumer's AckWait is delivered again, here or at another worker.
+// Delivery is one message of a durable consumer. It stays the consumer's until Ack: a Delivery that is neither
+// acknowledged nor sent back within the consumer's AckWait is delivered again, here or at another worker.
 type Delivery struct {
 	Epoch       uint64
 	Round       uint32
@@ -27,8 +28,8 @@ type Delivery struct {
 	msg         jetstream.Msg
 }
 
-// Ack tells the broker that the message is dealt with. Call it after what follows from it is durable. An error, or a lost Ack, means a
-// redelivery; nothing is lost. It may be called later, from any goroutine, and more than once.
+// Ack tells the broker that the message is dealt with. Call it after what follows from it is durable. An error, or a
+// lost Ack, means a redelivery; nothing is lost. It may be called later, from any goroutine, and more than once.
 func (d *Delivery) Ack() error { return acked(d.msg.Ack()) }
 
 // Retry sends the message back, to be delivered again after a pause.
@@ -41,8 +42,9 @@ func acked(err error) error {
 	return fmt.Errorf("bus: acknowledge: %w", err)
 }
 
-// consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends. It survives reconnects,
-// and waits for a consumer that is not provisioned yet. What was fetched but not handed over goes back to the broker at the end.
+// consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends. It
+// survives reconnects, and waits for a consumer that is not provisioned yet. What was fetched but not handed over
+// goes back to the broker at the end.
 func (c *Conn) consume(ctx context.Context, stream, durable string, fn func(jetstream.Msg)) error {
 	info := APILocal + ".CONSUMER.INFO." + stream + "." + durable
 	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
@@ -102,7 +104,8 @@ func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, fn func(jetst
 	}
 }
 
-// delivery reads a message's place. What has a malformed name was not put there by this package: it is acknowledged away.
+// delivery reads a message's place. A message with a malformed name was not stored by this package: it is
+// acknowledged and dropped.
 func (c *Conn) delivery(m jetstream.Msg, prefix string, indexed bool) (d *Delivery, index uint32, ok bool) {
 	epoch, round, index, err := parseRound(m.Subject(), prefix, indexed)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
-// brokerProcess is a broker in a process of its own, whose files can be kept from growing: to the server that is a disk that fails its
-// writes, and it needs no rights to bring about.
+// brokerProcess is a broker in a process of its own, whose files can be kept from growing: to the server that is a
+// disk that fails its writes, and it needs no rights to bring about.
 type brokerProcess struct {
 	t       *testing.T
 	options broker.Options
@@ -61,7 +61,7 @@ func TestBrokerProcess(t *testing.T) {
 	s.Stop()
 }
 
-// start runs it with files of at most so many bytes, or any number for 0.
+// start runs it with files of at most limit bytes, or of any size for 0.
 func (b *brokerProcess) start(limit uint64) (url string) {
 	b.t.Helper()
 	text, err := json.Marshal(b.options)
@@ -104,9 +104,10 @@ func (b *brokerProcess) stop() {
 	b.cmd = nil
 }
 
-// A broker whose disk fails its writes answers publishers nothing, says so to who deletes, and stays so. The role is not ready and names
-// the cause; once the broker has been restarted with room it goes on by itself, and nothing that was acknowledged is lost.
-func TestDiskFull(t *testing.T) {
+// A broker whose disk fails its writes answers publishers nothing, says so to who deletes, and stays so. The role is
+// not ready and names the cause; once the broker has been restarted with room it goes on by itself, and nothing that
+// was acknowledged is lost.
+func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := &brokerProcess{t: t, options: broker.Options{Dir: t.TempDir(), Users: map[bus.Role][]string{}}}
 	seeds := map[bus.Role][]byte{}
@@ -169,11 +170,13 @@ func TestDiskFull(t *testing.T) {
 	purged := make(chan error, 1)
 	go func() { purged <- shuffler.conn.PurgeReports(ctx, 1) }()
 	shuffler.until("told", bus.ErrDisk.Error())
-	if shuffler.metric("riffle_broker_refuses_writes") != 1 || shuffler.log.count(`"level":"warn"`, "cannot write to its disk") == 0 {
+	if shuffler.metric("riffle_broker_refuses_writes") != 1 ||
+		shuffler.log.count(`"level":"warn"`, "cannot write to its disk") == 0 {
 		t.Error("the shuffler does not say so")
 	}
 	// What a watchdog of the broker's can go by.
-	if r, err := http.Get("http://" + b.options.Monitor + "/healthz"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
+	if r, err := http.Get("http://" + b.options.Monitor + "/healthz"); err != nil ||
+		r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the broker's own health: %+v, %v", r, err)
 	}
 

@@ -10,16 +10,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// enrolBacklog is how many enrolment requests wait for a worker before the broker's own buffers fill. Askers repeat what is lost.
+// enrolBacklog is how many enrolment requests wait for a worker before the broker's own buffers fill. Clients repeat
+// the requests that are lost.
 const enrolBacklog = 4096
 
-// enrolTime is how long an asker waits before it repeats its request. A shuffler under load commits many enrolments with one sync.
+// enrolTime is how long an asker waits before it repeats its request. A shuffler under load commits many enrolments
+// with one sync.
 const enrolTime = 2 * time.Second
 
-// Enrol asks the shuffler to enrol a device and returns its reply. The same bytes are sent again until a reply comes or the context
-// ends, so the shuffler must answer a repeated request as it answered the first.
+// Enrol asks the shuffler to enrol a device and returns its reply. The same bytes are sent again until a reply comes
+// or the context ends, so the shuffler must answer a repeated request as it answered the first.
 //
-// Errors: ErrForbidden, ErrTooLarge: not enrolled. ErrUnknown: the shuffler may have enrolled the device; ask again with the same bytes.
+// Errors: ErrForbidden, ErrTooLarge: not enrolled. ErrUnknown: the shuffler may have enrolled the device; ask again
+// with the same bytes.
 func (c *Conn) Enrol(ctx context.Context, payload []byte) ([]byte, error) {
 	if len(payload) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
@@ -62,8 +65,8 @@ func (c *Conn) EnrolOnce(ctx context.Context, payload []byte) (reply []byte, err
 	return nil, fmt.Errorf("bus: enrol: %w (%w)", ErrUnknown, err)
 }
 
-// requestEnrolment sends a request and waits for its reply. The client sends it once: what was written to a connection is never written
-// again, and nothing is kept for a connection to come.
+// requestEnrolment sends a request and waits for its reply. The client sends it once: what was written to a
+// connection is never written again, and nothing is kept for a connection to come.
 func (c *Conn) requestEnrolment(ctx context.Context, payload []byte) ([]byte, error) {
 	m, err := c.nc.RequestWithContext(ctx, SubjectEnrol, payload)
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded) {
@@ -75,11 +78,14 @@ func (c *Conn) requestEnrolment(ctx context.Context, payload []byte) ([]byte, er
 	return m.Data, nil
 }
 
-// ServeEnrol answers enrolment requests until the context ends; several shufflers share them. The handler runs on that many workers at
-// once and returns the reply; an error of the handler sends none, and the asker repeats its request.
+// ServeEnrol answers enrolment requests until the context ends; several shufflers share them. The handler runs on
+// this number of workers at once and returns the reply; an error of the handler sends none, and the asker repeats its
+// request.
 //
-// It always returns an error: the context's cause, ErrForbidden or ErrClosed. Requests that a worker has begun are answered first.
-func (c *Conn) ServeEnrol(ctx context.Context, workers int, handler func(ctx context.Context, payload []byte) ([]byte, error)) error {
+// It always returns an error: the context's cause, ErrForbidden or ErrClosed. Requests that a worker has begun are
+// answered first.
+func (c *Conn) ServeEnrol(ctx context.Context, workers int,
+	handler func(ctx context.Context, payload []byte) ([]byte, error)) error {
 	guarded, release := c.guard(ctx, SubjectEnrol)
 	defer release()
 	requests := make(chan *nats.Msg, enrolBacklog)

@@ -10,12 +10,13 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// A single question is heard at most once, and the asker knows where nobody can have heard it.
-func TestEnrolOnce(t *testing.T) {
+// A single question is heard at most once, and the asker knows where no shuffler can have heard it.
+func TestSingleQuestionIsHeardAtMostOnce(t *testing.T) {
 	b := newBroker(t)
 	dev, shuf := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrUnknown) {
-		t.Errorf("nobody serves: %v", err)
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) ||
+		errors.Is(err, bus.ErrUnknown) {
+		t.Errorf("no shuffler serves: %v", err)
 	}
 	if _, err := dev.EnrolOnce(b.ctx(), make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
@@ -44,14 +45,16 @@ func TestEnrolOnce(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(b.ctx(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) || errors.Is(err, bus.ErrNoShuffler) {
+	if _, err := dev.EnrolOnce(short, []byte("x")); !errors.Is(err, bus.ErrUnknown) ||
+		errors.Is(err, bus.ErrNoShuffler) {
 		t.Errorf("no answer: %v", err)
 	}
 	if n := heard.Load(); n != 1 {
 		t.Errorf("one question was heard %d times", n)
 	}
 	b.server.Stop()
-	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) && !errors.Is(err, bus.ErrUnknown) {
+	if _, err := dev.EnrolOnce(b.ctx(), []byte("x")); !errors.Is(err, bus.ErrNoShuffler) &&
+		!errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("no broker: %v", err)
 	}
 	for dev.Connected() {

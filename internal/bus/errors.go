@@ -18,32 +18,33 @@ var (
 	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.
 	ErrFull = errors.New("bus: the broker has no room for this")
 
-	// ErrUnknown: the context ended before the broker answered. The payload may or may not be stored. Repeat the same call: what is
-	// stored already is recognised. Wraps the context's error and the last failure.
+	// ErrUnknown: the context ended before the broker answered. The payload may or may not be stored. Repeat the same
+	// call: what is already stored is recognised. The error wraps the context's error and the last failure.
 	ErrUnknown = errors.New("bus: no answer from the broker, outcome unknown")
 
-	// ErrRefused: the broker answers, again and again, what is not known here. Wraps that answer. What was asked for did not happen as far as
-	// can be known, and asking once more will not help: look the answer's code up in the server's documentation.
+	// ErrRefused: the broker repeatedly gives an answer that is not known here. The error wraps that answer. As far
+	// as can be known, the request had no effect, and repeating it will not help: look up the answer's code in the
+	// server's documentation.
 	ErrRefused = errors.New("bus: refused by the broker")
 
-	// ErrDisk: the broker cannot write to its disk. It stays so until somebody makes room and restarts it; calls go on trying meanwhile,
-	// and end as ErrUnknown with this inside.
+	// ErrDisk: the broker cannot write to its disk. This lasts until the disk has room and the broker is restarted.
+	// Calls keep trying until then, and end as ErrUnknown, which wraps this error.
 	ErrDisk = errors.New("bus: the broker cannot write to its disk: free space there and restart it")
 
 	// ErrGone: no message is stored there: it was purged, or never was. Nothing changed.
 	ErrGone = errors.New("bus: not stored, or purged")
 
-	// ErrNoShuffler: no shuffler serves enrolment now, or the broker is away. Nobody was asked.
+	// ErrNoShuffler: no shuffler serves enrolment now, or the broker is away. No shuffler was asked.
 	ErrNoShuffler = errors.New("bus: no shuffler serves enrolment now")
 
 	// ErrClosed: the connection was closed by Close. Nothing was sent.
 	ErrClosed = errors.New("bus: connection closed")
 
-	// ErrUnprovisioned: the broker runs but says that a stream or consumer is not there. Run Provision. A publish into a missing stream
-	// is not answered at all, and ends as ErrUnknown.
+	// ErrUnprovisioned: the broker runs but says that a stream or consumer is not there. Run Provision. A publish
+	// into a missing stream is not answered at all, and ends as ErrUnknown.
 	ErrUnprovisioned = errors.New("bus: stream missing: the broker is not provisioned")
 
-	// ErrCredentials: the seed is missing, malformed, readable by others, or not known to the broker.
+	// ErrCredentials: the seed is missing or malformed, or the broker does not know its user.
 	ErrCredentials = errors.New("bus: credentials refused")
 )
 

@@ -15,7 +15,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// Each role asks the JetStream API of its own account for the worst, with requests that would do it. There are no streams there.
+// Each role asks the JetStream API of its own account for the worst, with requests that would do it. There are no
+// streams there.
 func TestBluntForce(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -27,14 +28,18 @@ func TestBluntForce(t *testing.T) {
 	before := look(t, admin)
 	for _, r := range everyRole {
 		c := b.connect(r)
-		for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
+			bus.StreamKeys} {
 			for call, body := range map[string]string{
 				"STREAM.PURGE." + s:  "",
 				"STREAM.DELETE." + s: "",
-				"STREAM.UPDATE." + s: `{"name":"` + s + `","subjects":["riffle.v1.none"],"retention":"limits","storage":"file"}`,
-				"STREAM.CREATE." + s + "2": `{"name":"` + s + `2","subjects":["riffle.v1.spy"],"storage":"file","retention":"limits",` +
+				"STREAM.UPDATE." + s: `{"name":"` + s +
+					`","subjects":["riffle.v1.none"],"retention":"limits","storage":"file"}`,
+				"STREAM.CREATE." + s + "2": `{"name":"` + s +
+					`2","subjects":["riffle.v1.spy"],"storage":"file","retention":"limits",` +
 					`"mirror":{"name":"` + s + `"}}`,
-				"CONSUMER.CREATE." + s:                               `{"stream_name":"` + s + `","config":{"deliver_subject":"spy","ack_policy":"none","deliver_policy":"all"}}`,
+				"CONSUMER.CREATE." + s: `{"stream_name":"` + s +
+					`","config":{"deliver_subject":"spy","ack_policy":"none","deliver_policy":"all"}}`,
 				"CONSUMER.DELETE." + s + "." + bus.ConsumerReports:   "",
 				"STREAM.MSG.DELETE." + s:                             `{"seq":1}`,
 				"STREAM.MSG.GET." + s:                                `{"seq":1}`,
@@ -67,14 +72,16 @@ func look(t *testing.T, admin *bus.Conn) map[string]state {
 	out := map[string]state{}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
+		bus.StreamKeys} {
 		s, err := admin.JetStream().Stream(ctx, name)
 		if err != nil {
 			t.Fatalf("stream %s: %v", name, err)
 		}
 		in := s.CachedInfo()
 		st := state{messages: in.State.Msgs, last: in.State.LastSeq, consumers: in.State.Consumers}
-		if durable := map[string]string{bus.StreamReports: bus.ConsumerReports, bus.StreamMixed: bus.ConsumerMixed}[name]; durable != "" {
+		if durable := map[string]string{bus.StreamReports: bus.ConsumerReports,
+			bus.StreamMixed: bus.ConsumerMixed}[name]; durable != "" {
 			c, err := s.Consumer(ctx, durable)
 			if err != nil {
 				t.Fatalf("consumer of %s: %v", name, err)
@@ -86,12 +93,14 @@ func look(t *testing.T, admin *bus.Conn) map[string]state {
 	return out
 }
 
-// levers are the subjects to which an intruder would like the server to send an answer: an empty one purges or deletes, a message
-// stores junk.
+// levers are the subjects to which an intruder would like the server to send an answer: an empty one purges or
+// deletes, a message stores junk.
 func levers(b *bed, r bus.Role) []string {
 	var out []string
-	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
-		out = append(out, bus.APIStreams+".STREAM.PURGE."+s, bus.APILocal+".STREAM.PURGE."+s, bus.APIStreams+".STREAM.DELETE."+s,
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
+		bus.StreamKeys} {
+		out = append(out, bus.APIStreams+".STREAM.PURGE."+s, bus.APILocal+".STREAM.PURGE."+s,
+			bus.APIStreams+".STREAM.DELETE."+s,
 			bus.APIStreams+".CONSUMER.CREATE."+s, bus.APIStreams+".CONSUMER.DELETE."+s+"."+bus.ConsumerReports)
 	}
 	for _, other := range everyRole {
@@ -99,7 +108,8 @@ func levers(b *bed, r bus.Role) []string {
 			out = append(out, bus.Inbox(other, b.options.Users[other][0])+".forged")
 		}
 	}
-	return append(out, bus.ReportSubject(b.options.Users[bus.Randomizer][0]), bus.ReportSubject("UFORGED"), bus.SubjectMixed+".7.7.7", bus.SubjectManifest+".7.7", bus.SubjectAnnouncements+".7.7.7",
+	return append(out, bus.ReportSubject(b.options.Users[bus.Randomizer][0]), bus.ReportSubject("UFORGED"),
+		bus.SubjectMixed+".7.7.7", bus.SubjectManifest+".7.7", bus.SubjectAnnouncements+".7.7.7",
 		bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk", bus.SubjectAudit+".analyzer.junk.junk",
 		"$JS.ACK."+bus.StreamReports+"."+bus.ConsumerReports+".1.1.1.1.0", bus.SubjectAnnounced+".7.7")
 }
@@ -124,9 +134,9 @@ func concrete(g broker.Grant, user string) string {
 // answers are request bodies that bring an empty answer, one with a body, an error.
 var answers = []string{`{"seq":999999999}`, `{"seq":1}`, `{"batch":1,"no_wait":true}`, ``}
 
-// The server publishes answers to whatever the asker named as reply, without asking whether they may publish there. Every role tries
-// every lever with every request that it may make.
-func TestForgedReplySubjects(t *testing.T) {
+// The server publishes answers to whatever the asker named as reply, without asking whether they may publish there.
+// Every role tries every lever with every request that it may make.
+func TestForgedReplySubjectsReachNothing(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprintf("permissions %v", !open), func(t *testing.T) {
@@ -139,8 +149,10 @@ func TestForgedReplySubjects(t *testing.T) {
 			for _, r := range everyRole {
 				conns[r] = b.connect(r)
 				activity(t, conns[r], 1)
-				for _, subject := range []string{bus.Inbox(r, b.options.Users[r][0]) + ".forged", bus.SubjectAnnounced + ".7.7"} {
-					if _, err := conns[r].NATS().Subscribe(subject, func(m *nats.Msg) { forged <- string(r) + " at " + m.Subject }); err != nil {
+				for _, subject := range []string{bus.Inbox(r, b.options.Users[r][0]) + ".forged",
+					bus.SubjectAnnounced + ".7.7"} {
+					if _, err := conns[r].NATS().Subscribe(subject,
+						func(m *nats.Msg) { forged <- string(r) + " at " + m.Subject }); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -165,8 +177,9 @@ func TestForgedReplySubjects(t *testing.T) {
 							continue
 						}
 						if g.Access == broker.Call && strings.Contains(g.Subject, ".PURGE.") {
-							// The role's own right to purge must not be mistaken for somebody else's.
-							if err := c.NATS().PublishRequest(concrete(g, c.User()), lever, []byte(`{"filter":"none"}`)); err != nil {
+							// The role's own right to purge must not be mistaken for another's.
+							if err := c.NATS().PublishRequest(concrete(g, c.User()), lever,
+								[]byte(`{"filter":"none"}`)); err != nil {
 								t.Fatal(err)
 							}
 							continue
@@ -235,9 +248,10 @@ func mayPurge(r bus.Role, stream string) bool {
 	return r == bus.Shuffler && stream == bus.StreamReports || r == bus.Analyzer && stream == bus.StreamMixed
 }
 
-// Why there is an account per role: with the same permissions in one account, a device purges the reports with the one right to read an
-// announcement. Asked for one that does not exist, the server sends an empty answer to the reply subject, and an empty purge request
-// purges everything. If this fails because NATS has begun to check reply subjects, the accounts are still right.
+// Why there is an account per role: with the same permissions in one account, a device purges the reports with the
+// one right to read an announcement. Asked for one that does not exist, the server sends an empty answer to the reply
+// subject, and an empty purge request purges everything. If this fails because NATS has begun to check reply
+// subjects, the accounts are still right.
 func TestOneAccountWouldNotDo(t *testing.T) {
 	t.Parallel()
 	conf := fmt.Sprintf(`
@@ -273,24 +287,27 @@ authorization { users: [
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: bus.StreamReports, Subjects: []string{bus.SubjectReport + ".>"}})
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: bus.StreamReports,
+		Subjects: []string{bus.SubjectReport + ".>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := js.Publish(ctx, bus.ReportSubject("one"), []byte("somebody's report")); err != nil {
+		if _, err := js.Publish(ctx, bus.ReportSubject("one"), []byte("another host's report")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bus.BucketAnnouncements}); err != nil {
 		t.Fatal(err)
 	}
-	device, err := nats.Connect(s.ClientURL(), nats.UserInfo("device", "device"), nats.CustomInboxPrefix("_INBOX.device"))
+	device, err := nats.Connect(s.ClientURL(), nats.UserInfo("device", "device"),
+		nats.CustomInboxPrefix("_INBOX.device"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	if err := device.PublishRequest("$JS.API.DIRECT.GET.KV_announcements", "$JS.API.STREAM.PURGE."+bus.StreamReports, []byte(`{"seq":99}`)); err != nil {
+	if err := device.PublishRequest("$JS.API.DIRECT.GET.KV_announcements", "$JS.API.STREAM.PURGE."+bus.StreamReports,
+		[]byte(`{"seq":99}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := device.Flush(); err != nil {

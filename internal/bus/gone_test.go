@@ -17,9 +17,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
-// What is not there any more is gone, at once, in whichever of its words the broker says so: for every call that names one message, on
-// a stream that any replica may be asked for and on one that only the leader answers for.
-func TestGone(t *testing.T) {
+// What is not there any more is gone, at once, in whichever of its words the broker says so: for every call that
+// names one message, on a stream that any replica may be asked for and on one that only the leader answers for.
+func TestPurgedMessageIsGone(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{true, false} {
 		t.Run(fmt.Sprintf("direct get %v", direct), func(t *testing.T) {
@@ -119,9 +119,9 @@ func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 	return c
 }
 
-// An answer that nobody here knows ends the call, with what it said; one that comes late after such answers still counts, and calls that
-// are not answered at all go on.
-func TestUnknownAnswer(t *testing.T) {
+// An answer that is not known here ends the call, with what it said; one that comes late after such answers still
+// counts, and calls that are not answered at all go on.
+func TestUnknownAnswerEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]string{
 		"a server error":      `{"error":{"code":500,"err_code":19999,"description":"the moon is full"}}`,
@@ -181,7 +181,8 @@ func TestUnknownAnswer(t *testing.T) {
 		var tries atomic.Int32
 		c := double(t, bus.Shuffler, func(m *nats.Msg) {
 			tries.Add(1)
-			_ = m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+			_ = m.Respond([]byte(`{"error":{"code":503,"err_code":10008,` +
+				`"description":"JetStream system temporarily unavailable"}}`))
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // longer than bus.OddTries take
 		defer cancel()

@@ -37,7 +37,8 @@ type bed struct {
 
 func newBroker(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *bed {
 	t.Helper()
-	b := &bed{t: t, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[bus.Role][]string{}}}
+	b := &bed{t: t, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: t.TempDir(), MaxStore: 1 << 40,
+		Users: map[bus.Role][]string{}}}
 	for _, r := range bus.Roles() {
 		b.seeds[r] = b.addUser(r)
 	}
@@ -96,7 +97,8 @@ func (b *bed) serverOptions() *server.Options {
 	return o
 }
 
-// startItself starts the broker again from its configuration, changed, as a nats-server that this process can look into.
+// startItself starts the broker again from its configuration, changed, as a nats-server that this process can look
+// into.
 func (b *bed) startItself(change func(*server.Options)) {
 	b.t.Helper()
 	b.server.Stop()

@@ -16,9 +16,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
-// The server sends the answer to a request to whatever reply subject it names, and does not ask whether the asker may publish there. A
-// host names another host's inbox in every request that it may make: nothing arrives there, and the victim's own requests are
-// answered as ever.
+// The server sends the answer to a request to whatever reply subject it names, and does not ask whether the asker may
+// publish there. A host names another host's inbox in every request that it may make: nothing arrives there, and the
+// victim's own requests are answered as ever.
 func TestHostsReachNoOtherHost(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{false, true} {
@@ -34,16 +34,21 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 			if open {
 				b.startWithoutPermissions()
 			}
-			attacker, victim, shuf := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer, seed), b.connect(bus.Shuffler)
+			attacker, victim, shuf := b.connect(bus.Randomizer), b.connectSeed(bus.Randomizer,
+				seed), b.connect(bus.Shuffler)
 			activity(t, b.connect(bus.Analyzer), 1)
 			ctx, cancel := context.WithCancelCause(b.ctx())
 			served := make(chan error, 1)
 			go func() {
-				served <- shuf.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte, error) { return append([]byte("slot of "), p...), nil })
+				served <- shuf.ServeEnrol(ctx, 2, func(_ context.Context, p []byte) ([]byte,
+					error) {
+					return append([]byte("slot of "), p...), nil
+				})
 			}()
 			got := make(chan string, 1000)
 			inboxOf := bus.Inbox(bus.Randomizer, public)
-			if _, err := victim.NATS().Subscribe(inboxOf+".forged.>", func(m *nats.Msg) { got <- m.Subject }); err != nil {
+			if _, err := victim.NATS().Subscribe(inboxOf+".forged.>",
+				func(m *nats.Msg) { got <- m.Subject }); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := victim.Enrol(b.ctx(), []byte("victim")); err != nil { // the shuffler serves
@@ -54,7 +59,8 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 					continue
 				}
 				for _, body := range append(answers, `{"batch":10,"next_by_subj":"$KV.>"}`) {
-					if err := attacker.NATS().PublishRequest(concrete(g, attacker.User()), fmt.Sprintf("%s.forged.%d", inboxOf, i), []byte(body)); err != nil {
+					if err := attacker.NATS().PublishRequest(concrete(g, attacker.User()),
+						fmt.Sprintf("%s.forged.%d", inboxOf, i), []byte(body)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -86,8 +92,9 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 	}
 }
 
-// A new host is taken in while the others work: the broker reads its configuration again, and neither connections nor streams are lost.
-func TestHostAddedToARunningBroker(t *testing.T) {
+// A new host is taken in while the others work: the broker reads its configuration again, and neither connections nor
+// streams are lost.
+func TestHostIsAddedToARunningBroker(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.startItself(func(*server.Options) {})
@@ -124,7 +131,8 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	}
 	work(first, 1)
 	seed := b.addUser(bus.Randomizer)
-	// Twice: nats-server makes an account at the first reload and its imports at the second (a first one alone leaves the new host without answers).
+	// Twice: nats-server makes an account at the first reload and its imports at the second (a first one alone leaves
+	// the new host without answers).
 	b.reload()
 	b.reload()
 	second := b.connectSeed(bus.Randomizer, seed)
@@ -149,8 +157,9 @@ func TestHostAddedToARunningBroker(t *testing.T) {
 	}
 }
 
-// A credential that was replaced ends with the next reload, the connections made with it included; the new one has its place.
-func TestReplacedCredential(t *testing.T) {
+// A credential that was replaced ends with the next reload, the connections made with it included; the new one has
+// its place.
+func TestReplacedCredentialEndsItsConnections(t *testing.T) {
 	t.Parallel()
 	for _, r := range []bus.Role{bus.Analyzer, bus.Randomizer} {
 		t.Run(string(r), func(t *testing.T) {
@@ -172,7 +181,8 @@ func TestReplacedCredential(t *testing.T) {
 			if err == nil {
 				t.Error("the replaced credential still writes")
 			}
-			if _, err := bus.Connect(b.ctx(), bus.Options{URL: b.server.URL(), Role: r, Seed: seed}); !errors.Is(err, bus.ErrCredentials) {
+			if _, err := bus.Connect(b.ctx(), bus.Options{URL: b.server.URL(), Role: r, Seed: seed}); !errors.Is(err,
+				bus.ErrCredentials) {
 				t.Errorf("the replaced credential connects: %v", err)
 			}
 			activity(t, b.connect(r), 2)

@@ -17,7 +17,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
-// These tests look at the accounts alone: the same broker with every user permission taken away must still keep the roles apart.
+// These tests look at the accounts alone: the same broker with every user permission taken away must still keep the
+// roles apart.
 
 // startWithoutPermissions runs the broker's configuration without its users' permissions.
 func (b *bed) startWithoutPermissions() {
@@ -43,7 +44,8 @@ func TestAccountsAloneRefuse(t *testing.T) {
 				continue // what a role says to itself in its own account is no matter
 			}
 			if strings.HasPrefix(a.Subjects[0], bus.APIStreams) {
-				a.Subjects = a.Subjects[1:] // every account has the API of its own streams, which are none: see TestBluntForce
+				// every account has the API of its own streams, which are none: see TestBluntForce
+				a.Subjects = a.Subjects[1:]
 			}
 			o, err := c.Try(context.Background(), a)
 			if err != nil {
@@ -84,7 +86,7 @@ func activity(t *testing.T, c *bus.Conn, n uint64) {
 	}
 }
 
-// Somebody who listens to everything in their own account hears nothing of the others but notices.
+// A user who listens to everything in their own account hears nothing of the others but notices.
 func TestAccountsAloneKeepSilent(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -123,7 +125,8 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 		if spy != bus.Shuffler && spy != bus.Randomizer {
 			ctx, cancel := context.WithCancel(context.Background())
 			go func() {
-				_ = conns[bus.Shuffler].ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { return []byte("slot"), nil })
+				_ = conns[bus.Shuffler].ServeEnrol(ctx, 1,
+					func(context.Context, []byte) ([]byte, error) { return []byte("slot"), nil })
 			}()
 			if _, err := conns[bus.Randomizer].Enrol(b.ctx(), []byte("request")); err != nil {
 				t.Error(err)
@@ -178,7 +181,8 @@ func TestHostsAreApart(t *testing.T) {
 	<-seen
 	// The stored announcement, sent by the server in the first host's name to where notices come.
 	for range 100 {
-		if err := mine.NATS().PublishRequest(bus.APILocal+".DIRECT.GET."+bus.StreamAnnouncements, bus.SubjectAnnounced+".2.0", []byte(`{"seq":1}`)); err != nil {
+		if err := mine.NATS().PublishRequest(bus.APILocal+".DIRECT.GET."+bus.StreamAnnouncements,
+			bus.SubjectAnnounced+".2.0", []byte(`{"seq":1}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connMetrics shows a connection on /metrics, as its pulse knows it: never by asking. The counters are sums: nothing in them says which
-// message came when.
+// connMetrics shows a connection on /metrics, as its pulse knows it: never by asking. The counters are sums: nothing
+// in them says which message came when.
 type connMetrics struct {
 	u                                                                                        *pulse
 	connected, messages, bytes, reconnects, repeats, silence, stuckCalls, stuckTime, refuses *prometheus.Desc
@@ -18,13 +18,16 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 		return prometheus.NewDesc("riffle_broker_"+name, help, labels, prometheus.Labels{"role": role})
 	}
 	return &connMetrics{
-		u:          u,
-		connected:  desc("connected", "1 while the broker is reached and answers."),
-		silence:    desc("silence_seconds", "Time since the broker was last heard of; it is asked every second."),
-		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that are being repeated."),
-		stuckTime:  desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
-		refuses:    desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything but writes."),
-		messages:   desc("messages_total", "Messages from and to the broker, acknowledgements and heartbeats included.", "direction"),
+		u:         u,
+		connected: desc("connected", "1 while the broker is reached and answers."),
+		silence:   desc("silence_seconds", "Time since the broker was last heard of; it is asked every second."),
+		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that "+
+			"are being repeated."),
+		stuckTime: desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
+		refuses: desc("refuses_writes", "1 while the broker has no room for what is written, or answers anything "+
+			"but writes."),
+		messages: desc("messages_total", "Messages from and to the broker, acknowledgements and heartbeats "+
+			"included.", "direction"),
 		bytes:      desc("bytes_total", "Bytes of those messages.", "direction"),
 		reconnects: desc("reconnects_total", "Times that the connection was lost and came back."),
 		repeats:    desc("repeats_total", "Requests made again because no answer came, or none that settles it."),
@@ -33,7 +36,8 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 
 // Describe is for prometheus.
 func (m *connMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.connected, m.silence, m.stuckCalls, m.stuckTime, m.refuses, m.messages, m.bytes, m.reconnects, m.repeats} {
+	for _, d := range []*prometheus.Desc{m.connected, m.silence, m.stuckCalls, m.stuckTime, m.refuses, m.messages,
+		m.bytes, m.reconnects, m.repeats} {
 		ch <- d
 	}
 }

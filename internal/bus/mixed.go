@@ -15,11 +15,12 @@ type Mixed struct {
 	Index    uint32 // of the chunk
 }
 
-// PublishChunk forwards one chunk and returns once the broker stored it. A round's chunk is stored once, for ever: after a crash the
-// same chunk may be published again at any time.
+// PublishChunk forwards one chunk and returns once the broker stored it. A round's chunk is stored once, for ever:
+// after a crash the same chunk may be published again at any time.
 //
-// Errors: ErrExists (an ExistsError with what is stored) where another chunk has this index, and it stays; ErrForbidden, ErrTooLarge,
-// ErrFull: not stored; ErrUnknown: maybe stored, repeat with the same bytes. After PurgeMixed a repetition would be stored again.
+// Errors: ErrExists (an ExistsError with what is stored) where another chunk has this index, and it stays;
+// ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrUnknown: maybe stored, repeat with the same bytes. After
+// PurgeMixed a repetition would be stored again.
 func (c *Conn) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
 	return c.create(ctx, StreamMixed, subjectChunk(epoch, round, index), payload)
 }
@@ -29,8 +30,9 @@ func (c *Conn) PublishManifest(ctx context.Context, epoch uint64, round uint32, 
 	return c.create(ctx, StreamMixed, subjectRound(SubjectManifest, epoch, round), payload)
 }
 
-// Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the context ends, in the
-// order in which the shuffler published them but for redeliveries. What is not acknowledged is delivered again.
+// Mixed hands arriving chunks and manifests to the handler, one after another on the caller's goroutine, until the
+// context ends, in the order in which the shuffler published them, apart from redeliveries. A message that is not
+// acknowledged is delivered again.
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
 func (c *Conn) Mixed(ctx context.Context, handler func(*Mixed)) error {
@@ -57,11 +59,12 @@ func (c *Conn) mixed(m jetstream.Msg) (*Mixed, bool) {
 	return &Mixed{Delivery: *d, Index: index}, true
 }
 
-// ReadChunks reads the stored chunks of a round in the order in which they were published, each index once, acknowledged or not. Nothing
-// that was stored before the call is missed. It may be repeated until PurgeMixed.
+// ReadChunks reads the stored chunks of a round in the order in which they were published, each index once,
+// acknowledged or not. Nothing that was stored before the call is missed. It may be repeated until PurgeMixed.
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
-func (c *Conn) ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32, payload []byte) error) error {
+func (c *Conn) ReadChunks(ctx context.Context, epoch uint64, round uint32,
+	handler func(index uint32, payload []byte) error) error {
 	_, err := c.scan(ctx, StreamMixed, subjectRound(SubjectMixed, epoch, round)+".*", 1, func(r record) error {
 		_, _, index, err := parseRound(r.Subject, SubjectMixed, true)
 		if err != nil {

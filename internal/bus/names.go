@@ -53,9 +53,10 @@ const (
 	APIStreams           = "$JS.API"                    // the same in the account that holds the streams
 	InboxPrefix          = "_INBOX"                     // .<role>.<user's public key>
 	MaxPayload           = 8 << 20                      // bytes of one message that the broker takes
-	MaxMessage           = MaxPayload - 4096            // bytes that a payload given to this package may have; the rest is for headers
-	maxKind              = 64                           // bytes of an audit kind
-	maxMsgID             = 128                          // bytes of a message id
+	// bytes that a payload given to this package may have; the rest is for headers
+	MaxMessage = MaxPayload - 4096
+	maxKind    = 64  // bytes of an audit kind
+	maxMsgID   = 128 // bytes of a message id
 )
 
 // ErrBadName is returned for an audit kind, message id or round that cannot be part of a subject. Nothing was sent.
@@ -88,8 +89,8 @@ func parseRound(subject, prefix string, indexed bool) (epoch uint64, round, inde
 	return parseRoundName(name, indexed)
 }
 
-// parseRoundName reads <epoch>.<round>[.<index>]; index is 0 where absent. Only the canonical decimal form is accepted, so that one round
-// has one name.
+// parseRoundName reads <epoch>.<round>[.<index>]; index is 0 where absent. Only the canonical decimal form is
+// accepted, so that one round has one name.
 func parseRoundName(name string, indexed bool) (epoch uint64, round, index uint32, err error) {
 	parts := strings.Split(name, ".")
 	want := 2

@@ -38,7 +38,8 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 			ana:  bus.AnnouncementSubject(1, 0, []byte("announcement")),
 			shuf: bus.SubjectManifest + ".1.0",
 		} {
-			reply, err := c.NATS().RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")}, time.Second)
+			reply, err := c.NATS().RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")},
+				time.Second)
 			if err != nil {
 				t.Errorf("%v on %s: %v", h, subject, err)
 			} else {
@@ -47,7 +48,8 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		}
 		// A device can add reports, and do nothing to those of others.
 		if h["Nats-Rollup"] != nil {
-			if _, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()), Header: h, Data: []byte("x")}, time.Second); err != nil {
+			if _, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()), Header: h,
+				Data: []byte("x")}, time.Second); err != nil {
 				t.Error(err)
 			}
 		}
@@ -67,8 +69,8 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 	}
 }
 
-// Message ids are shared by all who write into a stream. Nobody can make the broker take their message for another's.
-func TestNobodyUsesUpAnothersID(t *testing.T) {
+// Message ids are shared by all who write into a stream. No one can make the broker take their message for another's.
+func TestNoHostUsesUpAnothersID(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
@@ -96,23 +98,25 @@ func TestNobodyUsesUpAnothersID(t *testing.T) {
 	}
 }
 
-// A dishonest host may put reports under names that no round has, and an analyzer announcements. Such a report is one of no round, and
-// such an announcement is skipped.
-func TestMalformedNames(t *testing.T) {
+// A dishonest host may put reports under names that no round has, and an analyzer announcements. Such a report is one
+// of no round, and such an announcement is skipped.
+func TestMalformedNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()
 	names := []string{"", "1", "01.0", "1.0.0", "1.x", "-1.0", "1.4294967296"}
 	for _, name := range names {
-		reply, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()), Header: nats.Header{bus.HeaderRound: {name}}, Data: []byte("junk")}, time.Second)
+		reply, err := dev.NATS().RequestMsg(&nats.Msg{Subject: bus.ReportSubject(dev.User()),
+			Header: nats.Header{bus.HeaderRound: {name}}, Data: []byte("junk")}, time.Second)
 		if err != nil || !strings.Contains(string(reply.Data), `"seq"`) {
 			t.Fatalf("%q: %v, %v", name, reply, err)
 		}
 	}
 	for _, subject := range []string{
 		bus.SubjectAnnouncements + ".x.0.y", bus.SubjectAnnouncements + ".1.0.y",
-		bus.AnnouncementSubject(1, 0, []byte("announcement")) + "0", bus.AnnouncementSubject(1, 0, []byte("another")), // another payload's digest
+		// another payload's digest
+		bus.AnnouncementSubject(1, 0, []byte("announcement")) + "0", bus.AnnouncementSubject(1, 0, []byte("another")),
 	} {
 		if _, err := ana.NATS().Request(subject, []byte("junk"), time.Second); err != nil {
 			t.Fatal(err)

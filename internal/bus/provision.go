@@ -12,31 +12,34 @@ import (
 
 // Defaults of ProvisionOptions.
 const (
-	// DefaultDedupWindow is how long the broker recognises a repeated report by its message id. It covers a publisher's retries over a
-	// broker's restart. Past it the copy is stored and the shuffler refuses it, so this bounds waste, not correctness. The broker keeps
-	// every id of the window in memory: about 280 bytes per report (measured by BenchmarkDedupMemory).
+	// DefaultDedupWindow is how long the broker recognises a repeated report by its message id. It covers a
+	// publisher's retries over a broker's restart. Past it the copy is stored and the shuffler refuses it, so this
+	// bounds waste, not correctness. The broker keeps every id of the window in memory: about 280 bytes per report
+	// (measured by BenchmarkDedupMemory).
 	DefaultDedupWindow = 10 * time.Minute
 
 	// DefaultAckWait is how long a delivered report or chunk may stay unacknowledged before it is delivered again.
 	DefaultAckWait = 30 * time.Second
 
-	// DefaultHostReports is how many reports one host may have waiting at the broker. A host's reports of a cohort wait there until the
-	// cohort is released, so a host needs as many as its devices may have in one cohort. It also bounds the junk that a hostile host puts
-	// in front of other people's reports: the shuffler needs about 0.17 ms of a processor for each that has 150 bit messages.
+	// DefaultHostReports is how many reports one host may have waiting at the broker. A host's reports of a cohort
+	// wait there until the cohort is released, so a host needs as many as its devices may have in one cohort. It also
+	// bounds the junk that a hostile host puts in front of other people's reports: the shuffler needs about 0.17 ms
+	// of a processor for each that has 150 bit messages.
 	DefaultHostReports = 1 << 13
 
-	// DefaultReportSize is how many bytes a report may have: 2500 bit messages. At epsilon 1 a plan for 20 released numbers takes 150.
+	// DefaultReportSize is how many bytes a report may have: 2500 bit messages. At epsilon 1 a plan for 20 released
+	// numbers takes 150.
 	DefaultReportSize = 128 << 10
 
-	// DefaultMaxReportBytes is what two hosts can store that have as many of the largest reports waiting as they may. So one hostile host
-	// leaves half of it to the others: room for 130 000 reports of 150 bit messages.
+	// DefaultMaxReportBytes is what two hosts can store that have as many of the largest reports waiting as they may.
+	// So one hostile host leaves half of it to the others: room for 130 000 reports of 150 bit messages.
 	DefaultMaxReportBytes = 2 * DefaultHostReports * DefaultReportSize
 
 	// reportHeaders is room for what stands around a report in a stored message, besides the report.
 	reportHeaders = 512
-	// Bytes on disk of the streams that hold no reports. Each stops one role's credential, if it is stolen, from filling the disk under the
-	// others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit messages of 100 bytes each is 200 MB of MIXED, a
-	// policy of 20 dimensions some ten kB of announcements.
+	// Bytes on disk of the streams that hold no reports. Each stops one role's credential, if it is stolen, from
+	// filling the disk under the others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit
+	// messages of 100 bytes each is 200 MB of MIXED, a policy of 20 dimensions some ten kB of announcements.
 	DefaultMaxMixedBytes        = 2 << 30
 	DefaultMaxAuditBytes        = 512 << 20
 	DefaultMaxAnnouncementBytes = 256 << 20
@@ -48,14 +51,15 @@ const (
 
 // ProvisionOptions says how the streams are kept. Zero values mean the documented default.
 type ProvisionOptions struct {
-	Replicas       int           // copies of every stream, 1, 3 or 5; default 1
-	DedupWindow    time.Duration // default DefaultDedupWindow
-	AckWait        time.Duration // default DefaultAckWait
-	HostReports    int64         // reports that one host may have waiting, then ErrFull; default DefaultHostReports
-	ReportSize     int64         // bytes of one report at most, else ErrTooLarge; default DefaultReportSize
-	MaxReportBytes int64         // reports on disk at most, then ErrFull; default DefaultMaxReportBytes; below 0: no limit
-	// Bytes on disk at most, then ErrFull; the default where 0, no limit where negative. The broker reserves them: together they must fit
-	// into what it may store.
+	Replicas    int           // copies of every stream, 1, 3 or 5; default 1
+	DedupWindow time.Duration // default DefaultDedupWindow
+	AckWait     time.Duration // default DefaultAckWait
+	HostReports int64         // reports that one host may have waiting, then ErrFull; default DefaultHostReports
+	ReportSize  int64         // bytes of one report at most, else ErrTooLarge; default DefaultReportSize
+	// reports on disk at most, then ErrFull; default DefaultMaxReportBytes; below 0: no limit
+	MaxReportBytes int64
+	// Bytes on disk at most, then ErrFull; the default where 0, no limit where negative. The broker reserves them:
+	// together they must fit into what it may store.
 	MaxMixedBytes        int64 // default DefaultMaxMixedBytes
 	MaxAuditBytes        int64 // default DefaultMaxAuditBytes
 	MaxAnnouncementBytes int64 // default DefaultMaxAnnouncementBytes
@@ -96,18 +100,21 @@ func (o ProvisionOptions) validate() error {
 		faults = append(faults, fmt.Errorf("bus: reports of %d bytes: must be 1 to %d", o.ReportSize, MaxMessage))
 	}
 	if len(faults) == 0 && o.MaxReportBytes > 0 && o.HostReports > o.MaxReportBytes/o.ReportSize/2 {
-		faults = append(faults, fmt.Errorf("bus: %d reports of one host, each of up to %d bytes, take more than half of the %d bytes for all reports: one host could shut out the others. Lower the first or the second, or raise the third",
+		faults = append(faults, fmt.Errorf("bus: %d reports of one host, each of up to %d bytes, take more than "+
+			"half of the %d bytes for all reports: one host could shut out the others. Lower the first or the "+
+			"second, or raise the third",
 			o.HostReports, o.ReportSize, o.MaxReportBytes))
 	}
 	return errors.Join(faults...)
 }
 
-// Provision creates the streams, buckets and durable consumers, or brings existing ones to these options. Repeating it changes nothing,
-// and it never drops a message. The connection must be the admin's.
+// Provision creates the streams, buckets and durable consumers, or brings existing ones to these options. Repeating
+// it changes nothing, and it never drops a message. The connection must be the admin's.
 //
-// Errors: faults of the options, all at once, and nothing was done; ErrForbidden for another role; ErrUnknown where the context ended
-// first; ErrFull where the broker's disk does not have what the limits reserve; what the broker said where an
-// existing stream cannot be brought to the options. After an error some of the streams may exist: run it again.
+// Errors: faults of the options, all at once, and nothing was done; ErrForbidden for another role; ErrUnknown where
+// the context ended first; ErrFull where the broker's disk does not have what the limits reserve; what the broker
+// said where an existing stream cannot be brought to the options. After an error some of the streams may exist: run
+// it again.
 func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -121,8 +128,8 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	}
 	for _, s := range o.streams() {
 		err := admin.do(ctx, APIStreams+".STREAM.CREATE."+s.Name, func(ctx context.Context) error {
-			// The broker checks the limits of an update as those of a new stream, against a disk that the stream itself may have filled: one
-			// that is as it should be is left alone.
+			// The broker checks the limits of an update as those of a new stream, against a disk that the stream
+			// itself may have filled: one that is as it should be is left alone.
 			if is, err := admin.js.Stream(ctx, s.Name); err == nil && follows(is.CachedInfo().Config, s) {
 				return nil
 			}
@@ -130,7 +137,9 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 			return err
 		})
 		if errors.Is(err, ErrFull) && s.MaxBytes > 0 {
-			err = fmt.Errorf("%w; it reserves %d bytes, and with the other streams that is more than the broker may store: give smaller limits, or the broker more (max_file_store; without it, three quarters of what was free on its disk when it started)",
+			err = fmt.Errorf("%w; it reserves %d bytes, and with the other streams that is more than the broker may "+
+				"store: give smaller limits, or the broker more (max_file_store; without it, three quarters of what "+
+				"was free on its disk when it started)",
 				err, s.MaxBytes)
 		}
 		if err != nil {
@@ -149,7 +158,8 @@ func Provision(ctx context.Context, admin *Conn, o ProvisionOptions) error {
 	return nil
 }
 
-// keepsWhatWaits refuses a share that is less than what a host has waiting already: the broker would drop the oldest of it.
+// keepsWhatWaits refuses a share that is less than what a host has waiting already: the broker would drop the oldest
+// of it.
 func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error {
 	var waiting map[string]uint64
 	err := admin.do(ctx, APIStreams+".STREAM.INFO."+StreamReports, func(ctx context.Context) error {
@@ -172,19 +182,22 @@ func (o ProvisionOptions) keepsWhatWaits(ctx context.Context, admin *Conn) error
 	}
 	for subject, n := range waiting {
 		if n > uint64(o.HostReports) {
-			return fmt.Errorf("bus: %d reports wait under %s: no host's share can be lowered to %d before they are released", n, subject, o.HostReports)
+			return fmt.Errorf("bus: %d reports wait under %s: no host's share can be lowered to %d before they are "+
+				"released", n, subject, o.HostReports)
 		}
 	}
 	return nil
 }
 
-// follows tells whether a stream's configuration is the wanted one, in all that is wanted of it. What the broker adds does not count.
+// follows tells whether a stream's configuration is the wanted one, in all that is wanted of it. What the broker adds
+// does not count.
 func follows(is, want jetstream.StreamConfig) bool {
 	want.MaxConsumers, want.Metadata, want.ConsumerLimits = is.MaxConsumers, is.Metadata, is.ConsumerLimits
 	return reflect.DeepEqual(is, want)
 }
 
-// once makes a stream hold one message per subject for ever: the broker itself refuses a second one, a rollup, and the deletion of one.
+// once makes a stream hold one message per subject for ever: the broker itself refuses a second one, a rollup, and
+// the deletion of one.
 func once(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.MaxMsgsPerSubject = 1
 	c.DiscardNewPerSubject = true
@@ -223,14 +236,16 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	announcements := once(base(StreamAnnouncements, "announcements", SubjectAnnouncements+".*.*.*"))
 	announcements.DenyPurge = true
 	announcements.MaxBytes = o.MaxAnnouncementBytes
-	announcements.RePublish = &jetstream.RePublish{Source: SubjectAnnouncements + ".*.*.*", Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
+	announcements.RePublish = &jetstream.RePublish{Source: SubjectAnnouncements + ".*.*.*",
+		Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
 	keys := base(StreamKeys, "public keys", SubjectKeys+".*")
 	keys.MaxMsgsPerSubject = 16 // old key sets stay readable for a while, for people who look into a rotation
 	keys.Discard = jetstream.DiscardOld
 	keys.DenyDelete = true
 	keys.MaxBytes = o.MaxKeyBytes
-	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}", HeadersOnly: true}
+	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}",
+		HeadersOnly: true}
 
 	return []jetstream.StreamConfig{reports, mixed, audit, announcements, keys}
 }

@@ -23,8 +23,8 @@ func (c *Conn) Keys(ctx context.Context, role Role) ([]byte, error) {
 	return r.Data, nil
 }
 
-// WatchKeys hands published keys to the handler in order: first what is stored (a role's last few, the newest last), then new ones as
-// they come. It ends like WatchAnnouncements.
+// WatchKeys hands published keys to the handler in order: first what is stored (a role's last few, the newest last),
+// then new ones as they come. It ends like WatchAnnouncements.
 func (c *Conn) WatchKeys(ctx context.Context, handler func(role Role, payload []byte) error) error {
 	return c.watch(ctx, StreamKeys, SubjectKeys+".*", SubjectRekeyed+".>", func(r record) error {
 		return handler(Role(strings.TrimPrefix(r.Subject, SubjectKeys+".")), r.Data)

@@ -12,7 +12,8 @@ import (
 )
 
 // publish stores a message and returns once the broker has it. The same id within the dedup window is stored once.
-func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, payload []byte) (*jetstream.PubAck, error) {
+func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, payload []byte) (*jetstream.PubAck,
+	error) {
 	if len(payload) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
 	}
@@ -32,7 +33,8 @@ func (c *Conn) publish(ctx context.Context, subject string, header nats.Header, 
 	return ack, nil
 }
 
-// create stores a message under a subject that may hold only one. What is stored already counts as done if it is the same.
+// create stores a message under a subject that may hold only one. If the same message is already stored, the call
+// succeeds.
 func (c *Conn) create(ctx context.Context, stream, subject string, payload []byte) error {
 	first := nats.Header{headerExpectLast: {strconv.Itoa(0)}}
 	for {

@@ -15,13 +15,16 @@ import (
 type pace struct {
 	ask    time.Duration // between questions whether the broker is there
 	look   time.Duration // between looks at what is known
-	silent time.Duration // hearing nothing for so long means that it is not there
-	stuck  time.Duration // a call that waits for so long is told of
-	room   time.Duration // a refusal for want of room is told of for so long, or until a write succeeds: some write again only when ready
+	silent time.Duration // the broker counts as away after this long without a sign of it
+	stuck  time.Duration // a call that waits for this long is reported
+	// a refusal for want of room is reported for this long, or until a write succeeds: some callers write again only
+	// when ready
+	room time.Duration
 }
 
 // usualPace notices a broker that is frozen within three seconds, and a call that is not answered after two tries.
-var usualPace = pace{ask: time.Second, look: 500 * time.Millisecond, silent: 2500 * time.Millisecond, stuck: 10 * time.Second, room: time.Minute}
+var usualPace = pace{ask: time.Second, look: 500 * time.Millisecond, silent: 2500 * time.Millisecond,
+	stuck: 10 * time.Second, room: time.Minute}
 
 // The conditions under which the broker lets a role do its work.
 const (
@@ -30,9 +33,9 @@ const (
 	ConditionRoom    = "broker_room"  // it has room for what is written
 )
 
-// Monitor watches the connection until the context ends. It registers the connection's metrics, riffle_broker_*, and reports every
-// half second each of the three conditions: nil where it is met, otherwise why not. Calls that wait for long are told to the log,
-// too. report is called from one goroutine, and must not block.
+// Monitor watches the connection until the context ends. It registers the connection's metrics, riffle_broker_*, and
+// reports every half second each of the three conditions: nil where it is met, otherwise why not. Calls that wait for
+// long are told to the log, too. report is called from one goroutine, and must not block.
 func (c *Conn) Monitor(ctx context.Context, reg prometheus.Registerer, report func(condition string, err error)) error {
 	return c.monitor(ctx, usualPace, reg, report)
 }
@@ -47,8 +50,8 @@ func (c *Conn) monitor(ctx context.Context, p pace, reg prometheus.Registerer, r
 	return nil
 }
 
-// pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while it dials: whoever
-// shows it (readiness, metrics) answers at once.
+// pulse knows how a connection stands, without ever waiting for the broker or for nats.go, whose lock is held while
+// it dials: what shows it (readiness, metrics) answers at once.
 type pulse struct {
 	c    *Conn
 	pace pace
@@ -135,13 +138,15 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 			now[s.What] = true
 			if _, known := told[s.What]; !known {
 				told[s.What] = s.Since
-				u.c.log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since", s.Since).Msg("the broker does not settle a call; it is repeated")
+				u.c.log.Warn().Err(s.Last).Str("call", s.What).Int("calls", s.Calls).Time("since",
+					s.Since).Msg("the broker does not settle a call; it is repeated")
 			}
 		}
 		for what, since := range told {
 			if !now[what] {
 				delete(told, what)
-				u.c.log.Info().Str("call", what).Dur("after", time.Since(since)).Msg("no call of this kind waits for the broker any more")
+				u.c.log.Info().Str("call", what).Dur("after",
+					time.Since(since)).Msg("no call of this kind waits for the broker any more")
 			}
 		}
 		if r, ok := u.c.NoRoom(u.pace.room); ok {
@@ -157,7 +162,8 @@ func (u *pulse) watchOver(ctx context.Context, report func(condition string, err
 	}
 }
 
-// notSettled says what the oldest of the waiting calls waits for. Its words change only when that does, since each change is logged.
+// notSettled says what the oldest of the waiting calls waits for. Its words change only when that does, since each
+// change is logged.
 func notSettled(stuck []Stuck) error {
 	if len(stuck) == 0 {
 		return nil
@@ -166,8 +172,8 @@ func notSettled(stuck []Stuck) error {
 	return fmt.Errorf("%s is not settled since %s: %w", s.What, clock(s.Since), s.Last)
 }
 
-// refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers everything but
-// writes, as one does whose disk failed it.
+// refusesWrites tells whether the broker lets nothing be stored that was asked for lately: it has no room, or answers
+// everything but writes, as one does whose disk failed it.
 func (u *pulse) refusesWrites() bool {
 	if _, full := u.c.NoRoom(u.pace.room); full {
 		return true

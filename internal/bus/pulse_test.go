@@ -18,7 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// wire is a TCP connection to a broker that can be frozen, like one whose process is paused: it stays open, and new ones are taken.
+// wire is a TCP connection to a broker that can be frozen, like one whose process is paused: it stays open, and new
+// ones are taken.
 type wire struct {
 	t       *testing.T
 	to      string
@@ -228,15 +229,16 @@ func (s *shell) metric(name string) (v float64) {
 	return 0
 }
 
-// A broker that is frozen keeps its connections open and one that is gone does not. Both are noticed within three seconds, neither holds
-// up who asks the role how it is, and the role is ready again by itself.
-func TestBrokerAway(t *testing.T) {
+// A broker that is frozen keeps its connections open and one that is gone does not. Both are noticed within three
+// seconds, neither holds up who asks the role how it is, and the role is ready again by itself.
+func TestAwayBrokerShows(t *testing.T) {
 	t.Parallel()
 	t.Run("frozen", func(t *testing.T) {
 		t.Parallel()
 		b := newBroker(t)
 		w := newWire(t, b.server.URL())
-		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer, Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
+		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer,
+			Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
 		w.freeze()
 		if d := s.until("frozen", "has not answered since"); d > 4*time.Second {
 			t.Errorf("noticed after %s", d)
@@ -254,7 +256,8 @@ func TestBrokerAway(t *testing.T) {
 		t.Parallel()
 		b := newBroker(t)
 		w := newWire(t, b.server.URL())
-		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer, Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
+		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer,
+			Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
 		// Its connection breaks, and the new one is taken and never answered: nats.go waits for it with its lock held.
 		w.freeze()
 		s.conn.NATS().ForceReconnect()
@@ -278,8 +281,8 @@ func TestBrokerAway(t *testing.T) {
 	})
 }
 
-// A call that the broker does not settle shows: in readiness, in the metrics, and once in the log, above debug; and it ends showing when
-// the call ends.
+// A call that the broker does not settle shows: in readiness, in the metrics, and once in the log, above debug; and
+// it ends showing when the call ends.
 func TestStuckCallShows(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -300,7 +303,8 @@ func TestStuckCallShows(t *testing.T) {
 		})
 	}
 	s.until("stuck", "broker_calls: STREAM.PURGE.REPORTS is not settled since")
-	if n, age := s.metric("riffle_broker_stuck_calls"), s.metric("riffle_broker_stuck_seconds"); n != 3 || age < 0.5 || age > 20 {
+	if n, age := s.metric("riffle_broker_stuck_calls"), s.metric("riffle_broker_stuck_seconds"); n != 3 || age < 0.5 ||
+		age > 20 {
 		t.Errorf("%v stuck calls, the oldest since %v s", n, age)
 	}
 	if got := s.get("/readyz"); !strings.Contains(got, "temporarily unavailable") {
@@ -323,8 +327,9 @@ func TestStuckCallShows(t *testing.T) {
 	}
 }
 
-// A broker that answers but does not store is told of, whether it says so or is silent, and work goes on by itself when it stores again.
-func TestBrokerRefusesWrites(t *testing.T) {
+// A broker that answers but does not store is told of, whether it says so or is silent, and work goes on by itself
+// when it stores again.
+func TestRefusedWritesShow(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]string{
 		"no room":   `{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`,

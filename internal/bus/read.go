@@ -138,9 +138,10 @@ func direct(m *nats.Msg) (record, error) {
 	return r, nil
 }
 
-// scan hands every message that matches the filter, from a sequence on and in order, to fn, and returns the sequence to go on from.
-// Batches come from any replica; whether they were all is settled by the leader, so nothing acknowledged before the call is missed.
-// An error of fn ends it and is returned as it is, with the sequence of the message that fn did not take.
+// scan hands every message that matches the filter, from a sequence on and in order, to fn, and returns the sequence
+// to go on from. Batches come from any replica; whether they were all is settled by the leader, so nothing
+// acknowledged before the call is missed. An error of fn ends it and is returned as it is, with the sequence of the
+// message that fn did not take.
 func (c *Conn) scan(ctx context.Context, stream, filter string, from uint64, fn func(record) error) (uint64, error) {
 	from = max(from, 1)
 	for {
@@ -167,7 +168,8 @@ func (c *Conn) scan(ctx context.Context, stream, filter string, from uint64, fn 
 	}
 }
 
-// hear waits for one message. The broker may be silent for readQuiet; being refused, or losing the connection, ends the wait at once.
+// hear waits for one message. The broker may be silent for readQuiet; being refused, or losing the connection, ends
+// the wait at once.
 func hear(ctx, try context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, readQuiet)
 	defer cancel()

@@ -11,13 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PublishReport hands in a sealed report under the name of this connection's user and returns once the broker stored it: on disk, and
-// synced where the server syncs always. A repetition with the same message id (letters, digits, - and _, at most 128 bytes), round and
-// payload within the dedup window is stored once. The broker sees a digest of all three: an id alone could be used up by another host,
-// whose junk would then stand for this report.
+// PublishReport hands in a sealed report under the name of this connection's user and returns once the broker stored
+// it: on disk, and synced where the server syncs always. A repetition with the same message id (letters, digits, -
+// and _, at most 128 bytes), round and payload within the dedup window is stored once. The broker sees a digest of
+// all three: an id alone could be used up by another host, whose junk would then stand for this report.
 //
-// Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many reports waiting as one
-// host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe stored, repeat with the same id and payload.
+// Errors: ErrBadName, ErrForbidden, ErrTooLarge: not stored; ErrFull: not stored, because this host has as many
+// reports waiting as one host may, or because all hosts together have: repeat once there is room; ErrUnknown: maybe
+// stored, repeat with the same id and payload.
 func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, msgID string, payload []byte) error {
 	if err := checkToken("message id", msgID, maxMsgID); err != nil {
 		return err
@@ -37,11 +38,13 @@ func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, ms
 	return err
 }
 
-// Reports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends. The handler, or
-// whoever it passes the Delivery to, calls Ack once the admission (or refusal) is durable. Several shuffler workers share the reports.
-// A report that names no round, which PublishReport does not make, arrives as one of epoch 0, which no announcement has.
+// Reports hands arriving reports to the handler, one after another on the caller's goroutine, until the context ends.
+// The handler, or the code that it passes the Delivery to, calls Ack once the admission (or refusal) is durable.
+// Several shuffler workers share the reports. A report that names no round (PublishReport makes none) arrives as one
+// of epoch 0, which no announcement has.
 //
-// It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered again.
+// It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered
+// again.
 func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 	return c.consume(ctx, StreamReports, ConsumerReports, func(m jetstream.Msg) {
 		epoch, round, _, err := parseRoundName(m.Headers().Get(headerRound), false)
@@ -56,7 +59,8 @@ func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
 
 // GetReport reads a report again by its sequence.
 //
-// Errors: ErrGone: deleted, purged or never stored; ErrForbidden; ErrUnknown where the context ended first. Reading changes nothing.
+// Errors: ErrGone: deleted, purged or never stored; ErrForbidden; ErrUnknown where the context ended first. Reading
+// changes nothing.
 func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
 	r, err := c.at(ctx, StreamReports, sequence)
 	if err != nil {
@@ -65,8 +69,8 @@ func (c *Conn) GetReport(ctx context.Context, sequence uint64) ([]byte, error) {
 	return r.Data, nil
 }
 
-// PurgeReports removes every report up to a sequence, acknowledged or not; 0 removes none. Deliveries that are under way may still arrive
-// afterwards; GetReport will not find them.
+// PurgeReports removes every report up to a sequence, acknowledged or not; 0 removes none. Deliveries that are under
+// way may still arrive afterwards; GetReport will not find them.
 //
 // Errors: ErrForbidden: still there; ErrUnknown: maybe there, repeat.
 func (c *Conn) PurgeReports(ctx context.Context, upTo uint64) error {

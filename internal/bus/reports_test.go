@@ -29,9 +29,9 @@ func (b *bed) waiting(admin *bus.Conn) map[string]uint64 {
 	return info.State.Subjects
 }
 
-// A host reports under its own name only, whatever it publishes to, and wherever it has the server send an answer: what the broker counts
-// against a host is that host's.
-func TestNobodyReportsAsAnother(t *testing.T) {
+// A host reports under its own name only, whatever it publishes to, and wherever it has the server send an answer:
+// what the broker counts against a host is that host's.
+func TestNoHostReportsAsAnother(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()
@@ -46,13 +46,17 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 	defer cancel()
 	shuf := b.connect(bus.Shuffler)
 	go func() {
-		_ = shuf.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte, error) { served <- struct{}{}; return []byte("slot"), nil })
+		_ = shuf.ServeEnrol(ctx, 1, func(context.Context, []byte) ([]byte,
+			error) {
+			served <- struct{}{}
+			return []byte("slot"), nil
+		})
 	}()
 	if _, err := mine.Enrol(ctx, []byte("request")); err != nil {
 		t.Fatal(err)
 	}
 	theirs, thief := bus.ReportSubject(other.User()), b.thief(bus.Randomizer)
-	for _, subject := range []string{theirs, bus.ReportSubject("somebody"), bus.SubjectReport, theirs + ".x"} {
+	for _, subject := range []string{theirs, bus.ReportSubject("stranger"), bus.SubjectReport, theirs + ".x"} {
 		o, err := thief.Try(b.ctx(), access.Attempt{Subjects: []string{subject}, Body: "junk"})
 		if err != nil || o.Reached || o.Reason != "no permission" {
 			t.Errorf("publish to %s: %+v, %v", subject, o, err)
@@ -84,9 +88,9 @@ func TestNobodyReportsAsAnother(t *testing.T) {
 	}
 }
 
-// What one host may have waiting is bounded by the broker. Above it the host is told that there is no room, and others are not; what is
-// stored already may be repeated; and once something is forgotten there is room again.
-func TestOneHostsShare(t *testing.T) {
+// What one host may have waiting is bounded by the broker. Above it the host is told that there is no room, and
+// others are not; what is stored already may be repeated; and once something is forgotten there is room again.
+func TestOneHostHasItsShareOnly(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.HostReports = 5 })
 	b.server.Stop()
@@ -97,7 +101,8 @@ func TestOneHostsShare(t *testing.T) {
 	publish := func(c *bus.Conn, from, to int) (err error) {
 		for i := from; i < to; i++ {
 			// Epochs of one's own invention give no further room.
-			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i), fmt.Appendf(nil, "%s %d", c.User(), i)))
+			err = errors.Join(err, c.PublishReport(ctx, uint64(i+1), uint32(i), fmt.Sprintf("r%d", i),
+				fmt.Appendf(nil, "%s %d", c.User(), i)))
 		}
 		return err
 	}
@@ -125,7 +130,7 @@ func TestOneHostsShare(t *testing.T) {
 }
 
 // A report larger than any plan's is refused at the broker, so that a host's share is one of bytes too.
-func TestReportsHaveASize(t *testing.T) {
+func TestTooLargeReportIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.ReportSize = 10_000 })
 	dev := b.connect(bus.Randomizer)
@@ -138,7 +143,7 @@ func TestReportsHaveASize(t *testing.T) {
 }
 
 // All hosts together share the broker's room for reports: what does not fit is refused, and what is stored stays.
-func TestReportsFillTheirRoom(t *testing.T) {
+func TestFullStreamOfReportsRefuses(t *testing.T) {
 	t.Parallel()
 	const size, share, room = 10_000, 5, 100_000
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
@@ -169,7 +174,7 @@ func TestReportsFillTheirRoom(t *testing.T) {
 }
 
 // One host alone can never take the room of all.
-func TestProvisionFaults(t *testing.T) {
+func TestImpossibleLimitsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	admin := b.connect(bus.Admin)
@@ -198,17 +203,19 @@ func TestProvisionFaults(t *testing.T) {
 }
 
 // A broker whose disk has not what the limits set aside is not provisioned, and the operator learns what to lower.
-func TestReportsReserveTheirRoom(t *testing.T) {
+func TestProvisionReservesTheRoomOfReports(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	b.server.Stop()
 	b.options.Dir, b.options.MaxStore = t.TempDir(), 1<<30
 	b.start()
 	admin := b.connect(bus.Admin)
-	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); !errors.Is(err, bus.ErrFull) || !strings.Contains(err.Error(), "REPORTS") {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); !errors.Is(err, bus.ErrFull) ||
+		!strings.Contains(err.Error(), "REPORTS") {
 		t.Errorf("more than the disk has: %v", err)
 	}
-	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28, MaxMixedBytes: 1 << 27, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26}); err != nil {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28,
+		MaxMixedBytes: 1 << 27, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26}); err != nil {
 		t.Errorf("less: %v", err)
 	}
 }

@@ -47,7 +47,8 @@ func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		if err := c.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i), fmt.Appendf(nil, "report %d", i)); err != nil {
+		if err := c.PublishReport(context.Background(), 1, 0, fmt.Sprintf("r%d", i),
+			fmt.Appendf(nil, "report %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,13 +86,14 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 	// What is acknowledged does not.
 	quiet, stop := context.WithTimeout(b.ctx(), 1500*time.Millisecond)
 	defer stop()
-	if err := second.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := second.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
 
-// A worker that dies without a word must not hold up what comes after it: the request for messages that it left behind must not swallow
-// them until AckWait.
+// A worker that dies without a word must not hold up what comes after it: the request for messages that it left
+// behind must not swallow them until AckWait.
 func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t) // AckWait 30 s
@@ -113,9 +115,9 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	}
 }
 
-// The server stops and starts again on its directory and port while everything runs. Nothing that was acknowledged is lost, publishers
-// and watchers go on by themselves.
-func TestServerRestart(t *testing.T) {
+// The server stops and starts again on its directory and port while everything runs. Nothing that was acknowledged is
+// lost, publishers and watchers go on by themselves.
+func TestServerRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, shuf, ana := b.connect(bus.Randomizer), b.connect(bus.Shuffler), b.connect(bus.Analyzer)
@@ -182,7 +184,7 @@ func TestServerRestart(t *testing.T) {
 	}
 }
 
-func TestPortInUse(t *testing.T) {
+func TestPortInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -193,13 +195,14 @@ func TestPortInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = broker.Start(broker.Options{Dir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port, Users: map[bus.Role][]string{bus.Admin: {key}}})
+	_, err = broker.Start(broker.Options{Dir: t.TempDir(), Port: l.Addr().(*net.TCPAddr).Port,
+		Users: map[bus.Role][]string{bus.Admin: {key}}})
 	if !errors.Is(err, broker.ErrPortInUse) {
 		t.Errorf("port in use: %v", err)
 	}
 }
 
-func TestServerOptionFaults(t *testing.T) {
+func TestFaultyServerOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	_, key, err := keyfile.NewSeed()
 	if err != nil {
@@ -221,7 +224,7 @@ func TestServerOptionFaults(t *testing.T) {
 	}
 }
 
-func TestConnectRefused(t *testing.T) {
+func TestConnectRefusesWrongCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	pair, err := nkeys.CreateAccount()
@@ -251,7 +254,8 @@ func TestConnectRefused(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := bus.Connect(short, bus.Options{URL: "nats://127.0.0.1:1", Role: bus.Analyzer, Seed: seed}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := bus.Connect(short, bus.Options{URL: "nats://127.0.0.1:1", Role: bus.Analyzer,
+		Seed: seed}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no broker: %v", err)
 	}
 	c := b.connect(bus.Analyzer)
@@ -261,7 +265,7 @@ func TestConnectRefused(t *testing.T) {
 	}
 }
 
-func TestProvision(t *testing.T) {
+func TestProvisionTwiceKeepsEverything(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	dev, ana, shuf := b.connect(bus.Randomizer), b.connect(bus.Analyzer), b.connect(bus.Shuffler)
@@ -270,7 +274,8 @@ func TestProvision(t *testing.T) {
 		t.Errorf("the analyzer provisions: %v", err)
 	}
 	admin := b.connect(bus.Admin)
-	for _, o := range []bus.ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute, MaxReportBytes: 1 << 20, ReportSize: 128 << 10, HostReports: 4}} {
+	for _, o := range []bus.ProvisionOptions{{}, {DedupWindow: time.Hour, AckWait: time.Minute,
+		MaxReportBytes: 1 << 20, ReportSize: 128 << 10, HostReports: 4}} {
 		if err := bus.Provision(b.ctx(), admin, o); err != nil {
 			t.Fatal(err)
 		}
@@ -285,9 +290,9 @@ func TestProvision(t *testing.T) {
 	collect(t, shuf, 3, true)
 }
 
-// The streams' limits must fit into what the broker may store. Where they do not, provisioning says so; where they did once, and the broker
-// may store less since, what is there is left alone.
-func TestProvisionOnASmallDisk(t *testing.T) {
+// The streams' limits must fit into what the broker may store. Where they do not, provisioning says so; where they
+// did once, and the broker may store less since, what is there is left alone.
+func TestProvisionRefusesASmallDisk(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(o *broker.Options, _ *bus.ProvisionOptions) { o.MaxStore = 20 << 30 })
 	for _, r := range []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer} {
@@ -303,13 +308,14 @@ func TestProvisionOnASmallDisk(t *testing.T) {
 	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {
 		t.Errorf("again, on a smaller disk: %v", err)
 	}
-	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAuditBytes: 3 << 30}); !errors.Is(err, bus.ErrFull) || !strings.Contains(err.Error(), "max_file_store") {
+	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{MaxAuditBytes: 3 << 30}); !errors.Is(err,
+		bus.ErrFull) || !strings.Contains(err.Error(), "max_file_store") {
 		t.Errorf("more than there is: %v", err)
 	}
 }
 
 // A stream that is full refuses what is new and names the limit; a larger limit lets work go on.
-func TestJunkFillsAnnouncements(t *testing.T) {
+func TestFullStreamOfAnnouncementsRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.MaxAnnouncementBytes = 1 << 20 })
 	ana, dev, shuf := b.connect(bus.Analyzer), b.connect(bus.Randomizer), b.connect(bus.Shuffler)
@@ -334,7 +340,7 @@ func TestJunkFillsAnnouncements(t *testing.T) {
 	}
 }
 
-func TestUnprovisioned(t *testing.T) {
+func TestUnprovisionedBrokerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	admin := b.connect(bus.Admin)
@@ -356,7 +362,7 @@ func TestUnprovisioned(t *testing.T) {
 	if err := shuf.PurgeReports(again, 1); !errors.Is(err, bus.ErrUnknown) {
 		t.Errorf("purging no stream: %v", err)
 	}
-	// Whoever waits goes on once the stream is there.
+	// A call that waits goes on once the stream is there.
 	ctx, stop := context.WithCancelCause(b.ctx())
 	done := make(chan error, 1)
 	go func() {
@@ -388,7 +394,8 @@ func TestRenderedConfigRuns(t *testing.T) {
 		conf, _ := os.ReadFile(path)
 		t.Fatalf("%v\n%s", err, conf)
 	}
-	if got.Port != 4222 || got.MaxPayload != bus.MaxPayload || !got.SyncAlways || got.HTTPPort != 8222 || got.Cluster.Port != 6222 || len(got.Nkeys) != len(bus.Roles()) {
+	if got.Port != 4222 || got.MaxPayload != bus.MaxPayload || !got.SyncAlways || got.HTTPPort != 8222 ||
+		got.Cluster.Port != 6222 || len(got.Nkeys) != len(bus.Roles()) {
 		t.Errorf("rendered configuration reads as %+v", got)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// oddTries is how often an answer that is not known here is asked for again: with the pauses between tries about five seconds, enough for
-// what a server says while it starts, moves a leader or stops.
+// oddTries is how often an answer that is not known here is asked for again: with the pauses between tries about five
+// seconds, which covers what a server says while it starts, moves a leader or stops.
 const oddTries = 8
 
-// do tries fn until it succeeds, fails for good, or the context ends. Subject is where fn sends to: the broker's refusal of it ends the
-// try at once. Each try gets a context of its own.
+// do tries fn until it succeeds, fails for good, or the context ends. Subject is where fn sends to: the broker's
+// refusal of it ends the try at once. Each try gets a context of its own.
 //
-// Only the absence of an answer, and what is known to pass, is borne for as long as the context lives. An answer that is not known here
-// ends the call as ErrRefused after oddTries: nobody can say that it will ever be another.
+// A call is repeated for as long as its context lives while there is no answer, or one that is known to pass. An
+// answer that is not known here ends the call as ErrRefused after oddTries tries: it may never change.
 func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) error) error {
 	pause, odd := firstPause, 0
 	waiting := c.await(subject)
@@ -57,7 +57,8 @@ func (c *Conn) sessionNow() context.Context {
 
 func (c *Conn) try(ctx context.Context, subject string, fn func(context.Context) error) error {
 	if !c.connected.Load() && !c.closed.Load() {
-		return nats.ErrDisconnected // at once: nats.go would have the call wait while it dials, whatever its context says
+		// at once: nats.go would have the call wait while it dials, whatever its context says
+		return nats.ErrDisconnected
 	}
 	guarded, release := c.guard(ctx, subject)
 	defer release()

@@ -62,7 +62,7 @@ func authority(t *testing.T, dir string) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSRefusesWrongCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority(t, dir)
@@ -88,10 +88,12 @@ func TestTLS(t *testing.T) {
 		"no client certificate": {&bus.TLS{CAFile: at("ca.pem")}, false},
 		"unknown authority":     {&bus.TLS{CertFile: at("client.pem"), KeyFile: at("client.key")}, false},
 		"clear text":            {nil, false},
-		"wrong name":            {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key"), ServerName: "other"}, false},
+		"wrong name": {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("client.key"),
+			ServerName: "other"}, false},
 		"no such file":          {&bus.TLS{CAFile: at("none")}, false},
 		"no certificate inside": {&bus.TLS{CAFile: at("client.key")}, false},
-		"key without its pair":  {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"), KeyFile: at("server.key")}, false},
+		"key without its pair": {&bus.TLS{CAFile: at("ca.pem"), CertFile: at("client.pem"),
+			KeyFile: at("server.key")}, false},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 		if c.ok {

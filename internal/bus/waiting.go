@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// waitingCalls are the calls whose first try failed and that are being repeated, and the writes that were refused for want of room.
+// waitingCalls are the calls whose first try failed and that are being repeated, and the writes that were refused for
+// want of room.
 type waitingCalls struct {
 	mu    sync.Mutex
 	calls map[*waitingCall]struct{}
@@ -27,7 +28,8 @@ type waitingCall struct {
 
 // await begins a call.
 func (c *Conn) await(subject string) *waitingCall {
-	write := !strings.HasPrefix(subject, APILocal+".") && !strings.HasPrefix(subject, APIStreams+".") && subject != SubjectEnrol
+	write := !strings.HasPrefix(subject, APILocal+".") && !strings.HasPrefix(subject, APIStreams+".") &&
+		subject != SubjectEnrol
 	return &waitingCall{all: &c.waiting, subject: subject, write: write, began: time.Now()}
 }
 
@@ -103,7 +105,8 @@ type Refusal struct {
 // wrote notes how a write ended: a refusal for want of room stands until a write of its kind succeeds.
 func (c *Conn) wrote(subject string, err error) {
 	kind := subject
-	if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 { // riffle.v1.report.<...>; $KV.announcements.<...> counts by epoch, which does no harm
+	// riffle.v1.report.<...>; $KV.announcements.<...> counts by epoch, which does no harm
+	if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 {
 		kind = strings.Join(parts[:3], ".")
 	}
 	c.waiting.mu.Lock()
@@ -119,7 +122,8 @@ func (c *Conn) wrote(subject string, err error) {
 	}
 }
 
-// NoRoom tells the newest write that the broker refused for want of room no longer ago than that, with none of its kind succeeding since.
+// NoRoom tells the newest write that the broker refused for want of room no longer ago than that, with none of its
+// kind succeeding since.
 func (c *Conn) NoRoom(within time.Duration) (Refusal, bool) {
 	limit := time.Now().Add(-within)
 	c.waiting.mu.Lock()

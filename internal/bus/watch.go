@@ -14,9 +14,10 @@ const (
 	pollPause = 20 * time.Millisecond // at least this between two looks, however many notices come
 )
 
-// watch hands every message of a stream from a sequence on to fn, in order and once each, first those that are there, then new ones as
-// they come, until the context ends or fn returns an error. Notices, reconnects and a slow clock only say when to look; what is handed
-// on is always read from the stream, so a forged or lost notice changes nothing.
+// watch hands every message of a stream from a sequence on to fn, in order and once each, first those that are there,
+// then new ones as they come, until the context ends or fn returns an error. Notices, reconnects and a slow clock
+// only say when to look; what is handed on is always read from the stream, so a forged or lost notice changes
+// nothing.
 func (c *Conn) watch(ctx context.Context, stream, filter, notice string, fn func(record) error) error {
 	guarded, release := c.guard(ctx, notice)
 	defer release()

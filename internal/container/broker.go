@@ -18,13 +18,13 @@ var ErrStuck = errors.New("the broker keeps a write error although its disk has 
 // ErrDiskFull says that the broker's disk has no room for what it writes.
 var ErrDiskFull = errors.New("the broker's disk is full")
 
-// brokerRoom is the bytes that a broker's disk must have free, in bytes: twice the largest file that nats-server writes at a time, a block of
-// 8 MiB, which it copies when it erases a message.
+// brokerRoom is how many bytes a broker's disk must have free: twice the largest file that nats-server
+// writes at a time, a block of 8 MiB, which it copies when it erases a message.
 const brokerRoom = 16 << 20
 
-// sticky are words of nats-server's health answer that say that a write failed for want of room. The stream refuses every write from then
-// on, or the whole of JetStream is off (where brokers replicate), until the server is restarted. Other write errors, such as a broken disk's,
-// are not among them: a restart would only repeat them.
+// sticky are words of nats-server's health answer that say that a write failed for want of room. The stream refuses
+// every write from then on, or the whole of JetStream is off (where brokers replicate), until the server is
+// restarted. Other write errors, such as a broken disk's, are not among them: a restart would only repeat them.
 var sticky = []string{"no space left on device", "disk quota exceeded", "JetStream not enabled"}
 
 // Broker is a nats-server in this container as its health check sees it.
@@ -34,7 +34,8 @@ type Broker struct {
 	Free   func(string) (uint64, error) // bytes that are free where a folder is
 }
 
-// Check asks the broker once. The error is ErrNotReady with the broker's own words, ErrStuck, ErrDiskFull, or says that it did not answer.
+// Check asks the broker once. The error is ErrNotReady with the broker's own words, ErrStuck, ErrDiskFull, or says
+// that it did not answer.
 func (b Broker) Check(ctx context.Context) error {
 	err := Ready(ctx, b.Health)
 	free, unknown := b.Free(b.Data)
@@ -42,7 +43,8 @@ func (b Broker) Check(ctx context.Context) error {
 		return errors.Join(err, unknown)
 	}
 	if free < brokerRoom {
-		return errors.Join(fmt.Errorf("%w: %s has %d bytes left and needs %d: free some, it is restarted then", ErrDiskFull, b.Data, free, brokerRoom), err)
+		return errors.Join(fmt.Errorf("%w: %s has %d bytes left and needs %d: free some, it is restarted then",
+			ErrDiskFull, b.Data, free, brokerRoom), err)
 	}
 	if errors.Is(err, ErrNotReady) {
 		for _, words := range sticky {
@@ -61,9 +63,11 @@ func BrokerHealthCommand(health, data string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask the broker that runs beside this whether it is ready",
-		Long: `Asks once, and exits with 0 if the answer is yes and with 1 if not. nats-server keeps the error of a write that failed on a full disk, and
-refuses all further ones, until it is restarted; with --restart this ends it once the disk has room again, for whoever runs containers to
-start it anew. With --alive it exits with 1 in that case only, for a liveness probe.`,
+		Long: `
+Asks once, and exits with 0 if the answer is yes and with 1 if not. When a write fails on a full disk, nats-server keeps
+the error and refuses all further writes until it is restarted. With --restart this command ends the server once the
+disk has room again, so that the container runtime starts it anew. With --alive it exits with 1 in that case only, for
+a liveness probe.`[1:],
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
@@ -80,14 +84,16 @@ start it anew. With --alive it exits with 1 in that case only, for a liveness pr
 	}
 	cmd.Flags().StringVar(&health, "url", health, "address to ask")
 	cmd.Flags().StringVar(&data, "data", data, "folder of the broker's streams")
-	cmd.Flags().BoolVar(&restart, "restart", false, "end the broker, process 1 of this container, where only a restart helps")
+	cmd.Flags().BoolVar(&restart, "restart", false,
+		"end the broker, process 1 of this container, where only a restart helps")
 	cmd.Flags().BoolVar(&alive, "alive", false, "fail only where a restart helps")
 	cmd.Flags().DurationVar(&within, "within", 3*time.Second, "how long the answer may take")
 	cmd.MarkFlagsMutuallyExclusive("restart", "alive")
 	return cmd
 }
 
-// endBroker asks process 1 of the container, which is the broker, to end. nats-server writes what it holds and closes its files.
+// endBroker asks process 1 of the container, which is the broker, to end. nats-server writes what it holds and closes
+// its files.
 func endBroker() error {
 	broker, err := os.FindProcess(1)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package container holds what a role's image needs in place of a shell and its tools, of which it has none: a look at its own
-// readiness, and keys put where they can be read by their owner alone.
+// Package container holds what a role's image needs in place of a shell and its tools, of which it has none: a look
+// at its own readiness, and keys put where they can be read by their owner alone.
 package container
 
 import (
@@ -26,8 +26,8 @@ const maxAnswer = 1 << 10
 // ErrNotReady says that what was asked answers, but is not ready.
 var ErrNotReady = errors.New("not ready")
 
-// Ready asks a readiness address, such as a role's /readyz, once. It is nil where the answer is 200; ErrNotReady carries any other
-// answer's text.
+// Ready asks a readiness address, such as a role's /readyz, once. It is nil where the answer is 200; ErrNotReady
+// carries any other answer's text.
 func Ready(ctx context.Context, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -45,14 +45,16 @@ func Ready(ctx context.Context, url string) error {
 	return err
 }
 
-// HealthCommand is the command that an image's HEALTHCHECK runs. url is where the role says whether it is ready unless told otherwise.
+// HealthCommand is the command that an image's HEALTHCHECK runs. url is where the role says whether it is ready
+// unless told otherwise.
 func HealthCommand(url string) *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask the role that runs beside this whether it is ready",
-		Long:  "Asks once, and exits with 0 if the answer is yes and with 1 if not. Made for the HEALTHCHECK of an image that has no shell.",
-		Args:  cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		Long: "Asks once, and exits with 0 if the answer is yes and with 1 if not. Made for the HEALTHCHECK of an " +
+			"image that has no shell.",
+		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
 			defer cancel()
@@ -64,10 +66,11 @@ func HealthCommand(url string) *cobra.Command {
 	return cmd
 }
 
-// Install copies the files of a folder, and of folders below it, to another folder with the modes that keys must have: 0600, and 0700
-// for folders. Kubernetes shows secrets as files that a group can read, which the roles rightly refuse to use; an init container copies
-// them into the memory of its pod. Symbolic links to files, as Kubernetes makes them, are followed; hidden entries, which are its own
-// bookkeeping, are left out. Files that are there already are replaced.
+// Install copies the files of a folder, and of folders below it, to another folder with the modes that keys must
+// have: 0600, and 0700 for folders. Kubernetes shows secrets as files that a group can read, which the roles rightly
+// refuse to use; an init container copies them into the memory of its pod. Symbolic links to files, as Kubernetes
+// makes them, are followed; hidden entries, which are its own bookkeeping, are left out. Files that are there already
+// are replaced.
 func Install(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -125,8 +128,9 @@ func InstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install-keys",
 		Short: "copy keys to where only this user can read them",
-		Long: `Copies a folder of keys with mode 0600. For init containers in Kubernetes, whose secrets are readable by a group, which the roles
-refuse.`,
+		Long: `
+Copies a folder of keys with mode 0600. It is made for init containers in Kubernetes: its secrets are readable by a
+group, and the roles refuse such keys.`[1:],
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error { return Install(from, to) },
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
-func TestReady(t *testing.T) {
+func TestReadyIsWhatTheRoleSays(t *testing.T) {
 	ready := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !ready {
@@ -28,22 +28,24 @@ func TestReady(t *testing.T) {
 		t.Error(err)
 	}
 	ready = false
-	if err := container.Ready(t.Context(), url); !errors.Is(err, container.ErrNotReady) || !strings.Contains(err.Error(), "broker: not yet") {
+	if err := container.Ready(t.Context(), url); !errors.Is(err, container.ErrNotReady) ||
+		!strings.Contains(err.Error(), "broker: not yet") {
 		t.Errorf("not ready: %v", err)
 	}
 	server.Close()
 	if err := container.Ready(t.Context(), url); err == nil {
-		t.Error("nobody answered, and that was taken for ready")
+		t.Error("nothing answered, and that was taken for ready")
 	}
 }
 
 // The commands stand beside a role's own run without taking its place.
-func TestEquip(t *testing.T) {
+func TestCommandsStandBesideTheRole(t *testing.T) {
 	ran := 0
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	command := func(args ...string) error {
-		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
+		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
 		role = container.Equip(role, server.URL)
 		role.SetArgs(args)
 		return role.Execute()
@@ -60,9 +62,10 @@ func TestEquip(t *testing.T) {
 }
 
 // A secret as Kubernetes mounts it: links into a hidden folder, files that a group can read.
-func TestInstall(t *testing.T) {
+func TestInstalledKeysAreUsable(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := keyring.Generate(keys, keyring.Options{Name: "demo", Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
+	if err := keyring.Generate(keys, keyring.Options{Name: "demo",
+		Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	mounted := filepath.Join(t.TempDir(), "secrets")

@@ -25,7 +25,8 @@ const (
 	doorVariable = "RIFFLE_DOOR"
 )
 
-// Forward is one address that a door listens at, and the one that it calls for whoever comes. Names are looked up at each call.
+// Forward is one address that a door listens at, and the one that it calls for each connection. Names are looked up at
+// each call.
 type Forward struct {
 	Listen, To string // host:port
 }
@@ -47,8 +48,8 @@ func ParseForwards(text string) (all []Forward, err error) {
 	return all, nil
 }
 
-// Door forwards connections until the context ends; those that are open end with it. It looks at nothing that passes. The error is the
-// listener's that could not be opened.
+// Door forwards connections until the context ends; those that are open end with it. It looks at nothing that passes.
+// The error is the listener's that could not be opened.
 func Door(ctx context.Context, forwards []Forward) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -72,7 +73,7 @@ func Door(ctx context.Context, forwards []Forward) error {
 				near, err := listener.Accept()
 				if err != nil {
 					<-places
-					time.Sleep(10 * time.Millisecond) // too many open files: somebody will leave
+					time.Sleep(10 * time.Millisecond) // too many open files: some connection will end
 					continue
 				}
 				all.Go(func() {
@@ -115,8 +116,10 @@ func DoorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "door",
 		Short: "forward published ports to a role",
-		Long: `Forwards connections from the ports that a machine publishes to one role. A role's own networks have no address of the machine, so that no
-role reaches what listens there; the door is on both sides, holds no key and keeps nothing.
+		Long: `Forwards connections from the ports that a machine publishes to one role.
+
+A role's own networks have no address of the machine, so that no role reaches what listens there. The door is on both
+sides, holds no key and stores nothing.
 
 ` + doorVariable + ` says what is forwarded: LISTEN=TO pairs of host:port, separated by spaces.`,
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
@@ -129,7 +132,8 @@ role reaches what listens there; the door is on both sides, holds no key and kee
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "healthcheck", Short: "look whether the door that runs beside this listens", Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		Use: "healthcheck", Short: "look whether the door that runs beside this " +
+			"listens", Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			forwards, err := ParseForwards(os.Getenv(doorVariable))
 			return errors.Join(err, listening(forwards))
@@ -138,13 +142,14 @@ role reaches what listens there; the door is on both sides, holds no key and kee
 	return cmd
 }
 
-// listening tells whether somebody listens at every address. It takes no connection, which the role would only see break off.
+// listening tells whether something listens at every address. It takes no connection, which the role would only see
+// break off.
 func listening(forwards []Forward) (err error) {
 	for _, f := range forwards {
 		l, refused := net.Listen("tcp", f.Listen)
 		switch {
 		case refused == nil:
-			err = errors.Join(err, fmt.Errorf("%w: nobody listens at %s", ErrNotReady, f.Listen), l.Close())
+			err = errors.Join(err, fmt.Errorf("%w: nothing listens at %s", ErrNotReady, f.Listen), l.Close())
 		case !errors.Is(refused, syscall.EADDRINUSE):
 			err = errors.Join(err, refused)
 		}

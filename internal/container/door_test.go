@@ -13,7 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/container"
 )
 
-func TestDoor(t *testing.T) {
+func TestDoorForwardsUntilItEnds(t *testing.T) {
 	role, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -44,8 +44,9 @@ func (k *Key) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Bundle is what everybody must agree on beforehand: whom to believe. It is public, but must come to each role by a way that nobody can change
-// it on: who replaces it can put themselves in the analyzer's and the shuffler's place at once.
+// Bundle is what all roles must agree on beforehand: whose signatures to believe. It is public, but must reach each
+// role by a way on which no one can change it: an attacker who replaces it can take the analyzer's and the shuffler's
+// place at once.
 type Bundle struct {
 	Deployment string `json:"deployment"`
 	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set
@@ -100,14 +101,15 @@ type usersJSON struct {
 	Users  map[string][]string `json:"users"` // public nkeys by role
 }
 
-// LoadBundle reads the bundle of a deployment's folder.
+// LoadBundle reads the bundle of a key folder.
 func LoadBundle(root string) (Bundle, error) {
 	var b bundleJSON
 	if err := load(filepath.Join(root, BundleFile), &b); err != nil {
 		return Bundle{}, err
 	}
 	if b.Format != bundleFormat {
-		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle, b.Format, bundleFormat)
+		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle,
+			b.Format, bundleFormat)
 	}
 	if err := b.Validate(); err != nil {
 		return Bundle{}, fmt.Errorf("%s: %w", filepath.Join(root, BundleFile), err)
@@ -122,7 +124,8 @@ func LoadUsers(root string) (map[string][]string, error) {
 		return nil, err
 	}
 	if u.Format != usersFormat {
-		return nil, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, UsersFile), ErrBundle, u.Format, usersFormat)
+		return nil, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, UsersFile), ErrBundle, u.Format,
+			usersFormat)
 	}
 	return u.Users, nil
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Options says what to generate.
+// Options says which deployment to make keys for.
 type Options struct {
 	Name  string        // of the deployment: a-z, 0-9, "-", at most 63
 	Hosts []HostOptions // randomizer hosts; more can be added with AddHost
-	// Brokers that get a certificate of the deployment's own authority; more can be added with AddBroker. None: no authority is made,
-	// and TLS, if any, is somebody else's.
+	// Brokers that get a certificate of the deployment's own authority; more can be added with AddBroker. None: no
+	// authority is made, and TLS, if any, comes from elsewhere.
 	Brokers []BrokerOptions
 }
 
@@ -50,8 +50,9 @@ const (
 // ErrOptions means options that no deployment can be made from.
 var ErrOptions = errors.New("cannot generate such a deployment")
 
-// Generate makes all keys of a deployment in a folder that is empty or does not exist. bundle.json is written last: where an error is returned,
-// what was written before is removed again. Running it twice gives two deployments that do not know each other.
+// Generate makes all keys of a deployment in a folder that is empty or does not exist. bundle.json is written last:
+// where an error is returned, what was written before is removed again. Running it twice gives two deployments that
+// do not know each other.
 func Generate(root string, o Options) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -73,7 +74,8 @@ func Generate(root string, o Options) (err error) {
 	}()
 	bundle := Bundle{Deployment: o.Name}
 	users := map[string][]string{}
-	for role, key := range map[string]*Key{Analyzer: &bundle.Analyzer, Shuffler: &bundle.Shuffler, registrar: &bundle.Registrar} {
+	for role, key := range map[string]*Key{Analyzer: &bundle.Analyzer, Shuffler: &bundle.Shuffler,
+		registrar: &bundle.Registrar} {
 		if *key, err = newIdentity(filepath.Join(root, role)); err != nil {
 			return err
 		}
@@ -118,7 +120,8 @@ func Generate(root string, o Options) (err error) {
 	return keyfile.Create(filepath.Join(root, BundleFile), text, 0o644)
 }
 
-// AddHost admits one more randomizer host to a deployment whose registrar's key is in the folder. The broker must read the users file again.
+// AddHost admits one more randomizer host to a deployment whose registrar's key is in the folder. The broker must
+// read the users file again.
 func AddHost(root string, h HostOptions) error {
 	if err := h.check(); err != nil {
 		return err
@@ -144,8 +147,8 @@ func AddHost(root string, h HostOptions) error {
 	return nil
 }
 
-// RotateHPKE makes a new HPKE key for the analyzer or the shuffler and returns its file. The role seals and announces with it once restarted;
-// older keys keep opening until their files are deleted.
+// RotateHPKE makes a new HPKE key for the analyzer or the shuffler and returns its file. The role seals and announces
+// with it once restarted; older keys still open messages until their files are deleted.
 func RotateHPKE(root, role string) (string, error) {
 	if role != Analyzer && role != Shuffler {
 		return "", fmt.Errorf("%w: %q has no HPKE key; %s and %s have", ErrOptions, role, Analyzer, Shuffler)
@@ -196,7 +199,8 @@ func (o Options) check() error {
 
 func (h HostOptions) check() error {
 	if wire.CheckDeployment(h.Name) != nil {
-		return fmt.Errorf("%w: host name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"", ErrOptions, h.Name, wire.MaxDeployment)
+		return fmt.Errorf("%w: host name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"",
+			ErrOptions, h.Name, wire.MaxDeployment)
 	}
 	if h.Devices == 0 {
 		return fmt.Errorf("%w: host %q has no devices", ErrOptions, h.Name)
@@ -250,7 +254,8 @@ func newHost(root, deployment string, h HostOptions, by *seal.Identity, users ma
 	if err := keyfile.WriteIdentity(filepath.Join(folder, hostFile), host); err != nil {
 		return err
 	}
-	signed, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: h.Devices}, by)
+	signed, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(),
+		Devices: h.Devices}, by)
 	if err != nil {
 		return err
 	}
@@ -281,7 +286,8 @@ func empty(root string) error {
 	}
 	var faults []error
 	for _, e := range entries {
-		if name := e.Name(); e.IsDir() || strings.HasPrefix(name, UsersFile) || name == BundleFile || name == AuthorityFile {
+		if name := e.Name(); e.IsDir() || strings.HasPrefix(name, UsersFile) || name == BundleFile ||
+			name == AuthorityFile {
 			faults = append(faults, os.RemoveAll(filepath.Join(root, name)))
 		}
 	}

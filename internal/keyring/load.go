@@ -66,7 +66,8 @@ func loadServer(root, role string) (*ServerKeys, error) {
 		return nil, err
 	}
 	if len(files) == 0 || len(files) > wire.MaxKeys {
-		return nil, fmt.Errorf("%s: %w: %d HPKE keys (hpke-NNNN.key), must be 1 to %d; retire keys by deleting their files", folder, ErrMismatch, len(files), wire.MaxKeys)
+		return nil, fmt.Errorf("%s: %w: %d HPKE keys (hpke-NNNN.key), must be 1 to %d; retire keys by deleting "+
+			"their files", folder, ErrMismatch, len(files), wire.MaxKeys)
 	}
 	for _, f := range files {
 		key, err := keyfile.LoadHPKE(f.path)
@@ -178,7 +179,8 @@ func hpkeFiles(folder string) ([]numbered, error) {
 		}
 		n, err := strconv.Atoi(name)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%s: %w: a key file is called hpke-NNNN.key", filepath.Join(folder, e.Name()), ErrMismatch)
+			return nil, fmt.Errorf("%s: %w: a key file is called hpke-NNNN.key", filepath.Join(folder, e.Name()),
+				ErrMismatch)
 		}
 		files = append(files, numbered{n, filepath.Join(folder, e.Name())})
 	}

@@ -10,12 +10,14 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
-// RotateUser gives a role that has one user at the broker a new one, for when its credential may be in other hands: the old seed is
-// gone, and the old user is none any more once the broker has read the users file again. What the role signs and opens with stays.
+// RotateUser replaces the broker user of a role that has one, in case its credential may be in other hands. The old
+// seed is deleted, and the broker refuses the old user once it has read the users file again. The role's signing and
+// encryption keys stay.
 func RotateUser(root, role string) error {
 	single := []string{Admin, Analyzer, Shuffler, Auditor}
 	if !slices.Contains(single, role) {
-		return fmt.Errorf("%w: %q is not one of %v; for a host of devices take its user out of %s and admit it again under another name", ErrOptions, role, single, UsersFile)
+		return fmt.Errorf("%w: %q is not one of %v; for a host of devices take its user out of %s and admit it "+
+			"again under another name", ErrOptions, role, single, UsersFile)
 	}
 	users, err := LoadUsers(root)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Files of the deployment's own certificate authority, which vouches for its brokers and for nobody else.
+// Files of the deployment's own certificate authority, which vouches for its brokers and for nothing else.
 const (
 	AuthorityFile    = "ca.pem" // public: by it roles know their broker
 	authorityKeyFile = "ca.key" // in registrar/, offline
@@ -31,12 +31,14 @@ const (
 	serverKeyFile    = "server.key"
 )
 
-// How long certificates are good for. A broker's is renewed with RenewBroker; a new authority means a new ca.pem for every role.
+// How long certificates are good for. A broker's is renewed with RenewBroker; a new authority means a new ca.pem for
+// every role.
 const (
 	AuthorityLife   = 10 * 365 * 24 * time.Hour
 	CertificateLife = 397 * 24 * time.Hour // what public authorities give: a year and some weeks to renew in
-	// backdating lets machines whose clocks are behind believe a fresh deployment: by minutes where nothing sets them, by hours where they
-	// took local time for UTC (at most 14 hours), by some more where both happened. Nobody gains by an early beginning: the key did not exist then.
+	// backdating lets machines whose clocks are behind believe a fresh deployment: by minutes where nothing sets
+	// them, by hours where they took local time for UTC (at most 14 hours), by some more where both happened. An
+	// early beginning helps no attacker: the key did not exist then.
 	backdating = 48 * time.Hour
 )
 
@@ -51,7 +53,8 @@ type BrokerOptions struct {
 
 func (b BrokerOptions) check() error {
 	if wire.CheckDeployment(b.Name) != nil {
-		return fmt.Errorf("%w: broker name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"", ErrOptions, b.Name, wire.MaxDeployment)
+		return fmt.Errorf("%w: broker name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"",
+			ErrOptions, b.Name, wire.MaxDeployment)
 	}
 	if len(b.Hosts) == 0 {
 		return fmt.Errorf("%w: broker %q has no host name", ErrOptions, b.Name)
@@ -70,7 +73,9 @@ func hostName(s string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || label[0] == '-' || label[len(label)-1] == '-' {
+		if label == "" || len(label) > 63 || strings.Trim(label,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" || label[0] == '-' ||
+			label[len(label)-1] == '-' {
 			return false
 		}
 	}
@@ -80,7 +85,7 @@ func hostName(s string) bool {
 // BrokerFolder is where the certificate and key of a broker lie: server.pem and server.key.
 func BrokerFolder(root, name string) string { return filepath.Join(root, "broker-"+name) }
 
-// HasAuthority tells whether the folder belongs to a deployment whose brokers have certificates.
+// HasAuthority reports whether the folder belongs to a deployment whose brokers have certificates.
 func HasAuthority(root string) bool {
 	_, err := os.Stat(filepath.Join(root, AuthorityFile))
 	return err == nil
@@ -119,8 +124,8 @@ func addBroker(root string, b BrokerOptions, now time.Time) error {
 	return nil
 }
 
-// RenewBroker replaces a broker's certificate by one for the same key and names whose life begins now, and returns its end. The broker
-// takes it up when it is told to read its configuration again (SIGHUP).
+// RenewBroker replaces a broker's certificate by one for the same key and names whose life begins now, and returns
+// its end. The broker takes it up when it is told to read its configuration again (SIGHUP).
 func RenewBroker(root, name string) (time.Time, error) { return renewBroker(root, name, time.Now()) }
 
 func renewBroker(root, name string, now time.Time) (time.Time, error) {
@@ -186,7 +191,8 @@ func newAuthority(root, deployment string, now time.Time) error {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{Organization: []string{"Riffle"}, CommonName: deployment + " brokers"},
 		NotBefore: now.Add(-backdating), NotAfter: now.Add(AuthorityLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -207,7 +213,8 @@ func loadAuthority(root string) (*authority, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: not a private key", path, ErrCertificate) // the parser's error could show what it read
+		// the parser's error could show what it read
+		return nil, fmt.Errorf("%s: %w: not a private key", path, ErrCertificate)
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || !key.PublicKey.Equal(certificate.PublicKey) {
@@ -216,7 +223,8 @@ func loadAuthority(root string) (*authority, error) {
 	return &authority{certificate, key}, nil
 }
 
-// issue writes a certificate for a broker. It serves both ways, because brokers of a cluster call each other and prove who they are.
+// issue writes a certificate for a broker. It serves both ways, because brokers of a cluster call each other and
+// prove who they are.
 func (a *authority) issue(path, name string, hosts []string, public *ecdsa.PublicKey, now time.Time) error {
 	serial, err := serialNumber()
 	if err != nil {
@@ -225,7 +233,8 @@ func (a *authority) issue(path, name string, hosts []string, public *ecdsa.Publi
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{Organization: []string{"Riffle"}, CommonName: "broker " + name},
 		NotBefore: now.Add(-backdating), NotAfter: now.Add(CertificateLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 	}
 	if template.NotAfter.After(a.certificate.NotAfter) {

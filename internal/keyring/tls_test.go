@@ -45,7 +45,8 @@ func handshake(t *testing.T, root, broker, name string, client *tls.Config) erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,9 @@ func handshake(t *testing.T, root, broker, name string, client *tls.Config) erro
 	return err
 }
 
-func TestBrokerCertificates(t *testing.T) {
-	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "n1.example.org", "127.0.0.1", "::1"}}, BrokerOptions{"n2", []string{"n2"}})
+func TestBrokerIsBelievedUnderItsNamesOnly(t *testing.T) {
+	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "n1.example.org", "127.0.0.1", "::1"}},
+		BrokerOptions{"n2", []string{"n2"}})
 	other := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
 	mine, theirs := &tls.Config{RootCAs: authorityPool(t, root)}, &tls.Config{RootCAs: authorityPool(t, other)}
 	for _, c := range []struct {
@@ -103,17 +105,19 @@ func TestBrokerIsNoAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leaf.IsCA || !ca.IsCA || !ca.MaxPathLenZero {
-		t.Errorf("broker is an authority: %v; authority: %v, without authorities below it: %v", leaf.IsCA, ca.IsCA, ca.MaxPathLenZero)
+		t.Errorf("broker is an authority: %v; authority: %v, without authorities below it: %v", leaf.IsCA, ca.IsCA,
+			ca.MaxPathLenZero)
 	}
 	if life := leaf.NotAfter.Sub(leaf.NotBefore); life > CertificateLife+backdating+time.Second {
 		t.Errorf("a broker's certificate lives %s", life)
 	}
 }
 
-func TestBrokerFiles(t *testing.T) {
+func TestPrivateBrokerFilesAreClosed(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
 	for path, mode := range map[string]fs.FileMode{
-		AuthorityFile: 0o644, "registrar/" + authorityKeyFile: 0o600, "broker-n1/" + serverKeyFile: 0o600, "broker-n1/" + certificateFile: 0o644,
+		AuthorityFile: 0o644, "registrar/" + authorityKeyFile: 0o600, "broker-n1/" +
+			serverKeyFile: 0o600, "broker-n1/" + certificateFile: 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(root, path))
 		if err != nil || info.Mode() != mode {
@@ -126,9 +130,9 @@ func TestBrokerFiles(t *testing.T) {
 	}
 }
 
-// A fresh deployment, a broker that is added and one that is renewed are believed by clocks that are behind or ahead: by the minutes of
-// a clock that nobody sets, and by the hours of one that took its time zone for UTC.
-func TestClocksThatAreOff(t *testing.T) {
+// A fresh deployment, a broker that is added and one that is renewed are believed by clocks that are behind or ahead:
+// by the minutes of a clock that is never set, and by the hours of one that took its time zone for UTC.
+func TestClocksThatAreOffBelieveAFreshDeployment(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}}, BrokerOptions{"n2", []string{"n2"}})
 	if err := AddBroker(root, BrokerOptions{"n3", []string{"n3"}}); err != nil {
 		t.Fatal(err)
@@ -146,7 +150,7 @@ func TestClocksThatAreOff(t *testing.T) {
 	}
 }
 
-func TestRenewBroker(t *testing.T) {
+func TestRenewedBrokerIsBelievedAgain(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "10.0.0.7"}})
 	client := &tls.Config{RootCAs: authorityPool(t, root)}
 	later := time.Now().Add(CertificateLife + time.Hour)
@@ -167,12 +171,13 @@ func TestRenewBroker(t *testing.T) {
 		t.Error("a broker that is not there was renewed")
 	}
 	// The authority's own end bounds what it signs.
-	if end, err = renewBroker(root, "n1", time.Now().Add(AuthorityLife-24*time.Hour)); err != nil || end.After(time.Now().Add(AuthorityLife)) {
+	if end, err = renewBroker(root, "n1", time.Now().Add(AuthorityLife-24*time.Hour)); err != nil ||
+		end.After(time.Now().Add(AuthorityLife)) {
 		t.Error(end, err)
 	}
 }
 
-func TestAddBroker(t *testing.T) {
+func TestAddedBrokerIsBelieved(t *testing.T) {
 	root := withBrokers(t, BrokerOptions{"n1", []string{"nats"}})
 	if err := AddBroker(root, BrokerOptions{"n2", []string{"n2"}}); err != nil {
 		t.Fatal(err)
@@ -195,7 +200,7 @@ func TestAddBroker(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Without the registrar nobody is vouched for; with somebody else's neither.
+	// Without the registrar, or with another deployment's, no broker is vouched for.
 	if err := os.Rename(filepath.Join(root, registrar), filepath.Join(root, "away")); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +216,7 @@ func TestAddBroker(t *testing.T) {
 	}
 }
 
-func TestGenerateRefusesBrokers(t *testing.T) {
+func TestGenerateRefusesFaultyBrokers(t *testing.T) {
 	for name, brokers := range map[string][]BrokerOptions{
 		"two of one name": {{"n1", []string{"a"}}, {"n1", []string{"b"}}},
 		"bad name":        {{"N1", []string{"a"}}},
@@ -223,7 +228,7 @@ func TestGenerateRefusesBrokers(t *testing.T) {
 		}
 	}
 	if root := withBrokers(t); HasAuthority(root) {
-		t.Error("an authority that nobody asked for")
+		t.Error("an authority that was not asked for")
 	}
 	if !HasAuthority(withBrokers(t, BrokerOptions{"n1", []string{"a"}})) {
 		t.Error("no authority")

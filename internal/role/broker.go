@@ -34,8 +34,9 @@ func (s BrokerSettings) Validate() (faults []error) {
 	return faults
 }
 
-// Attach connects a role's process to its broker with the seed of its key there, and keeps its metrics and the conditions of its
-// health up to date until the context ends (see bus.Conn.Monitor). The errors are those of bus.Connect.
+// Attach connects a role's process to its broker with the seed of its key there, and keeps its metrics and the
+// conditions of its health up to date until the context ends (see bus.Conn.Monitor). The errors are those of
+// bus.Connect.
 func Attach(ctx context.Context, env *Env, who bus.Role, s BrokerSettings, seed []byte) (*bus.Conn, error) {
 	o := bus.Options{URL: s.URL, Role: who, Seed: seed, Name: env.Name, Logger: &env.Log}
 	if s.CA != "" || s.Cert != "" || s.ServerName != "" {

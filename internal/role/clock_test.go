@@ -49,7 +49,8 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 		ctx, cancel := c.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		begin = c.Now()
-		if err := role.Sleep(ctx, c, time.Hour); !errors.Is(err, context.DeadlineExceeded) || c.Now().Sub(begin) != time.Second {
+		if err := role.Sleep(ctx, c, time.Hour); !errors.Is(err, context.DeadlineExceeded) ||
+			c.Now().Sub(begin) != time.Second {
 			t.Errorf("ended after %v: %v", c.Now().Sub(begin), err)
 		}
 		begin = c.Now()

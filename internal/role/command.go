@@ -41,9 +41,10 @@ type Role[C any] struct {
 	Defaults  C      // the schema: tags name and document the keys, values are the defaults
 	OpsListen string // default of ops.listen; empty: DefaultOpsListen
 
-	// Faults, which may be nil, finds what takes reading files or computing to see, and what Prepare would refuse. It is asked where
-	// Prepare will not be, because a value is at fault already, so that people see all faults at once. It gets defaults in place of
-	// faulty values; made with Wrong, Conflict or Jointly, what it says about those (or Given them) is left out.
+	// Faults, which may be nil, finds what takes reading files or computing to see, and what Prepare would refuse. It
+	// is asked where Prepare will not be, because a value is at fault already, so that people see all faults at once.
+	// It gets defaults in place of faulty values; made with Wrong, Conflict or Jointly, what it says about those (or
+	// Given them) is left out.
 	Faults func(config C) []error
 
 	// Prepare does everything that can go wrong without touching anything outside the process: reads key files, works
@@ -63,8 +64,8 @@ func envPrefix(role string) string {
 	return "RIFFLE_" + strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_"
 }
 
-// Command makes the command that runs the role. It panics if the struct C is not a schema (see the package comment), which
-// any test that calls it finds.
+// Command makes the command that runs the role. It panics if the struct C is not a schema (see the package comment),
+// which any test that calls it finds.
 func Command[C any](role Role[C]) *cobra.Command {
 	// What can be configured: the role's own struct, and the settings that all roles have.
 	type everything struct {
@@ -84,8 +85,10 @@ func Command[C any](role Role[C]) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+prefix+"CONFIG]")
-	check := cmd.Flags().Bool(checkFlag, false, "do all that starting does up to the first touch of the outside, then exit: 0 if it would start, 1 if not")
-	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every key, then exit")
+	check := cmd.Flags().Bool(checkFlag, false, "do all that starting does up to the first touch of the outside, "+
+		"then exit: 0 if it would start, 1 if not")
+	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every "+
+		"key, then exit")
 	flags := s.addFlags(cmd.Flags(), prefix)
 	given := func() sources {
 		src := sources{path: *path, environ: os.Environ(), envPrefix: prefix, flags: flags.settings()}
@@ -94,8 +97,8 @@ func Command[C any](role Role[C]) *cobra.Command {
 		}
 		return src
 	}
-	// Reading flags ends at one that does not exist. What came before it, the file and the environment can be looked at all the same;
-	// not what is missing, which may come after it.
+	// Reading flags ends at one that does not exist. What came before it, the file and the environment can be looked
+	// at all the same; not what is missing, which may come after it.
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		l, _ := s.load(given(), &config) // its error is what l holds
 		l.faults = append([]error{s.flagError(cmd, prefix, err)}, l.faults...)

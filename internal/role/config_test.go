@@ -49,7 +49,8 @@ func (c sample) Validate() (faults []error) {
 		faults = append(faults, role.Wrong("epsilon", c.Epsilon, "must not be negative"))
 	}
 	if c.Verify && c.Cohort.Minimum > 1000 {
-		faults = append(faults, role.Conflict("verify", c.Verify, "does not go with", "cohort.minimum", c.Cohort.Minimum).Because("above 1000 reports it takes hours"))
+		faults = append(faults, role.Conflict("verify", c.Verify, "does not go with", "cohort.minimum",
+			c.Cohort.Minimum).Because("above 1000 reports it takes hours"))
 	}
 	return faults
 }
@@ -88,7 +89,8 @@ func run(t testing.TB, start sample, args ...string) result {
 	var r result
 	var stdout, stderr bytes.Buffer
 	cmd := role.Command(role.Role[sample]{
-		Name: "sampler", Short: "a role for tests", Long: "Sampler is a role for tests.", Defaults: start, OpsListen: "127.0.0.1:0",
+		Name: "sampler", Short: "a role for tests", Long: "Sampler is a role for tests.", Defaults: start,
+		OpsListen: "127.0.0.1:0",
 		Prepare: func(_ *role.Env, c sample) (role.Serve, error) {
 			r.prepared = &c
 			if c.Broker.URL == "unreachable" {
@@ -115,17 +117,24 @@ func write(t *testing.T, content string) string {
 	return "riffle.yaml"
 }
 
-func TestPrecedence(t *testing.T) {
-	const file = "broker: {url: from-file, token: file-secret}\ncohort: {minimum: 11, size: 12, window: 13s, jitter: 1s}\nepsilon: 0.5\ntags: [f, 'g,h']\nverify: true\n"
-	vars := map[string]string{"BROKER_URL": "from-env", "BROKER_TOKEN": "env-secret", "COHORT_MINIMUM": "21", "COHORT_SIZE": "2_200", "COHORT_WINDOW": "23s", "COHORT_JITTER": "2s", "EPSILON": "1e-2", "TAGS": "e, f,", "VERIFY": "false"}
-	flags := []string{"--broker-url=from-flag", "--cohort-minimum=31", "--cohort-size=32", "--cohort-window=33s", "--cohort-jitter=3s", "--epsilon=3", "--tags=x,y", "--tags=z", "--verify"}
+func TestLaterSourceWins(t *testing.T) {
+	const file = "broker: {url: from-file, token: file-secret}\ncohort: {minimum: 11, size: 12, window: 13s, " +
+		"jitter: 1s}\nepsilon: 0.5\ntags: [f, 'g,h']\nverify: true\n"
+	vars := map[string]string{"BROKER_URL": "from-env", "BROKER_TOKEN": "env-secret", "COHORT_MINIMUM": "21",
+		"COHORT_SIZE": "2_200", "COHORT_WINDOW": "23s", "COHORT_JITTER": "2s", "EPSILON": "1e-2", "TAGS": "e, f,",
+		"VERIFY": "false"}
+	flags := []string{"--broker-url=from-flag", "--cohort-minimum=31", "--cohort-size=32", "--cohort-window=33s",
+		"--cohort-jitter=3s", "--epsilon=3", "--tags=x,y", "--tags=z", "--verify"}
 	plain := defaults()
 	plain.Broker.URL = "preset"
 	want := []sample{
 		plain,
-		{broker{"from-file", "file-secret"}, cohort{11, 12, 13 * time.Second, time.Second}, 0.5, []string{"f", "g,h"}, true},
-		{broker{"from-env", "env-secret"}, cohort{21, 2200, 23 * time.Second, 2 * time.Second}, 0.01, []string{"e", "f"}, false},
-		{broker{"from-flag", "env-secret"}, cohort{31, 32, 33 * time.Second, 3 * time.Second}, 3, []string{"x", "y", "z"}, true},
+		{broker{"from-file", "file-secret"}, cohort{11, 12, 13 * time.Second, time.Second}, 0.5, []string{"f", "g,h"},
+			true},
+		{broker{"from-env", "env-secret"}, cohort{21, 2200, 23 * time.Second, 2 * time.Second}, 0.01,
+			[]string{"e", "f"}, false},
+		{broker{"from-flag", "env-secret"}, cohort{31, 32, 33 * time.Second, 3 * time.Second}, 3,
+			[]string{"x", "y", "z"}, true},
 	}
 	path := write(t, file)
 	for layers := range want {
@@ -149,7 +158,8 @@ func TestPrecedence(t *testing.T) {
 		})
 	}
 	t.Run("one layer does not undo another key", func(t *testing.T) {
-		if r := run(t, plain, "--config", path, "--epsilon=7"); r.prepared.Epsilon != 7 || r.prepared.Cohort.Minimum != 11 {
+		if r := run(t, plain, "--config", path, "--epsilon=7"); r.prepared.Epsilon != 7 ||
+			r.prepared.Cohort.Minimum != 11 {
 			t.Fatalf("%+v", r.prepared)
 		}
 	})
@@ -162,18 +172,22 @@ func TestPrecedence(t *testing.T) {
 }
 
 // Each of these must be refused, with exit code 1, the place, and nothing started.
-func TestStrictness(t *testing.T) {
+func TestUnknownAndMalformedSettingsAreFaults(t *testing.T) {
 	for _, c := range []struct {
 		name, file, env string
 		args            []string
 		want            string
 	}{
-		{name: "unknown key", file: "cohort:\n  minimun: 5\n", want: "riffle.yaml:2: unknown key cohort.minimun (did you mean cohort.minimum?)"},
-		{name: "key in the wrong section", file: "minimum: 5\n", want: "riffle.yaml:1: unknown key minimum (did you mean cohort.minimum?)"},
-		{name: "unknown section", file: "brokre:\n  url: x\n", want: "riffle.yaml:1: unknown key brokre (did you mean broker?)"},
+		{name: "unknown key", file: "cohort:\n  minimun: 5\n",
+			want: "riffle.yaml:2: unknown key cohort.minimun (did you mean cohort.minimum?)"},
+		{name: "key in the wrong section", file: "minimum: 5\n",
+			want: "riffle.yaml:1: unknown key minimum (did you mean cohort.minimum?)"},
+		{name: "unknown section", file: "brokre:\n  url: x\n",
+			want: "riffle.yaml:1: unknown key brokre (did you mean broker?)"},
 		{name: "neighbours swapped", file: "epislon: 1\n", want: "(did you mean epsilon?)"},
 		{name: "nothing like it", file: "quux: 1\n", want: "riffle.yaml:1: unknown key quux\n"},
-		{name: "set twice", file: "epsilon: 1\n\nepsilon: 2\n", want: "riffle.yaml:3: epsilon is already set on line 1"},
+		{name: "set twice", file: "epsilon: 1\n\nepsilon: 2\n",
+			want: "riffle.yaml:3: epsilon is already set on line 1"},
 		{name: "merge key", file: "a: &a {b: 1}\n<<: *a\n", want: "riffle.yaml:2: unknown key <<"},
 		{name: "no value", file: "epsilon:\n", want: "riffle.yaml:1: epsilon has no value"},
 		{name: "list for a number", file: "epsilon: [1]\n", want: "riffle.yaml:1: epsilon must be one float"},
@@ -182,26 +196,41 @@ func TestStrictness(t *testing.T) {
 		{name: "list for a file", file: "- 1\n", want: "riffle.yaml:1: the file must hold keys"},
 		{name: "two documents", file: "epsilon: 1\n---\nepsilon: 2\n", want: "one file is one configuration"},
 		{name: "no YAML", file: "epsilon: [\n", want: "riffle.yaml: line 1: did not find"},
-		{name: "text for a number", file: "cohort: {minimum: ten}\n", want: `riffle.yaml:1: cohort.minimum = "ten" must be a whole number`},
-		{name: "fraction for an int", file: "cohort: {minimum: 10.5}\n", want: `cohort.minimum = "10.5" must be a whole number`},
-		{name: "negative", file: "cohort: {size: -1}\n", want: `cohort.size = "-1" must be a whole number from 0 to 2^32-1`},
+		{name: "text for a number", file: "cohort: {minimum: ten}\n",
+			want: `riffle.yaml:1: cohort.minimum = "ten" must be a whole number`},
+		{name: "fraction for an int", file: "cohort: {minimum: 10.5}\n",
+			want: `cohort.minimum = "10.5" must be a whole number`},
+		{name: "negative", file: "cohort: {size: -1}\n",
+			want: `cohort.size = "-1" must be a whole number from 0 to 2^32-1`},
 		{name: "too large", file: "cohort: {size: 4294967296}\n", want: `must be a whole number from 0 to 2^32-1`},
 		{name: "NaN", file: "epsilon: .nan\n", want: `epsilon = ".nan" must be a finite number`},
-		{name: "NaN in words", args: []string{"--epsilon=NaN"}, want: `--epsilon: epsilon = "NaN" must be a finite number`},
+		{name: "NaN in words", args: []string{"--epsilon=NaN"},
+			want: `--epsilon: epsilon = "NaN" must be a finite number`},
 		{name: "overflow", args: []string{"--epsilon=1e999"}, want: `must be a finite number`},
 		{name: "yes for true", file: "verify: yes\n", want: `verify = "yes" must be true or false`},
-		{name: "duration without unit", file: "cohort: {window: 30}\n", want: `cohort.window = "30" must be a duration with its unit`},
+		{name: "duration without unit", file: "cohort: {window: 30}\n",
+			want: `cohort.window = "30" must be a duration with its unit`},
 		{name: "missing file", args: []string{"--config=none.yaml"}, want: "the configuration file: open none.yaml"},
-		{name: "unknown variable", env: "RIFFLE_SAMPLER_COHORT_MINIMUN=5", want: "unknown variable RIFFLE_SAMPLER_COHORT_MINIMUN (did you mean RIFFLE_SAMPLER_COHORT_MINIMUM?)"},
-		{name: "empty variable", env: "RIFFLE_SAMPLER_EPSILON=", want: `RIFFLE_SAMPLER_EPSILON: epsilon = "" must be a finite number`},
-		{name: "unknown flag", args: []string{"--cohort-minimun=5"}, want: "unknown flag --cohort-minimun (did you mean --cohort-minimum?)"},
+		{name: "unknown variable", env: "RIFFLE_SAMPLER_COHORT_MINIMUN=5",
+			want: "unknown variable RIFFLE_SAMPLER_COHORT_MINIMUN (did you mean RIFFLE_SAMPLER_COHORT_MINIMUM?)"},
+		{name: "empty variable", env: "RIFFLE_SAMPLER_EPSILON=",
+			want: `RIFFLE_SAMPLER_EPSILON: epsilon = "" must be a finite number`},
+		{name: "unknown flag", args: []string{"--cohort-minimun=5"},
+			want: "unknown flag --cohort-minimun (did you mean --cohort-minimum?)"},
 		{name: "secret as a flag", args: []string{"--broker-token=hush"}, want: "a secret has no flag"},
 		{name: "argument", args: []string{"now"}, want: `unknown command "now"`},
-		{name: "log level", args: []string{"--log-level=loud"}, want: `log.level = "loud" (--log-level) must be debug, info, warn or error`},
-		{name: "profiler for everybody", args: []string{"--ops-pprof=0.0.0.0:6060"}, want: `ops.pprof = "0.0.0.0:6060" (--ops-pprof) must be on loopback`},
-		{name: "two listeners on one address", args: []string{"--ops-listen=127.0.0.1:9402", "--ops-pprof=127.0.0.1:9402"}, want: `ops.listen = "127.0.0.1:9402" (--ops-listen) must differ from ops.pprof = "127.0.0.1:9402" (--ops-pprof)`},
-		{name: "listener without port", args: []string{"--ops-listen=localhost"}, want: `ops.listen = "localhost" (--ops-listen) must be host:port`},
-		{name: "prepare", args: []string{"--broker-url=unreachable"}, want: `broker.url = "unreachable" (--broker-url) names no host`},
+		{name: "log level", args: []string{"--log-level=loud"},
+			want: `log.level = "loud" (--log-level) must be debug, info, warn or error`},
+		{name: "profiler open to others", args: []string{"--ops-pprof=0.0.0.0:6060"},
+			want: `ops.pprof = "0.0.0.0:6060" (--ops-pprof) must be on loopback`},
+		{name: "two listeners on one address", args: []string{"--ops-listen=127.0.0.1:9402",
+			"--ops-pprof=127.0.0.1:9402"},
+			want: `ops.listen = "127.0.0.1:9402" (--ops-listen) must differ from ` +
+				`ops.pprof = "127.0.0.1:9402" (--ops-pprof)`},
+		{name: "listener without port", args: []string{"--ops-listen=localhost"},
+			want: `ops.listen = "localhost" (--ops-listen) must be host:port`},
+		{name: "prepare", args: []string{"--broker-url=unreachable"},
+			want: `broker.url = "unreachable" (--broker-url) names no host`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := c.args
@@ -225,8 +254,9 @@ func TestStrictness(t *testing.T) {
 }
 
 // What Docker and Kubernetes put into the environment of a container is no setting and no fault.
-func TestServiceLinks(t *testing.T) {
-	for _, name := range []string{"PORT", "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_OPS", "PORT_9402_TCP", "PORT_9402_TCP_ADDR", "OPS_PORT_9402_TCP_PROTO"} {
+func TestVariablesOfContainersArePassedOver(t *testing.T) {
+	for _, name := range []string{"PORT", "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_OPS", "PORT_9402_TCP",
+		"PORT_9402_TCP_ADDR", "OPS_PORT_9402_TCP_PROTO"} {
 		t.Setenv("RIFFLE_SAMPLER_"+name, "tcp://10.0.0.1:9402")
 	}
 	if r := run(t, defaults(), "--broker-url=x"); r.code != role.ExitOK {
@@ -264,16 +294,18 @@ func TestAllFaultsAtOnce(t *testing.T) {
 // An unknown flag ends the reading of flags, not of the file and the environment.
 func TestAllFaultsAtOnceWithAnUnknownFlag(t *testing.T) {
 	t.Setenv("RIFFLE_SAMPLER_COHORT_SIZES", "5")
-	r := run(t, defaults(), "--config", write(t, "cohort: {minimun: 5}\n"), "--verify=maybe", "--epsilom=3", "--broker-url=x")
-	for _, want := range []string{"4 faults:", "unknown flag --epsilom (did you mean --epsilon?)", "unknown variable RIFFLE_SAMPLER_COHORT_SIZES", "unknown key cohort.minimun", `verify = "maybe"`} {
+	r := run(t, defaults(), "--config", write(t, "cohort: {minimun: 5}\n"), "--verify=maybe", "--epsilom=3",
+		"--broker-url=x")
+	for _, want := range []string{"4 faults:", "unknown flag --epsilom (did you mean --epsilon?)",
+		"unknown variable RIFFLE_SAMPLER_COHORT_SIZES", "unknown key cohort.minimun", `verify = "maybe"`} {
 		if r.code != role.ExitConfig || !strings.Contains(r.stderr, want) {
 			t.Errorf("exit %d, %q is not in\n%s", r.code, want, r.stderr)
 		}
 	}
 }
 
-// What only reading files or computing shows is told together with what is wrong by itself, and not where it may be about a default that
-// stands in for a faulty value.
+// What only reading files or computing shows is told together with what is wrong by itself, and not where it may be
+// about a default that stands in for a faulty value.
 func TestFaultsOfARoleComeWithTheOthers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -282,23 +314,31 @@ func TestFaultsOfARoleComeWithTheOthers(t *testing.T) {
 		not  []string
 	}{
 		{"none", []string{"--broker-url=x"}, nil, nil},
-		{"only those", []string{"--broker-url=unreachable"}, []string{"2 faults:", `broker.url = "unreachable" (--broker-url) names no host`, "no cohort is large enough"}, nil},
-		{"with another value's", []string{"--broker-url=unreachable", "--log-level=loud"}, []string{"3 faults:", "names no host", "no cohort is large enough", "log.level"}, nil},
-		{"with one that cannot be read", []string{"--broker-url=unreachable", "--epsilon=much"}, []string{"2 faults:", "names no host", "epsilon"}, []string{"no cohort"}},
-		{"with one in a section", []string{"--broker-url=unreachable", "--cohort-minimum=1"}, []string{"2 faults:", "names no host", "cohort.minimum"}, []string{"no cohort"}},
-		{"with a missing one", []string{"--log-level=loud"}, []string{"3 faults:", "broker.url is required", "log.level"}, []string{"names no host"}},
+		{"only those", []string{"--broker-url=unreachable"},
+			[]string{"2 faults:", `broker.url = "unreachable" (--broker-url) names no host`,
+				"no cohort is large enough"}, nil},
+		{"with another value's", []string{"--broker-url=unreachable", "--log-level=loud"},
+			[]string{"3 faults:", "names no host", "no cohort is large enough", "log.level"}, nil},
+		{"with one that cannot be read", []string{"--broker-url=unreachable", "--epsilon=much"},
+			[]string{"2 faults:", "names no host", "epsilon"}, []string{"no cohort"}},
+		{"with one in a section", []string{"--broker-url=unreachable", "--cohort-minimum=1"},
+			[]string{"2 faults:", "names no host", "cohort.minimum"}, []string{"no cohort"}},
+		{"with a missing one", []string{"--log-level=loud"},
+			[]string{"3 faults:", "broker.url is required", "log.level"}, []string{"names no host"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			faults := func(s sample) []error {
 				if s.Broker.URL == "x" {
 					return nil
 				}
-				return []error{role.Wrong("broker.url", s.Broker.URL, "names no host"), role.Jointly("no cohort is large enough", "cohort", "epsilon")}
+				return []error{role.Wrong("broker.url", s.Broker.URL, "names no host"),
+					role.Jointly("no cohort is large enough", "cohort", "epsilon")}
 			}
 			var stderr bytes.Buffer
 			served := false
 			cmd := role.Command(role.Role[sample]{
-				Name: "sampler", Short: "a role for tests", Defaults: defaults(), OpsListen: "127.0.0.1:0", Faults: faults,
+				Name: "sampler", Short: "a role for tests", Defaults: defaults(), OpsListen: "127.0.0.1:0",
+				Faults: faults,
 				Prepare: func(_ *role.Env, s sample) (role.Serve, error) {
 					return func(context.Context) error { served = true; return nil }, errors.Join(faults(s)...)
 				},
@@ -331,9 +371,11 @@ func TestNoFaultFromAFault(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) { golden(t, "help.txt", run(t, defaults(), "--help").stdout) }
+func TestHelpNamesEverySetting(t *testing.T) {
+	golden(t, "help.txt", run(t, defaults(), "--help").stdout)
+}
 
-func TestPrintConfig(t *testing.T) {
+func TestPrintConfigDocumentsEveryKey(t *testing.T) {
 	golden(t, "reference.yaml", run(t, defaults(), "--print-config").stdout)
 	r := run(t, defaults(), "--print-config", "--config=testdata/faulty.yaml")
 	if r.code != role.ExitConfig || r.stdout != "" {
@@ -345,7 +387,8 @@ func TestPrintConfig(t *testing.T) {
 func TestPrintedConfigLoads(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"true", "null", "~", "1", "a\nb", " x ", "#", "a: b", "*a", "- x", "'", `"`, "1e3", "0x10", "\t"}))
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"true", "null", "~", "1", "a\nb", " x ", "#",
+			"a: b", "*a", "- x", "'", `"`, "1e3", "0x10", "\t"}))
 		want := defaults()
 		want.Broker.URL = text.Filter(func(s string) bool { return s != "" && s != "unreachable" }).Draw(rt, "url")
 		want.Tags = append([]string{}, rapid.SliceOf(text).Draw(rt, "tags")...)
@@ -365,7 +408,7 @@ func TestPrintedConfigLoads(t *testing.T) {
 }
 
 // --check-config goes the way of starting up to the end of Prepare, and touches nothing: not even the port.
-func TestCheckConfig(t *testing.T) {
+func TestCheckConfigStartsNothing(t *testing.T) {
 	for _, args := range [][]string{
 		{"--broker-url=x"},
 		{},
@@ -375,7 +418,8 @@ func TestCheckConfig(t *testing.T) {
 		started := run(t, defaults(), args...)
 		checked := run(t, defaults(), append(args, "--check-config")...)
 		if checked.code != started.code || checked.served || started.served != (started.code == role.ExitOK) {
-			t.Errorf("%v: started: exit %d, served %v; checked: exit %d, served %v", args, started.code, started.served, checked.code, checked.served)
+			t.Errorf("%v: started: exit %d, served %v; checked: exit %d, served %v", args, started.code,
+				started.served, checked.code, checked.served)
 		}
 		if !reflect.DeepEqual(checked.prepared, started.prepared) {
 			t.Errorf("%v: the check prepared %+v, the start %+v", args, checked.prepared, started.prepared)
@@ -384,12 +428,13 @@ func TestCheckConfig(t *testing.T) {
 			t.Errorf("%v: the start said\n%sthe check\n%s", args, started.stderr, checked.stderr)
 		}
 	}
-	if r := run(t, defaults(), "--broker-url=x", "--check-config", "--ops-listen="+takenPort(t)); r.code != role.ExitOK {
+	if r := run(t, defaults(), "--broker-url=x", "--check-config",
+		"--ops-listen="+takenPort(t)); r.code != role.ExitOK {
 		t.Errorf("the check tried the port: %s", r.stderr)
 	}
 }
 
-func TestSecret(t *testing.T) {
+func TestSecretIsNeverPrinted(t *testing.T) {
 	path := write(t, "broker: {url: x, token: hush}\n")
 	r := run(t, defaults(), "--config", path)
 	if r.prepared == nil || r.prepared.Broker.Token.Reveal() != "hush" {
@@ -408,19 +453,22 @@ func TestSecret(t *testing.T) {
 	if err := os.WriteFile("token", []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(t, defaults(), "--broker-url=x", "--broker-token-file=token"); r.prepared.Broker.Token.Reveal() != "from a file" {
+	r = run(t, defaults(), "--broker-url=x", "--broker-token-file=token")
+	if r.prepared.Broker.Token.Reveal() != "from a file" {
 		t.Errorf("got %q", r.prepared.Broker.Token.Reveal())
 	}
-	if r := run(t, defaults(), "--config", path, "--broker-token-file=token"); !strings.Contains(r.stderr, "broker.token (riffle.yaml:1) and broker.token_file (--broker-token-file) are both set") {
+	if r := run(t, defaults(), "--config", path, "--broker-token-file=token"); !strings.Contains(r.stderr,
+		"broker.token (riffle.yaml:1) and broker.token_file (--broker-token-file) are both set") {
 		t.Error(r.stderr)
 	}
-	if r := run(t, defaults(), "--broker-url=x", "--broker-token-file=nowhere"); !strings.Contains(r.stderr, "broker.token_file (--broker-token-file): open nowhere") {
+	if r := run(t, defaults(), "--broker-url=x", "--broker-token-file=nowhere"); !strings.Contains(r.stderr,
+		"broker.token_file (--broker-token-file): open nowhere") {
 		t.Error(r.stderr)
 	}
 }
 
 // A struct that is no schema is a mistake in the program, and the first test that makes the command finds it.
-func TestSchemaMistakes(t *testing.T) {
+func TestSchemaMistakesPanic(t *testing.T) {
 	for want, command := range map[string]func(){
 		"has no doc tag": func() {
 			refuse[struct {

@@ -43,8 +43,8 @@ type account struct {
 	logged outcome.Balance
 }
 
-// NewEnv makes the surroundings of a role that logs to w. Command makes one by itself; programs that run several roles in
-// one process, and tests, make their own.
+// NewEnv makes the surroundings of a role that logs to w. Command makes one by itself; programs that run several
+// roles in one process, and tests, make their own.
 func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 	log, err := newLogger(w, name, settings.Log)
 	if err != nil {
@@ -54,7 +54,8 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 	e.Health = &Health{log: log, conditions: map[string]error{}}
 	e.mux = opsMux(e)
 	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "riffle_ready", Help: "1 while the role is ready: what /readyz says.", ConstLabels: prometheus.Labels{"role": name},
+		Name: "riffle_ready", Help: "1 while the role is ready: what /readyz " +
+			"says.", ConstLabels: prometheus.Labels{"role": name},
 	}, func() float64 {
 		if e.Health.Ready() != nil {
 			return 0
@@ -170,7 +171,8 @@ func (e *Env) Run(ctx context.Context, serve Serve) error {
 				overrun = time.After(grace)
 			}
 		case <-overrun:
-			return fmt.Errorf("still at work %s after it was asked to stop (ops.stop_within): what was unfinished is resumed at the next start", e.settings.Ops.StopWithin)
+			return fmt.Errorf("still at work %s after it was asked to stop (ops.stop_within): what was unfinished "+
+				"is resumed at the next start", e.settings.Ops.StopWithin)
 		case <-summary:
 			e.logAccounts()
 		}

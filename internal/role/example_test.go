@@ -18,7 +18,8 @@ type mixerConfig struct {
 
 func (c mixerConfig) Validate() (faults []error) {
 	if c.Cohort.Minimum > c.Cohort.Size {
-		faults = append(faults, role.Conflict("cohort.minimum", c.Cohort.Minimum, "must be at most", "cohort.size", c.Cohort.Size))
+		faults = append(faults, role.Conflict("cohort.minimum", c.Cohort.Minimum, "must be at most", "cohort.size",
+			c.Cohort.Size))
 	}
 	return faults
 }

@@ -38,8 +38,8 @@ func Jointly(problem string, keys ...string) *Fault {
 	return &Fault{problem: problem, given: keys}
 }
 
-// Given names further keys, or sections, whose values the fault was found with. Where one of them is at fault itself, this fault is left
-// out: it may be about the default that stands in.
+// Given names further keys, or sections, whose values the fault was found with. Where one of them is at fault itself,
+// this fault is left out: it may be about the default that stands in.
 func (f *Fault) Given(keys ...string) *Fault {
 	f.given = append(f.given, keys...)
 	return f
@@ -121,8 +121,8 @@ func (e *ConfigError) Error() string {
 // Unwrap gives the faults to errors.Is and errors.As.
 func (e *ConfigError) Unwrap() []error { return e.Faults }
 
-// locate fills in where the values of a Fault in err came from, and puts prefix before its keys: a section validates itself
-// without knowing where it is mounted. It returns the full keys, those of Given among them.
+// locate fills in where the values of a Fault in err came from, and puts prefix before its keys: a section validates
+// itself without knowing where it is mounted. It returns the full keys, those of Given among them.
 func locate(err error, prefix string, origin func(key string) string) []string {
 	var f *Fault
 	if !errors.As(err, &f) {

@@ -92,7 +92,8 @@ func (w *walk) leaf(f *field, value *yaml.Node) {
 			s.list = append(s.list, item.Value)
 		}
 	case value.Tag == "!!null":
-		w.fault(fmt.Errorf(`%s: %s has no value: write one ("" for an empty string), or leave the key out for the default`, s.origin, f.key), f.key)
+		w.fault(fmt.Errorf(`%s: %s has no value: write one ("" for an empty string), or leave the key out `+
+			"for the default", s.origin, f.key), f.key)
 		return
 	default:
 		w.fault(fmt.Errorf("%s: %s must be one %s", s.origin, f.key, f.typeName()), f.key)

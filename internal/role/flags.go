@@ -68,7 +68,8 @@ func (s *schema) flagError(cmd *cobra.Command, prefix string, err error) error {
 	given := "--" + unknown.GetSpecifiedName()
 	for _, f := range s.fields {
 		if f.secret() && dashed(f.key) == given {
-			return fmt.Errorf("%s: a secret has no flag, because every user of the machine could read it: give it %s", given, f.ways(prefix))
+			return fmt.Errorf("%s: a secret has no flag, because every user of the machine could read it: give it %s",
+				given, f.ways(prefix))
 		}
 	}
 	var known []string

@@ -11,7 +11,7 @@ import (
 )
 
 // Health is what a role knows about its own state: alive as long as it answers, ready while every condition is met and
-// nobody asked it to stop. Safe for concurrent use.
+// it was not asked to stop. Safe for concurrent use.
 type Health struct {
 	log        zerolog.Logger
 	mu         sync.Mutex

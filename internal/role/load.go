@@ -11,8 +11,8 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// A Validator checks the relations between its own fields. It returns all the faults, not the first, made with Wrong and
-// Conflict, with keys relative to itself. The configuration and every section of it may be one.
+// A Validator checks the relations between its own fields. It returns all the faults, not the first, made with Wrong
+// and Conflict, with keys relative to itself. The configuration and every section of it may be one.
 type Validator interface {
 	Validate() []error
 }
@@ -25,7 +25,7 @@ type sources struct {
 	flags     []setting
 }
 
-// A setting is a value as somebody wrote it, and where.
+// A setting is a value as it was written, and where.
 type setting struct {
 	field  *field
 	text   string
@@ -42,8 +42,8 @@ type loading struct {
 	faults  []error
 }
 
-// load reads all the sources and fills config, a pointer to the struct that s describes. It goes on after a fault, so that
-// the *ConfigError it returns has all of them; config then holds defaults where a value was at fault.
+// load reads all the sources and fills config, a pointer to the struct that s describes. It goes on after a fault, so
+// that the *ConfigError it returns has all of them; config then holds defaults where a value was at fault.
 func (s *schema) load(src sources, config any) (*loading, error) {
 	l := &loading{schema: s, values: koanf.New("."), origins: map[string]string{}, broken: map[string]bool{}}
 	defaults := make([]setting, 0, len(s.fields))
@@ -84,8 +84,8 @@ func (l *loading) check(config any, envPrefix string) error {
 	return l.err()
 }
 
-// examine adds what ask finds in a configuration that is at fault already. Where a value is at fault the default stands in for it, and
-// what is said with regard to it is left out.
+// examine adds what ask finds in a configuration that is at fault already. Where a value is at fault the default
+// stands in for it, and what is said with regard to it is left out.
 func (l *loading) examine(config any, ask func() []error) error {
 	root := reflect.ValueOf(config).Elem()
 	for _, f := range l.fields {
@@ -118,7 +118,7 @@ func (l *loading) tainted(keys []string) bool {
 }
 
 // validate asks every Validator in config; what is said about a key that already has a fault is left out, because its
-// value is not the one that somebody wrote. It returns the keys of what it adds.
+// value is not the one that was written. It returns the keys of what it adds.
 func (l *loading) validate(v reflect.Value, prefix string) (found []string) {
 	if validator, ok := v.Addr().Interface().(Validator); ok {
 		for _, err := range validator.Validate() {
@@ -234,7 +234,8 @@ func (l *loading) readSecrets() {
 			continue
 		}
 		if origin, set := l.origins[f.key]; set {
-			l.fault(fmt.Errorf("%s (%s) and %s%s (%s) are both set: keep one", f.key, origin, f.key, fileSuffix, l.origin(f.key+fileSuffix)), f.key)
+			l.fault(fmt.Errorf("%s (%s) and %s%s (%s) are both set: keep one", f.key, origin, f.key, fileSuffix,
+				l.origin(f.key+fileSuffix)), f.key)
 			continue
 		}
 		content, err := os.ReadFile(path)
@@ -250,7 +251,8 @@ func (l *loading) readSecrets() {
 // ways says how the field can be set.
 func (f *field) ways(envPrefix string) string {
 	if f.secret() {
-		return fmt.Sprintf("in the file, in %s, or in a file of its own with %s", f.env(envPrefix), dashed(f.key+fileSuffix))
+		return fmt.Sprintf("in the file, in %s, or in a file of its own with %s", f.env(envPrefix),
+			dashed(f.key+fileSuffix))
 	}
 	return fmt.Sprintf("in the file, in %s, or with %s", f.env(envPrefix), dashed(f.key))
 }
@@ -259,4 +261,4 @@ func (f *field) ways(envPrefix string) string {
 type layer map[string]any
 
 func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
-func (l layer) ReadBytes() ([]byte, error)    { return nil, fmt.Errorf("service: a layer has no bytes") }
+func (l layer) ReadBytes() ([]byte, error)    { return nil, fmt.Errorf("role: a layer has no bytes") }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newLogger makes the logger of a role. Its lines are typed attributes; nothing about a record is among them, at any level.
+// newLogger makes the logger of a role. Its lines are typed attributes; nothing about a record is among them, at any
+// level.
 //
 // The clock of a line has whole seconds. A finer one, on a line per item, would be an arrival order.
 func newLogger(w io.Writer, role string, s LogSettings) (zerolog.Logger, error) {

@@ -20,8 +20,8 @@ import (
 // untyped are the methods of zerolog that take whatever they are given, a record for example.
 var untyped = []string{"Interface", "Any", "Bytes", "Hex", "RawJSON", "RawCBOR", "Fields", "Msgf", "MsgFunc"}
 
-// looseLines finds the log lines of a file that are not made of typed attributes and a constant message. It sees lines that
-// are written in one expression, which is how all are written.
+// looseLines finds the log lines of a file that are not made of typed attributes and a constant message. It sees
+// lines that are written in one expression, which is how all are written.
 func looseLines(t *testing.T, name string, src any) (found []string) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -52,7 +52,8 @@ func looseLines(t *testing.T, name string, src any) (found []string) {
 			e = s.X
 		}
 		if !slices.ContainsFunc(methods, func(m string) bool {
-			return slices.Contains([]string{"Trace", "Debug", "Info", "Warn", "Error", "Fatal", "Panic", "Log", "WithLevel", "Err", "With"}, m)
+			return slices.Contains([]string{"Trace", "Debug", "Info", "Warn", "Error", "Fatal", "Panic", "Log",
+				"WithLevel", "Err", "With"}, m)
 		}) {
 			return true // no log line
 		}
@@ -71,8 +72,8 @@ func looseLines(t *testing.T, name string, src any) (found []string) {
 	return found
 }
 
-// Log lines are typed attributes: in every role and command, no line takes a value of any type, or a message put together
-// at run time. That is where payloads get into logs.
+// Log lines are typed attributes: in every role and command, no line takes a value of any type, or a message put
+// together at run time. That is where payloads get into logs.
 func TestLogLinesAreTyped(t *testing.T) {
 	for line, loose := range map[string]bool{
 		`log.Info().Str("a", "b").Msg("done")`:               false,
@@ -102,7 +103,7 @@ func TestLogLinesAreTyped(t *testing.T) {
 }
 
 // A line has its role, its level, and a clock that does not tell the order of what happens within a second.
-func TestLogLine(t *testing.T) {
+func TestLogLineHasWholeSeconds(t *testing.T) {
 	var out bytes.Buffer
 	env, err := role.NewEnv("actor", role.DefaultSettings(""), &out)
 	if err != nil {
@@ -117,7 +118,8 @@ func TestLogLine(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("%v: %s", err, out.String())
 	}
-	if at, err := time.Parse(time.RFC3339, line.Time); err != nil || at.Nanosecond() != 0 || !strings.HasSuffix(line.Time, "Z") || time.Since(at) > time.Minute {
+	if at, err := time.Parse(time.RFC3339, line.Time); err != nil || at.Nanosecond() != 0 ||
+		!strings.HasSuffix(line.Time, "Z") || time.Since(at) > time.Minute {
 		t.Errorf("the time is %q", line.Time)
 	}
 	line.Time = ""

@@ -39,12 +39,14 @@ func pprofMux() *http.ServeMux {
 	return mux
 }
 
-// serveHTTP answers at address, the value of key, until stop is called. Handlers that stream see their request's context
-// end then. A listener that breaks later is told to failed.
-func (e *Env) serveHTTP(key, address string, handler http.Handler, failed func(error)) (bound string, stop func(), err error) {
+// serveHTTP answers at address, the value of key, until stop is called. Handlers that stream see their request's
+// context end then. A listener that breaks later is told to failed.
+func (e *Env) serveHTTP(key, address string, handler http.Handler, failed func(error)) (bound string, stop func(),
+	err error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "", nil, fmt.Errorf("%s = %s: another process has this port: stop it, or choose another address with %s or %s (port 0 takes a free one): %w",
+		return "", nil, fmt.Errorf("%s = %s: another process has this port: stop it, or choose another address with "+
+			"%s or %s (port 0 takes a free one): %w",
 			key, address, dashed(key), (&field{key: key}).env(envPrefix(e.Name)), err)
 	} else if err != nil {
 		return "", nil, fmt.Errorf("%s = %s: %w", key, address, err)

@@ -8,12 +8,13 @@ import (
 
 // manual is the part of --help that all roles share.
 func (s *schema) manual(prefix string) string {
-	text := fmt.Sprintf(`Every setting has a default, a key in the YAML file of --config, a variable (%sKEY, in brackets below) and a
+	text := fmt.Sprintf(`
+Every setting has a default, a key in the YAML file of --config, a variable (%sKEY, in brackets below) and a
 flag; the later of these wins. Unknown keys, variables and flags are errors, and all errors are shown at once.
 --%s prints all of it as a file.
 
 Exit codes: %d done or stopped on request, %d wrong configuration (nothing was started), %d failed at work or did not
-stop in time, %d ended by a second signal.`, prefix, printFlag, ExitOK, ExitConfig, ExitFailed, ExitNow)
+stop in time, %d ended by a second signal.`[1:], prefix, printFlag, ExitOK, ExitConfig, ExitFailed, ExitNow)
 	for _, f := range s.fields {
 		if f.secret() {
 			text += fmt.Sprintf("\n\nSecret, without a flag: %s [%s]. %s", f.key, f.env(prefix), f.doc)
@@ -29,8 +30,10 @@ const width = 110
 // left out.
 func (l *loading) print(w io.Writer, role, prefix string) error {
 	var b strings.Builder
-	comment(&b, "", fmt.Sprintf("Configuration of the %s. The comment on a key ends with its type, its default, its variable and its flag. "+
-		"Flags win over variables, variables over this file, and this file over defaults. Keys that are left out have their defaults; unknown keys are errors.", role))
+	comment(&b, "", fmt.Sprintf("Configuration of the %s. The comment on a key ends with its type, its default, its "+
+		"variable and its flag. "+
+		"Flags win over variables, variables over this file, and this file over defaults. Keys that are left out "+
+		"have their defaults; unknown keys are errors.", role))
 	var open []string // the sections that the last key was in
 	for _, f := range l.fields {
 		path := strings.Split(f.key, ".")

@@ -34,27 +34,28 @@ type none struct{}
 
 // roleThat is a role which says "serving" on standard output and then behaves as it is told.
 func roleThat(behaviour string) *cobra.Command {
-	return role.Command(role.Role[none]{Name: "actor", OpsListen: "127.0.0.1:0", Prepare: func(*role.Env, none) (role.Serve, error) {
-		if behaviour == "misconfigured" {
-			return nil, errors.New("the key file is empty")
-		}
-		return func(ctx context.Context) error {
-			fmt.Println("serving")
-			switch behaviour {
-			case "fails":
-				return errors.New("the disk is full")
-			case "goal":
-				return fmt.Errorf("load: %w", &role.ExitError{Code: 7, Err: errors.New("a goal was missed")})
-			case "done":
-				return nil
+	return role.Command(role.Role[none]{Name: "actor", OpsListen: "127.0.0.1:0",
+		Prepare: func(*role.Env, none) (role.Serve, error) {
+			if behaviour == "misconfigured" {
+				return nil, errors.New("the key file is empty")
 			}
-			<-ctx.Done()
-			if behaviour == "hangs" {
-				select {}
-			}
-			return ctx.Err()
-		}, nil
-	}})
+			return func(ctx context.Context) error {
+				fmt.Println("serving")
+				switch behaviour {
+				case "fails":
+					return errors.New("the disk is full")
+				case "goal":
+					return fmt.Errorf("load: %w", &role.ExitError{Code: 7, Err: errors.New("a goal was missed")})
+				case "done":
+					return nil
+				}
+				<-ctx.Done()
+				if behaviour == "hangs" {
+					select {}
+				}
+				return ctx.Err()
+			}, nil
+		}})
 }
 
 func TestExitCodesAndSignals(t *testing.T) {
@@ -69,13 +70,16 @@ func TestExitCodesAndSignals(t *testing.T) {
 		{"done", nil, nil, role.ExitOK, []string{`"message":"starting"`, `"go":"go1.`, `"message":"stopped"`}},
 		{"waits", nil, []os.Signal{term}, role.ExitOK, []string{`"signal":"terminated"`, `"message":"stopped"`}},
 		{"waits", nil, []os.Signal{interrupt}, role.ExitOK, []string{`"signal":"interrupt"`, `"message":"stopped"`}},
-		{"misconfigured", nil, nil, role.ExitConfig, []string{"actor: the configuration has 1 fault:\n  the key file is empty\n"}},
+		{"misconfigured", nil, nil, role.ExitConfig,
+			[]string{"actor: the configuration has 1 fault:\n  the key file is empty\n"}},
 		{"misconfigured", []string{"--check-config"}, nil, role.ExitConfig, []string{"the key file is empty"}},
 		{"waits", []string{"--check-config"}, nil, role.ExitOK, nil},
 		{"fails", nil, nil, role.ExitFailed, []string{`"error":"the disk is full"`}},
 		{"goal", nil, nil, 7, []string{`"error":"load: a goal was missed"`}},
-		{"hangs", []string{"--ops-stop-within=50ms"}, []os.Signal{term}, role.ExitFailed, []string{"still at work 50ms after it was asked to stop (ops.stop_within)"}},
-		{"hangs", nil, []os.Signal{term, interrupt}, role.ExitNow, []string{"a second signal stops at once", `"message":"stopped at once"`}},
+		{"hangs", []string{"--ops-stop-within=50ms"}, []os.Signal{term}, role.ExitFailed,
+			[]string{"still at work 50ms after it was asked to stop (ops.stop_within)"}},
+		{"hangs", nil, []os.Signal{term, interrupt}, role.ExitNow,
+			[]string{"a second signal stops at once", `"message":"stopped at once"`}},
 	} {
 		t.Run(fmt.Sprint(c.behaviour, c.args, c.signals), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -144,10 +148,11 @@ func takenPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestPortInUse(t *testing.T) {
+func TestPortInUseNamesItsSetting(t *testing.T) {
 	taken := takenPort(t)
 	r := run(t, defaults(), "--broker-url=x", "--ops-listen="+taken, "--log-format=json")
-	want := "ops.listen = " + taken + ": another process has this port: stop it, or choose another address with --ops-listen or RIFFLE_SAMPLER_OPS_LISTEN (port 0 takes a free one)"
+	want := "ops.listen = " + taken + ": another process has this port: stop it, or choose another address with " +
+		"--ops-listen or RIFFLE_SAMPLER_OPS_LISTEN (port 0 takes a free one)"
 	if r.code != role.ExitFailed || r.served || !strings.Contains(r.stderr, want) {
 		t.Fatalf("exit %d, served %v:\n%s", r.code, r.served, r.stderr)
 	}
@@ -198,7 +203,10 @@ func TestOpsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Account(reports)
-	env.Handle("GET /{$}", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "status page") }))
+	env.Handle("GET /{$}", http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, "status page")
+	}))
 	streaming := make(chan struct{})
 	env.Handle("GET /stream", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
@@ -221,7 +229,8 @@ func TestOpsListener(t *testing.T) {
 		{func() { broker.Set(nil) }, "/readyz", 200, "ready", ""},
 		{func() { broker.Set(errors.New("connection lost")) }, "/readyz", 503, "broker: connection lost", ""},
 		{func() { env.Health.Condition("broker").Set(nil) }, "/readyz", 200, "ready", ""},
-		{func() { reports.Received(3); reports.Released(2); reports.Refused(full, 1) }, "/metrics", 200, `riffle_refused_total{item="report",reason="cohort_full",role="actor"} 1`, ""},
+		{func() { reports.Received(3); reports.Released(2); reports.Refused(full, 1) }, "/metrics", 200,
+			`riffle_refused_total{item="report",reason="cohort_full",role="actor"} 1`, ""},
 		{nil, "/metrics", 200, `riffle_ready{role="actor"} 1`, ""},
 		{nil, "/metrics", 200, `riffle_build_info{commit="`, ""},
 		{nil, "/metrics", 200, "go_goroutines", ""},
@@ -232,7 +241,8 @@ func TestOpsListener(t *testing.T) {
 		if c.do != nil {
 			c.do()
 		}
-		if status, body := get(t, url+c.path); status != c.status || !strings.Contains(body, c.body) || c.lack != "" && strings.Contains(body, c.lack) {
+		if status, body := get(t, url+c.path); status != c.status || !strings.Contains(body, c.body) || c.lack != "" &&
+			strings.Contains(body, c.lack) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, status, body, c.status, c.body)
 		}
 	}
@@ -256,7 +266,9 @@ func TestOpsListener(t *testing.T) {
 	if took := time.Since(before); took > 900*time.Millisecond {
 		t.Errorf("a live page held the role up for %s", took)
 	}
-	for _, want := range []string{`"condition":"broker","error":"connection lost"`, `"item":"report","received":3,"resumed":0,"released":2,"refused":{"cohort_full":1},"pending":0,"unaccounted":0`} {
+	for _, want := range []string{`"condition":"broker","error":"connection lost"`,
+		`"item":"report","received":3,"resumed":0,"released":2,"refused":{"cohort_full":1},` +
+			`"pending":0,"unaccounted":0`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in the log:\n%s", want, log.String())
 		}
@@ -277,7 +289,8 @@ func TestProfilerIsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := start(t, env, func(ctx context.Context) error { <-ctx.Done(); return nil })
-	if status, body := get(t, "http://"+address+"/debug/pprof/"); status != 200 || !strings.Contains(body, "goroutine") {
+	if status, body := get(t, "http://"+address+"/debug/pprof/"); status != 200 ||
+		!strings.Contains(body, "goroutine") {
 		t.Errorf("%d %q", status, body)
 	}
 	if status, _ := get(t, "http://"+address+"/metrics"); status != 404 {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Secret is a string that is never printed: not by --print-config, not by a log line, not by an error. It has no flag,
-// because every user of a machine can read the arguments of its processes.
+// A Secret is a string that is never printed: not by --print-config, not by a log line, not by an error. It has no
+// flag, because every user of a machine can read the arguments of its processes.
 type Secret string
 
 // String hides the secret; Reveal gives it.
@@ -65,10 +65,12 @@ var (
 	// serviceLink matches what Docker links and Kubernetes services put into the environment of every container near
 	// a service called riffle-<role>: RIFFLE_SHUFFLER_PORT_4222_TCP_ADDR and the like. They are not settings, and no
 	// setting may be named like one.
-	serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceLink = regexp.MustCompile(
+		`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 )
 
-// schemaOf reads the schema of the struct config, whose values are the defaults. Its errors are mistakes in the program.
+// schemaOf reads the schema of the struct config, whose values are the defaults. Its errors are mistakes in the
+// program.
 func schemaOf(config any) (*schema, error) {
 	s := &schema{byKey: map[string]*field{}, sections: map[string]string{}}
 	if err := s.add(reflect.ValueOf(config), "", nil); err != nil {
@@ -82,11 +84,12 @@ func schemaOf(config any) (*schema, error) {
 	for _, f := range s.fields {
 		name := dashed(f.key)
 		if other, taken := flags[name]; taken {
-			return nil, fmt.Errorf("service: the key %s wants the same flag as %s", f.key, other)
+			return nil, fmt.Errorf("role: the key %s wants the same flag as %s", f.key, other)
 		}
 		flags[name] = f.key
 		if serviceLink.MatchString(f.env("_")) {
-			return nil, fmt.Errorf("service: the variable of %s looks like one that Docker or Kubernetes sets by itself: rename the key", f.key)
+			return nil, fmt.Errorf("role: the variable of %s looks like one that Docker or Kubernetes sets by "+
+				"itself: rename the key", f.key)
 		}
 	}
 	return s, nil
@@ -104,12 +107,13 @@ func (s *schema) add(v reflect.Value, prefix string, index []int) error {
 			continue
 		}
 		if !sf.IsExported() || !keyForm.MatchString(key) {
-			return fmt.Errorf("service: %s.%s needs to be exported and to have a key tag of the form lower_case, not %q", v.Type(), sf.Name, key)
+			return fmt.Errorf("role: %s.%s needs to be exported and to have a key tag of the form lower_case, "+
+				"not %q", v.Type(), sf.Name, key)
 		}
 		key = prefix + key
 		_, section := s.sections[key]
 		if _, leaf := s.byKey[key]; leaf || section {
-			return fmt.Errorf("service: two fields have the key %s", key)
+			return fmt.Errorf("role: two fields have the key %s", key)
 		}
 		if sf.Type.Kind() == reflect.Struct {
 			s.sections[key] = doc
@@ -118,16 +122,19 @@ func (s *schema) add(v reflect.Value, prefix string, index []int) error {
 			}
 			continue
 		}
-		f := &field{key: key, doc: doc, required: sf.Tag.Get("required") == "true", index: at, typ: sf.Type, preset: v.Field(i).Interface()}
+		f := &field{key: key, doc: doc, required: sf.Tag.Get("required") == "true", index: at, typ: sf.Type,
+			preset: v.Field(i).Interface()}
 		if f.typeName() == "" {
-			return fmt.Errorf("service: %s has the type %s, which no file or flag can hold", key, sf.Type)
+			return fmt.Errorf("role: %s has the type %s, which no file or flag can hold", key, sf.Type)
 		}
 		if doc == "" {
-			return fmt.Errorf("service: %s has no doc tag: say what it does, its unit, and what zero means", key)
+			return fmt.Errorf("role: %s has no doc tag: say what it does, its unit, and what zero means", key)
 		}
 		s.put(f)
 		if f.secret() {
-			s.put(&field{key: key + fileSuffix, doc: "File that holds " + key + "; a line break at its end is not part of it. Empty: no file.", typ: reflect.TypeFor[string](), preset: ""})
+			s.put(&field{key: key + fileSuffix, doc: "File that holds " + key +
+				"; a line break at its end is not part of it. Empty: no " +
+				"file.", typ: reflect.TypeFor[string](), preset: ""})
 		}
 	}
 	return nil

@@ -66,7 +66,8 @@ func (s OpsSettings) Validate() (faults []error) {
 	if host, _, err := net.SplitHostPort(s.PProf); s.PProf != "" && err != nil {
 		faults = append(faults, Wrong("pprof", s.PProf, "must be host:port"))
 	} else if ip := net.ParseIP(host); s.PProf != "" && host != "localhost" && !ip.IsLoopback() {
-		faults = append(faults, Wrong("pprof", s.PProf, "must be on loopback").Because("a profile shows what the process works on"))
+		faults = append(faults, Wrong("pprof", s.PProf,
+			"must be on loopback").Because("a profile shows what the process works on"))
 	}
 	if _, port, _ := net.SplitHostPort(s.Listen); s.Listen == s.PProf && s.Listen != "" && port != "0" {
 		faults = append(faults, Conflict("listen", s.Listen, "must differ from", "pprof", s.PProf))

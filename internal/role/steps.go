@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Steps measures how long the steps of a role's work take: riffle_step_seconds{role, step} on /metrics. Only steps whose time
-// says nothing about a record may be measured. A nil *Steps measures nothing.
+// Steps measures how long the steps of a role's work take: riffle_step_seconds{role, step} on /metrics. Only steps
+// whose time says nothing about a record may be measured. A nil *Steps measures nothing.
 type Steps struct {
 	clock Clock
 	times map[string]prometheus.Observer

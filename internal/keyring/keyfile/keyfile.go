@@ -3,8 +3,9 @@
 //	# Riffle private key (Ed25519 identity). Whoever reads this file can act as its owner.
 //	riffle-ed25519-private <base64 of the private key> <base64 of the public key>
 //
-// A private file is created with mode 0600 and never over an existing one; Load refuses one that group or others can read or write. The public half
-// beside it (WritePublic) is mode 0644. The public key in a private file is there to notice damage: it must belong to the private one.
+// A private file is created with mode 0600 and never over an existing one; Load refuses one that group or others can
+// read or write. The public half beside it (WritePublic) is mode 0644. The public key in a private file is there to
+// notice damage: it must belong to the private one.
 //
 // A NATS seed is kept as the nkeys tools write it, the bare seed, so that any NATS client can use the file.
 package keyfile
@@ -115,7 +116,8 @@ func LoadSeed(path string) ([]byte, error) {
 	return seed, nil
 }
 
-// LoadPrivate reads a private file of somebody else's format, such as a TLS key, under the same conditions as a private key.
+// LoadPrivate reads a private file of another format, such as a TLS key, under the same conditions as a
+// private key.
 func LoadPrivate(path string) ([]byte, error) { return readPrivate(path) }
 
 // WritePublic creates a file with the public half of an identity.
@@ -179,7 +181,8 @@ func Create(path string, content []byte, mode fs.FileMode) (err error) {
 }
 
 func writePrivate(path, kind, words string, private, public []byte) error {
-	text := fmt.Sprintf("# Riffle private key (%s). Whoever reads this file can act as its owner.\nriffle-%s-private %s %s\n",
+	text := fmt.Sprintf("# Riffle private key (%s). Whoever reads this file can act as its "+
+		"owner.\nriffle-%s-private %s %s\n",
 		words, kind, EncodeKey(private), EncodeKey(public))
 	return Create(path, []byte(text), 0o600)
 }
@@ -223,7 +226,8 @@ func fields(path string, text []byte, word string, want int) ([]string, error) {
 
 func match(path string, derived, stored []byte) error {
 	if !bytes.Equal(derived, stored) {
-		return fmt.Errorf("%s: %w: its private and public halves do not belong together; restore it from a copy", path, ErrFormat)
+		return fmt.Errorf("%s: %w: its private and public halves do not belong together; restore it from a copy", path,
+			ErrFormat)
 	}
 	return nil
 }
@@ -237,7 +241,8 @@ func read(path string) ([]byte, error) {
 	return readAll(f)
 }
 
-// readPrivate looks at the permissions of the file it has opened, not of the name, so that nobody can swap it in between.
+// readPrivate looks at the permissions of the file it has opened, not of the name, so that no one can swap it in
+// between.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
@@ -252,7 +257,8 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: not a regular file", path, ErrFormat)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" { // Windows has no such bits
-		return nil, fmt.Errorf("%s: %w: mode %04o; run: chmod 600 %s (and think about who may have read it)", path, ErrPermissions, mode, path)
+		return nil, fmt.Errorf("%s: %w: mode %04o; run: chmod 600 %s (and think about who may have read it)", path,
+			ErrPermissions, mode, path)
 	}
 	return readAll(f)
 }

@@ -67,7 +67,7 @@ var kinds = map[string]struct {
 	},
 }
 
-func TestPrivateFiles(t *testing.T) {
+func TestPrivateFilesAreForTheirOwnerAlone(t *testing.T) {
 	for kind, k := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")
@@ -96,7 +96,8 @@ func TestPrivateFiles(t *testing.T) {
 				if err := os.Chmod(path, mode); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := k.load(path); !errors.Is(err, keyfile.ErrPermissions) || !strings.Contains(err.Error(), "chmod 600 "+path) {
+				if _, err := k.load(path); !errors.Is(err, keyfile.ErrPermissions) ||
+					!strings.Contains(err.Error(), "chmod 600 "+path) {
 					t.Errorf("mode %v: %v", mode, err)
 				}
 			}
@@ -110,8 +111,8 @@ func TestPrivateFiles(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: whatever is wrong with a file is an error that does not show the key.
-func TestDamagedFiles(t *testing.T) {
+// TestDamagedFilesAreRefusedWithoutShowingTheKey: whatever is wrong with a file is an error that does not show the key.
+func TestDamagedFilesAreRefusedWithoutShowingTheKey(t *testing.T) {
 	for kind, k := range kinds {
 		path := filepath.Join(t.TempDir(), "key")
 		if _, err := k.write(t, path); err != nil {
@@ -178,16 +179,18 @@ func TestPublicFiles(t *testing.T) {
 	if err := keyfile.WritePublic(path, key); !errors.Is(err, keyfile.ErrExists) {
 		t.Error(err)
 	}
-	for _, text := range []string{"", "A", keyfile.EncodeKey(key) + "=", keyfile.EncodeKey(key[1:]), strings.Repeat("/", 43)} {
+	for _, text := range []string{"", "A", keyfile.EncodeKey(key) + "=", keyfile.EncodeKey(key[1:]),
+		strings.Repeat("/", 43)} {
 		if _, err := keyfile.DecodeKey(text); !errors.Is(err, keyfile.ErrFormat) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
-// TestGolden fixes the file format: a key of 32 bytes 1.
-func TestGolden(t *testing.T) {
-	const text = "# any comment\n\nriffle-ed25519-private AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w\n"
+// TestFormatIsTheGoldenOne fixes the file format: a key of 32 bytes 1.
+func TestFormatIsTheGoldenOne(t *testing.T) {
+	const text = "# any comment\n\nriffle-ed25519-private AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE " +
+		"iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w\n"
 	path := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// Over 64 * 2^16 bits the share of ones is within 6 standard deviations of one half: false alarm 2e-9. Words do not repeat (a repeated
-// 64-bit word among 2^16 has probability 1.2e-10), within a source or between two: a reused buffer is caught.
+// Over 64 * 2^16 bits the share of ones is within 6 standard deviations of one half: false alarm 2e-9. Words do not
+// repeat (a repeated 64-bit word among 2^16 has probability 1.2e-10), within a source or between two: a reused buffer
+// is caught.
 func TestWordsAreFresh(t *testing.T) {
 	const n = 1 << 16
 	seen := make(map[uint64]bool, 2*n)
@@ -49,8 +50,8 @@ func TestBufferIsNotKept(t *testing.T) {
 // seeded matches what makes or uses a generator that can be replayed.
 var seeded = regexp.MustCompile(`\b(NewChaCha8|NewPCG|NewSource|NewZipf)\b`)
 
-// Production code must not be able to replace the noise: no file of a role, or of anything a role imports from this module, makes a
-// seeded generator. Simulation and environment code may, and no role imports it.
+// Production code must not be able to replace the noise: no file of a role, or of anything a role imports from this
+// module, makes a seeded generator. Simulation and environment code may, and no role imports it.
 func TestNoRoleCanUseASeededSource(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	const module = "github.com/riffle-dp/riffle/"

@@ -4,12 +4,13 @@
 //
 //	resumed + received = released + refused{reason} + pending
 //
-// for each kind of item that it handles (reports, bit messages). Received, released and refused items are counted here, as
-// they happen; pending items are counted by the role itself, out of the place where it holds them. So the identity is not
-// true by construction: an item that is lost, or counted twice, shows as unaccounted, on /metrics and in Check.
+// for each kind of item that it handles (reports, bit messages). Received, released and refused items are counted
+// here, as they happen; pending items are counted by the role itself, out of the place where it holds them. So the
+// identity is not true by construction: an item that is lost, or counted twice, shows as unaccounted, on /metrics and
+// in Check.
 //
-// A role declares its reasons as constants of type Reason. A reason is the error that the refusing function returns, the
-// label of the metric and the field of a log line at once, so the three cannot drift apart:
+// A role declares its reasons as constants of type Reason. A reason is the error that the refusing function returns,
+// the label of the metric and the field of a log line at once, so the three cannot drift apart:
 //
 //	const Duplicate outcome.Reason = "duplicate" // a report of this slot was admitted before
 //
@@ -17,8 +18,8 @@
 //	reason := reports.Refused(err, 1)                       // riffle_refused_total{reason="duplicate"}
 //	log.Warn().Str(outcome.Field, string(reason))
 //
-// Prefer the totals, which the start-up shell logs at intervals, to a line per item: the lines of a log are in order, and
-// the order in which items arrived is nobody's business.
+// Prefer the totals, which the start-up shell logs at intervals, to a line per item: the lines of a log are in order,
+// and the order in which items arrived is not shown.
 package outcome
 
 import (
@@ -37,8 +38,8 @@ type Reason string
 // Error is the text of the reason.
 func (r Reason) Error() string { return string(r) }
 
-// Unlisted counts refusals whose error holds none of the reasons that the role declared. It is a mistake in the role; the
-// items are still accounted for.
+// Unlisted counts refusals whose error holds none of the reasons that the role declared. It is a mistake in the role;
+// the items are still accounted for.
 const Unlisted Reason = "unlisted"
 
 // Field is the log field that a reason goes into.
@@ -46,8 +47,8 @@ const Field = "reason"
 
 var form = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// Outcomes counts what became of one kind of item. Safe for concurrent use. A call costs one lock: on a hot path count a
-// batch first and tell it once. A nil *Outcomes counts nothing, for roles whose surroundings want no account.
+// Outcomes counts what became of one kind of item. Safe for concurrent use. A call costs one lock: on a hot path
+// count a batch first and tell it once. A nil *Outcomes counts nothing, for roles whose surroundings want no account.
 type Outcomes struct {
 	item    string
 	reasons []Reason
@@ -84,13 +85,16 @@ func New(reg prometheus.Registerer, role, item string, held func() int64, reason
 	o := &Outcomes{item: item, reasons: reasons, held: held,
 		refused: make([]uint64, len(reasons)), retried: make([]uint64, len(reasons)),
 		descs: descriptions{
-			received:    desc("received_total", "Items that came in."),
-			resumed:     desc("resumed_items", "Items that were already held when the process started."),
-			released:    desc("released_total", "Items that went on to the next tier, or into a result."),
-			refused:     desc("refused_total", "Items that were refused or dropped, by reason.", "reason"),
-			retried:     desc("retried_total", "Steps that were tried again, by reason; a retry is no outcome.", "reason"),
-			pending:     desc("pending_items", "Items held at the moment."),
-			unaccounted: desc("unaccounted_items", "resumed + received - released - refused - pending. It may leave 0 for moments while items are on their way; if it stays away from 0, items were lost or counted twice."),
+			received: desc("received_total", "Items that came in."),
+			resumed:  desc("resumed_items", "Items that were already held when the process started."),
+			released: desc("released_total", "Items that went on to the next tier, or into a result."),
+			refused:  desc("refused_total", "Items that were refused or dropped, by reason.", "reason"),
+			retried: desc("retried_total", "Steps that were tried again, by reason; a retry is no outcome.",
+				"reason"),
+			pending: desc("pending_items", "Items held at the moment."),
+			unaccounted: desc("unaccounted_items",
+				"resumed + received - released - refused - pending. It may leave 0 for moments while items are on "+
+					"their way; if it stays away from 0, items were lost or counted twice."),
 		}}
 	if err := reg.Register(o); err != nil {
 		return nil, fmt.Errorf("outcome: %s %s: %w", role, item, err)
@@ -122,8 +126,8 @@ func (o *Outcomes) Released(n int) {
 	}
 }
 
-// Refused counts n items refused for the reason that err holds, and returns that reason: Unlisted if err holds none of the
-// declared ones.
+// Refused counts n items refused for the reason that err holds, and returns that reason: Unlisted if err holds none
+// of the declared ones.
 func (o *Outcomes) Refused(err error, n int) Reason {
 	if o == nil {
 		return reasonIn(err)
@@ -175,8 +179,8 @@ type Count struct {
 	Items  uint64
 }
 
-// A Balance is an account at one moment. Refused and Retried have every declared reason, in the order of declaration, and
-// Unlisted at the end.
+// A Balance is an account at one moment. Refused and Retried have every declared reason, in the order of declaration,
+// and Unlisted at the end.
 type Balance struct {
 	Received, Resumed, Released uint64
 	Refused, Retried            []Count
@@ -205,13 +209,14 @@ func (o *Outcomes) Balance() Balance {
 	return b
 }
 
-// Check returns an error if the identity does not hold, or if a refusal had no declared reason. Call it when nothing is on
-// its way: at the end of a test, of a release, of a process.
+// Check returns an error if the identity does not hold, or if a refusal had no declared reason. Call it when nothing
+// is on its way: at the end of a test, of a release, of a process.
 func (o *Outcomes) Check() error {
 	b := o.Balance()
 	var faults []error
 	if u := b.Unaccounted(); u != 0 {
-		faults = append(faults, fmt.Errorf("outcome: %d items %s unaccounted for: resumed %d + received %d != released %d + refused %v + pending %d",
+		faults = append(faults, fmt.Errorf("outcome: %d items %s unaccounted for: resumed %d + received %d != "+
+			"released %d + refused %v + pending %d",
 			u, o.item, b.Resumed, b.Received, b.Released, b.Refused, b.Pending))
 	}
 	if n := b.Refused[len(b.Refused)-1].Items; n > 0 {
@@ -223,12 +228,14 @@ func (o *Outcomes) Check() error {
 // Describe is for prometheus.
 func (o *Outcomes) Describe(ch chan<- *prometheus.Desc) {
 	d := o.descs
-	for _, desc := range []*prometheus.Desc{d.received, d.resumed, d.released, d.refused, d.retried, d.pending, d.unaccounted} {
+	for _, desc := range []*prometheus.Desc{d.received, d.resumed, d.released, d.refused, d.retried, d.pending,
+		d.unaccounted} {
 		ch <- desc
 	}
 }
 
-// Collect is for prometheus. Every reason is there from the start, at 0, so that an alert on its increase sees the first.
+// Collect is for prometheus. Every reason is there from the start, at 0, so that an alert on its increase sees the
+// first.
 func (o *Outcomes) Collect(ch chan<- prometheus.Metric) {
 	b := o.Balance()
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {

@@ -73,7 +73,9 @@ riffle_resumed_items{item="report",role="shuffler"} 5
 riffle_retried_total{item="report",reason="duplicate",role="shuffler"} 1
 riffle_retried_total{item="report",reason="late",role="shuffler"} 0
 riffle_retried_total{item="report",reason="unlisted",role="shuffler"} 0
-# HELP riffle_unaccounted_items resumed + received - released - refused - pending. It may leave 0 for moments while items are on their way; if it stays away from 0, items were lost or counted twice.
+# HELP riffle_unaccounted_items resumed + received - released - refused - pending. ` +
+		`It may leave 0 for moments while items are on their way; ` +
+		`if it stays away from 0, items were lost or counted twice.
 # TYPE riffle_unaccounted_items gauge
 riffle_unaccounted_items{item="report",role="shuffler"} 6
 `
@@ -84,14 +86,15 @@ riffle_unaccounted_items{item="report",role="shuffler"} 6
 		t.Error(problems, err)
 	}
 	err = o.Check()
-	for _, want := range []string{"6 items report unaccounted for: resumed 5 + received 10 != released 4 + refused", "3 items report refused without a declared reason"} {
+	for _, want := range []string{"6 items report unaccounted for: resumed 5 + received 10 != released 4 + refused",
+		"3 items report refused without a declared reason"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Check said %v, want %q", err, want)
 		}
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestReasonsMustBeWellFormed(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for _, reasons := range [][]outcome.Reason{{"Late"}, {""}, {"two words"}, {late, late}, {outcome.Unlisted}} {
 		if _, err := outcome.New(reg, "shuffler", "report", nil, reasons...); err == nil {
@@ -131,7 +134,7 @@ func newTier(t interface{ Fatal(...any) }) *tier {
 
 // The identity holds after any history, and stops holding as soon as one item goes astray: a check that cannot fail
 // would be none.
-func TestIdentity(t *testing.T) {
+func TestEveryItemIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newTier(t)
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
@@ -173,7 +176,7 @@ func TestIdentity(t *testing.T) {
 }
 
 // Many goroutines count while others read; the role's own lock may be held while it counts.
-func TestConcurrent(t *testing.T) {
+func TestConcurrentItemsAreAllCounted(t *testing.T) {
 	r := newTier(t)
 	var wg sync.WaitGroup
 	for range 4 {

@@ -50,7 +50,8 @@ func newGauges(role string, read func() Snapshot) *gauges {
 			return float64(*v), true
 		}
 	}
-	add("epoch", "Epoch in force as this role knows it; 0 before the first.", always(func(s Snapshot) float64 { return float64(s.Epoch) }))
+	add("epoch", "Epoch in force as this role knows it; 0 before the first.",
+		always(func(s Snapshot) float64 { return float64(s.Epoch) }))
 	add("round", "Round of the epoch, from 0.", always(func(s Snapshot) float64 { return float64(s.Round) }))
 	add("final", "1 once the last policy is out.", always(func(s Snapshot) float64 {
 		if s.Final {
@@ -59,21 +60,28 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		return 0
 	}))
 	add("cohort_size", "Slots of the epoch's cohort.", cohort(func(c *Cohort) *int { return number(c.Size) }))
-	add("cohort_minimum", "Fewest reports that the cohort is released with.", cohort(func(c *Cohort) *int { return number(c.Minimum) }))
+	add("cohort_minimum", "Fewest reports that the cohort is released with.",
+		cohort(func(c *Cohort) *int { return number(c.Minimum) }))
 	add("cohort_enrolled", "Slots of the cohort that are taken.", cohort(func(c *Cohort) *int { return c.Enrolled }))
 	add("cohort_reports", "Reports admitted in the open round.", cohort(func(c *Cohort) *int { return c.Reports }))
-	add("reports_waiting", "Reports that the broker holds and the shuffler has not taken in, when it last asked.", cohort(func(c *Cohort) *int { return c.Waiting }))
-	add("cohort_deadline_seconds", "When the open round is released or destroyed, in seconds since 1970; absent while enrolment is open.", func(s Snapshot) (float64, bool) {
+	add("reports_waiting", "Reports that the broker holds and the shuffler has not taken in, when it last asked.",
+		cohort(func(c *Cohort) *int { return c.Waiting }))
+	add("cohort_deadline_seconds", "When the open round is released or destroyed, in seconds since 1970; absent "+
+		"while enrolment is open.", func(s Snapshot) (float64, bool) {
 		if s.Cohort == nil || s.Cohort.Deadline == nil {
 			return 0, false
 		}
 		return float64(s.Cohort.Deadline.UnixMilli()) / 1000, true
 	})
-	add("warnings", "Warnings on the status page: what an operator should look at although the role is ready.", always(func(s Snapshot) float64 { return float64(len(s.Warnings)) }))
-	add("report_messages", "Bit messages of one report in the open round.", cohort(func(c *Cohort) *int { return &c.Messages }))
-	add("plan_epsilon", "Largest epsilon that a plan so far promises its people, recomputed by this role; a randomizer shows the plan in force.", budget(func(b *Budget) *Epsilon { return &b.Epsilon }))
+	add("warnings", "Warnings on the status page: what an operator should look at although the role is ready.",
+		always(func(s Snapshot) float64 { return float64(len(s.Warnings)) }))
+	add("report_messages", "Bit messages of one report in the open round.",
+		cohort(func(c *Cohort) *int { return &c.Messages }))
+	add("plan_epsilon", "Largest epsilon that a plan so far promises its people, recomputed by this role; a "+
+		"randomizer shows the plan in force.", budget(func(b *Budget) *Epsilon { return &b.Epsilon }))
 	add("plan_delta", "Delta of that promise.", budget(func(b *Budget) *Epsilon { d := Epsilon(b.Delta); return &d }))
-	add("spent_epsilon", "Largest epsilon of an epoch that released, with the reports that came.", budget(func(b *Budget) *Epsilon { return b.Spent }))
+	add("spent_epsilon", "Largest epsilon of an epoch that released, with the reports that came.",
+		budget(func(b *Budget) *Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
 			for i := len(s.Releases) - 1; i >= 0; i-- {
@@ -84,8 +92,10 @@ func newGauges(role string, read func() Snapshot) *gauges {
 			return 0, false
 		}
 	}
-	add("last_release_epsilon", "Epsilon of the latest release's epoch, with the reports that came.", last(func(r Round) float64 { return float64(r.Epsilon) }))
-	add("last_release_reports", "Reports in the latest release.", last(func(r Round) float64 { return float64(r.Reports) }))
+	add("last_release_epsilon", "Epsilon of the latest release's epoch, with the reports that came.",
+		last(func(r Round) float64 { return float64(r.Epsilon) }))
+	add("last_release_reports", "Reports in the latest release.",
+		last(func(r Round) float64 { return float64(r.Reports) }))
 	add("devices", "Devices known to this host.", func(s Snapshot) (float64, bool) {
 		if s.Devices == nil {
 			return 0, false

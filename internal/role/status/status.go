@@ -1,8 +1,8 @@
-// Package status shows how a role is doing, out of one snapshot: as gauges on /metrics, as JSON at /status.json, and as a page at / of the
-// ops listener that polls that JSON.
+// Package status shows how a role is doing, out of one snapshot: as gauges on /metrics, as JSON at /status.json, and
+// as a page at / of the ops listener that polls that JSON.
 //
-// Everything in a snapshot is public or is about the role itself. Regret and rewards are not in it: they are about people's records,
-// which no role but a randomizer ever holds.
+// Everything in a snapshot is public or is about the role itself. Regret and rewards are not in it: they are about
+// people's records, which no role but a randomizer ever holds.
 package status
 
 import (
@@ -29,8 +29,8 @@ type Snapshot struct {
 	Budget     *Budget `json:"budget,omitempty"`
 	Releases   []Round `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Places `json:"devices,omitempty"`
-	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do; the page shows them
-	// at its head.
+	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do;
+	// the page shows them at its head.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -41,11 +41,11 @@ type Cohort struct {
 	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
 	Reports  *int   `json:"reports,omitempty"`  // of the open round
 	Messages int    `json:"messages"`           // bit messages of one report
-	// Deadline is when the open round is released with those who reported, if they are enough; nil: it is not fixed while enrolment is
-	// open, the round is over, or this role does not know.
+	// Deadline is when the open round is released with those who reported, if they are enough; nil: it is not fixed
+	// while enrolment is open, the round is over, or this role does not know.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil: this role does not
-	// know.
+	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil:
+	// this role does not know.
 	Waiting *int `json:"waiting,omitempty"`
 	// Opened counts the bit messages of the open round that the analyzer has opened; nil: this role does not know.
 	Opened *int `json:"opened,omitempty"`
@@ -57,7 +57,8 @@ type Cohort struct {
 type Budget struct {
 	Epsilon Epsilon `json:"epsilon"` // largest that a plan so far promises its people
 	Delta   float64 `json:"delta"`
-	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil: this role does not know.
+	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil:
+	// this role does not know.
 	Spent *Epsilon `json:"spent,omitempty"`
 }
 
@@ -150,7 +151,8 @@ type reading struct {
 	received []uint64 // by account
 }
 
-// Mount puts the page, its JSON and the gauges into a role's surroundings. read may be called at any time, also before the role works.
+// Mount puts the page, its JSON and the gauges into a role's surroundings. read may be called at any time, also
+// before the role works.
 func Mount(env *role.Env, read func() Snapshot) error {
 	b := &board{env: env, read: read, started: time.Now().UTC().Truncate(time.Second)}
 	env.Handle("GET /{$}", http.HandlerFunc(b.page))
@@ -163,7 +165,8 @@ func (b *board) page(w http.ResponseWriter, _ *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	// The page is one file: nothing from anywhere else may run in it or be fetched by it.
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "+
+		"connect-src 'self'; img-src data:; frame-ancestors 'none'")
 	_, _ = w.Write(page) // a browser that went away is no error of ours
 }
 
@@ -192,7 +195,8 @@ func (b *board) view(now time.Time) View {
 
 func account(o *outcome.Outcomes) Account {
 	balance := o.Balance()
-	a := Account{Item: o.Item(), Received: balance.Received, Resumed: balance.Resumed, Released: balance.Released, Pending: balance.Pending,
+	a := Account{Item: o.Item(), Received: balance.Received, Resumed: balance.Resumed, Released: balance.Released,
+		Pending:     balance.Pending,
 		Unaccounted: balance.Unaccounted(), Reasons: map[string]int{}, Retries: map[string]int{}}
 	for i, c := range balance.Refused {
 		a.Refused += c.Items
@@ -206,7 +210,7 @@ func account(o *outcome.Outcomes) Account {
 	return a
 }
 
-// rates fills in how fast items come, from what earlier looks saw: nobody counts while nobody looks.
+// rates fills in how fast items come, from what earlier looks saw: nothing is counted while no one looks.
 func (b *board) rates(now time.Time, accounts []Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

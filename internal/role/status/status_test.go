@@ -33,12 +33,15 @@ var busy = status.Snapshot{
 		Deadline: ptr(time.Now().Add(250 * time.Second).UTC().Truncate(time.Millisecond)), Waiting: ptr(1310)},
 	Budget: &status.Budget{Epsilon: 0.99890949, Delta: 1e-6, Spent: ptr(status.Epsilon(0.97339859))},
 	Releases: []status.Round{
-		{Epoch: 1, Outcome: status.Released, Enrolled: ptr(400), Reports: 398, Messages: 398 * 150, Epsilon: 0.97339859},
+		{Epoch: 1, Outcome: status.Released, Enrolled: ptr(400), Reports: 398, Messages: 398 * 150,
+			Epsilon: 0.97339859},
 		{Epoch: 2, Outcome: status.Destroyed, Enrolled: ptr(800), Reports: 12},
-		{Epoch: 3, Outcome: status.Released, Enrolled: ptr(1600), Reports: 1590, Messages: 1590 * 147, Epsilon: 0.96100000001},
+		{Epoch: 3, Outcome: status.Released, Enrolled: ptr(1600), Reports: 1590, Messages: 1590 * 147,
+			Epsilon: 0.96100000001},
 	},
 	Warnings: []string{
-		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 places: with m more than counted, the guarantee is weaker. Look at who runs it.",
+		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 places: with m more than counted, the guarantee is weaker. " +
+			"Look at who runs it.",
 		"<i>not slanted</i> & \"plain\"",
 	},
 }
@@ -52,7 +55,8 @@ func serve(t *testing.T, name string, snapshot status.Snapshot) (string, *role.E
 		t.Fatal(err)
 	}
 	held := int64(1234)
-	reports, err := outcome.New(env.Metrics, name, "report", func() int64 { return held }, outcome.Reason("late"), tooLate)
+	reports, err := outcome.New(env.Metrics, name, "report", func() int64 { return held }, outcome.Reason("late"),
+		tooLate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +107,13 @@ func TestJSONIsTheSnapshot(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.Role != "shuffler" || !v.Ready || v.Epoch != 3 || *v.Cohort.Enrolled != 1600 || len(v.Releases) != 3 || *v.Budget.Spent != *busy.Budget.Spent {
+	if v.Role != "shuffler" || !v.Ready || v.Epoch != 3 || *v.Cohort.Enrolled != 1600 || len(v.Releases) != 3 ||
+		*v.Budget.Spent != *busy.Budget.Spent {
 		t.Errorf("%s", body)
 	}
 	a := v.Accounts[0]
-	if a.Received != 3300 || a.Released != 1988 || a.Refused != 78 || a.Pending != 1234 || a.Unaccounted != 0 || a.Reasons["too_late"] != 66 || a.Retries["too_late"] != 1 {
+	if a.Received != 3300 || a.Released != 1988 || a.Refused != 78 || a.Pending != 1234 || a.Unaccounted != 0 ||
+		a.Reasons["too_late"] != 66 || a.Retries["too_late"] != 1 {
 		t.Errorf("%+v", a)
 	}
 	if a.PerSecond != nil {
@@ -115,7 +121,8 @@ func TestJSONIsTheSnapshot(t *testing.T) {
 	}
 	time.Sleep(600 * time.Millisecond)
 	_, body = get(t, base+"/status.json")
-	if err := json.Unmarshal([]byte(body), &v); err != nil || v.Accounts[0].PerSecond == nil || *v.Accounts[0].PerSecond != 0 {
+	if err := json.Unmarshal([]byte(body), &v); err != nil || v.Accounts[0].PerSecond == nil ||
+		*v.Accounts[0].PerSecond != 0 {
 		t.Errorf("no rate from two looks: %s", body)
 	}
 }
@@ -131,13 +138,17 @@ func TestNoGuaranteeIsNotShownAsNone(t *testing.T) {
 	}
 }
 
-func TestGauges(t *testing.T) {
+func TestGaugesShowTheSnapshot(t *testing.T) {
 	_, env := serve(t, "shuffler", busy)
 	want := map[string]float64{
-		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600, "riffle_cohort_minimum": 1520, "riffle_cohort_enrolled": 1600,
-		"riffle_cohort_reports": 1234, "riffle_report_messages": 147, "riffle_plan_epsilon": 0.99890949, "riffle_plan_delta": 1e-6,
-		"riffle_spent_epsilon": 0.97339859, "riffle_last_release_epsilon": 0.96100000001, "riffle_reports_waiting": 1310, "riffle_warnings": 2,
-		"riffle_cohort_deadline_seconds": float64(busy.Cohort.Deadline.UnixMilli()) / 1000, "riffle_last_release_reports": 1590,
+		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600,
+		"riffle_cohort_minimum": 1520, "riffle_cohort_enrolled": 1600,
+		"riffle_cohort_reports": 1234, "riffle_report_messages": 147,
+		"riffle_plan_epsilon": 0.99890949, "riffle_plan_delta": 1e-6,
+		"riffle_spent_epsilon": 0.97339859, "riffle_last_release_epsilon": 0.96100000001,
+		"riffle_reports_waiting": 1310, "riffle_warnings": 2,
+		"riffle_cohort_deadline_seconds": float64(busy.Cohort.Deadline.UnixMilli()) / 1000,
+		"riffle_last_release_reports":    1590,
 	}
 	families, err := env.Metrics.Gather()
 	if err != nil {
@@ -157,7 +168,8 @@ func TestGauges(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
 	}
-	if problems, err := testutil.GatherAndLint(env.Metrics, "riffle_epoch", "riffle_rounds_total", "riffle_cohort_size", "riffle_plan_epsilon"); err != nil || len(problems) > 0 {
+	if problems, err := testutil.GatherAndLint(env.Metrics, "riffle_epoch", "riffle_rounds_total",
+		"riffle_cohort_size", "riffle_plan_epsilon"); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
 	}
 }
@@ -169,7 +181,8 @@ func TestPageStandsAlone(t *testing.T) {
 	if csp := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none';") {
 		t.Errorf("policy %q", csp)
 	}
-	for _, bad := range []string{"http://", "https://", "//cdn", "<script src", "<link rel=\"stylesheet\"", "@import", "url("} {
+	for _, bad := range []string{"http://", "https://", "//cdn", "<script src", "<link rel=\"stylesheet\"", "@import",
+		"url("} {
 		if at := strings.Index(strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""), bad); at >= 0 {
 			t.Errorf("the page holds %q", bad)
 		}
@@ -190,12 +203,15 @@ func TestPageInABrowser(t *testing.T) {
 	last := busy
 	last.Final, last.Cohort, last.Warnings = true, nil, nil
 	filling := busy
-	filling.Warnings, filling.Cohort = nil, &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(700), Reports: ptr(3), Messages: 147, Waiting: ptr(0)}
+	filling.Warnings, filling.Cohort = nil, &status.Cohort{Size: 1600, Minimum: 1520, Enrolled: ptr(700),
+		Reports: ptr(3), Messages: 147, Waiting: ptr(0)}
 	passed := busy
 	passed.Cohort = ptr(*busy.Cohort)
 	passed.Cohort.Deadline = ptr(time.Now().Add(-time.Minute))
-	host := status.Snapshot{Deployment: "clinic", Epoch: 2, Rounds: 1, Warnings: []string{"The announced plan is refused."}, Devices: &status.Places{Known: 12, Capacity: 500},
-		Cohort: &status.Cohort{Size: 800, Minimum: 760, Messages: 147}, Budget: &status.Budget{Epsilon: 0.99, Delta: 1e-6}}
+	host := status.Snapshot{Deployment: "clinic", Epoch: 2, Rounds: 1,
+		Warnings: []string{"The announced plan is refused."}, Devices: &status.Places{Known: 12, Capacity: 500},
+		Cohort: &status.Cohort{Size: 800, Minimum: 760, Messages: 147}, Budget: &status.Budget{Epsilon: 0.99,
+			Delta: 1e-6}}
 	endless := busy
 	endless.Cohort = &status.Cohort{Size: 1600, Minimum: 1520, Messages: 147, Opened: ptr(12000)}
 	endless.Budget = &status.Budget{Epsilon: status.Epsilon(math.Inf(1)), Delta: 1e-6, Spent: ptr(status.Epsilon(0))}
@@ -216,7 +232,7 @@ func TestPageInABrowser(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			base, _ := serve(t, test.role, test.snapshot)
-			if test.view.Height > 0 { // else nobody needs a picture
+			if test.view.Height > 0 { // else no picture is needed
 				test.view.Picture = filepath.Join(pictures, "status-"+test.name+".png")
 			}
 			document := browser.Look(t, base+"/", test.view)
@@ -233,7 +249,8 @@ func TestPageInABrowser(t *testing.T) {
 			}
 			if c := test.snapshot.Cohort; c != nil && c.Enrolled != nil {
 				_, deadline := shown["cohort.deadline"]
-				if deadline != (c.Deadline != nil) || strings.Contains(document, `<div class="under">No deadline while people may enrol`) == deadline {
+				if deadline != (c.Deadline != nil) ||
+					strings.Contains(document, `<div class="under">No deadline while people may enrol`) == deadline {
 					t.Errorf("the deadline is shown: %v", deadline)
 				}
 			}
@@ -265,14 +282,16 @@ func Compare(t *testing.T, document, body string) {
 			t.Errorf("%s is shown as %q, the JSON says %s", name, f.Value, text(want))
 		}
 		// An epsilon reads as everywhere else, rounded up.
-		if n, isNumber := want.(float64); isNumber && n > 0 && (strings.HasPrefix(name, "budget.") || strings.HasSuffix(name, ".epsilon")) && name != "budget.delta" {
+		if n, isNumber := want.(float64); isNumber && n > 0 && (strings.HasPrefix(name, "budget.") ||
+			strings.HasSuffix(name, ".epsilon")) && name != "budget.delta" {
 			if got := strings.TrimPrefix(f.Text, "ε\u00a0"); got != privacy.Spell(n) {
 				t.Errorf("%s reads %q, want %q", name, got, privacy.Spell(n))
 			}
 			continue
 		}
 		// What people read of a whole number is that number.
-		if n, isNumber := want.(float64); isNumber && n == math.Trunc(n) && !strings.HasPrefix(f.Text, "ε") && !strings.HasPrefix(name, "rate.") && f.Text != "nothing" && f.Text != "–" {
+		if n, isNumber := want.(float64); isNumber && n == math.Trunc(n) && !strings.HasPrefix(f.Text, "ε") &&
+			!strings.HasPrefix(name, "rate.") && f.Text != "nothing" && f.Text != "–" {
 			if got := strings.ReplaceAll(f.Text, ",", ""); got != text(want) {
 				t.Errorf("%s reads %q, the JSON says %s", name, f.Text, text(want))
 			}

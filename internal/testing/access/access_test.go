@@ -90,7 +90,8 @@ func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != text {
-		t.Error("docs/access.md is not what this test finds: run go test ./internal/testing/access -update and look at what has changed")
+		t.Error("docs/access.md is not what this test finds: run go test ./internal/testing/access -update and look " +
+			"at what has changed")
 	}
 }
 

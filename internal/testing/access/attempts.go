@@ -6,34 +6,35 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// Attempt is one thing that somebody could try at the broker. Its requests are harmless where they succeed: a purge of a round that
-// cannot exist, a deletion with a body that the server refuses.
+// Attempt is one thing that could be tried at the broker. Its requests are harmless where they succeed: a purge
+// of a round that cannot exist, a deletion with a body that the server refuses.
 type Attempt struct {
 	What     string   // in words
 	Subjects []string // tried one after another; reaching one is enough
 	Listen   bool     // subscribe instead of publishing
 	Queue    string   // with Listen: in this queue group
 	Body     string
-	Quiet    bool       // nobody answers this: not being refused counts as reached
-	Peers    bool       // one user's right against others of its role: permissions keep them apart, and not their accounts
-	Allowed  []bus.Role // who may; everyRole else must be refused
+	Quiet    bool       // this has no answer: not being refused counts as reached
+	Peers    bool       // what users of one role could do to each other: permissions prevent it, accounts do not
+	Allowed  []bus.Role // who may; every other role must be refused
 }
 
 // Allows says whether the role may do this.
 func (a Attempt) Allows(r bus.Role) bool { return slices.Contains(a.Allowed, r) }
 
-// ownKey stands in an attempt's subject for the public key of whoever makes it.
+// ownKey stands in an attempt's subject for the public key of the user who makes it.
 const ownKey = "<own key>"
 
 // everyRole is every role with an account of its own.
 var everyRole = []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer, bus.Auditor}
 
-// Attempts is everything that is tried, with who may do it. It is written down apart from Grants on purpose: the tests hold the two
-// against each other and against a running broker.
+// Attempts is everything that is tried, with who may do it. It is written down apart from Grants on purpose: the
+// tests hold the two against each other and against a running broker.
 func Attempts() []Attempt {
 	var all []Attempt
 	api := func(what, call, body string, allowed ...bus.Role) {
-		all = append(all, Attempt{What: what, Subjects: []string{bus.APIStreams + "." + call, bus.APILocal + "." + call}, Body: body, Allowed: allowed})
+		all = append(all, Attempt{What: what, Subjects: []string{bus.APIStreams + "." + call,
+			bus.APILocal + "." + call}, Body: body, Allowed: allowed})
 	}
 	readers := map[string][]bus.Role{
 		bus.StreamReports:       {bus.Shuffler},
@@ -42,7 +43,8 @@ func Attempts() []Attempt {
 		bus.StreamAnnouncements: everyRole,
 		bus.StreamKeys:          everyRole,
 	}
-	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
+		bus.StreamKeys} {
 		var purge, own []bus.Role
 		leader := readers[s]
 		switch s {
@@ -76,7 +78,8 @@ func Attempts() []Attempt {
 		api("create a durable consumer of "+s, "CONSUMER.DURABLE.CREATE."+s+".spy", "{")
 		api("list the consumers of "+s, "CONSUMER.LIST."+s, "")
 		api("name the consumers of "+s, "CONSUMER.NAMES."+s, "")
-		api("look into the consumer of "+s, "CONSUMER.INFO."+s+"."+durable, "", append([]bus.Role{bus.Admin}, own...)...)
+		api("look into the consumer of "+s, "CONSUMER.INFO."+s+"."+durable, "",
+			append([]bus.Role{bus.Admin}, own...)...)
 		api("look into another consumer of "+s, "CONSUMER.INFO."+s+".spy", "", bus.Admin)
 		api("delete the consumer of "+s, "CONSUMER.DELETE."+s+"."+durable, "x", bus.Admin)
 		api("pause the consumer of "+s, "CONSUMER.PAUSE."+s+"."+durable, "{")
@@ -104,7 +107,8 @@ func Attempts() []Attempt {
 		all = append(all, Attempt{What: what, Subjects: []string{subject}, Body: "junk", Allowed: allowed})
 	}
 	publish("publish a report", bus.SubjectReport+"."+ownKey, bus.Randomizer)
-	all = append(all, Attempt{What: "publish a report under another host's name", Subjects: []string{bus.SubjectReport + ".UFORGED"}, Body: "junk", Peers: true})
+	all = append(all, Attempt{What: "publish a report under another host's name",
+		Subjects: []string{bus.SubjectReport + ".UFORGED"}, Body: "junk", Peers: true})
 	publish("publish a chunk", bus.SubjectMixed+".0.0.0", bus.Shuffler)
 	publish("publish a manifest", bus.SubjectManifest+".0.0", bus.Shuffler)
 	publish("announce", bus.SubjectAnnouncements+".0.0.0", bus.Analyzer)
@@ -143,8 +147,10 @@ func Attempts() []Attempt {
 	listen("listen to notices of announcements", bus.SubjectAnnounced+".>", everyRole...)
 	listen("listen to notices of keys", bus.SubjectRekeyed+".>", everyRole...)
 	listen("listen to enrolment requests", bus.SubjectEnrol)
-	all = append(all, Attempt{What: "serve enrolment", Subjects: []string{bus.SubjectEnrol}, Listen: true, Queue: bus.QueueEnrol, Allowed: []bus.Role{bus.Shuffler}})
-	all = append(all, Attempt{What: "serve enrolment in a queue group of one's own", Subjects: []string{bus.SubjectEnrol}, Listen: true, Queue: "spy"})
+	all = append(all, Attempt{What: "serve enrolment", Subjects: []string{bus.SubjectEnrol}, Listen: true,
+		Queue: bus.QueueEnrol, Allowed: []bus.Role{bus.Shuffler}})
+	all = append(all, Attempt{What: "serve enrolment in a queue group of one's own",
+		Subjects: []string{bus.SubjectEnrol}, Listen: true, Queue: "spy"})
 	listen("listen to replies across accounts", "_R_.>")
 	listen("listen to the broker's advisories", "$JS.EVENT.>")
 	listen("listen to the JetStream API", "$JS.API.>")

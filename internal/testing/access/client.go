@@ -18,8 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// Client makes attempts with one user's credentials. It speaks NATS itself: what a role's own client does not do, a thief of its
-// credentials can.
+// Client makes attempts with one user's credentials. It speaks NATS itself: what a role's own client does not do, a
+// thief of its credentials can.
 type Client struct {
 	nc   *nats.Conn
 	user string
@@ -42,7 +42,8 @@ func Connect(o bus.Options) (*Client, error) {
 		nats.Nkey(c.user, pair.Sign), nats.CustomInboxPrefix(bus.Inbox(o.Role, c.user)), nats.ErrorHandler(c.onError),
 	}
 	if t := o.TLS; t != nil {
-		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS13, ServerName: t.ServerName}), nats.RootCAs(t.CAFile))
+		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS13, ServerName: t.ServerName}),
+			nats.RootCAs(t.CAFile))
 	}
 	c.nc, err = nats.Connect(o.URL, options...)
 	return c, err
@@ -97,7 +98,8 @@ func (c *Client) Try(ctx context.Context, a Attempt) (Outcome, error) {
 }
 
 const (
-	refusalTime = 200 * time.Millisecond // for a refusal of what has no answer; the server sends it before its next pong
+	// for a refusal of what has no answer; the server sends it before its next pong
+	refusalTime = 200 * time.Millisecond
 	answerTime  = 2 * time.Second
 	noRight     = "no permission"
 )

@@ -28,7 +28,7 @@ func generate(t *testing.T) string {
 	return root
 }
 
-func TestGenerateAndLoad(t *testing.T) {
+func TestGeneratedKeysLoad(t *testing.T) {
 	root := generate(t)
 	bundle, err := keyring.LoadBundle(root)
 	if err != nil || bundle.Deployment != "demo" {
@@ -62,7 +62,8 @@ func TestGenerateAndLoad(t *testing.T) {
 		keys *keyring.ServerKeys
 		from wire.Party
 	}{{analyzer, bundle.AnalyzerParty()}, {shuffler, bundle.ShufflerParty()}} {
-		signed, _, err := wire.Sign(&wire.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1, Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
+		signed, _, err := wire.Sign(&wire.KeySet{Deployment: c.keys.Bundle.Deployment, Number: 1,
+			Keys: [][]byte{c.keys.HPKE[0].Public()}}, c.keys.Identity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,8 @@ func TestGenerateAndLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got, []string{"admin", "analyzer", "auditor", "randomizer", "shuffler"}) || len(users["randomizer"]) != 2 {
+	if got := slices.Sorted(maps.Keys(users)); !slices.Equal(got,
+		[]string{"admin", "analyzer", "auditor", "randomizer", "shuffler"}) || len(users["randomizer"]) != 2 {
 		t.Error(users)
 	}
 }
@@ -194,7 +196,7 @@ func closeAll(t *testing.T, folder string) {
 	}
 }
 
-func TestGenerateRefusals(t *testing.T) {
+func TestGenerateRefusesFaultyOptions(t *testing.T) {
 	root := generate(t)
 	before := snapshot(t, root)
 	if err := keyring.Generate(root, keyring.Options{Name: "demo"}); !errors.Is(err, keyfile.ErrExists) {
@@ -238,7 +240,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 	return out
 }
 
-func TestAddHost(t *testing.T) {
+func TestAddedHostHasItsKeys(t *testing.T) {
 	root := generate(t)
 	if err := keyring.AddHost(root, keyring.HostOptions{Name: "three", Devices: 9}); err != nil {
 		t.Fatal(err)
@@ -263,7 +265,7 @@ func TestAddHost(t *testing.T) {
 	}
 }
 
-func TestRotateUser(t *testing.T) {
+func TestRotatedUserReplacesTheOld(t *testing.T) {
 	root := generate(t)
 	old, err := keyfile.LoadSeed(filepath.Join(root, "analyzer", "nats.seed"))
 	if err != nil {
@@ -298,7 +300,8 @@ func TestRotateUser(t *testing.T) {
 		t.Errorf("other users changed: %v", now)
 	}
 	for path, text := range snapshot(t, root) {
-		if base := filepath.Base(path); before[path] != text && base != keyring.UsersFile && path != filepath.Join(root, "analyzer", "nats.seed") {
+		if base := filepath.Base(path); before[path] != text && base != keyring.UsersFile &&
+			path != filepath.Join(root, "analyzer", "nats.seed") {
 			t.Errorf("%s changed", path)
 		}
 	}
@@ -313,7 +316,7 @@ func TestRotateUser(t *testing.T) {
 	}
 }
 
-func TestRotation(t *testing.T) {
+func TestRotationKeepsOlderKeys(t *testing.T) {
 	root := generate(t)
 	first, err := keyring.LoadShuffler(root)
 	if err != nil {
@@ -351,7 +354,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestLoadRefusals(t *testing.T) {
+func TestDamagedKeyringsAreRefused(t *testing.T) {
 	root := generate(t)
 	if err := os.Chmod(filepath.Join(root, "analyzer", "identity.key"), 0o644); err != nil {
 		t.Fatal(err)
@@ -403,13 +406,14 @@ func TestBundleFile(t *testing.T) {
 		t.Fatal(b, err)
 	}
 	for name, change := range map[string][2]string{
-		"format":         {"bundle-1", "bundle-2"},
-		"unknown field":  {`"format"`, `"x": 1, "format"`},
-		"name":           {`"demo"`, `"Demo"`},
-		"short key":      {"AQEBAQ", "AQEB"},
-		"no key":         {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
-		"absent key":     {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
-		"one key twice":  {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE", "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
+		"format":        {"bundle-1", "bundle-2"},
+		"unknown field": {`"format"`, `"x": 1, "format"`},
+		"name":          {`"demo"`, `"Demo"`},
+		"short key":     {"AQEBAQ", "AQEB"},
+		"no key":        {`"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"`, `""`},
+		"absent key":    {`"analyzer": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",`, ""},
+		"one key twice": {"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
+			"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"},
 		"not an object":  {"{", "["},
 		"more than that": {"}\n", "}\n{}"},
 	} {
