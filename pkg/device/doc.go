@@ -29,7 +29,7 @@
 //
 // A device must enrol before it reads the arms, and send its report when it is due: this package cannot see when its
 // caller does. It relies on its caller to make states durable, and on the shuffler and the analyzer not to work
-// together (docs/threats.md). Copies that the garbage collector or the operating system made of a record are not
+// together (docs/threat-model.md). Copies that the garbage collector or the operating system made of a record are not
 // overwritten. Encryption draws its ephemeral keys from crypto/rand, whatever source is passed in: the library that
 // pkg/seal uses is given no other there. A Source decides rounding, noise and decisions.
 package device
