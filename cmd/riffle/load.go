@@ -33,11 +33,11 @@ func loadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
 		Short: "send synthetic people to a running deployment, and check its answers",
-		Long: `Plays people against a running deployment. They ask its randomizers for decisions as an app would and tell
-their rewards. In the shares that the flags state they drop out, repeat themselves, tell their rewards too late, and send
-malformed requests. With --keys the load test reads what the deployment released and tests whether the error of every
-released sum is explained by noise and rounding; it knows the true sums because it plays the people. With --ops it
-checks that every role accounts for all that it received.
+		Long: `Plays people against a running deployment. They ask its randomizers for decisions as an app would, and
+tell their rewards. In the shares that the flags state they drop out, repeat themselves, tell their rewards too late,
+and send malformed requests. With --keys the load test reads what the deployment released and tests whether the error
+of every released sum is explained by noise and rounding; it knows the true sums because it plays the people. With
+--ops it checks that every role accounts for all that it received.
 
 People wait for a cohort that takes them in, so that the deployment learns from all of them. With --steady they come
 regardless.

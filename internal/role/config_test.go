@@ -3,7 +3,6 @@ package role_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
-// sample has a field of every type, a section with a Validator of its own, and a secret.
+// sample has a field of every type, a section with a Validator of its own.
 type sample struct {
 	Broker  broker   `key:"broker" doc:"The message broker."`
 	Cohort  cohort   `key:"cohort"`
@@ -33,8 +32,7 @@ type sample struct {
 }
 
 type broker struct {
-	URL   string      `key:"url" doc:"Address of the broker." required:"true"`
-	Token role.Secret `key:"token" doc:"What the broker knows us by. Empty: anonymous."`
+	URL string `key:"url" doc:"Address of the broker." required:"true"`
 }
 
 type cohort struct {
@@ -118,9 +116,9 @@ func write(t *testing.T, content string) string {
 }
 
 func TestLaterSourceWins(t *testing.T) {
-	const file = "broker: {url: from-file, token: file-secret}\ncohort: {minimum: 11, size: 12, window: 13s, " +
+	const file = "broker: {url: from-file}\ncohort: {minimum: 11, size: 12, window: 13s, " +
 		"jitter: 1s}\nepsilon: 0.5\ntags: [f, 'g,h']\nverify: true\n"
-	vars := map[string]string{"BROKER_URL": "from-env", "BROKER_TOKEN": "env-secret", "COHORT_MINIMUM": "21",
+	vars := map[string]string{"BROKER_URL": "from-env", "COHORT_MINIMUM": "21",
 		"COHORT_SIZE": "2_200", "COHORT_WINDOW": "23s", "COHORT_JITTER": "2s", "EPSILON": "1e-2", "TAGS": "e, f,",
 		"VERIFY": "false"}
 	flags := []string{"--broker-url=from-flag", "--cohort-minimum=31", "--cohort-size=32", "--cohort-window=33s",
@@ -129,11 +127,11 @@ func TestLaterSourceWins(t *testing.T) {
 	plain.Broker.URL = "preset"
 	want := []sample{
 		plain,
-		{broker{"from-file", "file-secret"}, cohort{11, 12, 13 * time.Second, time.Second}, 0.5, []string{"f", "g,h"},
+		{broker{"from-file"}, cohort{11, 12, 13 * time.Second, time.Second}, 0.5, []string{"f", "g,h"},
 			true},
-		{broker{"from-env", "env-secret"}, cohort{21, 2200, 23 * time.Second, 2 * time.Second}, 0.01,
+		{broker{"from-env"}, cohort{21, 2200, 23 * time.Second, 2 * time.Second}, 0.01,
 			[]string{"e", "f"}, false},
-		{broker{"from-flag", "env-secret"}, cohort{31, 32, 33 * time.Second, 3 * time.Second}, 3,
+		{broker{"from-flag"}, cohort{31, 32, 33 * time.Second, 3 * time.Second}, 3,
 			[]string{"x", "y", "z"}, true},
 	}
 	path := write(t, file)
@@ -217,7 +215,6 @@ func TestUnknownAndMalformedSettingsAreFaults(t *testing.T) {
 			want: `RIFFLE_SAMPLER_EPSILON: epsilon = "" must be a finite number`},
 		{name: "unknown flag", args: []string{"--cohort-minimun=5"},
 			want: "unknown flag --cohort-minimun (did you mean --cohort-minimum?)"},
-		{name: "secret as a flag", args: []string{"--broker-token=hush"}, want: "a secret has no flag"},
 		{name: "argument", args: []string{"now"}, want: `unknown command "now"`},
 		{name: "log level", args: []string{"--log-level=loud"},
 			want: `log.level = "loud" (--log-level) must be debug, info, warn or error`},
@@ -245,9 +242,6 @@ func TestUnknownAndMalformedSettingsAreFaults(t *testing.T) {
 			r := run(t, start, args...)
 			if r.code != role.ExitConfig || r.served || !strings.Contains(r.stderr, c.want) {
 				t.Fatalf("exit %d, served %v, stderr:\n%swant in it: %s", r.code, r.served, r.stderr, c.want)
-			}
-			if strings.Contains(r.stderr, "hush") {
-				t.Fatal("the secret was printed")
 			}
 		})
 	}
@@ -431,39 +425,6 @@ func TestCheckConfigStartsNothing(t *testing.T) {
 	if r := run(t, defaults(), "--broker-url=x", "--check-config",
 		"--ops-listen="+takenPort(t)); r.code != role.ExitOK {
 		t.Errorf("the check tried the port: %s", r.stderr)
-	}
-}
-
-func TestSecretIsNeverPrinted(t *testing.T) {
-	path := write(t, "broker: {url: x, token: hush}\n")
-	r := run(t, defaults(), "--config", path)
-	if r.prepared == nil || r.prepared.Broker.Token.Reveal() != "hush" {
-		t.Fatalf("%+v %s", r.prepared, r.stderr)
-	}
-	asJSON, err := json.Marshal(r.prepared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := fmt.Sprintf("%v %+v %#v %s %s", *r.prepared, *r.prepared, *r.prepared, r.prepared.Broker.Token, asJSON)
-	shown += run(t, defaults(), "--config", path, "--print-config").stdout + run(t, *r.prepared, "--help").stdout
-	shown += role.Wrong("broker.token", r.prepared.Broker.Token, "is too short").Error()
-	if strings.Contains(shown, "hush") {
-		t.Errorf("the secret is in\n%s", shown)
-	}
-	if err := os.WriteFile("token", []byte("from a file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r = run(t, defaults(), "--broker-url=x", "--broker-token-file=token")
-	if r.prepared.Broker.Token.Reveal() != "from a file" {
-		t.Errorf("got %q", r.prepared.Broker.Token.Reveal())
-	}
-	if r := run(t, defaults(), "--config", path, "--broker-token-file=token"); !strings.Contains(r.stderr,
-		"broker.token (riffle.yaml:1) and broker.token_file (--broker-token-file) are both set") {
-		t.Error(r.stderr)
-	}
-	if r := run(t, defaults(), "--broker-url=x", "--broker-token-file=nowhere"); !strings.Contains(r.stderr,
-		"broker.token_file (--broker-token-file): open nowhere") {
-		t.Error(r.stderr)
 	}
 }
 

@@ -11,7 +11,7 @@
 //	doc:"..."        what it does, in which unit, and what its zero value means; not optional, except for a section
 //	required:"true"  its zero value is a fault
 //
-// The types are string, bool, the integers, float64, time.Duration, []string, and Secret, and types based on string,
+// The types are string, bool, the integers, float64, time.Duration, []string, and types based on string,
 // bool or a number.
 //
 // # Sources
@@ -31,8 +31,7 @@
 // twice in a file, a key without a value, a second YAML document, and a value of the wrong type. Variables of the
 // form that Docker links and Kubernetes services add by themselves (..._PORT, ..._SERVICE_HOST) are passed over.
 //
-// A Secret has no flag. Besides the file and the environment it may have a file of its own, named by the key with
-// _file at its end (broker.token_file); giving both is a fault. Secrets are never printed.
+// No setting is a secret: a role's private keys lie in files of their own, and a setting names their folder.
 //
 // # Faults
 //

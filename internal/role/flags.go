@@ -21,9 +21,6 @@ type flagValue struct {
 func (s *schema) addFlags(to *pflag.FlagSet, prefix string) flagSet {
 	var flags flagSet
 	for _, f := range s.fields {
-		if f.secret() {
-			continue
-		}
 		v := &flagValue{field: f}
 		flag := to.VarPF(v, strings.TrimPrefix(dashed(f.key), "--"), "", f.doc+" ["+f.env(prefix)+"]")
 		if f.typ.Kind() == reflect.Bool {
@@ -66,12 +63,6 @@ func (s *schema) flagError(cmd *cobra.Command, prefix string, err error) error {
 		return err
 	}
 	given := "--" + unknown.GetSpecifiedName()
-	for _, f := range s.fields {
-		if f.secret() && dashed(f.key) == given {
-			return fmt.Errorf("%s: a secret has no flag, because every user of the machine could read it: give it %s",
-				given, f.ways(prefix))
-		}
-	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 	return fmt.Errorf("unknown flag %s%s", given, didYouMean(given, known))

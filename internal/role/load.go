@@ -2,7 +2,6 @@ package role
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,13 +55,9 @@ func (s *schema) load(src sources, config any) (*loading, error) {
 	}
 	l.apply(l.readEnviron(src.environ, src.envPrefix))
 	l.apply(src.flags)
-	l.readSecrets()
 
 	root := reflect.ValueOf(config).Elem()
 	for _, f := range s.fields {
-		if f.index == nil {
-			continue
-		}
 		root.FieldByIndex(f.index).Set(reflect.ValueOf(l.values.Get(f.key)))
 	}
 	return l, l.err()
@@ -226,34 +221,8 @@ func (l *loading) readEnviron(environ []string, prefix string) []setting {
 	return settings
 }
 
-// readSecrets takes the secrets that are in files of their own.
-func (l *loading) readSecrets() {
-	for _, f := range l.fields {
-		path, _ := l.values.Get(f.key + fileSuffix).(string)
-		if !f.secret() || path == "" {
-			continue
-		}
-		if origin, set := l.origins[f.key]; set {
-			l.fault(fmt.Errorf("%s (%s) and %s%s (%s) are both set: keep one", f.key, origin, f.key, fileSuffix,
-				l.origin(f.key+fileSuffix)), f.key)
-			continue
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			l.fault(fmt.Errorf("%s%s (%s): %w", f.key, fileSuffix, l.origin(f.key+fileSuffix), err), f.key)
-			continue
-		}
-		text := strings.TrimRight(string(content), "\r\n")
-		l.apply([]setting{{field: f, text: text, origin: path}})
-	}
-}
-
 // ways says how the field can be set.
 func (f *field) ways(envPrefix string) string {
-	if f.secret() {
-		return fmt.Sprintf("in the file, in %s, or in a file of its own with %s", f.env(envPrefix),
-			dashed(f.key+fileSuffix))
-	}
 	return fmt.Sprintf("in the file, in %s, or with %s", f.env(envPrefix), dashed(f.key))
 }
 

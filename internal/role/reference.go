@@ -8,26 +8,19 @@ import (
 
 // manual is the part of --help that all roles share.
 func (s *schema) manual(prefix string) string {
-	text := fmt.Sprintf(`
+	return fmt.Sprintf(`
 Every setting has a default, a key in the YAML file of --config, a variable (%sKEY, in brackets below) and a
 flag; the later of these wins. Unknown keys, variables and flags are errors, and all errors are shown at once.
 --%s prints all of it as a file.
 
 Exit codes: %d done or stopped on request, %d wrong configuration (nothing was started), %d failed at work or did not
 stop in time, %d ended by a second signal.`[1:], prefix, printFlag, ExitOK, ExitConfig, ExitFailed, ExitNow)
-	for _, f := range s.fields {
-		if f.secret() {
-			text += fmt.Sprintf("\n\nSecret, without a flag: %s [%s]. %s", f.key, f.env(prefix), f.doc)
-		}
-	}
-	return text
 }
 
 // width is the column that comments of the reference file are wrapped at.
 const width = 110
 
-// print writes the configuration in force as a file that can be loaded again, with a comment on every key. Secrets are
-// left out.
+// print writes the configuration in force as a file that can be loaded again, with a comment on every key.
 func (l *loading) print(w io.Writer, role, prefix string) error {
 	var b strings.Builder
 	comment(&b, "", fmt.Sprintf("Configuration of the %s. The comment on a key ends with its type, its default, its "+
@@ -56,14 +49,6 @@ func (l *loading) print(w io.Writer, role, prefix string) error {
 		need := "default " + show(f.preset)
 		if f.required {
 			need = "required"
-		}
-		if f.secret() {
-			state := "not set"
-			if origin, set := l.origins[f.key]; set {
-				state = "set by " + origin
-			}
-			fmt.Fprintf(&b, "%s# %s, %s; %s\n%s# %s:\n", indent, f.typeName(), f.env(prefix), state, indent, leaf)
-			continue
 		}
 		fmt.Fprintf(&b, "%s# %s, %s, %s, %s\n", indent, f.typeName(), need, f.env(prefix), dashed(f.key))
 		fmt.Fprintf(&b, "%s%s: %s\n", indent, leaf, show(l.values.Get(f.key)))

@@ -10,33 +10,12 @@ import (
 	"time"
 )
 
-// A Secret is a string that is never printed: not by --print-config, not by a log line, not by an error. It has no
-// flag, because every user of a machine can read the arguments of its processes.
-type Secret string
-
-// String hides the secret; Reveal gives it.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "(secret)"
-}
-
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText hides the secret from encoders.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Reveal gives the secret itself.
-func (s Secret) Reveal() string { return string(s) }
-
 // A field is one setting: a leaf of a configuration struct.
 type field struct {
 	key      string // as in the file: "cohort.minimum"
 	doc      string
 	required bool
-	index    []int // path of the field in the struct, for reflect; nil for the file of a secret
+	index    []int // path of the field in the struct, for reflect
 	typ      reflect.Type
 	preset   any // the default, of type typ
 }
@@ -50,8 +29,6 @@ func dashed(key string) string {
 func (f *field) env(prefix string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))
 }
-
-func (f *field) secret() bool { return f.typ == reflect.TypeFor[Secret]() }
 
 // A schema is everything that can be set: the fields in the order of the struct, and the doc comments of the sections.
 type schema struct {
@@ -131,17 +108,9 @@ func (s *schema) add(v reflect.Value, prefix string, index []int) error {
 			return fmt.Errorf("role: %s has no doc tag: say what it does, its unit, and what zero means", key)
 		}
 		s.put(f)
-		if f.secret() {
-			s.put(&field{key: key + fileSuffix, doc: "File that holds " + key +
-				"; a line break at its end is not part of it. Empty: no " +
-				"file.", typ: reflect.TypeFor[string](), preset: ""})
-		}
 	}
 	return nil
 }
-
-// fileSuffix makes the key of a secret's file out of the key of the secret.
-const fileSuffix = "_file"
 
 func (s *schema) put(f *field) {
 	s.fields = append(s.fields, f)
@@ -164,8 +133,6 @@ func (f *field) typeName() string {
 		return "duration"
 	case reflect.TypeFor[[]string]():
 		return "list"
-	case reflect.TypeFor[Secret]():
-		return "secret"
 	}
 	switch k := f.typ.Kind(); {
 	case k == reflect.String:

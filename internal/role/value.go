@@ -14,7 +14,7 @@ func (f *field) parse(text string) (any, error) {
 	v := reflect.New(f.typ).Elem()
 	digits := strings.ReplaceAll(text, "_", "")
 	switch f.typeName() {
-	case "string", "secret":
+	case "string":
 		v.SetString(text)
 	case "list":
 		return splitList(text), nil
@@ -73,7 +73,7 @@ func splitList(text string) []string {
 // show writes a value the way that a configuration file would hold it, on one line. Go's quoted strings are YAML's.
 func show(value any) string {
 	switch v := value.(type) {
-	case fmt.Stringer: // durations, secrets
+	case fmt.Stringer: // durations
 		return v.String()
 	case float64:
 		if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 12 {

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -17,8 +19,8 @@ import (
 // An opening is an announcement that was verified.
 type opening struct {
 	*plan.Announcement
-	digest   Digest
-	messages int // bit messages of one report
+	digest Digest
+	layout channel.Layout
 }
 
 // inOrder compares announcements by their rounds.
@@ -28,12 +30,12 @@ func inOrder(a, b *opening) int {
 
 // verify opens a stored announcement.
 func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
-	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+	analyzer := wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer}
+	a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, analyzer)
 	if err != nil {
 		return nil, err
 	}
-	o := &opening{Announcement: a, digest: digest, messages: a.ReportMessages()}
-	return o, nil
+	return &opening{a, digest, s.channel.Layout(a)}, nil
 }
 
 // announced takes an announcement from the bucket, old ones first.
@@ -41,26 +43,29 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	s.c.Announcements.Received(1)
 	refused := func(err error) error {
 		why := s.c.Announcements.Refused(err, 1)
-		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).Msg("announcement refused")
+		s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
+			Msg("announcement refused")
 		return nil
 	}
 	o, err := s.verify(stored)
 	switch no := refuse(wire.Reason(err), "%v", err); {
-	case errors.Is(err, wire.ErrForeign): // anybody with the analyzer's broker credential can put it there: it says nothing of the announcements
+	case errors.Is(err, wire.ErrForeign): // any holder of the analyzer's broker credential can put it there
 		why := s.c.Announcements.Refused(no, 1)
-		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Uint64("epoch", stored.Epoch).Uint32("round", stored.Round).
-			Msg("an announcement that is not the analyzer's is skipped: somebody else writes with its broker credential")
+		s.c.Log.Warn().Err(no).Str(outcome.Field, string(why)).Func(about(stored.Epoch, stored.Round)).
+			Msg("an announcement that is not the analyzer's is skipped: " +
+				"another client writes with the analyzer's broker credential")
 		return nil
 	case err != nil:
 		return refused(no)
 	}
 	for {
 		err = s.follow(o)
-		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has put its own books in order.
+		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has finished the
+		// round.
 		if !errors.Is(err, ErrBusy) {
 			break
 		}
-		if !pause(ctx, tick) {
+		if role.Sleep(ctx, s.c.Clock, tick) != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -85,7 +90,8 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	return nil
 }
 
-// hopeless notes that an announcement is refused for good. Nothing runs then that it could have followed, so no report waits for it.
+// hopeless notes that an announcement is refused for good: no running round is left that it could have followed, so no
+// report waits for it.
 func (s *Shuffler) hopeless(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +103,7 @@ func (s *Shuffler) follow(o *opening) error {
 	opened := false
 	err := s.decide(func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
-		ev, err := state.Open(o.Announcement, o.digest, o.messages, now)
+		ev, err := state.Open(o.Announcement, o.digest, o.layout, now)
 		opened = ev != nil
 		return ev, err
 	})
@@ -106,8 +112,9 @@ func (s *Shuffler) follow(o *opening) error {
 	}
 	s.promised(o.Announcement)
 	if opened {
-		s.c.Log.Info().Uint64("epoch", o.Epoch).Uint32("round", o.Round).Uint32("slots", o.Cohort.Size).Uint32("minimum", o.Cohort.Minimum).
-			Int("messages", o.messages).Bool("final", o.Final).Msg("round opened")
+		s.c.Log.Info().Func(about(o.Epoch, o.Round)).Uint32("slots", o.Cohort.Size).
+			Uint32("minimum", o.Cohort.Minimum).Int("messages", o.layout.Messages).Bool("final", o.Final).
+			Msg("round opened")
 	}
 	return nil
 }

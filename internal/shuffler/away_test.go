@@ -1,11 +1,11 @@
 package shuffler
 
 import (
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -43,8 +43,8 @@ func (s *scene) released(reports int) {
 	s.account(reports, 0, nil)
 }
 
-// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since before. No grace
-// helps them here: all that had come by the deadline is taken in first.
+// A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since
+// before. No grace helps them here: all that had come by the deadline is taken in first.
 func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	t.Parallel()
 	s := filled(t, time.Millisecond)
@@ -57,16 +57,8 @@ func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 	s.released(10)
 }
 
-// stepped is a machine whose time of day was set.
-func stepped(by time.Duration) Clock {
-	read := MachineClock()
-	return func() (time.Time, time.Duration) {
-		wall, run := read()
-		return wall.Add(by), run
-	}
-}
-
-// A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it would have.
+// A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it
+// would have.
 func TestStepOfTheClockOverARestart(t *testing.T) {
 	t.Parallel()
 	for what, step := range map[string]time.Duration{"ahead": 20 * time.Minute, "back": -20 * time.Minute} {
@@ -79,7 +71,9 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 			s.open(a)
 			s.enrol(12)
 			s.must(s.stop())
-			s.config.Clock = stepped(step)
+			clock := &shifted{Clock: role.SystemClock()}
+			clock.by.Store(int64(step))
+			s.config.Clock = clock
 			s.start()
 			time.Sleep(300 * time.Millisecond) // the mistake would take a tick
 			if f, _ := s.shuffler.Filling(); f.Destroyed {
@@ -100,7 +94,7 @@ func TestStepOfTheClockOverARestart(t *testing.T) {
 func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 	s := newScene(t)
 	var link *testbed.Link
-	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
+	s.broker, link = s.ConnectOver(bus.Shuffler)
 	s.start()
 	a := s.announcement()
 	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, grace
@@ -110,8 +104,8 @@ func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 	return s, link
 }
 
-// A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is stored by the
-// time it is back is taken in, and those who were cut off as well have the grace.
+// A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is
+// stored by the time it is back is taken in, and those who were cut off as well have the grace.
 func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	s, link := cutOff(t, 10*time.Minute)
@@ -136,15 +130,15 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	var link *testbed.Link
-	s.config.Bus, link = s.ConnectOver(bus.Shuffler)
-	sh, err := New(s.config)
+	s.broker, link = s.ConnectOver(bus.Shuffler)
+	sh, err := New(s.configured())
 	s.must(err)
 	defer sh.Close()
 	_, err = sh.backlog(s.Context())
 	s.must(err)
 	_, before := sh.clock.now()
 	link.Cut()
-	s.eventually("connected again", func() bool { return s.config.Bus.Connected() && s.config.Bus.Traffic().Reconnects == 1 })
+	s.eventually("connected again", func() bool { return s.broker.Connected() && s.broker.Traffic().Reconnects == 1 })
 	if _, err := sh.backlog(s.Context()); err == nil {
 		t.Error("what waits is taken for known although the connection was lost since it was asked last")
 	}
@@ -155,29 +149,19 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 	s.must(err)
 }
 
-// A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is late, and those
-// of whom nothing has come have the grace.
+// A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is
+// late, and those of whom nothing has come have the grace.
 func TestDeadlineWhileFrozen(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var frozen time.Duration
-	s := newScene(t)
-	read := MachineClock()
-	s.config.Clock = func() (time.Time, time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		wall, run := read()
-		return wall.Add(frozen), run + frozen
-	}
+	s, machine := newScene(t), &shifted{Clock: role.SystemClock()}
+	s.config.Clock = machine
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
 	clock := s.shuffler.clock
 	clock.mu.Lock() // all reports are long due by the time that it wakes up
 	clock.at = clock.at.Add(time.Hour)
-	mu.Lock()
-	frozen = time.Hour
-	mu.Unlock()
+	machine.by.Store(int64(time.Hour))
 	clock.mu.Unlock()
 	time.Sleep(quiet)
 	if f, _ := s.shuffler.Filling(); f.Destroyed {

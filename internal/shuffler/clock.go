@@ -3,31 +3,31 @@ package shuffler
 import (
 	"sync"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// Clock reads a machine's two clocks: the time of day, which people and time servers set, and for how long the process has run, which
-// nobody sets and which may stand still while the machine sleeps.
-type Clock func() (wall time.Time, run time.Duration)
-
-// MachineClock reads the clocks of this machine.
-func MachineClock() Clock {
-	begin := time.Now()
+// readings tells two times by a role's clock: the time of day, which people and time servers set, and for how long the
+// process has run, which no one sets and which may stand still while the machine sleeps.
+func readings(c role.Clock) func() (wall time.Time, run time.Duration) {
+	begin := c.Now()
 	return func() (time.Time, time.Duration) {
-		t := time.Now()
-		return t.Round(0), t.Sub(begin) // by the monotonic clock
+		t := c.Now()
+		return t.Round(0), t.Sub(begin) // by the monotonic reading
 	}
 }
 
-// maxGap is the longest time between two looks at the clock, and the longest wait for an answer of the broker, that counts as nothing
-// out of the ordinary. It is far above tick and far below the grace of any real deployment.
+// maxGap is the longest time between two looks at the clock, and the longest wait for an answer of the broker, that
+// counts as ordinary. It is far above tick and far below the grace of any real deployment.
 const maxGap = 2 * time.Second
 
-// clock is the time by which the shuffler sets its deadlines: milliseconds of the Unix epoch when its journal began, and from then on
-// the time for which a shuffler was awake. It takes no account of anybody's time of day, so setting this machine's or the broker's
-// clock, over a restart or not, moves no deadline; time for which the shuffler was stopped, frozen or asleep does not pass, and a
-// deadline moves with it. How long a shuffler is away does not depend on any record.
+// clock is the time by which the shuffler sets its deadlines: milliseconds of the Unix epoch when its journal began,
+// and from then on the time for which a shuffler was awake. It takes no account of any time of day, so setting this
+// machine's or the broker's clock, over a restart or not, moves no deadline. Time for which the shuffler was stopped,
+// frozen or asleep does not pass, and a deadline moves with it. How long a shuffler is away does not depend on any
+// record.
 type clock struct {
-	read Clock
+	read func() (wall time.Time, run time.Duration)
 
 	mu      sync.Mutex
 	at      time.Time
@@ -38,7 +38,7 @@ type clock struct {
 }
 
 // newClock returns a clock that shows at, or the time of day where at is zero.
-func newClock(read Clock, at time.Time) *clock {
+func newClock(read func() (wall time.Time, run time.Duration), at time.Time) *clock {
 	wall, run := read()
 	if at.IsZero() {
 		at = wall
@@ -46,7 +46,8 @@ func newClock(read Clock, at time.Time) *clock {
 	return &clock{read: read, at: at, wall: wall, run: run, resumed: at}
 }
 
-// now is the time, and since when people's reports could come as far as this shuffler knows. Somebody must ask more often than maxGap.
+// now is the time, and since when people's reports could come as far as this shuffler knows. It must be asked at least
+// every maxGap.
 func (c *clock) now() (at, resumed time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +55,9 @@ func (c *clock) now() (at, resumed time.Time) {
 	ran, passed := run-c.run, wall.Sub(c.wall)
 	c.wall, c.run = wall, run
 	c.at = c.at.Add(min(max(0, ran), maxGap))
-	// A process that stood still sees itself run for too long. A machine that slept sees the time of day ahead of that; so does one
-	// whose clock was set, which cannot be told apart and costs no more than a grace.
+	// A process that stood still finds that it ran for too long. On a machine that slept, the time of day is ahead of
+	// the time that the process ran. So it is on a machine whose clock was set: the two cannot be told apart, and it
+	// costs one grace.
 	if ran > maxGap || (passed-ran).Abs() > maxGap {
 		c.resumed = c.at
 		c.gaps++

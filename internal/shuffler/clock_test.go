@@ -21,8 +21,8 @@ func (m *machine) awake(c *clock, d time.Duration) {
 	}
 }
 
-// Whatever is done to the machine's clock or to the process, the shuffler's time passes as long as it is awake, and what could have kept
-// reports away is noticed.
+// Whatever is done to the machine's clock or to the process, the shuffler's time passes as long as it is awake, and
+// what could have kept reports away is noticed.
 func TestClockTellsWakingTime(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -73,8 +73,8 @@ func TestClockAfterARestart(t *testing.T) {
 	}
 }
 
-// The journal keeps how far the time has come, so that a shuffler which is restarted again and again reaches its deadline: every
-// minute, while something waits for time to pass.
+// The journal keeps how far the time has come, so that a shuffler which is restarted again and again reaches its
+// deadline: every minute, while something waits for time to pass.
 func TestTimeIsKept(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

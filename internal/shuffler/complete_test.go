@@ -6,14 +6,15 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order it likes.
+// idle makes the shuffler of the scene's configuration without running it: the test takes its steps, in whatever order
+// it likes.
 func (s *scene) idle() *Shuffler {
 	s.t.Helper()
 	var sh *Shuffler
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	s.t.Cleanup(func() { _ = sh.Close() })
 	sh.c.Reports.Resumed(int(sh.Held()))
@@ -21,8 +22,9 @@ func (s *scene) idle() *Shuffler {
 	return sh
 }
 
-// A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was taken. Whoever looks
-// what can be forgotten meanwhile, at whatever point of the start, forgets none of them before they are taken in again.
+// A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was
+// taken. Whoever looks what can be forgotten meanwhile, at whatever point of the start, forgets none of them before
+// they are taken in again.
 func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 	t.Parallel()
 	for name, announced := range map[string]bool{"copied before the announcement": false, "copied before the reports": true} {
@@ -63,7 +65,7 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 				t.Fatal(trouble, err)
 			}
 			kept("before the round is opened, or its reports are looked through")
-			stored, err := s.config.Bus.Announcements(s.Context())
+			stored, err := s.broker.Announcements(s.Context())
 			s.must(err)
 			for _, a := range stored {
 				s.must(sh.announced(s.Context(), a))

@@ -1,13 +1,13 @@
 package shuffler
 
-// devices is a set of devices that is kept for ever: who was in a cohort is in no later one. A host's devices are numbered from 0, so it
-// holds a bit for each in pages: a third of a byte for each device of a host that has thousands, and about 150 bytes for one that stands
-// alone, which is less than a cohort spends on it.
+// devices is a set of devices that is kept for ever: a device that was in a cohort is in no later one. A host's devices
+// are numbered from 0, so it holds one bit for each, in pages: a third of a byte for each device of a host that has
+// thousands, and about 150 bytes for one that stands alone, which is less than a cohort spends on it.
 type devices map[[32]byte]map[uint32]*page
 
 const pageBits = 512
 
-// page is whether each of pageBits devices is in the set.
+// page says of each of pageBits devices whether it is in the set.
 type page [pageBits / 64]uint64
 
 func (d devices) has(id DeviceID) bool {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The deadline that people are shown is the one at which the round is committed: not known while more may enrol, then fixed, and gone
-// once the membership is.
+// The deadline that people are shown is the one at which the round is committed: not known while more may enrol, then
+// fixed, and gone once the membership is.
 func TestDueIsWhenTheRoundIsCommitted(t *testing.T) {
 	s := newScript(t, 2)
 	if _, fixed := s.state.deadline(s.now, time.Time{}); fixed {

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // slow is a journal whose disk a test can hold up: what is appended meanwhile is not durable.
 type slow struct {
-	store
+	Journal
 	mu   sync.Mutex
 	gate chan struct{} // closed: writes reach the disk
 }
@@ -25,7 +25,7 @@ func (s *slow) Append(entry []byte) func() error {
 	s.mu.Lock()
 	gate := s.gate
 	s.mu.Unlock()
-	durable := s.store.Append(entry)
+	durable := s.Journal.Append(entry)
 	return func() error {
 		<-gate
 		return durable()
@@ -41,14 +41,15 @@ func (s *slow) hold() (release func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// quiet is for how long the tests below watch that nothing happens: the mistake, which is not to wait, would take a few milliseconds.
+// quiet is for how long the tests below watch that nothing happens: the mistake, which is not to wait, would take a few
+// milliseconds.
 const quiet = 300 * time.Millisecond
 
 // onSlowDisk is a running shuffler with an open cohort, and its disk.
 func onSlowDisk(t *testing.T) (*scene, *slow) {
 	s, disk := newScene(t), &slow{}
 	s.prepare = func(sh *Shuffler) {
-		disk.store, sh.journal = sh.journal, disk
+		disk.Journal, sh.journal = sh.journal, disk
 		disk.hold()()
 	}
 	s.start()
@@ -56,7 +57,8 @@ func onSlowDisk(t *testing.T) (*scene, *slow) {
 	return s, disk
 }
 
-// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what it holds.
+// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what
+// it holds.
 func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	t.Parallel()
 	s, disk := onSlowDisk(t)
@@ -96,12 +98,12 @@ func TestNoReportIsAcknowledgedBeforeItsAdmissionIsDurable(t *testing.T) {
 	s.send(s.report(0))
 	s.eventually("decided on", func() bool { return s.shuffler.Held() == 1 })
 	time.Sleep(quiet)
-	if b, err := s.config.Bus.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
 		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
 	}
 	release()
 	s.eventually("acknowledged", func() bool {
-		b, err := s.config.Bus.Backlog(s.Context())
+		b, err := s.broker.Backlog(s.Context())
 		return err == nil && b.Waiting == 0
 	})
 }
@@ -115,7 +117,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 		s.send(s.report(i))
 	}
 	s.eventually("admitted", func() bool {
-		b, err := s.config.Bus.Backlog(s.Context())
+		b, err := s.broker.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 10
 	})
 	release := disk.hold()
@@ -138,19 +140,14 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	s.released(10)
 }
 
-// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports wait than there are
-// workers.
+// A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports
+// wait than there are workers.
 func TestStuckWorkersAreNotReady(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	s, disk := newScene(t), &slow{}
-	read := MachineClock()
-	s.config.Clock = func() (time.Time, time.Duration) {
-		wall, run := read()
-		return wall, run + time.Duration(ahead.Load())
-	}
+	s, disk, clock := newScene(t), &slow{}, &shifted{Clock: role.SystemClock()}
+	s.config.Clock = clock
 	s.prepare = func(sh *Shuffler) {
-		disk.store, sh.journal = sh.journal, disk
+		disk.Journal, sh.journal = sh.journal, disk
 		disk.hold()()
 	}
 	s.start()
@@ -165,12 +162,12 @@ func TestStuckWorkersAreNotReady(t *testing.T) {
 		w := &s.shuffler.waits
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.waiting && s.shuffler.ran()-w.since > quiet
+		return w.waiting && clock.Now().Sub(w.since) > quiet
 	})
 	if why := s.why(workersCondition); why != "" {
 		t.Errorf("stuck within the first moments: %s", why)
 	}
-	ahead.Store(int64(2 * stuckAfter))
+	clock.by.Store(int64(2 * stuckAfter))
 	s.eventually("not ready", func() bool { return strings.Contains(s.why(workersCondition), "workers are busy") })
 	release()
 	s.eventually("ready", func() bool { return s.why(workersCondition) == "" })

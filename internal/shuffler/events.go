@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a bit message, a
-// sealed report or anything from inside one but its digest.
+// Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a sealed
+// report, or anything from inside one but its digest.
 type Event struct {
 	Opened    *Opened    `json:"opened,omitempty"`
 	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
@@ -25,17 +26,16 @@ type Event struct {
 
 // Opened records the first announcement of a round.
 type Opened struct {
-	At      int64  `json:"at_ms"` // by the shuffler's clock, in milliseconds of the Unix epoch
-	Epoch   uint64 `json:"epoch"`
-	Round   uint32 `json:"round"`
-	Digest  []byte `json:"digest"`
-	Size    uint32 `json:"size"`
-	Minimum uint32 `json:"minimum"`
-	Rounds  int    `json:"rounds"`
-	// Messages is how many bit messages each report of the round holds.
-	Messages int    `json:"messages"`
-	Timing   Timing `json:"timing"`
-	Final    bool   `json:"final,omitempty"`
+	At             int64  `json:"at_ms"` // by the shuffler's clock, in milliseconds of the Unix epoch
+	Epoch          uint64 `json:"epoch"`
+	Round          uint32 `json:"round"`
+	Digest         []byte `json:"digest"`
+	Size           uint32 `json:"size"`
+	Minimum        uint32 `json:"minimum"`
+	Rounds         int    `json:"rounds"`
+	channel.Layout        // its fields stand here, in the journal too
+	Timing         Timing `json:"timing"`
+	Final          bool   `json:"final,omitempty"`
 }
 
 // Timing is the announced timing in milliseconds.
@@ -62,15 +62,15 @@ type Admitted struct {
 	Sequence uint64 `json:"sequence"`
 }
 
-// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a bit message. Their
-// slots are given up.
+// Excluded takes admitted reports out of the open round again, before its membership is fixed, because they repeat a
+// message. Their slots are given up.
 type Excluded struct {
 	Round uint32   `json:"round"`
 	Slots []uint32 `json:"slots"`
 }
 
-// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into a
-// destruction.
+// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into
+// a destruction.
 type Committed struct {
 	Round   uint32       `json:"round"`
 	Outcome wire.Outcome `json:"outcome"`
@@ -87,8 +87,8 @@ type Adopted struct {
 	Outcome  wire.Outcome `json:"outcome"`
 	Enrolled uint32       `json:"enrolled"`
 	Reports  uint32       `json:"reports"`
-	// Members says that the reports admitted so far are those of the manifest. Otherwise nobody is known to have reported, and nobody can
-	// report in a later round of the epoch.
+	// Members says that the reports admitted so far are those of the manifest. Otherwise no device is known to have
+	// reported, and none can report in a later round of the epoch.
 	Members bool `json:"members,omitempty"`
 }
 
@@ -104,10 +104,10 @@ type Keys struct {
 }
 
 // openedBy is the event of an announcement that is opened now.
-func openedBy(a *plan.Announcement, d Digest, messages int, now time.Time) *Event {
+func openedBy(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) *Event {
 	return &Event{Opened: &Opened{
-		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size, Minimum: a.Cohort.Minimum,
-		Rounds: len(a.Plan.Rounds), Messages: messages, Timing: timingOf(a.Timing), Final: a.Final,
+		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size,
+		Minimum: a.Cohort.Minimum, Rounds: len(a.Plan.Rounds), Layout: l, Timing: timingOf(a.Timing), Final: a.Final,
 	}}
 }
 
@@ -119,7 +119,8 @@ func timingOf(t plan.Timing) Timing {
 func (t Timing) announced() plan.Timing {
 	d := func(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
 	return plan.Timing{
-		RewardWindow: d(t.RewardWindow), Jitter: d(t.Jitter), Grace: d(t.Grace), RoundWindow: d(t.RoundWindow), Enrolment: d(t.Enrolment),
+		RewardWindow: d(t.RewardWindow), Jitter: d(t.Jitter), Grace: d(t.Grace), RoundWindow: d(t.RoundWindow),
+		Enrolment: d(t.Enrolment),
 	}
 }
 
@@ -141,8 +142,8 @@ func DecodeEvent(b []byte) (*Event, error) {
 	return ev, nil
 }
 
-// Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as from a
-// journal that was tampered with or belongs to another shuffler.
+// Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as
+// from a journal that was tampered with or belongs to another shuffler.
 func (s *State) Apply(ev *Event) error {
 	switch {
 	case ev.Opened != nil:
@@ -230,7 +231,9 @@ func (s *State) Apply(ev *Event) error {
 }
 
 func (s *State) applyOpened(o *Opened) error {
-	r := &round{opened: time.UnixMilli(o.At), messages: o.Messages, reports: map[uint32]admitted{}, excluded: map[uint32]struct{}{}}
+	r := &round{
+		opened: time.UnixMilli(o.At), layout: o.Layout, reports: map[uint32]admitted{}, excluded: map[uint32]struct{}{},
+	}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
 	}
@@ -243,8 +246,8 @@ func (s *State) applyOpened(o *Opened) error {
 		return nil
 	}
 	s.epoch = &epoch{
-		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, planned: o.Rounds,
-		slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
+		planned: o.Rounds, slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ func (s *scene) crowded() {
 	s.enrol(people)
 }
 
-// costly is junk that costs the shuffler as much as junk can: it has the right size, opens, and is signed, by a host that has no place.
+// costly is junk that costs the shuffler as much as junk can: it has the right size, opens, and is signed, by a host
+// that has no place.
 func (s *scene) costly() []byte {
 	s.t.Helper()
 	stranger, _ := s.Host(capacity)
@@ -57,8 +58,8 @@ func (s *scene) flood(n int, payload []byte) error {
 	return g.Wait()
 }
 
-// One host has as much junk waiting as it may, and the broker takes no more of it, when the reports of another host come. All of those are
-// stored, admitted and released.
+// One host has as much junk waiting as it may, and the broker takes no more of it, when the reports of another host
+// come. All of those are stored, admitted and released.
 func TestFloodOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	const share = 2_000
@@ -88,7 +89,7 @@ func TestFloodOfAnotherHost(t *testing.T) {
 			for _, r := range reports {
 				s.send(r)
 			}
-			before := s.config.Bus.Traffic()
+			before := s.broker.Traffic()
 			s.start()
 			if m := s.manifest(1, 0); m.Reports != people || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
@@ -100,16 +101,17 @@ func TestFloodOfAnotherHost(t *testing.T) {
 			if refused != share {
 				t.Errorf("%d refused, of %d", refused, share)
 			}
-			// A refusal waits for no answer: what came from the broker is the reports, and answers about the honest ones.
-			if in := s.config.Bus.Traffic().MessagesIn - before.MessagesIn; in > share+10*people {
+			// A refusal waits for no answer: what came from the broker is the reports, and answers about the honest
+			// ones.
+			if in := s.broker.Traffic().MessagesIn - before.MessagesIn; in > share+10*people {
 				t.Errorf("%d messages from the broker for %d refused reports and %d admitted ones", in, share, people)
 			}
 		})
 	}
 }
 
-// BenchmarkFlood measures how fast 50 000 reports that will be refused are stored, and how fast the shuffler goes through them to the honest
-// ones behind, at a broker that syncs every write.
+// BenchmarkFlood measures how fast 50 000 reports that will be refused are stored, and how fast the shuffler goes
+// through them to the honest ones behind, at a broker that syncs every write.
 func BenchmarkFlood(b *testing.B) {
 	const junk = 50_000
 	for name, payload := range map[string]func(*scene) []byte{

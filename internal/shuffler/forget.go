@@ -3,21 +3,25 @@ package shuffler
 import (
 	"context"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 const (
-	// forgetEvery is how often the shuffler looks whether the broker holds reports that nobody needs. A host whose reports are all refused
-	// can fill its places at the broker anew as often as that while no round has reports, and the broker remembers the ids of all of them
-	// for the dedup window. A look is one question to the broker, and one purge at most.
+	// forgetEvery is how often the shuffler looks whether the broker holds reports that are not needed. A host whose
+	// reports are all refused can fill its places at the broker anew that often while no round has reports, and the
+	// broker remembers the ids of all of them for the dedup window. A look is one question to the broker, and one purge
+	// at most.
 	forgetEvery = time.Minute
-	// forgetSoon is how often it looks while reports of a finished round are kept by an acknowledgement that is on its way, or was lost.
+	// forgetSoon is how often it looks while reports of a finished round are kept by an acknowledgement that is on its
+	// way, or was lost.
 	forgetSoon = time.Second
 	// forgetTime bounds one look, so that a broker that is away shows in the log.
 	forgetTime = 10 * time.Second
 )
 
-// First is the smallest sequence of a report that a round still needs; ok is false where none does. A round needs its reports until its
-// manifest is out: over is one whose manifest is out already, or nil.
+// First is the smallest sequence of a report that a round still needs; ok is false where none does. A round needs its
+// reports until its manifest is out: over is one whose manifest is out already, or nil.
 func (s *State) First(over *Release) (first uint64, ok bool) {
 	if s.epoch == nil {
 		return 0, false
@@ -35,11 +39,12 @@ func (s *State) First(over *Release) (first uint64, ok bool) {
 	return first, ok
 }
 
-// forget has the broker forget every report before the first one that is not decided on, or that a round needs. over is a round whose
-// manifest is out, or nil. What a lost acknowledgement keeps is forgotten the next time after its redelivery. Nothing is forgotten before
-// the journal was held against the broker and its stream of reports.
+// forget has the broker forget every report before the first one that is not decided on, or that a round needs. over is
+// a round whose manifest is out, or nil. What a lost acknowledgement keeps is forgotten at the first look after its
+// redelivery. Nothing is forgotten before the journal was held against the broker and its stream of reports.
 func (s *Shuffler) forget(ctx context.Context, over *Release) error {
-	// In this order: whatever is acknowledged by now was decided on before, so that the state knows whether a round needs it.
+	// In this order: what is acknowledged by now was decided on before, so that the state knows whether a round needs
+	// it.
 	backlog, err := s.c.Bus.Backlog(ctx)
 	if err != nil {
 		return err
@@ -73,13 +78,13 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	return nil
 }
 
-// keepForgetting forgets from time to time, until the context ends, what no finished round took along: refused reports, and what was
-// not acknowledged yet when its round was finished.
+// keepForgetting forgets from time to time, until the context ends, what no finished round took along: refused reports,
+// and what was not acknowledged yet when its round was finished.
 func (s *Shuffler) keepForgetting(ctx context.Context) error {
 	for {
-		limited, cancel := context.WithTimeout(ctx, forgetTime)
+		limited, cancel := s.c.Clock.WithTimeout(ctx, forgetTime)
 		if err := s.forget(limited, nil); err != nil && ctx.Err() == nil {
-			s.c.Log.Warn().Err(err).Msg("the broker has not forgotten the reports that nobody needs; tried again")
+			s.c.Log.Warn().Err(err).Msg("the broker has not forgotten the reports that are not needed; tried again")
 		}
 		cancel()
 		wait := s.forgetEvery
@@ -88,8 +93,8 @@ func (s *Shuffler) keepForgetting(ctx context.Context) error {
 			wait = min(wait, forgetSoon)
 		}
 		s.mu.Unlock()
-		if !pause(ctx, wait) {
-			return ctx.Err()
+		if err := role.Sleep(ctx, s.c.Clock, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -81,8 +82,8 @@ func TestFinishedRoundForgetsItsReports(t *testing.T) {
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalWrongSize: 11})
 }
 
-// Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an open round
-// whatever is forgotten around them: they are all released.
+// Reports of the next round that wait for its announcement outlive the end of this one, and so do the members of an
+// open round whatever is forgotten around them: they are all released.
 func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -136,7 +137,8 @@ func TestJunkIsForgottenBetweenCohorts(t *testing.T) {
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 10})
 }
 
-// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from being forgotten.
+// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from
+// being forgotten.
 func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -194,11 +196,12 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	for range 3 {
 		s.sendTo(1, 0, []byte("a member"))
 	}
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	defer sh.Close()
 	sh.forgetEvery, sh.recalled, s.shuffler = never, true, sh
-	s.must(sh.forget(s.Context(), &Release{Epoch: 1, Members: []Member{{Sequence: 3}}}))
+	over := &Release{Release: channel.Release{Epoch: 1, Members: []channel.Member{{Sequence: 3}}}}
+	s.must(sh.forget(s.Context(), over))
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	go func() { _ = sh.keepForgetting(ctx) }()

@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,18 +9,21 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What was signed once cannot be taken back: neither by a state folder nor by a broker that was restored from an older copy. This file
-// holds what the journal knows against what the broker shows.
+// What was signed once cannot be taken back, neither by a state folder nor by a broker that was restored from an older
+// copy. This file holds what the journal knows against what the broker shows. restore.go takes in again what a restored
+// journal lacks.
 
-// recallEvery is how often the broker is looked at again while it shows less than the journal knows, or an announcement that does not fit.
+// recallEvery is how often the broker is looked at again while it shows less than the journal knows, or an announcement
+// that does not fit.
 const recallEvery = 5 * time.Second
 
 // errBroker says that the broker shows less than this shuffler has seen, or something else.
-var errBroker = errors.New("the broker's data was set back, or is another deployment's; restore the newer data, or start a new deployment")
+var errBroker = errors.New("the broker's data was set back, or is another deployment's; " +
+	"restore the newer data, or start a new deployment")
 
 // errState says that the state folder is older than what the broker shows.
 var errState = errors.New("the state folder is older than what this shuffler has signed: restored from a backup?")
@@ -36,19 +40,20 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*w
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := wire.Open[wire.Manifest](signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
+	m, _, err := wire.Open[wire.Manifest](signed, s.own())
 	if err == nil && (m.Epoch != epoch || m.Round != round) {
 		err = fmt.Errorf("it is that of round %d of epoch %d", m.Round, m.Epoch)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the manifest of round %d of epoch %d is not this shuffler's: %w", errBroker, round, epoch, err)
+		return nil, fmt.Errorf("%w: the manifest of round %d of epoch %d is not this shuffler's: %w",
+			errBroker, round, epoch, err)
 	}
 	return m, nil
 }
 
-// recall holds the journal against the broker's announcements and against this shuffler's own manifests. Where the journal lacks what a
-// manifest states, it takes the manifest's word. trouble says that the broker shows less than the journal knows: then nothing may be
-// decided until it shows it again. err is fatal, or the broker's.
+// recall holds the journal against the broker's announcements and against this shuffler's own manifests. Where the
+// journal lacks what a manifest states, it takes the manifest's word. trouble says that the broker shows less than the
+// journal knows: then nothing may be decided until it shows it again. err is fatal, or the broker's.
 func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {
@@ -67,7 +72,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 			continue
 		}
 		at := place{o.Epoch, int(o.Round)}
-		if _, second := there[at]; second { // two analyzers ran with one key: everybody goes by the first
+		if _, second := there[at]; second { // two analyzers ran with one key: every role goes by the first
 			continue
 		}
 		there[at] = o
@@ -109,7 +114,8 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 			break // nothing after it can be over
 		}
 		if Digest(m.Announcement) != o.digest {
-			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one shown", errBroker, o.Round, o.Epoch), nil
+			return fmt.Errorf("%w: the manifest of round %d of epoch %d is about another announcement than the one "+
+				"shown", errBroker, o.Round, o.Epoch), nil
 		}
 		if err := s.opened(o); err != nil {
 			return nil, err
@@ -128,7 +134,8 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	return nil, nil
 }
 
-// seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last round that is over.
+// seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
+// round that is over.
 func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*opening, order []*opening) error {
 	o := there[place{last.epoch, int(last.round)}]
 	if o == nil {
@@ -137,11 +144,12 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*op
 			o := order[len(order)-1]
 			newest = fmt.Sprintf("announcements up to round %d of epoch %d", o.Round, o.Epoch)
 		}
-		return fmt.Errorf("the broker shows less than this shuffler has seen: %s; it was at round %d of epoch %d: %w", newest, last.round, last.epoch, errBroker)
+		return fmt.Errorf("the broker shows less than this shuffler has seen: %s; it was at round %d of epoch %d: %w",
+			newest, last.round, last.epoch, errBroker)
 	}
 	if o.digest != last.digest {
-		return fmt.Errorf("the broker shows another announcement of round %d of epoch %d than this shuffler has seen (digest %x, it was %x): %w",
-			last.round, last.epoch, o.digest[:8], last.digest[:8], errBroker)
+		return fmt.Errorf("the broker shows another announcement of round %d of epoch %d than this shuffler has seen "+
+			"(digest %x, it was %x): %w", last.round, last.epoch, o.digest[:8], last.digest[:8], errBroker)
 	}
 	s.mu.Lock()
 	var over *finished
@@ -154,63 +162,19 @@ func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*op
 	}
 	m, err := s.manifest(ctx, over.epoch, over.round)
 	if err == nil && m == nil {
-		err = fmt.Errorf("the broker shows less than this shuffler has seen: the manifest of round %d of epoch %d is gone: %w", over.round, over.epoch, errBroker)
+		err = fmt.Errorf("the broker shows less than this shuffler has seen: "+
+			"the manifest of round %d of epoch %d is gone: %w", over.round, over.epoch, errBroker)
 	}
 	return err
 }
 
-// opened makes sure that the journal has the round of an announcement whose manifest is out.
-func (s *Shuffler) opened(o *opening) error {
-	err := s.decide(func(state *State) (*Event, error) {
-		if state.knows(o.Epoch, o.Round) {
-			return nil, nil
-		}
-		now, _ := s.clock.now()
-		return openedBy(o.Announcement, o.digest, o.messages, now), nil
-	})
-	if err == nil {
-		s.promised(o.Announcement)
-	}
-	return err
-}
-
-// adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten from time to time, as
-// refused ones are. It describes the round, and is empty where there was nothing to adopt.
-func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
-	held, messages := 0, 0
-	err = s.decide(func(state *State) (*Event, error) {
-		ev := state.Adopt(m)
-		if ev != nil {
-			r := state.epoch.rounds[m.Round]
-			held, messages = len(r.reports), r.messages
-			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled", m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
-		}
-		return ev, nil
-	})
-	if err != nil || line == "" {
-		return "", err
-	}
-	s.notice(historyCondition, errState)
-	defer s.notice(historyCondition, nil)
-	s.gone(m.Outcome, held, held*messages)
-	return line, spoolOf(s.c.StateDir, &Release{Epoch: m.Epoch, Round: m.Round}).remove()
-}
-
-// stale says that rounds were taken from this shuffler's own manifests, and what follows.
-func (s *Shuffler) stale(adopted []string) {
-	s.c.Log.Error().Err(errState).Strs("adopted", adopted).Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
-	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is not known here any more: only their hosts' ledgers keep these people from taking part again")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = true
-	s.warnings = append(s.warnings, fmt.Sprintf("%v Taken from its own manifests: %d rounds. Who took part in them is not known here any more; only their hosts' ledgers keep these people from taking part again. Keep the copy away, and do not restore it over a newer folder.", errState, len(adopted)))
-}
-
-// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker, every round that
-// was announced by then is known or never opened, and the stream of reports was looked through for the latest. The lock is held.
+// complete tells whether the journal is known to lack no report that was acknowledged: it was held against the broker,
+// every round that was announced by then is known or will never open, and the stream of reports was looked through for
+// the latest one. The lock is held.
 func (s *Shuffler) complete() bool {
 	last, open := s.state.last()
-	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) && (!open || last == s.looked)
+	return s.recalled && s.trouble == nil && !s.doubt && (s.newest == nil || s.settled(s.newest)) &&
+		(!open || last == s.looked)
 }
 
 // settled tells whether an announcement was opened, or is refused for good. The lock is held.
@@ -226,8 +190,9 @@ type look struct {
 	begun      bool
 }
 
-// consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that did not fit, and
-// takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an error, fatal or not, they may not.
+// consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
+// did not fit, and takes in again what was acknowledged and forgotten. It tells whether decisions may be made. After an
+// error, fatal or not, they may not.
 func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err error) {
 	reconnects := s.c.Bus.Traffic().Reconnects
 	now, _ := s.clock.now()
@@ -288,89 +253,67 @@ func (s *Shuffler) settle(trouble error) {
 	s.notice(historyCondition, trouble)
 }
 
-// notice tells readiness.
-func (s *Shuffler) notice(condition string, err error) {
-	if s.c.Notice != nil {
-		s.c.Notice(condition, err)
-	}
+// seenRound is a round that was opened.
+type seenRound struct {
+	epoch  uint64
+	round  uint32
+	digest Digest
+	layout channel.Layout
 }
 
-// takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was copied: they stand in
-// the stream until the round is over, and would not be delivered again. Admission is idempotent; who it does not know is refused as ever.
-func (s *Shuffler) takeAgain(ctx context.Context) error {
-	s.mu.Lock()
-	last, ok := s.state.last()
-	admitted := s.state.admitted()
-	s.mu.Unlock()
-	if !ok || admitted == nil {
-		return nil
+// last is the latest round that was opened; ok is false before the first.
+func (s *State) last() (seenRound, bool) {
+	e := s.epoch
+	if e == nil {
+		return seenRound{}, false
 	}
-	b, err := s.c.Bus.Backlog(ctx)
-	if err != nil {
-		return err
-	}
-	upTo := max(b.Floor, b.Sent)
-	// Where the journal has every report from the round's first on, as after every ordinary restart without strangers, none is read again.
-	gap := uint64(0)
-	err = s.stored(ctx, last, 1, upTo, func(sequence uint64, _ []byte) error {
-		for gap = sequence; admitted[gap]; gap++ {
-		}
-		return errEnough
-	})
-	if err != nil || gap == 0 {
-		return err
-	}
-	again, strangers := 0, 0
-	err = s.stored(ctx, last, gap, upTo, func(sequence uint64, payload []byte) error {
-		if admitted[sequence] {
-			return nil
-		}
-		fresh, err := s.admitReport(&bus.Delivery{Epoch: last.epoch, Round: last.round, Sequence: sequence, Payload: payload})
-		var refused *Refused
-		switch {
-		case errors.As(err, &refused):
-			if refused.Reason == wire.RefusalNotEnrolled {
-				strangers++
-			}
-		case err != nil:
-			return err
-		case fresh:
-			again++
-			s.c.Reports.Received(1)
-			s.c.Messages.Received(last.messages)
-		}
-		return nil
-	})
-	if again > 0 {
-		s.c.Log.Warn().Err(errState).Uint64("epoch", last.epoch).Uint32("round", last.round).Int("reports", again).
-			Msg("reports were acknowledged before and are not in the journal: taken in again")
-	}
-	s.mu.Lock()
-	lost := s.lost || again > 0
-	s.mu.Unlock()
-	if strangers > 0 && lost {
-		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).Uint64("epoch", last.epoch).Uint32("round", last.round).
-			Int("reports", strangers).Msg("reports of devices whose enrolments are lost cannot be used; their places go to others")
-	}
-	return err
+	n := len(e.rounds) - 1
+	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].layout}, true
 }
 
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
+// knows tells whether a round was opened here, or lies behind one that was.
+func (s *State) knows(epoch uint64, round uint32) bool {
+	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
+}
 
-// stored hands over the round's stored reports between two sequences.
-func (s *Shuffler) stored(ctx context.Context, r seenRound, from, upTo uint64, fn func(sequence uint64, payload []byte) error) error {
-	if from > upTo {
+// finished tells whether a round is over.
+func (s *State) finished(epoch uint64, round uint32) bool {
+	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
+}
+
+// admitted are the places in the stream of the open round's reports; nil where no round is open.
+func (s *State) admitted() map[uint64]bool {
+	e := s.epoch
+	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
 		return nil
 	}
-	err := s.c.Bus.StoredReports(ctx, r.epoch, r.round, from, func(sequence uint64, payload []byte) error {
-		if sequence > upTo {
-			return errEnough
-		}
-		return fn(sequence, payload)
-	})
-	if errors.Is(err, errEnough) {
+	all := map[uint64]bool{}
+	for _, a := range e.rounds[len(e.rounds)-1].reports {
+		all[a.sequence] = true
+	}
+	return all
+}
+
+// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what
+// no event so far does: that the round is over, or that another release than the committed one left. Then the journal
+// is an older copy whose later events are lost, and the manifest's word stands for them. The members are known where
+// they are those that it names.
+func (s *State) Adopt(m *wire.Manifest) *Event {
+	e := s.epoch
+	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
 		return nil
 	}
-	return err
+	r := e.rounds[m.Round]
+	var digests [][32]byte
+	for _, a := range r.reports {
+		digests = append(digests, a.digest)
+	}
+	all := wire.ReportsDigest(digests)
+	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
+	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
+		return nil // committed here: only its end is missing
+	}
+	return &Event{Adopted: &Adopted{
+		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known,
+	}}
 }

@@ -71,8 +71,8 @@ func (s *scene) cohort(first, enrolled, reports int) {
 	}
 }
 
-// A state folder that was restored from a copy of any earlier moment: the shuffler takes the outcome of what it forgot from its own
-// manifests, says so, shows it as it was, and opens what was announced since. Nothing is stuck.
+// A state folder that was restored from a copy of any earlier moment: the shuffler takes the outcome of what it forgot
+// from its own manifests, says so, shows it as it was, and opens what was announced since. Nothing is stuck.
 func TestRestoredStateFolder(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*scene){
@@ -150,8 +150,8 @@ func (s *scene) reopen() {
 	})
 }
 
-// Reports of the open round that were acknowledged after the copy was taken are still at the broker: they are taken in again, and the
-// cohort is kept.
+// Reports of the open round that were acknowledged after the copy was taken are still at the broker: they are taken in
+// again, and the cohort is kept.
 func TestRestoredWithinTheRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -167,7 +167,7 @@ func TestRestoredWithinTheRound(t *testing.T) {
 		s.send(s.report(5 + i))
 	}
 	s.eventually("acknowledged", func() bool {
-		b, err := s.config.Bus.Backlog(s.Context())
+		b, err := s.broker.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 9
 	})
 	s.restore(folder)
@@ -185,8 +185,8 @@ func TestRestoredWithinTheRound(t *testing.T) {
 	}
 }
 
-// Part of a release left, and the folder was restored to before it was committed: a release has one membership and one order, so this one
-// is destroyed, and the next epoch opens. It is not tried for ever.
+// Part of a release left, and the folder was restored to before it was committed: a release has one membership and one
+// order, so this one is destroyed, and the next epoch opens. It is not tried for ever.
 func TestRestoredWithinTheRelease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -215,8 +215,9 @@ func TestRestoredWithinTheRelease(t *testing.T) {
 	s.open(s.next())
 }
 
-// In an epoch of several rounds the members of a forgotten round are known only where they are those of the copy. Then the epoch goes on;
-// otherwise its next round is destroyed at once, because nobody can tell who dropped out, and the next epoch opens.
+// In an epoch of several rounds the members of a forgotten round are known only where they are those of the copy. Then
+// the epoch goes on; otherwise its next round is destroyed at once, because nobody can tell who dropped out, and the
+// next epoch opens.
 func TestRestoredBetweenRounds(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"members known": true, "members lost": false} {
@@ -249,7 +250,7 @@ func TestRestoredBetweenRounds(t *testing.T) {
 				s.send(s.report(i))
 			}
 			s.eventually("acknowledged", func() bool {
-				b, err := s.config.Bus.Backlog(s.Context())
+				b, err := s.broker.Backlog(s.Context())
 				return err == nil && b.Waiting == 0 && s.shuffler.Held() == 6
 			})
 			s.restore(folder)
@@ -268,8 +269,8 @@ func TestRestoredBetweenRounds(t *testing.T) {
 	}
 }
 
-// A broker whose data was set back: the shuffler says what is missing and is not ready, decides nothing, and goes on by itself when the
-// newer data is back.
+// A broker whose data was set back: the shuffler says what is missing and is not ready, decides nothing, and goes on by
+// itself when the newer data is back.
 func TestBrokerSetBack(t *testing.T) {
 	t.Parallel()
 	for name, early := range map[string]bool{"an announcement is gone": true, "a manifest is gone": false} {
@@ -303,7 +304,7 @@ func TestBrokerSetBack(t *testing.T) {
 				s.eventually("asked what waits", func() bool {
 					s.shuffler.outages.mu.Lock()
 					defer s.shuffler.outages.mu.Unlock()
-					return s.shuffler.outages.count == s.config.Bus.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
+					return s.shuffler.outages.count == s.broker.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
 				})
 				s.shuffler.clock.skip(time.Hour)
 				time.Sleep(quiet)
@@ -325,8 +326,8 @@ func TestBrokerSetBack(t *testing.T) {
 	}
 }
 
-// An announcement that comes before the round ahead of it is over is refused, is looked at again, and is opened when its turn comes. Until
-// then readiness names it.
+// An announcement that comes before the round ahead of it is over is refused, is looked at again, and is opened when
+// its turn comes. Until then readiness names it.
 func TestAnnouncementOutOfTurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

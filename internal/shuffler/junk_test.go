@@ -8,8 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and whenever it came.
-// Of two that the analyzer signed for one place the first counts, whatever lies before and between them.
+// What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and
+// whenever it came. Of two that the analyzer signed for one place the first counts, whatever lies before and between
+// them.
 func TestJunkAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -12,10 +12,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: whoever saw a later set
-// refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it, is not published again. The number is
-// in the journal before it leaves; where one of state folder and broker was set back, the other still knows it. Where both were, a
-// number comes again: hosts that saw a later set refuse this one, and say so.
+// publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host
+// that saw a later set refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it,
+// is not published again. The number is in the journal before it leaves; where one of state folder and broker was set
+// back, the other still knows it. Where both were, a number comes again: hosts that saw a later set refuse this one,
+// and say so.
 func (s *Shuffler) publishKeys(ctx context.Context) error {
 	set := &wire.KeySet{Deployment: s.c.Deployment}
 	for _, k := range s.c.Keys {
@@ -33,7 +34,8 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 	own := s.state.keys
 	s.mu.Unlock()
 	set.Number = max(shown.Number, own.Number)
-	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) || shown.Number == set.Number && keysDigest(shown.Keys) != digest
+	changed := own.Number == set.Number && !bytes.Equal(own.Digest, digest[:]) ||
+		shown.Number == set.Number && keysDigest(shown.Keys) != digest
 	if set.Number == 0 || changed {
 		if set.Number == math.MaxUint64 {
 			return fmt.Errorf("shuffler: there is no number for another set of keys")
@@ -57,7 +59,8 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 	return s.c.Bus.PutKeys(ctx, signed)
 }
 
-// shownKeys is this shuffler's own latest set at the broker; nil where there is none. One that it did not sign counts for nothing.
+// shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not
+// sign counts for nothing.
 func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	payload, err := s.c.Bus.Keys(ctx, bus.Shuffler)
 	if errors.Is(err, bus.ErrGone) {
@@ -66,12 +69,18 @@ func (s *Shuffler) shownKeys(ctx context.Context) (*wire.KeySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, _, err := wire.Open[wire.KeySet](payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()})
+	set, _, err := wire.Open[wire.KeySet](payload, s.own())
 	if err != nil {
-		s.c.Log.Error().Err(err).Msg("the key set at the broker is not this shuffler's; hosts refuse it, and another is published")
+		s.c.Log.Error().Err(err).
+			Msg("the key set at the broker is not this shuffler's; hosts refuse it, and another is published")
 		return nil, nil
 	}
 	return set, nil
+}
+
+// own is this shuffler as the signer of a statement.
+func (s *Shuffler) own() wire.Party {
+	return wire.Party{Deployment: s.c.Deployment, Key: s.c.Identity.Public()}
 }
 
 // keysDigest names a list of keys.

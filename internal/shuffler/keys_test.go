@@ -16,7 +16,7 @@ import (
 func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	s.t.Helper()
 	s.config.Keys = keys
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	s.must(sh.publishKeys(s.Context()))
 	s.must(sh.Close())
@@ -30,8 +30,8 @@ func (s *scene) published(keys ...*seal.HPKEKey) *wire.KeySet {
 	return set
 }
 
-// A set of keys has a number above that of every other set before it, and an unchanged one keeps its own, whichever of state folder and
-// broker was set back in between.
+// A set of keys has a number above that of every other set before it, and an unchanged one keeps its own, whichever of
+// state folder and broker was set back in between.
 func TestKeySetsAreNumbered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -77,7 +77,7 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 		t.Errorf("an unchanged set changed: %v", err)
 	}
 	forged, _ := s.Sign(&wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}, s.Analyzer)
-	s.must(s.config.Bus.PutKeys(s.Context(), forged))
+	s.must(s.broker.PutKeys(s.Context(), forged))
 	if n := s.published(s.ShufflerKey).Number; n != 1 {
 		t.Errorf("after somebody else's set: number %d", n)
 	}

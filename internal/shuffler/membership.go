@@ -5,8 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// Release is one round's members and outcome. Once it is committed it is what leaves, or is destroyed, whatever happens
+// from then on. Its minimum is the announced one or the shuffler's own, whichever is larger.
+type Release struct {
+	channel.Release
+	Outcome  wire.Outcome
+	Enrolled uint32 // slots that were given
+}
 
 // Moment is what Due needs to know of time.
 type Moment struct {
@@ -15,9 +24,9 @@ type Moment struct {
 	TakenIn bool      // every report that the broker held when the open round's deadline had passed is decided on
 }
 
-// Due is the release that the open round makes now: everyone admitted so far; nil while the round must wait. A complete round does not
-// wait. An incomplete one waits for its deadline, and then until all that had come by then is taken in. Its outcome is a release
-// exactly if the reports are at least the minimum.
+// Due is the release that the open round makes now, with all reports admitted so far; nil while the round must wait. A
+// complete round does not wait. An incomplete one waits for its deadline, and then until all that had come by then is
+// taken in. Its outcome is a release exactly if the reports are at least the minimum.
 func (s *State) Due(m Moment) *Release {
 	e := s.epoch
 	at, fixed := s.deadline(m.Now, m.Resumed)
@@ -25,7 +34,8 @@ func (s *State) Due(m Moment) *Release {
 		return nil
 	}
 	n := len(e.rounds) - 1
-	if complete := len(e.rounds[n].reports)+len(e.rounds[n].excluded) == e.expected(n); !complete && (m.Now.Before(at) || !m.TakenIn) {
+	complete := len(e.rounds[n].reports)+len(e.rounds[n].excluded) == e.expected(n)
+	if !complete && (m.Now.Before(at) || !m.TakenIn) {
 		return nil
 	}
 	r := e.release(n, s.minimum)
@@ -36,11 +46,12 @@ func (s *State) Due(m Moment) *Release {
 	return r
 }
 
-// Commit fixes the membership that Due gave. It returns nil where that is not what the open round would release any more, because a
-// report was admitted meanwhile.
+// Commit fixes the membership that Due gave. It returns nil where that is no longer what the open round would release,
+// because a report was admitted meanwhile.
 func (s *State) Commit(r *Release) *Event {
 	e := s.epoch
-	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 || e.rounds[r.Round].outcome != wire.Undecided ||
+	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 ||
+		e.rounds[r.Round].outcome != wire.Undecided ||
 		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
 		return nil
 	}
@@ -63,33 +74,24 @@ func (s *State) Unfinished() (*Release, bool) {
 // release describes round n with the reports that it has.
 func (e *epoch) release(n int, minimum uint32) *Release {
 	r := e.rounds[n]
-	members := make([]Member, 0, len(r.reports))
+	members := make([]channel.Member, 0, len(r.reports))
 	for slot, a := range r.reports {
-		members = append(members, Member{slot, a.sequence, a.digest})
+		members = append(members, channel.Member{Slot: slot, Sequence: a.sequence, Digest: a.digest})
 	}
-	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(members, func(a, b channel.Member) int { return cmp.Compare(a.Slot, b.Slot) })
 	return &Release{
-		Epoch: e.number, Round: uint32(n), Announcement: r.digest, Outcome: r.outcome, Messages: r.messages,
-		Enrolled: uint32(len(e.slots)), Minimum: max(e.minimum, minimum), Members: members,
+		Release: channel.Release{
+			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
+			Minimum: max(e.minimum, minimum), Members: members,
+		},
+		Outcome: r.outcome, Enrolled: uint32(len(e.slots)),
 	}
 }
 
-// Release is one round's members and outcome. Once committed it is what leaves, or is destroyed, whatever happens from then on.
-type Release struct {
-	Epoch        uint64
-	Round        uint32
-	Announcement Digest
-	Outcome      wire.Outcome
-	Messages     int // bit messages of one report
-	Enrolled     uint32
-	Minimum      uint32
-	Members      []Member // by slot
-}
-
-// deadline is when the open round is released with those who reported; fixed is false while that can still move because more devices
-// may enrol, and once the round's membership is committed. Something that kept reports from coming in may have kept back those who
-// could not report either: from then on they have the grace that was announced for slow networks. That depends on outages, never on a
-// record.
+// deadline is when the open round is released with those who reported; fixed is false while that can still move because
+// more devices may enrol, and once the round's membership is committed. Whatever kept reports from coming in may have
+// kept back the devices that have not reported: from resumed on they have the grace that was announced for slow
+// networks. That depends on outages, never on a record.
 func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	e := s.epoch
 	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
@@ -110,10 +112,5 @@ func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	if resumed.After(at) {
 		at = resumed
 	}
-	return at.Add(s.grace()), true
-}
-
-// grace is the time that the latest epoch gives slow networks.
-func (s *State) grace() time.Duration {
-	return s.epoch.timing.Grace
+	return at.Add(e.timing.Grace), true
 }

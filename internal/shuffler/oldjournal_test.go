@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A journal of the first version, which knows of no passed time, exclusions, adoptions or key sets, is replayed to the same decisions, and
-// the shuffler's time goes on from the latest that it tells.
+// A journal of the first version, which knows of no passed time, exclusions, adoptions or key sets, is replayed to the
+// same decisions, and the shuffler's time goes on from the latest that it tells.
 func TestAJournalOfTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 )
 
 const (
 	// askEvery is how often the broker is asked what waits. A question that is not answered within maxGap is an outage.
 	askEvery = time.Second
-	// noteEvery is how often the journal hears how far the clock has come while a round is open: at most so much more time does a cohort
-	// have after a crash.
+	// noteEvery is how often the journal hears how far the clock has come while a round is open: after a crash a cohort
+	// has at most this much more time.
 	noteEvery = time.Minute
-	// patience is for how many graces in which the broker answered a deadline is put off by outages, in all: who has not reported in so
-	// many will not. Without it a broker that hangs for moments, again and again, would put off a round for ever.
+	// patience is how many graces in which the broker answered a deadline is put off by outages, in all: a device that
+	// has not reported in that time will not. Without it a broker that hangs for moments, again and again, would put
+	// off a round for ever.
 	patience = 5
 	// leastPatience is how long they are at least.
 	leastPatience = time.Minute
@@ -24,20 +26,20 @@ const (
 	deadlineCondition = "deadline"
 )
 
-// outages is what the shuffler knows of its broker's.
+// outages is what the shuffler knows of its broker's outages.
 type outages struct {
 	mu    sync.Mutex
 	held  *int   // reports that wait at the broker
 	count uint64 // reconnects of the connection
 	mark  mark   // of the open round
 
-	answered time.Time     // when the broker answered last; zero: it was away since
+	answered time.Time     // when the broker answered last; zero if it did not answer since
 	there    time.Duration // for how long it has answered, without what counts as an outage
 	putOff   putOff
 }
 
-// putOff is since when a deadline, as it would be without outages, has passed: by the shuffler's clock, and by the time for which the
-// broker has answered.
+// putOff is since when a deadline, as it would be without outages, has passed: by the shuffler's clock, and by the time
+// for which the broker has answered.
 type putOff struct {
 	epoch uint64
 	round uint32
@@ -55,7 +57,8 @@ func (o *outages) borne(epoch uint64, round uint32, now time.Time) (all, there t
 	return now.Sub(o.putOff.since), o.there - o.putOff.there
 }
 
-// waiting is how many reports waited at the broker when it last answered; nil: it has not, or did not when it was asked last.
+// waiting is how many reports waited at the broker when it last answered; nil if it has not answered yet, or not the
+// last question.
 func (o *outages) waiting() *int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,10 +73,10 @@ type mark struct {
 	sequence uint64
 }
 
-// backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile: who reports over
-// the same broker may have been cut off as well.
+// backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile:
+// devices that report over the same broker may have been cut off as well.
 func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
-	asking, cancel := context.WithTimeout(ctx, maxGap)
+	asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
 	defer cancel()
 	b, err := s.c.Bus.Backlog(asking)
 	count := s.c.Bus.Traffic().Reconnects
@@ -86,7 +89,8 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 		s.outages.held = &b.Waiting
 		s.outages.answered, _ = s.clock.now()
 		if !before.IsZero() && !lost {
-			s.outages.there += min(s.outages.answered.Sub(before), askEvery+maxGap) // what is longer was not spent asking
+			// What is longer was not spent asking.
+			s.outages.there += min(s.outages.answered.Sub(before), askEvery+maxGap)
 		}
 	}
 	s.outages.mu.Unlock()
@@ -99,9 +103,10 @@ func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
 	return b, err
 }
 
-// takenIn tells whether everything is decided on that the broker had stored when the open round's deadline had passed: a shuffler that
-// was frozen, or slow, or that another one's reports kept busy, must not shut out those who reported in time. What comes later does not
-// put off the round. While the broker does not answer, nothing is known to be taken in.
+// takenIn tells whether all reports are decided on that the broker had stored when the open round's deadline had
+// passed: a shuffler that was frozen, or slow, or busy with strangers' reports, must not shut out devices that reported
+// in time. What comes later does not put off the round. While the broker does not answer, nothing is known to be taken
+// in.
 func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 	b, err := s.backlog(ctx)
 	if err != nil {
@@ -112,7 +117,7 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 	at := s.outages.mark
 	s.outages.mu.Unlock()
 	if at.epoch != of.epoch || at.round != of.round || !at.deadline.Equal(of.deadline) {
-		asking, cancel := context.WithTimeout(ctx, maxGap)
+		asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
 		defer cancel()
 		if of.sequence, err = s.c.Bus.LastReport(asking); err != nil {
 			s.clock.interrupted()
@@ -122,14 +127,15 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 		s.outages.mark, at = of, of
 		s.outages.mu.Unlock()
 		if b.Waiting > 0 {
-			s.c.Log.Info().Uint64("epoch", of.epoch).Uint32("round", of.round).Int("waiting", b.Waiting).Msg("deadline reached; first what waits at the broker is taken in")
+			s.c.Log.Info().Func(about(of.epoch, of.round)).Int("waiting", b.Waiting).
+				Msg("deadline reached; first the reports that wait at the broker are taken in")
 		}
 	}
 	return b.Waiting == 0 || b.Floor >= at.sequence
 }
 
-// moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says that the round should
-// have been decided long ago. The lock is held.
+// moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says
+// that the round should have been decided long ago. The lock is held.
 func (s *Shuffler) moment() (m Moment, late error) {
 	m.Now, m.Resumed = s.clock.now()
 	own, fixed := s.state.deadline(m.Now, time.Time{})
@@ -137,27 +143,27 @@ func (s *Shuffler) moment() (m Moment, late error) {
 		return m, nil
 	}
 	f, _ := s.state.Filling()
-	limit := max(patience*s.state.grace(), leastPatience)
+	limit := max(patience*s.state.epoch.timing.Grace, leastPatience)
 	all, there := s.outages.borne(f.Epoch, uint32(f.Round), m.Now)
 	if there >= limit {
 		m.Resumed = time.Time{}
 	}
 	if all >= limit+leastPatience {
-		late = fmt.Errorf("the deadline of round %d of epoch %d is put off: the broker is away again and again, or takes longer than %v for an answer, or what waited there is not taken in", f.Round, f.Epoch, maxGap)
+		late = fmt.Errorf("the deadline of round %d of epoch %d is put off: the broker is away again and again, "+
+			"or takes longer than %v for an answer, or what waited there is not taken in", f.Round, f.Epoch, maxGap)
 	}
 	return m, late
 }
 
-// keepTime looks at the clock often enough that it notices when this process stood still, and has the journal keep it.
+// keepTime looks at the clock often enough to notice when this process stood still, and has the journal keep the time.
 func (s *Shuffler) keepTime(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
 	stops := 0
 	for {
 		now, resumed := s.clock.now()
 		if n := s.clock.stops(); n != stops {
 			stops = n
-			s.c.Log.Warn().Msg("this process or its machine stood still, or the time of day was set: people have the announced grace from now on")
+			s.c.Log.Warn().Msg("this process or its machine stood still, or the time of day was set: " +
+				"people have the announced grace from now on")
 		}
 		err := s.decide(func(state *State) (*Event, error) {
 			_, open := state.deadline(now, resumed)
@@ -169,57 +175,53 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err := role.Sleep(ctx, s.c.Clock, tick); err != nil {
+			return err
 		}
 	}
 }
 
 // watchBroker notices the broker's outages whether or not anything has to be decided meanwhile.
 func (s *Shuffler) watchBroker(ctx context.Context) error {
-	ticker := time.NewTicker(askEvery)
-	defer ticker.Stop()
 	for {
 		if _, err := s.backlog(ctx); err != nil && ctx.Err() == nil {
 			s.c.Log.Debug().Err(err).Msg("broker's outage noted")
 		}
-		s.notice(workersCondition, s.waits.tooLong(s.ran()))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		s.notice(workersCondition, s.waits.tooLong(s.c.Clock.Now()))
+		if err := role.Sleep(ctx, s.c.Clock, askEvery); err != nil {
+			return err
 		}
 	}
 }
 
 const (
-	// stuckAfter is how long a report may wait for a worker. A worker decides in milliseconds, or as long as one write to the disk takes.
+	// stuckAfter is how long a report may wait for a worker. A worker takes milliseconds, or as long as one write to
+	// the disk.
 	stuckAfter = 30 * time.Second
 	// workersCondition is the readiness condition that a report finds a worker.
 	workersCondition = "workers"
 )
 
-// wait is for how long something has been waiting, by the time that the process has run.
+// wait is since when something has been waiting.
 type wait struct {
 	mu      sync.Mutex
 	waiting bool
-	since   time.Duration
+	since   time.Time
 }
 
-func (w *wait) set(waiting bool, run time.Duration) {
+func (w *wait) set(waiting bool, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting, w.since = waiting, run
+	w.waiting, w.since = waiting, since
 }
 
 // tooLong is an error where a report has waited for more than stuckAfter.
-func (w *wait) tooLong(run time.Duration) error {
+func (w *wait) tooLong(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.waiting || run-w.since < stuckAfter {
+	if !w.waiting || now.Sub(w.since) < stuckAfter {
 		return nil
 	}
-	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; restart the shuffler if the broker and the disk are well", workers, stuckAfter)
+	return fmt.Errorf("all %d workers are busy and have decided on no report for %v; "+
+		"restart the shuffler if the broker and the disk are well", workers, stuckAfter)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// interruptedOften is a shuffler that does not run, with ten of twelve reports and a grace of twenty seconds, for whom the broker hangs for a
-// moment every eight seconds, so that each deadline is put off before it comes. It tells after how long the round was decided. hang is what
-// happens besides; nil: the broker answers in between.
+// interruptedOften is a shuffler that does not run, with ten of twelve reports and a grace of twenty seconds, for whom
+// the broker hangs for a moment every eight seconds, so that each deadline is put off before it comes. It tells after
+// how long the round was decided. hang is what happens besides; nil: the broker answers in between.
 func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool, after time.Duration, why string) {
 	t.Helper()
 	s := newScene(t)
@@ -65,7 +65,8 @@ func TestADeadlineIsNotPutOffForEver(t *testing.T) {
 	}
 }
 
-// Time between outages in which the broker answers but once, or not at all, wears out nobody's patience; that nothing is decided shows in readiness.
+// Time between outages in which the broker answers but once, or not at all, wears out nobody's patience; that nothing
+// is decided shows in readiness.
 func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	asked := 0

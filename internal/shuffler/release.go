@@ -4,47 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// errMember says that an admitted report can no longer be had, or is not what was admitted.
-var errMember = errors.New("shuffler: an admitted report is gone")
-
-// errOthers says that messages of the round left before, permuted otherwise or with other members, by a shuffler whose state is lost. One
-// release has one membership, so nothing of this one may follow.
-var errOthers = errors.New("shuffler: other messages of this round left before: the state folder is older than what this shuffler has sent; restored from a backup?")
 
 // releaseCondition is the readiness condition that what is due leaves.
 const releaseCondition = "release"
 
 // release watches the open round and carries out what is committed, one round at a time.
 func (s *Shuffler) release(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
 	var looked look
 	for {
 		clear, err := s.consistent(ctx, &looked)
 		if ctx.Err() == nil && (err != nil || clear) { // what is not clear was told already
 			s.notice(historyCondition, err)
 		}
+		wait := tick
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errFatal):
 			return err
 		case err != nil:
-			s.c.Log.Error().Err(err).Msg("the broker is not held against the journal; tried again")
-			if !pause(ctx, retryPause) {
-				return ctx.Err()
-			}
-			continue
-		case !clear:
-			if !pause(ctx, tick) {
-				return ctx.Err()
+			s.c.Log.Error().Err(err).Msg("the broker could not be held against the journal; tried again")
+			wait = retryPause
+		}
+		if !clear {
+			if err := role.Sleep(ctx, s.c.Clock, wait); err != nil {
+				return err
 			}
 			continue
 		}
@@ -62,10 +52,12 @@ func (s *Shuffler) release(ctx context.Context) error {
 				return err
 			case err != nil:
 				why := s.c.Reports.Retried(fmt.Errorf("%w: %w", Interrupted, err))
-				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is tried again")
-				s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is committed and cannot be carried out: %w", r.Round, r.Epoch, err))
-				if !pause(ctx, retryPause) {
-					return ctx.Err()
+				s.c.Log.Error().Err(err).Str(outcome.Field, string(why)).Func(about(r.Epoch, r.Round)).
+					Msg("release is tried again")
+				s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is committed and cannot be carried out: %w",
+					r.Round, r.Epoch, err))
+				if err := role.Sleep(ctx, s.c.Clock, retryPause); err != nil {
+					return err
 				}
 			default:
 				s.notice(releaseCondition, nil)
@@ -75,7 +67,7 @@ func (s *Shuffler) release(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-ticker.C:
+		case <-s.c.Clock.After(tick):
 		case <-s.wake:
 		}
 	}
@@ -105,32 +97,67 @@ func (s *Shuffler) commit(ctx context.Context) error {
 		return err
 	}
 	err := s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
-	s.dominated() // of a cohort that did not fill it is known only now
+	s.dominated() // if the cohort is not full, this is known only now
 	return err
 }
 
-// The steps of carrying out a release, each of which a crash may follow.
-const (
-	stepMixed    = "mixed"    // the permuted messages are on disk
-	stepChunk    = "chunk"    // a chunk has left
-	stepAudited  = "audited"  // the manifest is in the audit log
-	stepManifest = "manifest" // the manifest has left
-	stepPurged   = "purged"   // the reports are forgotten
-	stepRemoved  = "removed"  // the permuted messages are forgotten
-)
+// sift makes sure that no member of the release that is due repeats what another one, or its own report, holds, before
+// the membership is committed. It tells whether the release can be committed as it is. If not, it is due again in a
+// moment, with the members that are left. Its error is fatal.
+//
+// Which members are refused here depends on what no honest device sends, never on a record.
+func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error) {
+	if r.Outcome != wire.Released {
+		return true, nil // nothing of it leaves
+	}
+	slots, err := s.channel.Repeated(ctx, &r.Release)
+	if errors.Is(err, channel.ErrImpossible) {
+		return true, nil // it is committed, and destroyed when it is carried out
+	}
+	if err != nil {
+		s.c.Log.Warn().Err(err).Func(about(r.Epoch, r.Round)).
+			Msg("reports of the release that is due cannot be read; tried again")
+		s.notice(releaseCondition, fmt.Errorf("round %d of epoch %d is due and its reports cannot be read: %w",
+			r.Round, r.Epoch, err))
+		return false, nil
+	}
+	s.notice(releaseCondition, nil)
+	if len(slots) == 0 {
+		return true, nil
+	}
+	if err := s.record(&Event{Excluded: &Excluded{Round: r.Round, Slots: slots}}); err != nil {
+		return false, err
+	}
+	why := s.c.Reports.Refused(reason(wire.RefusalRepeatedMessage), len(slots))
+	s.c.Messages.Refused(reason(wire.RefusalRepeatedMessage), len(slots)*r.Layout.Messages)
+	s.c.Log.Warn().Str("reason", string(why)).Func(about(r.Epoch, r.Round)).Int("reports", len(slots)).
+		Int("hosts", s.hosts(slots)).
+		Msg("reports that repeat a message are refused: their hosts do not follow the protocol")
+	return false, nil
+}
 
-// carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what left before
-// leaves again byte for byte, and nothing else ever does.
+// hosts counts the hosts that hold these slots.
+func (s *Shuffler) hosts(slots []uint32) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[[32]byte]bool{}
+	for _, slot := range slots {
+		all[s.state.epoch.slots[slot].device.Host] = true
+	}
+	return len(all)
+}
+
+// carryOut does what the committed round's outcome says, up to its manifest. It can be repeated after any failure: what
+// left before leaves again byte for byte, and nothing else ever does.
 func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
-	defer s.c.Steps.Since(stepRelease, time.Now())
-	spool := spoolOf(s.c.StateDir, r)
-	// Once the manifest is out the analyzer may have counted the chunks and dropped them: they must not come back.
+	defer s.c.Steps.Since(stepRelease, s.c.Clock.Now())
+	// Once the manifest is out the analyzer may have counted what left and dropped it: it must not come back.
 	m, err := s.manifest(ctx, r.Epoch, r.Round)
 	switch {
 	case err != nil:
 		return err
 	case m == nil:
-		if left, err := s.leave(ctx, r, spool); err != nil || !left {
+		if left, err := s.leave(ctx, r); err != nil || !left {
 			return err
 		}
 	default:
@@ -141,27 +168,18 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 			return nil
 		}
 	}
-	if err := s.passed(stepManifest); err != nil {
-		return err
-	}
 	if err := s.forget(ctx, r); err != nil {
 		return err
 	}
-	if err := s.passed(stepPurged); err != nil {
+	if err := s.channel.Forget(r.Epoch, r.Round); err != nil {
 		return err
 	}
-	if err := spool.remove(); err != nil {
+	if err := s.record(&Event{Finished: &Finished{Round: r.Round}}); err != nil {
 		return err
 	}
-	if err := s.passed(stepRemoved); err != nil {
-		return err
-	}
-	if err := s.decide(func(*State) (*Event, error) { return &Event{Finished: &Finished{Round: r.Round}}, nil }); err != nil {
-		return err
-	}
-	s.gone(r.Outcome, len(r.Members), r.Messages*len(r.Members))
-	s.c.Log.Info().Uint64("epoch", r.Epoch).Uint32("round", r.Round).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
-		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages*len(r.Members)).Msg("round finished")
+	s.gone(r.Outcome, len(r.Members), r.Messages())
+	s.c.Log.Info().Func(about(r.Epoch, r.Round)).Stringer("outcome", r.Outcome).Int("reports", len(r.Members)).
+		Uint32("enrolled", r.Enrolled).Int("messages", r.Messages()).Msg("round finished")
 	return nil
 }
 
@@ -176,38 +194,32 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 	}
 }
 
-// leave sends what the outcome says and the manifest behind it; left is false where the release turned out to be impossible and is
-// committed to destruction instead. The manifest stands in the audit log before the analyzer can see it: nobody acts on what is not
-// logged. It depends on the release and its spool alone and is signed deterministically, so a retry appends and sends the same bytes,
-// and either is stored once.
-func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left bool, err error) {
+// leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
+// be impossible and is committed to destruction instead. The manifest stands in the audit log before the analyzer can
+// see it: nothing acts on what is not logged. It depends on the release and on what the channel keeps of it alone and
+// is signed deterministically, so a retry appends and sends the same bytes, and either is stored once.
+func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
 		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
 	}
 	if r.Outcome == wire.Released {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
-			return false, fatal(fmt.Errorf("round %d of epoch %d is committed to a release of %d reports, below the minimum of %d", r.Round, r.Epoch, len(r.Members), r.Minimum))
+			return false, fatal(fmt.Errorf(
+				"round %d of epoch %d is committed to a release of %d reports, below the minimum of %d",
+				r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
-		mixed, err := spool.exists()
-		if err != nil {
-			return false, err
-		}
-		if !mixed {
-			if err := s.mix(ctx, r, spool); errors.Is(err, errMember) {
-				return false, s.destroy(r, err) // nothing has left: the spool is the only way out, and it was never whole
-			} else if err != nil {
-				return false, err
-			}
-		}
-		if err := s.passed(stepMixed); err != nil {
-			return false, err
-		}
-		if err := s.forward(ctx, r, spool, manifest); errors.Is(err, errOthers) {
+		if err := s.channel.Release(ctx, &r.Release, manifest); errors.Is(err, channel.ErrImpossible) {
 			return false, s.destroy(r, err)
 		} else if err != nil {
 			return false, err
 		}
+		reports := make([][32]byte, len(r.Members))
+		for i, m := range r.Members {
+			reports[i] = m.Digest
+		}
+		members := wire.ReportsDigest(reports)
+		manifest.ReportsDigest = members[:]
 	}
 	signed, _, err := wire.Sign(manifest, s.c.Identity)
 	if err != nil {
@@ -216,81 +228,12 @@ func (s *Shuffler) leave(ctx context.Context, r *Release, spool spool) (left boo
 	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
 		return false, err
 	}
-	if err := s.passed(stepAudited); err != nil {
-		return false, err
-	}
 	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
 }
 
 // destroy commits a release of which nothing has left to destruction.
 func (s *Shuffler) destroy(r *Release, why error) error {
-	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Uint64("epoch", r.Epoch).Uint32("round", r.Round).Msg("release is destroyed")
-	return s.decide(func(*State) (*Event, error) {
-		return &Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}}, nil
-	})
-}
-
-// passed is where tests crash the shuffler.
-func (s *Shuffler) passed(step string) error {
-	if s.crash == nil {
-		return nil
-	}
-	return s.crash(step)
-}
-
-// mix spools the bit messages of the committed reports in a uniformly random order.
-func (s *Shuffler) mix(ctx context.Context, r *Release, spool spool) (err error) {
-	g := s.gathered
-	s.gathered = nil
-	if !g.of(r) { // this process did not commit it
-		if g, err = s.gather(ctx, r, nil); err != nil {
-			return err
-		}
-		if slots := g.repeated(); len(slots) > 0 {
-			return fmt.Errorf("%w: %d reports repeat a bit message, which was not so when they were committed", errMember, len(slots))
-		}
-	}
-	return spool.write(g.bits, s.c.Source)
-}
-
-// forward sends the spooled messages and completes the manifest with what was sent.
-func (s *Shuffler) forward(ctx context.Context, r *Release, spool spool, manifest *wire.Manifest) error {
-	var chunks [][32]byte
-	messages, err := spool.chunks(s.chunk, func(index uint32, bits []byte) error {
-		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Bits: bits})
-		if err != nil {
-			return fatal(err)
-		}
-		chunks = append(chunks, wire.ChunkDigest(chunk))
-		err = s.c.Bus.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
-		if index == 0 && errors.Is(err, bus.ErrExists) {
-			return errOthers
-		}
-		if err != nil {
-			return err
-		}
-		return s.passed(stepChunk)
-	})
-	if err != nil {
-		return err
-	}
-	reports := make([][32]byte, len(r.Members))
-	for i, m := range r.Members {
-		reports[i] = m.Digest
-	}
-	all, members := wire.ChunksDigest(chunks), wire.ReportsDigest(reports)
-	manifest.Messages, manifest.Chunks, manifest.ChunksDigest, manifest.ReportsDigest = messages, uint32(len(chunks)), all[:], members[:]
-	return nil
-}
-
-// pause waits, and tells whether the context still lives.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Func(about(r.Epoch, r.Round)).
+		Msg("release is destroyed")
+	return s.record(&Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -26,9 +27,10 @@ type scene struct {
 	*testbed.Bed
 	t                 testing.TB
 	analyzer, devices *bus.Conn
+	broker            *bus.Conn // the shuffler's
 	host              *seal.Identity
 	credential        []byte
-	config            Config
+	config            Config // but for its broker: see configured
 	crash             func(after string) error
 	forgetEvery       time.Duration
 	prepare           func(*Shuffler) // before it runs
@@ -51,11 +53,11 @@ const capacity = 120
 func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
 	s := &scene{Bed: testbed.New(t, change...), t: t, forgetEvery: 20 * time.Millisecond, unmet: map[string]error{}}
-	s.analyzer, s.devices = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer)
+	s.analyzer, s.devices, s.broker = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer), s.Connect(bus.Shuffler)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
 		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(), Identity: s.Shuffler,
-		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(), Bus: s.Connect(bus.Shuffler),
+		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(),
 		Log: testbed.Log(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,7 +82,8 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start runs the shuffler until stop or the end of the test. Its accounts must balance whenever it stops by itself or is asked to.
+// start runs the shuffler until stop or the end of the test. Its accounts must balance whenever it stops by itself or
+// is asked to.
 func (s *scene) start() {
 	s.t.Helper()
 	var sh *Shuffler
@@ -93,9 +96,12 @@ func (s *scene) start() {
 		defer s.mu.Unlock()
 		s.unmet[condition] = err
 	}
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
-	sh.crash, sh.chunk, sh.forgetEvery = s.crash, 100, s.forgetEvery
+	sh.channel.(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
+	if s.crash != nil {
+		sh.channel = crashingChannel{sh.channel, s.crash}
+	}
 	if s.prepare != nil {
 		s.prepare(sh)
 	}
@@ -122,8 +128,8 @@ func (s *scene) start() {
 	})
 }
 
-// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for would ask a busy
-// machine to be in time.
+// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for
+// would ask a busy machine to be in time.
 func (s *scene) pass(reports int) {
 	s.t.Helper()
 	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
@@ -180,8 +186,8 @@ func (s *scene) enrol(n int) {
 	}
 }
 
-// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate 0, which is
-// nobody's business here.
+// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate
+// 0, which is nobody's business here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
 	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
@@ -251,8 +257,8 @@ func (s *scene) left(epoch uint64, round uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// account checks how often each reason stands in the reports' account, how many reports were released and how many destroyed, and
-// that nothing else happened to any.
+// account checks how often each reason stands in the reports' account, how many reports were released and how many
+// destroyed, and that nothing else happened to any.
 func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	s.t.Helper()
 	check := func() error {
@@ -285,7 +291,8 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 	}
 }
 
-// announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing: see pass.
+// announcement is a valid one for twelve people, ten of whom must report. It waits very long for those who are missing:
+// see pass.
 func (s *scene) announcement() *plan.Announcement {
 	s.t.Helper()
 	a := s.Announcement(glm.Practical, 12)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
@@ -14,7 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 )
 
-// DefaultMinCohort is the shuffler's own floor: far below useful cohorts, above what could be mistaken for a crowd.
+// DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
 const DefaultMinCohort = 50
 
 // Settings are the configuration of the shuffler's process.
@@ -26,7 +27,7 @@ type Settings struct {
 	Broker    role.BrokerSettings `key:"broker"`
 }
 
-// AdmissionSettings say whom the shuffler lets into a cohort.
+// AdmissionSettings say which devices the shuffler lets into a cohort.
 type AdmissionSettings struct {
 	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. 1: no limit."`
 }
@@ -51,11 +52,14 @@ func (s Settings) Validate() (faults []error) {
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "shuffler",
-		Short: "mix a cohort's bit messages so that nobody knows whose they are",
-		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report per device, permutes all
-bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit message, and it never releases fewer reports
-than the minimum cohort.`,
-		Defaults:  Settings{MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1}, Broker: role.DefaultBroker()},
+		Short: "mix a cohort's bit messages so that no one knows whose they are",
+		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report
+per device, permutes all bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit
+message, and it never releases fewer reports than the minimum cohort.`,
+		Defaults: Settings{
+			MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1},
+			Broker: role.DefaultBroker(),
+		},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
@@ -91,7 +95,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	for _, a := range []struct {
 		item string
 		held func() int64
-	}{{"bit_message", held((*Shuffler).HeldMessages)}, {"report", held((*Shuffler).Held)}, {"enrolment", nil}, {"announcement", nil}} {
+	}{
+		{shuffle.Item, held((*Shuffler).HeldMessages)}, {"report", held((*Shuffler).Held)},
+		{"enrolment", nil}, {"announcement", nil},
+	} {
 		if accounts[a.item], err = outcome.New(env.Metrics, env.Name, a.item, a.held, Reasons()...); err != nil {
 			return nil, err
 		}
@@ -121,10 +128,12 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		sh, err := New(Config{
-			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar, Identity: keys.Identity,
-			Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare, StateDir: s.State, Source: entropy.New(), Bus: conn, Log: env.Log,
-			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts["bit_message"], Announcements: accounts["announcement"],
-			Steps: steps, Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
+			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
+			Identity: keys.Identity, Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
+			StateDir: s.State, Source: entropy.New(), Clock: env.Clock, Bus: conn, Log: env.Log,
+			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
+			Announcements: accounts["announcement"], Steps: steps,
+			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		})
 		if err != nil {
 			return err

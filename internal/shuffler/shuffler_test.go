@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -135,7 +136,8 @@ func TestWeakPlanIsNotOpened(t *testing.T) {
 	}
 }
 
-// At the deadline those who reported are released, if they are enough; who comes later is late. Drop-outs do not move anybody.
+// At the deadline those who reported are released, if they are enough; who comes later is late. Drop-outs do not move
+// anybody.
 func TestDropOuts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -157,8 +159,8 @@ func TestDropOuts(t *testing.T) {
 	s.forgotten()
 }
 
-// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and is forgotten;
-// and the honest reports around it are released as if it had not been.
+// Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and
+// is forgotten; and the honest reports around it are released as if it had not been.
 func TestRefusedReports(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -232,7 +234,8 @@ func TestRefusedReports(t *testing.T) {
 	s.forgotten()
 }
 
-// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10 and 18).
+// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10
+// and 18).
 func TestEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -301,7 +304,8 @@ func TestOneHostsShare(t *testing.T) {
 	}
 }
 
-// Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted (condition 10).
+// Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted
+// (condition 10).
 func TestOneDigestPerRound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -317,8 +321,8 @@ func TestOneDigestPerRound(t *testing.T) {
 	}
 	_, digest := s.Sign(second, s.Analyzer)
 	// The broker would not store it; a shuffler that is shown it all the same keeps to what it opened.
-	messages := second.ReportMessages()
-	if _, err := s.shuffler.state.Open(second, digest, messages, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
+	layout := channel.Layout{Messages: second.ReportMessages()}
+	if _, err := s.shuffler.state.Open(second, digest, layout, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
 		t.Errorf("a second announcement: %v", err)
 	}
 	for i := range uint32(12) {
@@ -337,7 +341,8 @@ func TestOneDigestPerRound(t *testing.T) {
 	s.account(10, 0, map[wire.Refusal]int{wire.RefusalWrongAnnouncement: 2})
 }
 
-// A report of the next round that arrives before its announcement does waits; one of a round that will never come does not.
+// A report of the next round that arrives before its announcement does waits; one of a round that will never come does
+// not.
 func TestReportAheadOfItsAnnouncement(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -412,7 +417,7 @@ func TestOneProcessPerStateFolder(t *testing.T) {
 	}
 	s := newScene(t)
 	s.start()
-	if _, err := New(s.config); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := New(s.configured()); err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package shuffler
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -23,16 +23,16 @@ type DeviceID struct {
 	Number uint32
 }
 
-// State is everything that the shuffler decides from: a function of the events applied so far and of nothing else. Its methods
-// that decide (Open, Enrol, Admit, Commit) change nothing; they return the event that records the decision, which the caller
-// applies and makes durable before anyone hears of it. Not safe for concurrent use.
+// State is everything that the shuffler decides from: a function of the events applied so far and of nothing else. Its
+// methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
+// decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum uint32    // the shuffler's own minimum cohort, below which it opens nothing
+	minimum uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
 	share   float64   // the largest share of a cohort's slots that one host may hold
 	epoch   *epoch    // the latest one; earlier ones are over
 	devices devices   // that were ever enrolled
 	keys    Keys      // the last set that was published
-	clock   time.Time // that the latest event which tells a time was decided at
+	clock   time.Time // at which the latest event that tells a time was decided
 }
 
 type epoch struct {
@@ -59,9 +59,9 @@ type slot struct {
 type round struct {
 	digest   Digest
 	opened   time.Time
-	messages int                 // bit messages of one report
+	layout   channel.Layout
 	reports  map[uint32]admitted // by slot
-	excluded map[uint32]struct{} // slots whose reports repeated a bit message
+	excluded map[uint32]struct{} // slots whose reports repeated a message
 	outcome  wire.Outcome
 	done     bool // the manifest is out
 	adopted  *Adopted
@@ -72,14 +72,7 @@ type admitted struct {
 	digest   Digest
 }
 
-// Member is one admitted report of a committed release.
-type Member struct {
-	Slot     uint32
-	Sequence uint64 // where the report stands in the stream of reports
-	Digest   Digest
-}
-
-// Admission is the shuffler's own policy on whom it lets into a cohort, whatever is announced.
+// Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
 type Admission struct {
 	Minimum uint32 // fewest reports of a release
 	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
@@ -94,109 +87,115 @@ func NewState(a Admission) *State {
 	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
 }
 
-// slotsOfOne is how many of so many slots one host may hold at a share: the whole slots within it, 50 of 101 at one half, and always one. A
-// share that a decimal cannot say exactly counts as the decimal.
+// slotsOfOne is how many of size slots one host may hold at a share: the whole slots within it, 50 of 101 at one half,
+// and always one. A share that is not a binary fraction counts as the decimal that it was written as.
 func slotsOfOne(share float64, size uint32) int {
 	const rounding = 1e-9
 	return max(1, int(math.Floor(share*float64(size)+rounding)))
 }
 
-// Refused is a refusal with its reason and a sentence on what led to it. The sentence never holds a payload.
-type Refused struct {
-	Reason wire.Refusal
-	Detail string
-}
-
-func (r *Refused) Error() string { return fmt.Sprintf("%s: %s", reason(r.Reason), r.Detail) }
-
-// Unwrap is the reason as metrics and logs have it.
-func (r *Refused) Unwrap() error { return reason(r.Reason) }
-
-func refuse(reason wire.Refusal, format string, a ...any) error {
-	return &Refused{reason, fmt.Sprintf(format, a...)}
-}
-
-// ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a moment.
+// ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a
+// moment.
 var ErrBusy = errors.New("shuffler: the release before this announcement is not finished")
 
-// Open decides on an announcement, already verified and in range, whose digest is d and whose reports hold so many bit messages. A
-// repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
-func (s *State) Open(a *plan.Announcement, d Digest, messages int, now time.Time) (*Event, error) {
+// Open decides on an announcement, already verified and in range, whose digest is d and whose reports have the layout
+// l. A repeated announcement gives no event and no error. One digest is admitted per round: the first that was opened.
+func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) (*Event, error) {
 	e := s.epoch
-	open := openedBy(a, d, messages, now)
+	open := openedBy(a, d, l, now)
+	no := func(reason wire.Refusal, format string, a ...any) (*Event, error) {
+		return nil, refuse(reason, format, a...)
+	}
 	switch {
 	case e != nil && a.Epoch == e.number && int(a.Round) < len(e.rounds):
 		if known := e.rounds[a.Round].digest; known != d {
-			return nil, refuse(wire.RefusalWrongAnnouncement, "round %d of epoch %d is open under digest %x; the announcement now shown has digest %x", a.Round, a.Epoch, known[:8], d[:8])
+			return no(wire.RefusalWrongAnnouncement,
+				"round %d of epoch %d is open under digest %x; the announcement now shown has digest %x",
+				a.Round, a.Epoch, known[:8], d[:8])
 		}
 		return nil, nil
 	case e != nil && a.Epoch < e.number:
 		return nil, nil // replayed history
 	case e != nil && a.Epoch == e.number:
 		if int(a.Round) != len(e.rounds) || int(a.Round) >= e.planned {
-			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d cannot follow round %d of %d planned", a.Round, a.Epoch, len(e.rounds)-1, e.planned)
+			return no(wire.RefusalWrongEpoch, "round %d of epoch %d cannot follow round %d of %d planned",
+				a.Round, a.Epoch, len(e.rounds)-1, e.planned)
 		}
 		last := e.rounds[len(e.rounds)-1]
 		if last.outcome == wire.Released && !last.done {
 			return nil, fmt.Errorf("%w: round %d of epoch %d", ErrBusy, a.Round-1, a.Epoch)
 		}
 		if last.outcome != wire.Released {
-			return nil, refuse(wire.RefusalWrongEpoch, "round %d of epoch %d was announced before round %d was released", a.Round, a.Epoch, a.Round-1)
+			return no(wire.RefusalWrongEpoch, "round %d of epoch %d was announced before round %d was released",
+				a.Round, a.Epoch, a.Round-1)
 		}
 		return open, nil
 	case a.Round != 0:
-		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d begins with round %d", a.Epoch, a.Round)
+		return no(wire.RefusalWrongEpoch, "epoch %d begins with round %d", a.Epoch, a.Round)
 	case e != nil && e.closing():
 		return nil, fmt.Errorf("%w: epoch %d", ErrBusy, e.number)
 	case e != nil && !e.over():
-		return nil, refuse(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
+		return no(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
 	}
 	if !a.Final {
 		if m := a.Cohort.Minimum; m < s.minimum {
-			return nil, refuse(wire.RefusalWeakPlan, "epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d", a.Epoch, m, s.minimum)
+			return no(wire.RefusalWeakPlan,
+				"epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d",
+				a.Epoch, m, s.minimum)
 		}
 		if a.Cohort.Minimum > a.Cohort.Size {
-			return nil, refuse(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots", a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
+			return no(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots",
+				a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
 		}
 	}
 	return open, nil
 }
 
-// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that holds a slot of the
-// open cohort already is told it again, with no event.
-func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (slot uint32, reportAt time.Time, ev *Event, err error) {
+// Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that
+// already holds a slot of the open cohort is told it again, with no event.
+func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
+	slot uint32, reportAt time.Time, ev *Event, err error,
+) {
+	no := func(reason wire.Refusal, format string, a ...any) (uint32, time.Time, *Event, error) {
+		return 0, time.Time{}, nil, refuse(reason, format, a...)
+	}
 	e := s.epoch
 	if e == nil || e.number != number {
 		var open uint64
 		if e != nil {
 			open = e.number
 		}
-		return 0, time.Time{}, nil, refuse(wire.RefusalWrongEpoch, "epoch %d is not open; the open one is %d", number, open)
+		return no(wire.RefusalWrongEpoch, "epoch %d is not open; the open one is %d", number, open)
 	}
 	if e.rounds[0].digest != seen {
-		return 0, time.Time{}, nil, refuse(wire.RefusalWrongAnnouncement, "the device saw digest %x, epoch %d was opened with %x", seen[:8], number, e.rounds[0].digest[:8])
+		return no(wire.RefusalWrongAnnouncement, "the device saw digest %x, epoch %d was opened with %x",
+			seen[:8], number, e.rounds[0].digest[:8])
 	}
 	if i, ok := e.slotOf[id]; ok {
 		return i, e.slots[i].reportAt, nil, nil
 	}
 	switch {
 	case s.devices.has(id):
-		return 0, time.Time{}, nil, refuse(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
+		return no(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
 	case len(e.slots) >= int(e.size):
-		return 0, time.Time{}, nil, refuse(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
+		return no(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
-		return 0, time.Time{}, nil, refuse(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
+		return no(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
 	case e.held[id.Host] >= slotsOfOne(s.share, e.size):
-		return 0, time.Time{}, nil, refuse(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may", e.held[id.Host], e.size, number)
+		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may",
+			e.held[id.Host], e.size, number)
 	}
 	slot = uint32(len(e.slots))
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
-	return slot, reportAt, &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}, nil
+	ev = &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}
+	return slot, reportAt, ev, nil
 }
 
-// Admit decides on a report that was opened and verified to come from id, standing at sequence in the stream of reports. The very
-// same report at the same place gives no event and no error; the same report at another place is a copy.
-func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint32, announced, digest Digest, sequence uint64) (*Event, error) {
+// Admit decides on a report that was opened and verified to come from id, and that stands at sequence in the stream of
+// reports. The same report at the same place gives no event and no error; the same report at another place is a copy.
+func (s *State) Admit(
+	id DeviceID, number uint64, roundNumber uint32, slot uint32, announced, digest Digest, sequence uint64,
+) (*Event, error) {
 	e := s.epoch
 	if e == nil || e.number != number || int(roundNumber) >= len(e.rounds) {
 		if e != nil && number < e.number {
@@ -206,7 +205,8 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 	}
 	r := e.rounds[roundNumber]
 	if r.digest != announced {
-		return nil, refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x", announced[:8], r.digest[:8])
+		return nil, refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x",
+			announced[:8], r.digest[:8])
 	}
 	if at, ok := e.slotOf[id]; !ok || at != slot {
 		return nil, refuse(wire.RefusalNotEnrolled, "slot %d of epoch %d is not this device's", slot, number)
@@ -217,7 +217,8 @@ func (s *State) Admit(id DeviceID, number uint64, roundNumber uint32, slot uint3
 		}
 	}
 	if _, ok := r.excluded[slot]; ok {
-		return nil, refuse(wire.RefusalRepeatedMessage, "slot %d: its report repeated a bit message, and no other is taken", slot)
+		return nil, refuse(wire.RefusalRepeatedMessage,
+			"slot %d: its report repeated a message, and no other is taken", slot)
 	}
 	if known, ok := r.reports[slot]; ok {
 		if known.digest == digest && known.sequence == sequence {
@@ -272,114 +273,21 @@ func (e *epoch) jitter(slot uint32) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(h[:8])%(spread+1)) * time.Millisecond
 }
 
-// Filling tells how full the latest cohort is and how far its open round has come. For people to look at.
-type Filling struct {
-	Epoch            uint64
-	Round            int
-	Rounds           int
-	Size, Minimum    uint32
-	Enrolled         int
-	Reports          int
-	Largest          int // slots that one host holds
-	Slots            int // that are given, or may be yet: the size while devices may enrol, and then the enrolled
-	Final, Destroyed bool
-}
-
-// Dominated tells whether one host holds more than half of the cohort's slots, so that it knows most of those among whom the others are
-// hidden. Of a cohort that closed before it was full, the slots that were given count.
-func (f Filling) Dominated() bool { return 2*f.Largest > f.Slots }
-
-// Filling describes the latest epoch; ok is false before the first.
-func (s *State) Filling() (f Filling, ok bool) {
-	e := s.epoch
-	if e == nil {
-		return f, false
-	}
-	slots := len(e.slots)
-	if s.enrolling() {
-		slots = int(e.size)
-	}
-	return Filling{
-		Slots: slots, Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum, Enrolled: len(e.slots),
-		Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Final: e.final, Destroyed: e.destroyed,
-	}, true
-}
-
-// Expects tells how many bit messages a report of the round must hold. ahead means that the round is the one that comes next, that it
-// may be announced by now, and that it was not announced here yet: its report must wait.
-func (s *State) Expects(number uint64, roundNumber uint32) (messages int, ahead bool) {
+// Expects tells the layout of the round's reports; the zero layout if the round is not open. ahead means that the round
+// is the one that comes next, that it may be announced by now, and that it was not announced here yet: its report must
+// wait.
+func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ahead bool) {
 	e := s.epoch
 	switch {
 	case e == nil || e.number != number:
-		return 0, false
+		return l, false
 	case int(roundNumber) < len(e.rounds):
-		return e.rounds[roundNumber].messages, false
+		return e.rounds[roundNumber].layout, false
 	}
-	// While the last round is not committed no honest device can know of the next one; a stranger's report of it must not make others wait.
+	// While the last round is not committed, no honest device can know of the next one, and a stranger's report of it
+	// must not make others wait.
 	last := e.rounds[len(e.rounds)-1].outcome == wire.Released
-	return 0, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
-}
-
-// seenRound is a round that was opened.
-type seenRound struct {
-	epoch    uint64
-	round    uint32
-	digest   Digest
-	messages int
-}
-
-// last is the latest round that was opened; ok is false before the first.
-func (s *State) last() (seenRound, bool) {
-	e := s.epoch
-	if e == nil {
-		return seenRound{}, false
-	}
-	n := len(e.rounds) - 1
-	return seenRound{e.number, uint32(n), e.rounds[n].digest, e.rounds[n].messages}, true
-}
-
-// knows tells whether a round was opened here, or lies behind one that was.
-func (s *State) knows(epoch uint64, round uint32) bool {
-	return s.epoch != nil && (epoch < s.epoch.number || epoch == s.epoch.number && int(round) < len(s.epoch.rounds))
-}
-
-// finished tells whether a round is over.
-func (s *State) finished(epoch uint64, round uint32) bool {
-	return s.knows(epoch, round) && (epoch < s.epoch.number || s.epoch.rounds[round].done)
-}
-
-// admitted are the places in the stream of the open round's reports; nil where no round is open.
-func (s *State) admitted() map[uint64]bool {
-	e := s.epoch
-	if e == nil || e.final || e.rounds[len(e.rounds)-1].outcome != wire.Undecided {
-		return nil
-	}
-	all := map[uint64]bool{}
-	for _, a := range e.rounds[len(e.rounds)-1].reports {
-		all[a.sequence] = true
-	}
-	return all
-}
-
-// Adopt decides on the shuffler's own manifest of a round, verified. It gives an event where the manifest states what no event so far
-// does: that the round is over, or that another release than the committed one left. The events after a copy of the journal was taken
-// are lost then, and the manifest's word stands for them. The members are known where they are those that the manifest names.
-func (s *State) Adopt(m *wire.Manifest) *Event {
-	e := s.epoch
-	if e == nil || m.Epoch != e.number || int(m.Round) >= len(e.rounds) || e.rounds[m.Round].done {
-		return nil
-	}
-	r := e.rounds[m.Round]
-	var digests [][32]byte
-	for _, a := range r.reports {
-		digests = append(digests, a.digest)
-	}
-	all := wire.ReportsDigest(digests)
-	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
-		return nil // committed here: only its end is missing
-	}
-	return &Event{Adopted: &Adopted{Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known}}
+	return l, last && int(roundNumber) == len(e.rounds) && len(e.rounds) < e.planned && !e.over()
 }
 
 // enrolling tells whether the latest epoch's cohort may still grow.
@@ -399,17 +307,3 @@ func (s *State) tells(at time.Time) {
 
 // Past tells whether an epoch is behind the latest one.
 func (s *State) Past(number uint64) bool { return s.epoch != nil && number < s.epoch.number }
-
-// Held counts the admitted reports of rounds whose manifest is not out.
-func (s *State) Held() int {
-	if s.epoch == nil {
-		return 0
-	}
-	n := 0
-	for _, r := range s.epoch.rounds {
-		if !r.done {
-			n += len(r.reports)
-		}
-	}
-	return n
-}

@@ -10,6 +10,7 @@ import (
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -55,7 +56,7 @@ func (s *script) apply(ev *Event) {
 }
 
 func (s *script) open(a *plan.Announcement, d Digest) error {
-	ev, err := s.state.Open(a, d, 100, s.now)
+	ev, err := s.state.Open(a, d, channel.Layout{Messages: 100}, s.now)
 	s.apply(ev)
 	return err
 }
@@ -298,8 +299,8 @@ func TestCommitTakesWhatWasDue(t *testing.T) {
 	}
 }
 
-// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an outage ended. A
-// complete one waits for neither.
+// An incomplete round waits until what had come by its deadline is taken in, and has the announced grace from when an
+// outage ended. A complete one waits for neither.
 func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
 	s := newScript(t, 2)
 	s.must(s.open(announcement(1, 0, 3, 2, 1), digest(1)))
@@ -378,7 +379,8 @@ func TestHostShare(t *testing.T) {
 	}
 }
 
-// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment closed.
+// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment
+// closed.
 func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 	s := newScript(t, 2)
 	a := announcement(1, 0, 10, 2, 1)
@@ -430,13 +432,13 @@ func TestEnrolmentLimit(t *testing.T) {
 	s.refused(err, wire.RefusalEnrolmentClosed)
 }
 
-// Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after the commit,
-// a device is in one cohort and has one report per round, and a replayed journal gives the same state.
+// Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after
+// the commit, a device is in one cohort and has one report per round, and a replayed journal gives the same state.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		own := rapid.Uint32Range(1, 4).Draw(rt, "own minimum")
 		s := newScript(t, own)
-		committed := map[[2]uint64][]Member{}
+		committed := map[[2]uint64][]channel.Member{}
 		epochs := map[DeviceID]uint64{}
 		var epoch uint64
 		ops := rapid.IntRange(1, 120).Draw(rt, "operations")
@@ -494,9 +496,9 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// Slot, report time and cohort of everyone are the same whatever the record of any one device: none of the shuffler's decisions
-// takes anything from inside a report but its size, its sender and its digest. Here one device's report differs in every way it
-// can, and everything else that the shuffler says stays equal.
+// Slot, report time and cohort of everyone are the same whatever the record of any one device: none of the shuffler's
+// decisions takes anything from inside a report but its size, its sender and its digest. Here one device's report
+// differs in every way it can, and everything else that the shuffler says stays equal.
 func TestNothingDependsOnAReportsContent(t *testing.T) {
 	run := func(body byte) any {
 		s := newScript(t, 2)

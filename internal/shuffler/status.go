@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -22,10 +23,10 @@ const (
 // Steps lists the steps whose time is measured.
 func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
 
-// place is an epoch with a number of reports.
+// place is an epoch, with one of its rounds or a number of reports.
 type place struct {
-	epoch   uint64
-	reports int
+	epoch uint64
+	n     int
 }
 
 // shown is an outcome as people read it.
@@ -43,10 +44,11 @@ type finished struct {
 	outcome  wire.Outcome
 	enrolled int
 	reports  int
-	messages int // of one report
+	messages int // messages of one report
 }
 
-// note keeps what people may want to see of an event that became part of the state. The lock is held, or nobody else is there yet.
+// note keeps what people may want to see of an event that became part of the state. The lock is held, or there is no
+// other goroutine yet.
 func (s *Shuffler) note(ev *Event) {
 	e := s.state.epoch
 	var n uint32
@@ -62,7 +64,7 @@ func (s *Shuffler) note(ev *Event) {
 		return
 	}
 	r := e.rounds[n]
-	over := finished{e.number, n, r.outcome, len(e.slots), len(r.reports), r.messages}
+	over := finished{e.number, n, r.outcome, len(e.slots), len(r.reports), r.layout.Messages}
 	if a := r.adopted; a != nil {
 		over.enrolled, over.reports = int(a.Enrolled), int(a.Reports)
 	}
@@ -80,7 +82,8 @@ func (s *Shuffler) promised(a *plan.Announcement) {
 	s.guarantee(a.Epoch, int(a.Cohort.Minimum))
 }
 
-// guarantee is the epsilon of an epoch's whole plan with so many reports; 0 while its plan is not known, +Inf if it has none.
+// guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it
+// has none.
 func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
 	at := place{epoch, reports}
 	s.mu.Lock()
@@ -99,35 +102,21 @@ func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
 	return eps
 }
 
-// HeldMessages counts the bit messages of held reports.
-func (s *Shuffler) HeldMessages() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	if s.state.epoch != nil {
-		for _, r := range s.state.epoch.rounds {
-			if !r.done {
-				n += len(r.reports) * r.messages
-			}
-		}
-	}
-	return int64(n)
-}
-
-// Snapshot describes the shuffler for people to look at. Everything in it is public or a number of reports.
+// Snapshot describes the shuffler to people. Everything in it is public or a number of reports.
 func (s *Shuffler) Snapshot() status.Snapshot {
 	out := status.Snapshot{Deployment: s.c.Deployment, Releases: []status.Round{}}
 	s.mu.Lock()
 	f, ok := s.state.Filling()
 	out.Warnings = slices.Clone(s.warnings)
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
-	messages, plans := 0, slices.Collect(maps.Values(s.planned))
+	plans := slices.Collect(maps.Values(s.planned))
+	var layout channel.Layout
 	var deadline *time.Time
 	if ok && !f.Final {
-		messages, _ = s.state.Expects(f.Epoch, uint32(f.Round))
+		layout, _ = s.state.Expects(f.Epoch, uint32(f.Round))
 		m, _ := s.moment()
 		if at, fixed := s.state.deadline(m.Now, m.Resumed); fixed {
-			until := s.wall().Add(at.Sub(m.Now)) // by the clock on people's walls
+			until := s.c.Clock.Now().Round(0).Add(at.Sub(m.Now)) // by the time of day, which people read
 			deadline = &until
 		}
 	}
@@ -138,18 +127,25 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	out.Epoch, out.Round, out.Rounds, out.Final = f.Epoch, uint32(f.Round), f.Rounds, f.Final
 	spent := status.Epsilon(0)
 	for _, r := range rounds {
-		row := status.Round{Epoch: r.epoch, Round: r.round, Outcome: status.Destroyed, Enrolled: &r.enrolled, Reports: r.reports}
+		row := status.Round{
+			Epoch: r.epoch, Round: r.round, Outcome: shown(r.outcome), Enrolled: &r.enrolled, Reports: r.reports,
+		}
 		if r.outcome == wire.Released {
-			row.Outcome, row.Messages, row.Epsilon = status.Released, r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
+			row.Messages, row.Epsilon = r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
 			spent = max(spent, row.Epsilon)
 		}
 		out.Releases = append(out.Releases, row)
 	}
 	if !f.Final {
 		if f.Dominated() {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, more than half: the others are hidden among few that it does not know. admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, "+
+				"more than half: the other devices are hidden among few that this host does not know. "+
+				"admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
 		}
-		out.Cohort = &status.Cohort{Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: messages, Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest}
+		out.Cohort = &status.Cohort{
+			Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: layout.Messages,
+			Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest,
+		}
 	}
 	// Plans differ from epoch to epoch; each person is in one of them.
 	for _, a := range plans {

@@ -9,15 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and again. Readiness
-// says so.
+// A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and
+// again. Readiness says so.
 func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	s.must(s.config.Bus.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
+	s.must(s.broker.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
 	for i := range uint32(12) {
 		s.send(s.report(i))
 	}
@@ -50,7 +50,8 @@ func TestAReleaseThatWasInterruptedIsReadyAgain(t *testing.T) {
 	s.eventually("ready", func() bool { return s.why(releaseCondition) == "" })
 }
 
-// A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that happens.
+// A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that
+// happens.
 func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -58,7 +59,7 @@ func TestABrokerThatIsNotReadShowsInReadiness(t *testing.T) {
 	s.open(s.announcement())
 	s.eventually("ready", func() bool { return s.unmetKnown(historyCondition) && s.why(historyCondition) == "" })
 	s.must(s.stop())
-	s.config.Bus = s.Connect(bus.Randomizer) // may not read manifests
+	s.broker = s.Connect(bus.Randomizer) // may not read manifests
 	sh := s.idle()
 	s.mu.Lock()
 	delete(s.unmet, historyCondition)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Two analyzers ran with one key, and both announced a round: what was stored first counts, for a shuffler that holds its journal against
-// the broker, or begins without one, as for everybody else. Nothing is stuck over the second.
+// Two analyzers ran with one key, and both announced a round: what was stored first counts, for a shuffler that holds
+// its journal against the broker, or begins without one, as for everybody else. Nothing is stuck over the second.
 func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 	t.Parallel()
 	for name, fresh := range map[string]bool{"journal kept": false, "journal lost": true} {

@@ -70,7 +70,8 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 			c = nil
 		}
 	}()
-	if c.broker, err = StartBroker(ctx, keys, broker.Options{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}, o.limits()); err != nil {
+	streams := broker.Options{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}
+	if c.broker, err = StartBroker(ctx, keys, streams, o.limits()); err != nil {
 		return c, err
 	}
 	for _, name := range c.Names() {
@@ -88,7 +89,9 @@ const maxStore = 1 << 40
 // limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
 // hosts are this process's own, so no limit is set on all of them together.
 func (o Options) limits() bus.ProvisionOptions {
-	return bus.ProvisionOptions{HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1}
+	return bus.ProvisionOptions{
+		HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1,
+	}
 }
 
 // StartBroker starts a broker for the users of a folder of keys and provisions its streams.

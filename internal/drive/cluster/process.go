@@ -46,7 +46,8 @@ func (c *Cluster) StartProcess(ctx context.Context, name string) error {
 		return fmt.Errorf("cluster: %s is running already", name)
 	}
 	role, host, _ := strings.Cut(name, "-")
-	args := []string{role, "--keys", c.Keys(), "--broker-url", c.URL(), "--ops-listen", "127.0.0.1:0", "--log-format", "json"}
+	args := []string{role, "--keys", c.Keys(), "--broker-url", c.URL(),
+		"--ops-listen", "127.0.0.1:0", "--log-format", "json"}
 	awaited := []string{"ops.listen"}
 	switch role {
 	case Shuffler:
@@ -100,7 +101,10 @@ func launch(program string, args []string, logPath string, awaited []string) (*p
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{}), ready: make(chan struct{}), addresses: map[string]string{}, awaited: awaited}
+	p := &process{
+		cmd: exec.Command(program, args...), done: make(chan struct{}), ready: make(chan struct{}),
+		addresses: map[string]string{}, awaited: awaited,
+	}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, errors.Join(err, log.Close())

@@ -19,8 +19,8 @@ const Patience = 10 * time.Second
 var (
 	// ErrPlanRefused says that every randomizer refuses the announced plan: no device will ever be sampled.
 	ErrPlanRefused = errors.New("the randomizers refuse the announced plan")
-	// ErrNobodyLeft says that a cohort opened after everyone had been served.
-	ErrNobodyLeft = errors.New("the population ended before the last cohort was full")
+	// ErrPopulationEnded says that a cohort opened after everyone had been served.
+	ErrPopulationEnded = errors.New("the population ended before the last cohort was full")
 )
 
 // Gate knows whether a cohort takes people in, and how many more.
@@ -125,11 +125,12 @@ func (g *Gate) Enter(ctx context.Context) error {
 	return g.wait(ctx, func() (bool, error) { return g.take(), nil })
 }
 
-// Learned waits for the last policy after everyone was served. It fails with ErrNobodyLeft if another cohort opens.
+// Learned waits for the last policy after everyone was served. It fails with ErrPopulationEnded if another cohort
+// opens.
 func (g *Gate) Learned(ctx context.Context) error {
 	return g.wait(ctx, func() (bool, error) {
 		if !g.final && g.size > 0 && g.free == g.size {
-			return false, ErrNobodyLeft
+			return false, ErrPopulationEnded
 		}
 		return g.final, nil
 	})
@@ -156,7 +157,7 @@ func (g *Gate) wait(ctx context.Context, ready func() (bool, error)) error {
 }
 
 // Left gives back the place of a person who was not sampled; d is nil if their request was refused. No further person
-// is sent to a cohort that takes in nobody any more.
+// is sent to a cohort that is full or past its enrolment.
 func (g *Gate) Left(d *client.Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,7 +28,7 @@ func TestGateTellsOfAnAbsentRandomizer(t *testing.T) {
 	})
 }
 
-func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
+func TestGateLetsInOnePersonForEachPlace(t *testing.T) {
 	g := NewGate(false, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -63,7 +63,7 @@ func TestGateLetsInAsManyAsThereArePlaces(t *testing.T) {
 	go func() { entered <- g.Enter(ctx) }()
 	g.see([]client.Status{{Epoch: 3, Final: true}, {Epoch: 3, Final: true}})
 	if err := <-entered; err != nil || !g.Try() {
-		t.Error("the last policy lets everybody in")
+		t.Error("the last policy lets all people in")
 	}
 	g = NewGate(false, nil)
 	g.see([]client.Status{{Epoch: 1, Refused: "weak"}, {Epoch: 1, Refused: "weak"}})
@@ -79,7 +79,7 @@ func TestGateTellsWhetherLearningEnds(t *testing.T) {
 		want error
 	}{
 		"last policy":    {client.Status{Epoch: 2, Final: true}, nil},
-		"another cohort": {client.Status{Epoch: 2, Cohort: 2, Enrolling: true}, ErrNobodyLeft},
+		"another cohort": {client.Status{Epoch: 2, Cohort: 2, Enrolling: true}, ErrPopulationEnded},
 		"refused plan":   {client.Status{Epoch: 2, Refused: "weak"}, ErrPlanRefused},
 	} {
 		g := NewGate(false, nil)

@@ -37,7 +37,7 @@ func newAudience(c *cluster.Cluster, o Options) *audience {
 	d := &audience{
 		Crowd: crowd.Crowd{
 			Population: o.Population, Client: client.New(client.Options{Connections: apps}), Devices: "person",
-			Concurrency: apps, Gate: crowd.NewGate(false, func(int, error) {}), // a process that has ended is noticed by oversee
+			Concurrency: apps, Gate: crowd.NewGate(false, func(int, error) {}), // oversee notices it
 		},
 		c: c, o: o, played: make([]int, o.Population.Info().People), sampled: map[uint64]int{},
 	}

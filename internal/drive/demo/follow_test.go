@@ -37,7 +37,8 @@ func TestProgressNeverGoesBack(t *testing.T) {
 			status.Snapshot{Epoch: 2, Rounds: 1, Cohort: opened(0), Releases: over}, 100, 40, 15000, 140},
 	} {
 		advance(&s, 100, step.shuffler, step.analyzer)
-		got, want := [4]int{s.Reports, s.Counted, s.Messages, s.Work}, [4]int{step.reports, step.counted, step.messages, step.work}
+		got := [4]int{s.Reports, s.Counted, s.Messages, s.Work}
+		want := [4]int{step.reports, step.counted, step.messages, step.work}
 		if got != want || s.AllWork != 200 {
 			t.Errorf("%s: %+v", step.what, s)
 		}
@@ -47,12 +48,13 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	}
 }
 
-// moved checks what a run wrote of its progress: the bar moved while nobody was decided for, because reports were
+// moved checks what a run wrote of its progress: the bar moved while no person was decided for, because reports were
 // sealed and counted.
 func moved(t *testing.T, said string) {
 	t.Helper()
 	percents := map[string]map[string]bool{} // by people decided for
-	for _, m := range regexp.MustCompile(`learning, (\d+)%.* (\S+) of 200 people, .*reports`).FindAllStringSubmatch(said, -1) {
+	line := regexp.MustCompile(`learning, (\d+)%.* (\S+) of 200 people, .*reports`)
+	for _, m := range line.FindAllStringSubmatch(said, -1) {
 		if percents[m[2]] == nil {
 			percents[m[2]] = map[string]bool{}
 		}

@@ -133,7 +133,9 @@ func TestRunLeavesNoRecordBehind(t *testing.T) {
 // A run that is interrupted stops its processes in order and leaves nothing running and nothing in the temporary
 // folder; nor does one that is killed leave a process.
 func TestInterruptedRunLeavesNothing(t *testing.T) {
-	signals := map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "stopped": syscall.SIGTERM, "killed": syscall.SIGKILL}
+	signals := map[string]syscall.Signal{
+		"Ctrl-C": syscall.SIGINT, "stopped": syscall.SIGTERM, "killed": syscall.SIGKILL,
+	}
 	for name, sig := range signals {
 		t.Run(name, func(t *testing.T) {
 			slow(t)

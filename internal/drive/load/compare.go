@@ -12,10 +12,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// FalseAlarm is the probability with which a release of a sound deployment is called unsound, each way, by ChiSquare.
+// FalseAlarm is the probability, in each tail, with which the chi-square test calls a sound deployment's release
+// unsound.
 const FalseAlarm = 1e-6
 
-// Release is one released sum held against the truth.
+// Release is one released sum compared with the true sum.
 //
 // The error of a coordinate is the sum of n*b noise bits of known bias and of n roundings, whose variances are known
 // exactly once the records are. Coordinates are independent, so the sum of their squared standardised errors is
@@ -35,7 +36,7 @@ type Release struct {
 
 	Coordinates int     `json:"coordinates,omitempty"`
 	Error       float64 `json:"rms_error,omitempty"` // root mean square over coordinates, in data units
-	Bound       float64 `json:"rms_bound,omitempty"` // the same of the worst case over all records: what the learner counts on
+	Bound       float64 `json:"rms_bound,omitempty"` // the worst case over all records, which the learner assumes
 	MaxZ        float64 `json:"max_z,omitempty"`     // largest standardised error of a coordinate
 	ChiSquare   float64 `json:"chi_square,omitempty"`
 	TooLarge    float64 `json:"p_too_large,omitempty"` // probability of a chi-square at least as large, if all is well
@@ -52,9 +53,11 @@ type deviation struct {
 	bound    []float64 // worst case
 }
 
-// compare decodes one release's counts and holds them against the sum over the known records; the other reports are
-// null records.
-func compare(s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, records []glm.Record) (*deviation, error) {
+// compare decodes one release's counts and subtracts the sum over the known records; the other reports are null
+// records.
+func compare(
+	s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, records []glm.Record,
+) (*deviation, error) {
 	sums, err := e.Decode(ones, uint64(reports))
 	if err != nil {
 		return nil, err
@@ -128,9 +131,13 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 	why := comparable(m, c, known)
 	var out []Release
 	for i, s := range round.Statistics {
-		rel := Release{Epoch: a.Epoch, Round: a.Round, Statistic: string(s.Kind), Enrolled: m.Enrolled, Reports: m.Reports, Why: why}
+		rel := Release{
+			Epoch: a.Epoch, Round: a.Round, Statistic: string(s.Kind), Enrolled: m.Enrolled, Reports: m.Reports,
+			Why: why,
+		}
 		if why == "" {
-			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), weighted(&a.Policy, known.records))
+			records := weighted(&a.Policy, known.records)
+			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), records)
 			if err != nil {
 				return nil, fmt.Errorf("load: release of the %s, epoch %d: %w", s.Kind, a.Epoch, err)
 			}
@@ -156,11 +163,13 @@ func comparable(m *wire.Manifest, c *wire.Counts, known cohort) string {
 	case known.unsure != "":
 		return known.unsure
 	case m.Reports != m.Enrolled:
-		return fmt.Sprintf("%d of %d enrolled people did not report, and nobody knows who", m.Enrolled-m.Reports, m.Enrolled)
+		return fmt.Sprintf("%d of %d enrolled people did not report; which of them is not known",
+			m.Enrolled-m.Reports, m.Enrolled)
 	case enrolled < known.sampled:
-		return fmt.Sprintf("%d people were told that they are sampled, the manifest knows of %d", known.sampled, enrolled)
+		return fmt.Sprintf("%d people were told that they are sampled, but the manifest has %d",
+			known.sampled, enrolled)
 	case enrolled > known.sampled+known.silent:
-		return fmt.Sprintf("%d people who are not ours took part", enrolled-known.sampled-known.silent)
+		return fmt.Sprintf("%d people who are not this run's took part", enrolled-known.sampled-known.silent)
 	}
 	return ""
 }

@@ -57,7 +57,8 @@ func newTrial(t *testing.T, src *rand.ChaCha8, gradient bool) trial {
 		for range dim - 1 {
 			arm = append(arm, rng.NormFloat64()/4)
 		}
-		out.records = append(out.records, glm.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0})
+		record := glm.Record{Arm: arm, Reward: float64(rng.IntN(2)), Weight: 1, Null: i%20 == 0}
+		out.records = append(out.records, record)
 	}
 	return out
 }
@@ -92,7 +93,9 @@ func (tr trial) known() (out []glm.Record) {
 }
 
 // run sums the chi-squares of some releases, made by a deployment with a defect or none.
-func run(t *testing.T, seed byte, releases int, make func(tr trial, src protocol.Source) []uint64) (sum float64, freedom int) {
+func run(
+	t *testing.T, seed byte, releases int, make func(tr trial, src protocol.Source) []uint64,
+) (sum float64, freedom int) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
 	for i := range releases {
@@ -115,7 +118,9 @@ func run(t *testing.T, seed byte, releases int, make func(tr trial, src protocol
 func TestSoundReleasesPass(t *testing.T) {
 	mean := 0.0
 	for seed := range byte(20) {
-		x, k := run(t, seed+1, 20, func(tr trial, src protocol.Source) []uint64 { return tr.counts(t, tr.encoding, tr.records, src) })
+		x, k := run(t, seed+1, 20, func(tr trial, src protocol.Source) []uint64 {
+			return tr.counts(t, tr.encoding, tr.records, src)
+		})
 		large, small := tails(x, k)
 		if min(large, small) < FalseAlarm {
 			t.Errorf("seed %d: chi-square %.1f of %d", seed, x, k)
@@ -127,7 +132,7 @@ func TestSoundReleasesPass(t *testing.T) {
 	}
 }
 
-// Each defect is found from 60 releases of 400 reports, 600 coordinates. With so many the verdict "too small" begins at
+// Each defect is found from 60 releases of 400 reports, 600 coordinates. With 600 the verdict "too small" begins at
 // 0.74 times the expected chi-square, six standard deviations above the 0.54 that half the noise gives with its
 // roundings, so that it is missed with probability 1e-9; the defects that shift sums shift them by several standard
 // errors in every release. The scale is the finest that plans allow (16 levels per unit): at coarser ones a third of
@@ -168,7 +173,7 @@ func TestDefectsAreFound(t *testing.T) {
 			}
 			return tr.counts(t, tr.encoding, lost, src)
 		}},
-		{"everybody's first coordinate turned round", false, func(tr trial, src protocol.Source) []uint64 {
+		{"every first coordinate negated", false, func(tr trial, src protocol.Source) []uint64 {
 			turned := append([]glm.Record(nil), tr.records...)
 			for i, r := range turned {
 				turned[i].Arm = append([]float64{-r.Arm[0]}, r.Arm[1:]...)

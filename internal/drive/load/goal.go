@@ -18,7 +18,7 @@ type Goal struct {
 	Limit   float64
 }
 
-// measures are what goals can be about. A run that did not measure it (NaN) misses every goal about it.
+// measures are what goals can be about. A measure that a run did not take is NaN, and misses every goal.
 var measures = map[string]struct {
 	what string
 	of   func(*Result) float64
@@ -29,21 +29,25 @@ var measures = map[string]struct {
 	"peak_rate":     {"people a second, best second", func(r *Result) float64 { return r.PeakRate }},
 	"p50_ms":        {"median time of a decision", func(r *Result) float64 { return r.Decisions.P50 }},
 	"p90_ms":        {"90th percentile of a decision's time", func(r *Result) float64 { return r.Decisions.P90 }},
-	"p99_ms":        {"99th percentile", func(r *Result) float64 { return r.Decisions.P99 }},
-	"p999_ms":       {"99.9th percentile", func(r *Result) float64 { return r.Decisions.P999 }},
-	"max_ms":        {"slowest decision", func(r *Result) float64 { return r.Decisions.Max }},
+	"p99_ms":        {"99th percentile of a decision's time", func(r *Result) float64 { return r.Decisions.P99 }},
+	"p999_ms":       {"99.9th percentile of a decision's time", func(r *Result) float64 { return r.Decisions.P999 }},
+	"max_ms":        {"time of the slowest decision", func(r *Result) float64 { return r.Decisions.Max }},
 	"reward_p99_ms": {"99th percentile of a reward's time", func(r *Result) float64 { return r.Rewards.P99 }},
-	"regret_ratio":  {"regret over that of uniform play", func(r *Result) float64 { return r.ratio() }},
-	"unexpected":    {"refusals that nobody provoked", func(r *Result) float64 { return float64(r.Unexpected) }},
-	"anomalies":     {"things that must never happen", func(r *Result) float64 { return float64(len(r.Anomalies)) }},
-	"repeats":       {"calls that had to be made again", func(r *Result) float64 { return float64(r.Repeats) }},
-	"releases":      {"released sums", func(r *Result) float64 { return float64(len(r.Releases)) }},
-	"compared":      {"released sums that were held against the truth", func(r *Result) float64 { return float64(r.Compared) }},
-	"error_z":       {"largest standardised error of a coordinate", func(r *Result) float64 { return r.compared(r.MaxZ) }},
-	"error_p":       {"smallest probability of all released errors together, either tail", func(r *Result) float64 { return r.compared(min(r.TooLarge, r.TooSmall)) }},
-	"lost":          {"reports promised that no release and no refusal accounts for", func(r *Result) float64 { return r.lost() }},
-	epsilonMeasure:  {"largest epsilon of an epoch with the reports that came", func(r *Result) float64 { return r.compared(r.Epsilon) }},
-	"final":         {"1 once the last policy is out", func(r *Result) float64 { return bit(r.Final) }},
+	"regret_ratio":  {"regret divided by that of uniform play", (*Result).ratio},
+	"unexpected":    {"refusals that were not provoked", func(r *Result) float64 { return float64(r.Unexpected) }},
+	"anomalies": {"kinds of events that must never happen",
+		func(r *Result) float64 { return float64(len(r.Anomalies)) }},
+	"repeats":  {"calls that had to be repeated", func(r *Result) float64 { return float64(r.Repeats) }},
+	"releases": {"released sums", func(r *Result) float64 { return float64(len(r.Releases)) }},
+	"compared": {"released sums that were compared with the truth",
+		func(r *Result) float64 { return float64(r.Compared) }},
+	"error_z": {"largest standardised error of a coordinate", func(r *Result) float64 { return r.compared(r.MaxZ) }},
+	"error_p": {"smaller tail probability of all released errors together",
+		func(r *Result) float64 { return r.compared(min(r.TooLarge, r.TooSmall)) }},
+	"lost": {"promised reports that no release and no refusal accounts for", (*Result).lost},
+	epsilonMeasure: {"largest epsilon of an epoch, with the reports that came",
+		func(r *Result) float64 { return r.compared(r.Epsilon) }},
+	"final": {"1 if the last policy was announced, else 0", func(r *Result) float64 { return bit(r.Final) }},
 }
 
 // comparisons in the order in which they are looked for.
@@ -88,7 +92,8 @@ func ParseGoal(text string) (Goal, error) {
 
 func (g Goal) check() error {
 	if _, known := measures[g.Measure]; !known {
-		return fmt.Errorf("goal %q: unknown measure %q; known are %s", g, g.Measure, strings.Join(slices.Sorted(maps.Keys(measures)), ", "))
+		known := strings.Join(slices.Sorted(maps.Keys(measures)), ", ")
+		return fmt.Errorf("goal %q: unknown measure %q; known are %s", g, g.Measure, known)
 	}
 	return nil
 }
@@ -106,7 +111,7 @@ type Verdict struct {
 	measure string
 }
 
-// shown is what was measured, for people.
+// shown is the measured value as text.
 func (v Verdict) shown() string {
 	if v.measure == epsilonMeasure {
 		return privacy.Spell(*v.Value)
@@ -114,10 +119,10 @@ func (v Verdict) shown() string {
 	return fmt.Sprintf("%.4g", *v.Value)
 }
 
-// epsilonMeasure is the one measure that is a promise.
+// epsilonMeasure is rounded up where it is shown, because it states a guarantee.
 const epsilonMeasure = "epsilon"
 
-// judge holds a result against a goal.
+// judge tells whether a result meets the goal.
 func (g Goal) judge(r *Result) Verdict {
 	v := measures[g.Measure].of(r)
 	out := Verdict{Goal: g.String(), measure: g.Measure}

@@ -22,7 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// hostile is a host with keys of its own that talks to the broker past every randomizer. Each device that it enrols
+// hostile is a host with its own keys that talks to the broker directly. Each device that it enrols
 // sends one null report as any device may, so that its cohort can be compared, and then everything that must be
 // refused.
 type hostile struct {
@@ -59,7 +59,8 @@ func (h *hostile) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return h.conn.WatchAnnouncements(ctx, func(stored bus.Announcement) error {
-			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, h.keys.Bundle.AnalyzerParty())
+			analyzer := h.keys.Bundle.AnalyzerParty()
+			a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, analyzer)
 			if errors.Is(err, wire.ErrForeign) {
 				return nil
 			}
@@ -124,7 +125,8 @@ func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]by
 func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
 	ask := func(number uint32) (*wire.EnrolReply, error) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
-			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number, Credential: h.keys.Credential,
+			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number,
+			Credential: h.keys.Credential,
 		}, h.keys.Identity)
 		if err != nil {
 			return nil, err
@@ -182,7 +184,8 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	if hold {
 		return c.afterwards(ctx, good)
 	}
-	if err := c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) }); err != nil || !crowd.Pause(ctx, settle) {
+	err = c.send(ctx, "", func() ([]byte, error) { return c.sealed(ctx, good) })
+	if err != nil || !crowd.Pause(ctx, settle) {
 		return err
 	}
 	stranger, err := seal.GenerateIdentity()
@@ -191,18 +194,21 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	}
 	other := c.digest
 	other[0] ^= 1
+	report := func(slot uint32, messages int, signer *seal.Identity) ([]byte, error) {
+		return c.report(c.digest, number, slot, messages, signer)
+	}
 	bad := []struct {
 		reason string
 		make   func() ([]byte, error)
 	}{
 		{"duplicate", func() ([]byte, error) { return good, nil }}, // the same report in a new envelope
-		{"already_reported", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages, host) }},
-		{"wrong_size", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages-1, host) }},
+		{"already_reported", func() ([]byte, error) { return report(slot, c.round.Messages, host) }},
+		{"wrong_size", func() ([]byte, error) { return report(slot, c.round.Messages-1, host) }},
 		{"wrong_announcement", func() ([]byte, error) { return c.report(other, number, slot, c.round.Messages, host) }},
-		{"not_enrolled", func() ([]byte, error) { return c.report(c.digest, number, slot+1, c.round.Messages, host) }},
-		{"not_enrolled", func() ([]byte, error) { return c.report(c.digest, number, slot, c.round.Messages, stranger) }},
+		{"not_enrolled", func() ([]byte, error) { return report(slot+1, c.round.Messages, host) }},
+		{"not_enrolled", func() ([]byte, error) { return report(slot, c.round.Messages, stranger) }},
 		{"bad_signature", func() ([]byte, error) {
-			b, err := c.report(c.digest, number, slot, c.round.Messages, host)
+			b, err := report(slot, c.round.Messages, host)
 			b[len(b)-1] ^= 1
 			return b, err
 		}},
@@ -219,7 +225,8 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 			return err
 		}
 	}
-	if err := c.send(ctx, "malformed", func() ([]byte, error) { return junk(wire.EnvelopeSize(c.round.Messages)), nil }); err != nil {
+	size := wire.EnvelopeSize(c.round.Messages)
+	if err := c.send(ctx, "malformed", func() ([]byte, error) { return junk(size), nil }); err != nil {
 		return err
 	}
 	return c.send(ctx, "undecryptable", func() ([]byte, error) {
@@ -251,7 +258,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 	return c.send(ctx, "late", func() ([]byte, error) { return c.sealed(ctx, good) })
 }
 
-// report makes a signed report of the null record with so many bit messages.
+// report makes a signed report of the null record with the first messages of its bit messages.
 func (c *craft) report(digest [32]byte, number, slot uint32, messages int, signer *seal.Identity) ([]byte, error) {
 	src := entropy.New()
 	var bits []byte
@@ -274,7 +281,10 @@ func (c *craft) report(digest [32]byte, number, slot uint32, messages int, signe
 			}
 		}
 	}
-	return wire.BuildReport(wire.Report{Announcement: digest, Epoch: c.a.Epoch, Round: c.a.Round, Slot: slot, Device: number, Bits: bits[:messages*seal.BitSize]}, signer)
+	return wire.BuildReport(wire.Report{
+		Announcement: digest, Epoch: c.a.Epoch, Round: c.a.Round, Slot: slot, Device: number,
+		Bits: bits[:messages*seal.BitSize],
+	}, signer)
 }
 
 func (c *craft) context() seal.ReportContext {
@@ -294,7 +304,7 @@ func (c *craft) sealed(ctx context.Context, report []byte) ([]byte, error) {
 	return wire.SealReport(report, set.Keys[0], c.context())
 }
 
-// send hands in what make makes; reason is why it must be refused, or nothing.
+// send publishes what make makes; reason is why it must be refused, empty if it must be accepted.
 func (c *craft) send(ctx context.Context, reason string, make func() ([]byte, error)) error {
 	payload, err := make()
 	if err != nil {

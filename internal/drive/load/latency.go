@@ -44,7 +44,10 @@ func (l *latency) result() Latency {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := func(q float64) float64 { return float64(l.h.ValueAtQuantile(q)) / 1000 }
-	return Latency{Calls: l.h.TotalCount(), Mean: l.h.Mean() / 1000, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(l.h.Max()) / 1000}
+	return Latency{
+		Calls: l.h.TotalCount(), Mean: l.h.Mean() / 1000, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9),
+		Max: float64(l.h.Max()) / 1000,
+	}
 }
 
 // throughput counts people by second.

@@ -26,8 +26,8 @@ var ErrUnreachable = errors.New("load: a randomizer cannot be reached")
 // counted yet.
 const patience = 10 * time.Second
 
-// Run plays all people of the population and returns what it came to. Where ctx ends early, the result is about what
-// happened until then.
+// Run plays all people of the population and returns the result. If ctx ends early, the result covers what happened
+// until then.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := errors.Join(o.Faults()...); err != nil {
 		return nil, err
@@ -96,8 +96,9 @@ func newSession(ctx context.Context, o Options) *session {
 					o.APIs[i], crowd.Patience, err)
 			}),
 		},
-		o: o, manner: o.Shares.manners(o.Seed), truth: newTruth(), tally: newTally(), decisions: newLatency(), rewards: newLatency(),
-		speed: &throughput{begin: time.Now(), per: map[int]int{}}, lateContext: ctx,
+		o: o, manner: o.Shares.manners(o.Seed), truth: newTruth(), tally: newTally(),
+		decisions: newLatency(), rewards: newLatency(), lateContext: ctx,
+		speed: &throughput{begin: time.Now(), per: map[int]int{}},
 	}
 	for _, api := range o.APIs {
 		c.Randomizers = append(c.Randomizers, client.At(api))
@@ -113,7 +114,7 @@ func newSession(ctx context.Context, o Options) *session {
 	return c
 }
 
-// play brings the people and waits until what they were promised has happened.
+// play drives the people and waits until their promised reports are released.
 func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out *Result) error {
 	o := c.o
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = deciding, o.Population.Info().People })
@@ -168,7 +169,7 @@ func quiet(ctx context.Context, err error) error {
 	return err
 }
 
-// fits holds the population against what the deployment learns.
+// fits tells whether the population has the family, dimension and rewards that the deployment learns.
 func fits(ctx context.Context, r *reader, o Options) error {
 	l, err := r.read(ctx)
 	if err != nil || len(l.order) == 0 {
@@ -176,13 +177,15 @@ func fits(ctx context.Context, r *reader, o Options) error {
 	}
 	policy, info := l.announced[l.order[0]].Policy, o.Population.Info()
 	if policy.Dimension != info.Dim || policy.Family != info.Family || policy.MaxReward != info.MaxReward {
-		return fmt.Errorf("load: the deployment learns a %s model in %d dimensions with rewards up to %g, the population %q is %s, %d, %g",
+		return fmt.Errorf("load: the deployment learns a %s model in %d dimensions with rewards up to %g; "+
+			"the population %q is for a %s model in %d dimensions with rewards up to %g",
 			policy.Family, policy.Dimension, policy.MaxReward, info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
 	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
 	if size := int(last.Cohort.Size) - taken; !o.Steady && !last.Final && info.People < size {
-		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come", ShortfallReason, last.Epoch, size, info.People)
+		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come",
+			ShortfallReason, last.Epoch, size, info.People)
 	}
 	return nil
 }
@@ -191,7 +194,8 @@ func fits(ctx context.Context, r *reader, o Options) error {
 func (c *session) sum(ctx context.Context, enemy *hostile, public *reader, before []Account, out *Result) error {
 	t := c.tally
 	t.mu.Lock()
-	out.Decided, out.Sampled, out.Unsampled, out.DropOuts, out.Rewarded, out.Repeats = t.decided, t.sampled, t.unsampled, t.drop, t.rewards, t.repeats
+	out.Decided, out.Sampled, out.Unsampled = t.decided, t.sampled, t.unsampled
+	out.DropOuts, out.Rewarded, out.Repeats = t.drop, t.rewards, t.repeats
 	out.Regret, out.UniformRegret = t.regret, t.uniform
 	t.mu.Unlock()
 	out.Rate, out.PeakRate = c.speed.rates()
@@ -218,7 +222,7 @@ func (c *session) sum(ctx context.Context, enemy *hostile, public *reader, befor
 	return enemy.check(ctx, c.o.Ops, before, out)
 }
 
-// released holds every release of this run's epochs against the truth.
+// released compares every release of this run's epochs with the truth.
 func (c *session) released(ctx context.Context, r *reader, out *Result) error {
 	l, err := r.read(ctx)
 	if err != nil {
@@ -245,11 +249,12 @@ func (c *session) released(ctx context.Context, r *reader, out *Result) error {
 		if at.round == 0 {
 			out.Absent += int(m.Enrolled - m.Reports)
 		}
+		unguarded := fmt.Sprintf("round %d of epoch %d was released without a guarantee", at.round, at.epoch)
 		switch eps, err := epsilon(a, m.Reports); {
 		case err != nil:
-			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee: %v", at.round, at.epoch, err)]++
+			out.Anomalies[fmt.Sprintf("%s: %v", unguarded, err)]++
 		case math.IsInf(eps, 0) || math.IsNaN(eps):
-			out.Anomalies[fmt.Sprintf("round %d of epoch %d was released without a guarantee", at.round, at.epoch)]++
+			out.Anomalies[unguarded]++
 		default:
 			out.Epsilon = math.Max(out.Epsilon, eps)
 		}
@@ -260,7 +265,9 @@ func (c *session) released(ctx context.Context, r *reader, out *Result) error {
 		for _, rel := range releases {
 			if rel.Compared {
 				out.Compared++
-				out.ChiSquare, out.Coordinates, out.MaxZ = out.ChiSquare+rel.ChiSquare, out.Coordinates+rel.Coordinates, math.Max(out.MaxZ, rel.MaxZ)
+				out.ChiSquare += rel.ChiSquare
+				out.Coordinates += rel.Coordinates
+				out.MaxZ = math.Max(out.MaxZ, rel.MaxZ)
 			}
 		}
 		out.Releases = append(out.Releases, releases...)
@@ -271,7 +278,7 @@ func (c *session) released(ctx context.Context, r *reader, out *Result) error {
 	return nil
 }
 
-// check holds what was sent to be refused against what the shuffler says it refused, by reason.
+// check compares, by reason, what was sent to be refused with what the shuffler says it refused.
 func (h *hostile) check(ctx context.Context, ops []string, before []Account, out *Result) error {
 	refused := func(all []Account, reason string) (n int, known bool) {
 		for _, a := range all {

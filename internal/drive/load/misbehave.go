@@ -37,7 +37,7 @@ func (c *session) rewardAgain(ctx context.Context, v crowd.Visit, d *client.Deci
 		c.tally.refusal("repeated reward", err, errors.Is(err, client.ExpiredToken))
 	}
 	if !d.Sampled {
-		return // nobody keeps its reward: there is nothing to contradict
+		return // its reward is forgotten, so no other one contradicts it
 	}
 	calls, err = c.Reward(ctx, v, d, reward+1)
 	c.tally.calls(calls)
@@ -81,12 +81,13 @@ var kinds = []nonsense{
 	{what: "decision: not JSON", device: true, body: `{"arms": [[0.1`, want: "bad_arms"},
 	{what: "decision: unknown field", device: true, body: `{"arm": [[0.1, 0.2]]}`, want: "bad_arms"},
 	{what: "decision: no arms", device: true, body: `{"arms": []}`, want: "bad_arms"},
-	{what: "decision: wrong dimension", device: true, body: `{"arms": [` + "[" + strings.Repeat("0.001, ", 700) + "0]" + `]}`, want: "bad_arms"},
+	{what: "decision: wrong dimension", device: true, want: "bad_arms",
+		body: `{"arms": [[` + strings.Repeat("0.001, ", 700) + `0]]}`},
 	{what: "decision: not a number", device: true, body: `{"arms": [["NaN"]]}`, want: "bad_arms"},
 	{what: "decision: device name too long", device: true, body: `{"arms": []}`, long: true, want: "bad_device"},
-	{what: "reward: unknown token", body: `{"token": "nobody's", "reward": 1}`, want: "expired_token"},
-	{what: "reward: no number", body: `{"token": "nobody's", "reward": "much"}`, want: "bad_request"},
-	{what: "reward: beyond any float", body: `{"token": "nobody's", "reward": 1e999}`, want: "bad_request"},
+	{what: "reward: unknown token", body: `{"token": "unknown", "reward": 1}`, want: "expired_token"},
+	{what: "reward: no number", body: `{"token": "unknown", "reward": "much"}`, want: "bad_request"},
+	{what: "reward: beyond any float", body: `{"token": "unknown", "reward": 1e999}`, want: "bad_request"},
 	{what: "reward: empty body", want: "bad_request"},
 }
 

@@ -100,8 +100,8 @@ func metricsOf(ctx context.Context, base string) ([]sample, error) {
 	return parseMetrics(response.Body)
 }
 
-// enrolled is how many places of an epoch's cohort are taken, by whomever, as the shuffler's ops listener shows; false
-// where none of the listeners is a shuffler's that says so.
+// enrolled is the number of places of an epoch's cohort that are taken, as the shuffler's ops listener shows; false if
+// none of the listeners is that of a shuffler in this epoch.
 func enrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
 	for _, base := range ops {
 		samples, err := metricsOf(ctx, base)

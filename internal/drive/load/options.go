@@ -9,7 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
-// Options say who comes, how fast, and to whom.
+// Options say who comes, how fast, and to which randomizers.
 type Options struct {
 	APIs       []string // base URLs of the randomizers; people are dealt out to them in turn
 	Population *population.Population
@@ -18,8 +18,8 @@ type Options struct {
 	Rate        float64       // people a second; 0: as fast as Concurrency allows
 	Ramp        time.Duration // over which Rate, or Concurrency, is reached from nothing
 	Concurrency int           // people served at the same time; 0: DefaultConcurrency
-	// Steady has people come whether or not a cohort takes people in: those who find none are decided for and not
-	// sampled. Otherwise they wait for one, as long as the deployment learns.
+	// Steady has people come whether or not a cohort takes people in; those who find none are decided for and not
+	// sampled. Otherwise people wait for a cohort, as long as the deployment learns.
 	Steady bool
 	Device string // beginning of the devices' names; empty: one that was never used before
 
@@ -48,9 +48,9 @@ type Shares struct {
 
 // Hostile says what a hostile host does at the broker, past every randomizer. It needs a host's keys in Options.Keys.
 type Hostile struct {
-	Host    string // whose keys are used; no randomizer may run with them at the same time. Empty: nobody is hostile
+	Host    string // whose keys are used; no randomizer may run with them at the same time. Empty: no host is hostile
 	Devices int    // that it enrols in each cohort; each reports once as it should and then misbehaves
-	Late    bool   // in the first cohort one device reports only after the release, which costs that cohort its comparison
+	Late    bool   // one device of the first cohort reports after the release: that cohort cannot be compared
 }
 
 // Defaults.
@@ -74,7 +74,10 @@ func (o Options) Faults() (faults []error) {
 	for _, s := range []struct {
 		name  string
 		value float64
-	}{{"drop-out", o.Shares.DropOut}, {"duplicate", o.Shares.Duplicate}, {"late", o.Shares.Late}, {"malformed", o.Shares.Malformed}} {
+	}{
+		{"drop-out", o.Shares.DropOut}, {"duplicate", o.Shares.Duplicate},
+		{"late", o.Shares.Late}, {"malformed", o.Shares.Malformed},
+	} {
 		wrong(s.value >= 0 && s.value <= 1, "%s share %v: must be between 0 and 1", s.name, s.value)
 		sum += s.value
 	}

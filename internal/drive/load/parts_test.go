@@ -1,7 +1,9 @@
 package load
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,9 +11,13 @@ import (
 )
 
 func TestGoals(t *testing.T) {
-	r := &Result{Decided: 100, Regret: 1, UniformRegret: 10, Decisions: Latency{P99: 12}, Watched: true, Absent: 1, Accounts: []Account{{Unaccounted: -2}}}
+	r := &Result{
+		Decided: 100, Regret: 1, UniformRegret: 10, Decisions: Latency{P99: 12}, Watched: true, Absent: 1,
+		Accounts: []Account{{Unaccounted: -2}},
+	}
 	for text, want := range map[string]string{
-		"p99_ms<=12": "met", "p99_ms < 12": "missed", "regret_ratio<=0.2": "met", "decided=100": "met", "decided!=100": "missed", "decided == 100": "met",
+		"p99_ms<=12": "met", "p99_ms < 12": "missed", "regret_ratio<=0.2": "met", "decided=100": "met",
+		"decided!=100": "missed", "decided == 100": "met",
 		"lost=3": "met", "lost=0": "missed", "error_z<=6": "not measured", "final>0": "missed", "decided>=1e2": "met",
 		"p99<=5": "wrong", "p99_ms": "wrong", "p99_ms<=fast": "wrong", "p99_ms<=NaN": "wrong", "<=5": "wrong",
 	} {
@@ -33,12 +39,14 @@ func TestGoals(t *testing.T) {
 		}
 	}
 	// An epsilon that misses its limit by little does not read as if it met it.
-	r.Compared, r.Epsilon, r.Goals = 1, 1.00001, []Verdict{Goal{"epsilon", "<=", 1}.judge(&Result{Compared: 1, Epsilon: 1.00001})}
+	r.Compared, r.Epsilon = 1, 1.00001
+	r.Goals = []Verdict{Goal{"epsilon", "<=", 1}.judge(r)}
 	var table strings.Builder
 	if err := r.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	if missed := r.Missed(); len(missed) != 1 || missed[0] != "epsilon<=1 (it is 1.0001)" || strings.Count(table.String(), "1.0001") != 2 {
+	missed := r.Missed()
+	if !slices.Equal(missed, []string{"epsilon<=1 (it is 1.0001)"}) || strings.Count(table.String(), "1.0001") != 2 {
 		t.Errorf("%v\n%s", missed, table.String())
 	}
 	for name := range measures {
@@ -60,10 +68,11 @@ inf +Inf
 	if err != nil || len(samples) != 5 {
 		t.Fatalf("%v %v", samples, err)
 	}
-	if s := samples[0]; s.name != "riffle_refused_total" || s.labels["reason"] != `dup,li\"cate}` || s.labels["role"] != "shuffler" || s.value != 4 {
+	labels := map[string]string{"item": "report", "reason": `dup,li\"cate}`, "role": "shuffler"}
+	if s := samples[0]; s.name != "riffle_refused_total" || !maps.Equal(s.labels, labels) || s.value != 4 {
 		t.Errorf("%+v", s)
 	}
-	if samples[1].value != 1500 || samples[2].value != 1 || samples[3].name != "up" || !math.IsInf(samples[4].value, 1) {
+	if samples[1].value != 1500 || samples[2].value != 1 || !math.IsInf(samples[4].value, 1) || samples[3].name != "up" {
 		t.Errorf("%+v", samples)
 	}
 	for _, bad := range []string{"a{b=\"c\"", "a", "a x", "a{} x"} {
@@ -85,8 +94,8 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	}{
 		"all ours":         {m(10, 10), &wire.Counts{}, cohort{sampled: 10}, true},
 		"some silent":      {m(12, 12), &wire.Counts{}, cohort{sampled: 10, silent: 3}, true},
-		"somebody else":    {m(14, 14), &wire.Counts{}, cohort{sampled: 10, silent: 3}, false},
-		"somebody missing": {m(10, 9), &wire.Counts{}, cohort{sampled: 10}, false},
+		"other people":     {m(14, 14), &wire.Counts{}, cohort{sampled: 10, silent: 3}, false},
+		"a report missing": {m(10, 9), &wire.Counts{}, cohort{sampled: 10}, false},
 		"fewer than told":  {m(9, 9), &wire.Counts{}, cohort{sampled: 10}, false},
 		"destroyed":        {m(10, 10), &wire.Counts{Destroyed: true}, cohort{sampled: 10}, false},
 		"a lost answer":    {m(10, 10), &wire.Counts{}, cohort{sampled: 10, unsure: "lost"}, false},

@@ -65,7 +65,7 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 	for _, stored := range all {
 		a, digest, err := wire.OpenAnnouncement(stored.Payload, stored.Epoch, stored.Round, r.bundle.AnalyzerParty())
 		if errors.Is(err, wire.ErrForeign) {
-			continue // junk, which nobody goes by
+			continue // no role follows it
 		}
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 	return l, err
 }
 
-// skipForeign is nil for what the role did not sign: whoever has its broker credential can append that to the log.
+// skipForeign is nil for what the role did not sign: any holder of its broker credential can append that to the log.
 func skipForeign(err error) error {
 	if errors.Is(err, wire.ErrForeign) {
 		return nil
@@ -149,7 +149,9 @@ func epsilon(a *plan.Announcement, reports uint32) (float64, error) {
 // settled waits until every cohort that people of ours are in, but the one that is short of people, is counted and what
 // follows from it is announced, and tells why it stopped waiting if that does not come. It tells seen of the reports
 // that were promised, and how many of them are in cohorts that are over.
-func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int)) error {
+func (r *reader) settled(
+	ctx context.Context, t *truth, short *Shortfall, limit time.Duration, seen func(reports, promised int),
+) error {
 	deadline := time.Now().Add(limit)
 	for {
 		l, err := r.read(ctx)
@@ -183,10 +185,8 @@ func (r *reader) settled(ctx context.Context, t *truth, short *Shortfall, limit 
 			}
 			return fmt.Errorf("epoch %d was not counted within %s", open, limit.Round(time.Second))
 		}
-		select {
-		case <-ctx.Done():
+		if !crowd.Pause(ctx, 5*crowd.Look) {
 			return ctx.Err()
-		case <-time.After(5 * crowd.Look):
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Result struct {
 	UniformRegret float64 `json:"uniform_regret"`
 
 	Refusals   []Refusal      `json:"refusals"`
-	Unexpected int            `json:"unexpected"` // refusals that nobody provoked
+	Unexpected int            `json:"unexpected"` // refusals that were not provoked
 	Anomalies  map[string]int `json:"anomalies"`  // what must never happen
 
 	Watched  bool      `json:"watched"` // the public record was read
@@ -189,7 +189,8 @@ func (r *Result) peopleTable() table.Writer {
 		t.AppendRow(table.Row{"cohorts destroyed (too few reported)", r.Destroyed})
 	}
 	if s := r.Short; s != nil {
-		t.AppendRow(table.Row{fmt.Sprintf("epoch %d is short of people", s.Epoch), fmt.Sprintf("%d of %d", s.Taken, s.Size)})
+		of := fmt.Sprintf("%d of %d", s.Taken, s.Size)
+		t.AppendRow(table.Row{fmt.Sprintf("epoch %d is short of people", s.Epoch), of})
 	}
 	if r.Epsilon > 0 {
 		t.AppendRow(table.Row{"privacy, epsilon of the worst-off", privacy.Spell(r.Epsilon)})
@@ -234,19 +235,28 @@ func (r *Result) refusalTable() table.Writer {
 
 func (r *Result) releaseTable() table.Writer {
 	t := newTable("Released sums", "reports", "error", "bound", "largest z", "chi-square", "p", "verdict")
-	t.SetColumnConfigs(append(columns(7), table.ColumnConfig{Number: 8, Align: text.AlignLeft, AlignHeader: text.AlignLeft, WidthMax: 60}))
+	words := table.ColumnConfig{Number: 8, Align: text.AlignLeft, AlignHeader: text.AlignLeft, WidthMax: 60}
+	t.SetColumnConfigs(append(columns(7), words))
+	test := func(sum float64, freedom int, large, small float64) table.Row {
+		p := fmt.Sprintf("%.2g", min(large, small))
+		return table.Row{fmt.Sprintf("%.1f of %d", sum, freedom), p, verdict(large, small)}
+	}
 	for _, rel := range r.Releases {
 		name := fmt.Sprintf("epoch %d, round %d, %s", rel.Epoch, rel.Round, rel.Statistic)
 		if !rel.Compared {
 			t.AppendRow(table.Row{name, rel.Reports, "", "", "", "", "", "not comparable: " + rel.Why})
 			continue
 		}
-		t.AppendRow(table.Row{name, rel.Reports, fmt.Sprintf("%.3g", rel.Error), fmt.Sprintf("%.3g", rel.Bound), fmt.Sprintf("%.2f", rel.MaxZ),
-			fmt.Sprintf("%.1f of %d", rel.ChiSquare, rel.Coordinates), fmt.Sprintf("%.2g", min(rel.TooLarge, rel.TooSmall)), verdict(rel.TooLarge, rel.TooSmall)})
+		row := table.Row{name, rel.Reports}
+		for _, v := range []float64{rel.Error, rel.Bound} {
+			row = append(row, fmt.Sprintf("%.3g", v))
+		}
+		row = append(row, fmt.Sprintf("%.2f", rel.MaxZ))
+		t.AppendRow(append(row, test(rel.ChiSquare, rel.Coordinates, rel.TooLarge, rel.TooSmall)...))
 	}
 	if r.Compared > 0 {
-		t.AppendRow(table.Row{"all together", "", "", "", fmt.Sprintf("%.2f", r.MaxZ), fmt.Sprintf("%.1f of %d", r.ChiSquare, r.Coordinates),
-			fmt.Sprintf("%.2g", min(r.TooLarge, r.TooSmall)), verdict(r.TooLarge, r.TooSmall)})
+		row := table.Row{"all together", "", "", "", fmt.Sprintf("%.2f", r.MaxZ)}
+		t.AppendRow(append(row, test(r.ChiSquare, r.Coordinates, r.TooLarge, r.TooSmall)...))
 	}
 	return t
 }
@@ -276,7 +286,8 @@ func (r *Result) provocationTable() table.Writer {
 func (r *Result) accountTable() table.Writer {
 	t := newTable("Accounts of the roles", "received", "resumed", "released", "refused", "pending", "unaccounted")
 	for _, a := range r.Accounts {
-		t.AppendRow(table.Row{a.Role + ": " + strings.ReplaceAll(a.Item, "_", " "), a.Received, a.Resumed, a.Released, a.refused(), a.Pending, a.Unaccounted})
+		name := a.Role + ": " + strings.ReplaceAll(a.Item, "_", " ")
+		t.AppendRow(table.Row{name, a.Received, a.Resumed, a.Released, a.refused(), a.Pending, a.Unaccounted})
 	}
 	return t
 }

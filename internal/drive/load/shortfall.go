@@ -13,8 +13,8 @@ type Shortfall struct {
 	Size    int    `json:"size"`
 	Minimum int    `json:"minimum"` // reports that its release needs
 	Taken   int    `json:"taken"`   // places that were taken
-	Own     bool   `json:"own"`     // of these only this run's are known: no shuffler's ops listener says of others
-	Closes  bool   `json:"closes"`  // timing.enrolment closes it some time, and then it is destroyed; otherwise it stays open
+	Own     bool   `json:"own"`     // Taken counts this run's people only: no shuffler's ops listener was given
+	Closes  bool   `json:"closes"`  // timing.enrolment ends it, and it is destroyed; otherwise it stays open
 }
 
 // ShortfallReason is the name of the case in messages.
@@ -25,14 +25,15 @@ func (s Shortfall) Missing() int { return s.Size - s.Taken }
 
 // String says what is the matter and what to do.
 func (s Shortfall) String() string {
-	end := "it stays open until somebody does"
+	end := "it stays open until they come"
 	if s.Closes {
 		end = fmt.Sprintf("it is destroyed when its enrolment ends, unless %d more come", s.Minimum-s.Taken)
 	}
 	if s.Own {
 		end += " (if people of other runs are in it, fewer are missing: --ops of the shuffler would tell)"
 	}
-	return fmt.Sprintf("epoch %d has %d of %d people, and nobody else comes: %d more would fill its cohort; %s. Bring %d more people (--users), or so many fewer that the cohort before it is the last",
+	return fmt.Sprintf("epoch %d has %d of %d people, and no more come: %d more would fill its cohort; %s. "+
+		"Bring %d more people (--users), or fewer, so that the cohort before it is the last",
 		s.Epoch, s.Taken, s.Size, s.Missing(), end, s.Missing())
 }
 
@@ -60,7 +61,8 @@ func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfa
 		}
 	}
 	if public == nil {
-		return nil, fmt.Sprintf("epoch %d has %d of %d people, and nobody else comes: %d more would fill its cohort", epoch, taken, size, free), nil
+		return nil, fmt.Sprintf("epoch %d has %d of %d people, and no more come: %d more would fill its cohort",
+			epoch, taken, size, free), nil
 	}
 	l, err := public.read(ctx)
 	if err != nil {
@@ -70,9 +72,13 @@ func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfa
 	if a == nil {
 		return nil, "", fmt.Errorf("load: epoch %d is open at the randomizers, and was never announced", epoch)
 	}
-	s := &Shortfall{Epoch: epoch, Size: size, Minimum: int(a.Cohort.Minimum), Taken: taken, Own: !known, Closes: a.Timing.Enrolment > 0}
+	s := &Shortfall{
+		Epoch: epoch, Size: size, Minimum: int(a.Cohort.Minimum), Taken: taken, Own: !known,
+		Closes: a.Timing.Enrolment > 0,
+	}
 	if s.Closes && taken >= s.Minimum {
-		return nil, fmt.Sprintf("epoch %d has %d of %d people, enough for its release, which waits until its enrolment ends", epoch, taken, size), nil
+		return nil, fmt.Sprintf("epoch %d has %d of %d people, enough for its release when its enrolment ends",
+			epoch, taken, size), nil
 	}
 	return s, "", nil
 }

@@ -16,8 +16,8 @@ type truth struct {
 // cohort is what is known of one epoch's sampled people.
 type cohort struct {
 	sampled int          // people who were told that they are
-	silent  int          // devices that may be enrolled without anybody's having been told: they hold the null record
-	records []glm.Record // of those whose reward was accepted; everybody else's is null
+	silent  int          // devices that may be enrolled although no person was told so: they hold the null record
+	records []glm.Record // of the people whose reward was accepted; all others are null
 	unsure  string       // why the records are not all known; empty: they are
 }
 

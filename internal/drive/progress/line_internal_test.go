@@ -15,7 +15,8 @@ func TestBarFitsItsWidth(t *testing.T) {
 			t.Errorf("width %d: %d characters", width, n)
 		}
 	}
-	want := "learning  ━━━━━━━━━─────────────────────  31%  epoch 3 of 6  1m0s left  12,345 of 39,074 people  12,000 reports  4.95M messages"
+	want := "learning  ━━━━━━━━━─────────────────────  31%  epoch 3 of 6  1m0s left  " +
+		"12,345 of 39,074 people  12,000 reports  4.95M messages"
 	if got := s.bar(time.Minute, 150); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -25,7 +26,10 @@ func TestBarFitsItsWidth(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 999999: "999,999", 1_000_000: "1.00M", 16_118_025: "16.1M", 161_180_250: "161M", 2_345_000_000: "2.35G"} {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1,000", 999999: "999,999", 1_000_000: "1.00M",
+		16_118_025: "16.1M", 161_180_250: "161M", 2_345_000_000: "2.35G",
+	} {
 		if got := count(n); got != want {
 			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}

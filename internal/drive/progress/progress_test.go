@@ -34,7 +34,8 @@ func TestPlainLines(t *testing.T) {
 		var out sink
 		p := progress.New(&out, progress.Options{})
 		p.Update(func(s *progress.State) { s.Phase = "starting" })
-		time.Sleep(12*time.Second + 500*time.Millisecond) // nothing changes: nothing is written again. Off the ticks, so that none coincides with an update
+		// Nothing changes, so nothing is written again. The half second keeps updates off the ticks.
+		time.Sleep(12*time.Second + 500*time.Millisecond)
 		p.Update(func(s *progress.State) { s.Phase, s.Total, s.Epoch, s.Epochs = "learning", 40000, 1, 6 })
 		for range 20 {
 			time.Sleep(time.Second)
@@ -52,7 +53,8 @@ learning, 5%, epoch 1 of 6, 48s left, 2,000 of 40,000 people, 2,000 reports, 824
 			t.Errorf("wrote\n%s\nwant it to begin with\n%s", got, want)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if n := len(lines); n != 8 || lines[6] != "cohort 3 was lost" || lines[7] != "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M messages" {
+		last := "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M messages"
+		if n := len(lines); n != 8 || lines[6] != "cohort 3 was lost" || lines[7] != last {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
 	})

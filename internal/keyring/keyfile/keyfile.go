@@ -4,8 +4,7 @@
 //	riffle-ed25519-private <base64 of the private key> <base64 of the public key>
 //
 // A private file is created with mode 0600 and never over an existing one; Load refuses one that group or others can
-// read or write. The public half beside it (WritePublic) is mode 0644. The public key in a private file is there to
-// notice damage: it must belong to the private one.
+// read or write. The public key in a private file serves to notice damage: it must belong to the private one.
 //
 // A NATS seed is kept as the nkeys tools write it, the bare seed, so that any NATS client can use the file.
 package keyfile
@@ -119,28 +118,6 @@ func LoadSeed(path string) ([]byte, error) {
 // LoadPrivate reads a private file of another format, such as a TLS key, under the same conditions as a
 // private key.
 func LoadPrivate(path string) ([]byte, error) { return readPrivate(path) }
-
-// WritePublic creates a file with the public half of an identity.
-func WritePublic(path string, identity []byte) error {
-	return Create(path, fmt.Appendf(nil, "riffle-%s-public %s\n", identityKind, EncodeKey(identity)), 0o644)
-}
-
-// LoadPublic reads what WritePublic wrote: 32 bytes.
-func LoadPublic(path string) ([]byte, error) {
-	text, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := fields(path, text, "riffle-"+identityKind+"-public", 1)
-	if err != nil {
-		return nil, err
-	}
-	key, err := DecodeKey(fields[0])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return key, nil
-}
 
 // EncodeKey is how a public key is written in text: unpadded base64.
 func EncodeKey(key []byte) string { return base64.RawStdEncoding.EncodeToString(key) }

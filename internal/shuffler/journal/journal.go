@@ -1,11 +1,11 @@
 // Package journal keeps what a role must not forget: an ordered, durable list of entries in one file.
 //
-// A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it replays the
-// journal and stands where it stood, less what it had answered to nobody. Entries appended at the same time share one write to
-// the disk. Nothing is ever changed in place; the file belongs to one process at a time.
+// A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it
+// replays the journal and stands where it stood, except for decisions that it had not answered yet. Entries appended at
+// the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time.
 //
-// The journal promises order and durability of whole entries. It does not promise secrecy: what must not be on disk must not be
-// appended.
+// The journal promises order and durability of whole entries. It does not promise secrecy: what must not be on disk
+// must not be appended.
 package journal
 
 import (
@@ -56,7 +56,8 @@ func (e *entry) settle(err error) {
 func Open(path string) (*Journal, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("journal %s: another process has it open; stop that process or give this one a state folder of its own", path)
+		return nil, fmt.Errorf("journal %s: another process has it open; "+
+			"stop that process or give this one a state folder of its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
@@ -86,9 +87,10 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 	})
 }
 
-// Append adds an entry behind all entries whose Append began before. durable waits until the entry, and every one before it, is durable,
-// and may be called by many, or by nobody. After an error of it the entry may or may not be there, none is added any more, and the caller
-// must stop: what it holds in memory may be ahead of the disk. ErrClosed after Close.
+// Append adds an entry behind all entries whose Append began before. durable waits until the entry, and every one
+// before it, is durable. It may be called from many goroutines, or not at all. After an error of it the entry may or
+// may not be there, no further entry is added, and the caller must stop: its memory may be ahead of the disk. The error
+// is ErrClosed after Close.
 func (j *Journal) Append(b []byte) (durable func() error) {
 	e := &entry{bytes: b, done: make(chan struct{})}
 	j.mu.RLock()

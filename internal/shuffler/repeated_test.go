@@ -1,15 +1,14 @@
 package shuffler
 
 import (
-	"crypto/rand"
-	"fmt"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another of the second.
+// copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another
+// of the second.
 func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	s.t.Helper()
 	first := s.report(from)
@@ -27,8 +26,9 @@ func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	return [][]byte{first, s.report(to, repeat)}
 }
 
-// A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all that take part in
-// the repetition; the others are released as if it had not been. So nobody can have the analyzer refuse a release for a copy.
+// A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all
+// that take part in the repetition; the others are released as if it had not been. So nobody can have the analyzer
+// refuse a release for a copy.
 func TestRepeatedMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -110,8 +110,8 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 	s.account(0, 9, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 }
 
-// A membership that was committed although its reports could not be read, and so not held against each other, is looked at before it
-// leaves: one that repeats a message is destroyed.
+// A membership that was committed although its reports could not be read, and so not held against each other, is looked
+// at before it leaves: one that repeats a message is destroyed.
 func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -126,7 +126,7 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	}
 	s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
 	s.must(s.stop())
-	sh, err := New(s.config)
+	sh, err := New(s.configured())
 	s.must(err)
 	s.must(sh.decide(func(*State) (*Event, error) {
 		return &Event{Committed: &Committed{Outcome: wire.Released}}, nil
@@ -169,23 +169,5 @@ func TestExcludedSlots(t *testing.T) {
 	}
 	if err := s.state.Apply(&Event{Excluded: &Excluded{Round: 0, Slots: []uint32{1}}}); err == nil {
 		t.Error("a member of a committed round was excluded")
-	}
-}
-
-// Looking for repetitions among a cohort's messages, against which the time for opening its reports is large.
-func BenchmarkRepeated(b *testing.B) {
-	for _, reports := range []int{2_000, 20_000} {
-		b.Run(fmt.Sprint(reports), func(b *testing.B) {
-			const messages = 150
-			g := &gathered{release: &Release{Messages: messages, Members: make([]Member, reports)}, bits: make([][seal.BitSize]byte, reports*messages)}
-			for i := range g.bits {
-				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails
-			}
-			for b.Loop() {
-				if len(g.repeated()) > 0 {
-					b.Fatal("two random keys are equal")
-				}
-			}
-		})
 	}
 }

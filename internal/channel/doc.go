@@ -1,0 +1,41 @@
+// Package channel declares what differs between the ways in which a cohort's sum reaches the analyzer. A channel has
+// two sides on the servers, and each is one interface: Mixing is the side of the shuffler process, which takes devices'
+// reports in and lets a release out; Counting is the side of the analyzer, which turns what left into counts. The
+// device's side is in pkg/channel.
+//
+// The roles know the rest and nothing of the channel: enrolment, time, null records, membership, manifests, journal,
+// history and outages belong to the shuffler, and the ledger, the learner, counts and announcements to the analyzer.
+//
+// # What every mixing side guarantees
+//
+//   - Nothing leaves before the commit. Only Release sends, and the shuffler calls it only for a release whose members
+//     are durable in its journal, and are at least the minimum.
+//   - Every retry sends the same bytes. Whatever Release draws or computes that a later attempt could not repeat, such
+//     as an order or server noise, is durable before the first byte that depends on it leaves. Noise that no one has
+//     seen may be drawn again.
+//   - What would undo the protection is never stored: no permutation, no noise beside the sum that it hides, no report
+//     beside its sender. What is stored is what leaves.
+//   - What leaves is bound to the release by the manifest, which Release completes and the shuffler signs, logs and
+//     sends last.
+//   - What was stored for the release is forgotten when its manifest is out.
+//   - Number and length of everything that is stored or sent depend on the plan and on the number of members alone.
+//
+// A channel guarantees nothing about who takes part: it sees slots and digests of reports, and refuses copies
+// (Repeated), which would multiply one person's part. It does not guarantee that the sum is right if its own process is
+// malicious.
+//
+// # Channels that exchange several messages
+//
+// Release may take as long as it needs and talk to the analyzer meanwhile, over a broker interface that its channel
+// declares. A channel of secret shares keeps a journal of its own on the Disk that it is given, writes each of its
+// messages there before it sends it, and repeats them from there. If the analyzer's accepted set turns out to be too
+// small, Release returns ErrImpossible before the aggregate share leaves. A channel whose payload is one sealed box has
+// a Layout of one message and releases the boxes as shuffle releases bit messages.
+//
+// # Where to add a channel
+//
+//   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
+//   - internal/channel/<name>/mix.go and count.go: the two sides of the servers.
+//   - pkg/plan and pkg/wire: what an announcement, a report and a manifest say of it, and new fields of Layout.
+//   - Two lines where the roles pick the channel: shuffler.New and its counterpart in the analyzer.
+package channel

@@ -1,0 +1,72 @@
+package channel
+
+import (
+	"context"
+	"errors"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Mixing is the mixing side of a channel. Layout, EnvelopeSize and Parse are pure and safe for concurrent use; the
+// other methods are called by one goroutine, and for one release at a time.
+type Mixing interface {
+	// Layout is what the reports of an announced round look like. It depends on the announcement alone.
+	Layout(a *plan.Announcement) Layout
+	// EnvelopeSize is the length in bytes of every sealed report of this layout, whatever the device's data.
+	EnvelopeSize(l Layout) int
+	// Parse decodes an opened report, verifies its signature by the host key that it names, and checks all that can be
+	// seen of its payload alone. The digest is wire.ReportDigest's. Its errors are those of package wire.
+	Parse(report []byte, l Layout) (r *wire.Report, digest [32]byte, err error)
+	// Repeated returns the slots of the members of whose payloads any part stands in the release twice, in ascending
+	// order and each once. The shuffler asks before it commits the release, and excludes them. What it excludes must
+	// not depend on a record: an honest device's payload is never repeated.
+	//
+	// Errors: ErrImpossible where a member's report is gone; or those of reading, and the question can be repeated.
+	Repeated(ctx context.Context, r *Release) (slots []uint32, err error)
+	// Release makes durable what leaves of a committed release, sends it, and completes the manifest with what was
+	// sent. It does not send the manifest. It is called again after any other error than ErrImpossible, and by the next
+	// process after a crash, and then sends the same bytes.
+	//
+	// Errors: ErrImpossible; or those of broker and disk, which can be matched with errors.Is.
+	Release(ctx context.Context, r *Release, m *wire.Manifest) error
+	// Forget removes what Release made durable, and what an attempt that was cut short left behind. It can be repeated.
+	Forget(epoch uint64, round uint32) error
+}
+
+// ErrImpossible says that a release cannot leave as it was admitted, and that no later attempt can change that. The
+// shuffler destroys the release. Nothing of it has left, as far as this shuffler's state tells.
+var ErrImpossible = errors.New("channel: the release cannot leave")
+
+// Layout is what the shuffler's journal keeps of how a round's reports look, so that it can judge them after a restart.
+// The zero Layout stands for a round that is not open.
+type Layout struct {
+	// Messages is how many messages one report holds; above 0. Accounts and people are told of messages in this
+	// measure.
+	Messages int `json:"messages"`
+}
+
+// Release is what a channel knows of a round that is released.
+type Release struct {
+	Epoch        uint64
+	Round        uint32
+	Announcement [32]byte // digest of the round's announcement
+	Layout       Layout
+	Minimum      uint32   // fewest members
+	Members      []Member // by slot
+}
+
+// Messages is how many messages the members' reports hold together.
+func (r *Release) Messages() int { return r.Layout.Messages * len(r.Members) }
+
+// Member is one admitted report of a release.
+type Member struct {
+	Slot     uint32
+	Sequence uint64   // where the report stands in the stream of reports
+	Digest   [32]byte // wire.ReportDigest's
+}
+
+// Reports reads the report of a release's member again, as it was admitted.
+//
+// Errors: ErrImpossible where it is gone or another one stands in its place; or those of the broker.
+type Reports func(ctx context.Context, r *Release, m Member) (*wire.Report, error)

@@ -1,0 +1,273 @@
+package shuffle
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// fixture is a mixing side between reports and a broker in memory.
+type fixture struct {
+	*Mixing
+	t       testing.TB
+	release *channel.Release
+	reports map[uint32][]byte // bit messages by slot
+	reads   int
+	stored  [][]byte           // chunks at the broker
+	publish func(uint32) error // before a chunk is stored; nil: no error
+}
+
+// newFixture has members with each bit messages, all different.
+func newFixture(t testing.TB, members, each int) *fixture {
+	f := &fixture{t: t, reports: map[uint32][]byte{}}
+	f.release = &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: each}}
+	for slot := range uint32(members) {
+		f.release.Members = append(f.release.Members, channel.Member{Slot: slot, Sequence: uint64(slot) + 1})
+		for i := range each {
+			message := slices.Repeat([]byte{byte(int(slot)*each + i)}, seal.BitSize)
+			f.reports[slot] = append(f.reports[slot], message...)
+		}
+	}
+	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Source: entropy.New(), Chunk: 5}
+	return f
+}
+
+func (f *fixture) report(_ context.Context, _ *channel.Release, m channel.Member) (*wire.Report, error) {
+	f.reads++
+	bits, ok := f.reports[m.Slot]
+	if !ok {
+		return nil, channel.ErrImpossible
+	}
+	return &wire.Report{Slot: m.Slot, Bits: bits}, nil
+}
+
+// PublishChunk does as the broker does: one payload for each index.
+func (f *fixture) PublishChunk(_ context.Context, _ uint64, _, index uint32, payload []byte) error {
+	if f.publish != nil {
+		if err := f.publish(index); err != nil {
+			return err
+		}
+	}
+	if int(index) < len(f.stored) {
+		if !bytes.Equal(f.stored[index], payload) {
+			return bus.ErrExists
+		}
+		return nil
+	}
+	f.stored = append(f.stored, bytes.Clone(payload))
+	return nil
+}
+
+// left are the first bytes of the bit messages at the broker, in their order.
+func (f *fixture) left() (all []byte) {
+	f.t.Helper()
+	for _, c := range f.stored {
+		chunk, err := wire.ParseChunk(c)
+		f.must(err)
+		for b := chunk.Bits; len(b) > 0; b = b[seal.BitSize:] {
+			all = append(all, b[0])
+		}
+	}
+	return all
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Every order is as likely as every other, and the order of arrival has no part in it: over 400 releases of twelve
+// messages, the place of each message is uniform (chi-square with 11 degrees of freedom for each; the largest of 12
+// passes 38 with probability below 1e-3), and a permutation that left the reports' own order alone would give more than
+// 4000.
+func TestOrderIsGone(t *testing.T) {
+	t.Parallel()
+	const releases, messages = 400, 12
+	var places [messages][messages]int
+	f := newFixture(t, 4, 3)
+	for n := range releases {
+		f.release.Epoch, f.stored = uint64(n)+1, nil
+		m := new(wire.Manifest)
+		f.must(f.Release(t.Context(), f.release, m))
+		order := f.left()
+		if m.Messages != messages || len(order) != messages || int(m.Chunks) != len(f.stored) {
+			t.Fatalf("%d messages left, the manifest says %d", len(order), m.Messages)
+		}
+		for at, message := range order {
+			places[message][at]++
+		}
+		f.must(f.Forget(f.release.Epoch, 0))
+	}
+	for i := range places {
+		chi := 0.0
+		for _, n := range places[i] {
+			d := float64(n) - float64(releases)/messages
+			chi += d * d / (float64(releases) / messages)
+		}
+		if chi > 38 {
+			t.Errorf("message %d: chi-square %.1f over its places: %v", i, chi, places[i])
+		}
+	}
+}
+
+// A release that is tried again, by this process or the next one, sends the same bytes and says the same of them;
+// nothing is left on disk once it is forgotten.
+func TestARetrySendsTheSameBytes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	first, second := new(wire.Manifest), new(wire.Manifest)
+	broken := errors.New("the broker is away")
+	f.publish = func(index uint32) error {
+		if index == 2 {
+			return broken
+		}
+		return nil
+	}
+	if err := f.Release(t.Context(), f.release, first); !errors.Is(err, broken) || len(f.stored) != 2 {
+		t.Fatalf("%d chunks left, then %v", len(f.stored), err)
+	}
+	f.publish = nil
+	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: f.Disk, Source: entropy.New(), Chunk: 5} // the next process
+	f.reports = nil                                                                                 // reads no report
+	f.must(f.Release(t.Context(), f.release, first))
+	before := slices.Clone(f.stored)
+	f.must(f.Release(t.Context(), f.release, second))
+	if !slices.EqualFunc(before, f.stored, bytes.Equal) || !bytes.Equal(first.ChunksDigest, second.ChunksDigest) {
+		t.Error("other bytes left")
+	}
+	if order := f.left(); len(order) != 30 || first.Messages != 30 || first.Chunks != 6 {
+		t.Errorf("%d messages left, the manifest says %d in %d chunks", len(order), first.Messages, first.Chunks)
+	}
+	f.must(f.Forget(1, 0))
+	f.must(f.Forget(1, 0))
+	if files, err := os.ReadDir(string(f.Disk.(channel.Folder))); err != nil || len(files) != 0 {
+		t.Errorf("%d files are left (%v)", len(files), err)
+	}
+}
+
+// A state folder that was set back permutes anew. What left before stands at the broker, so nothing of another order
+// follows it.
+func TestAnotherOrderDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	f.stored = f.stored[:3]
+	f.must(f.Forget(1, 0))
+	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) {
+		t.Errorf("%v", err)
+	}
+	if len(f.stored) != 3 {
+		t.Errorf("%d chunks followed", len(f.stored)-3)
+	}
+}
+
+// A member whose report is gone makes its release impossible, before anything leaves.
+func TestALostReportMakesTheReleaseImpossible(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	delete(f.reports, 4)
+	if _, err := f.Repeated(t.Context(), f.release); !errors.Is(err, channel.ErrImpossible) {
+		t.Errorf("before the commit: %v", err)
+	}
+	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
+		t.Errorf("after the commit: %v, and %d chunks left", err, len(f.stored))
+	}
+}
+
+// Reports that are gathered to be compared are not read again for the release, nor when members join.
+func TestReportsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	all := f.release.Members
+	f.release.Members = all[:8]
+	for range 2 {
+		slots, err := f.Repeated(t.Context(), f.release)
+		f.must(err)
+		if len(slots) != 0 {
+			t.Fatalf("slots %v repeat a message", slots)
+		}
+		f.release = &channel.Release{Epoch: 1, Layout: f.release.Layout, Members: all}
+	}
+	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	if f.reads != 10 {
+		t.Errorf("%d reads of ten reports", f.reads)
+	}
+}
+
+// The reports that share a public key are found, all of them and no other; committed by mistake, they do not leave.
+func TestRepeatedMessagesAreFound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	copy(f.reports[7][seal.BitSize:], f.reports[2][:seal.EncapsulatedSize]) // of another report
+	copy(f.reports[5][2*seal.BitSize:], f.reports[5][:seal.BitSize])        // within one
+	slots, err := f.Repeated(t.Context(), f.release)
+	f.must(err)
+	if !slices.Equal(slots, []uint32{2, 5, 7}) {
+		t.Errorf("slots %v", slots)
+	}
+	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
+		t.Errorf("committed all the same: %v, and %d chunks left", err, len(f.stored))
+	}
+}
+
+// A spool that ends inside a bit message is an error, not a shorter release.
+func TestATornSpoolIsAnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	path := filepath.Join(string(f.Disk.(channel.Folder)), "release-1-0")
+	f.must(os.WriteFile(path, make([]byte, seal.BitSize+1), 0o600))
+	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); err == nil || len(f.stored) != 0 {
+		t.Errorf("accepted, and %d chunks left", len(f.stored))
+	}
+}
+
+// What is spooled is ciphertext in its new order: as many bytes as the messages have, and nothing else.
+func TestTheSpoolHoldsNothingButMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 10, 3)
+	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	spool, err := f.Disk.Open("release-1-0")
+	f.must(err)
+	defer spool.Close()
+	b, err := io.ReadAll(spool)
+	f.must(err)
+	if len(b) != 30*seal.BitSize {
+		t.Errorf("%d bytes of 30 messages", len(b))
+	}
+}
+
+// BenchmarkRepeated looks for repetitions among a cohort's messages.
+func BenchmarkRepeated(b *testing.B) {
+	for _, reports := range []int{2_000, 20_000} {
+		b.Run(fmt.Sprint(reports), func(b *testing.B) {
+			const each = 150
+			g := &gathered{
+				release: &channel.Release{Layout: channel.Layout{Messages: each}, Members: make([]channel.Member, reports)},
+				bits:    make([][seal.BitSize]byte, reports*each),
+			}
+			for i := range g.bits {
+				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails
+			}
+			for b.Loop() {
+				if len(g.repeated()) > 0 {
+					b.Fatal("two random keys are equal")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,36 @@
+package shuffler
+
+import (
+	"context"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+)
+
+// Broker is what the shuffler needs of its broker. *bus.Conn is one, and documents each method.
+type Broker interface {
+	Announcements(ctx context.Context) ([]bus.Announcement, error)
+	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
+	Keys(ctx context.Context, role bus.Role) ([]byte, error)
+	PutKeys(ctx context.Context, payload []byte) error
+	ServeEnrol(ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error)) error
+
+	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	GetReport(ctx context.Context, sequence uint64) ([]byte, error)
+	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
+	LastReport(ctx context.Context) (uint64, error)
+	PurgeReports(ctx context.Context, upTo uint64) error
+	Backlog(ctx context.Context) (bus.Backlog, error)
+	Traffic() bus.Traffic
+
+	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
+	AppendAudit(ctx context.Context, kind string, payload []byte) error
+	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
+	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
+}
+
+// Journal keeps the shuffler's events in order. *journal.Journal is one, and documents each method.
+type Journal interface {
+	Replay(f func(entry []byte) error) error
+	Append(entry []byte) (durable func() error)
+	Close() error
+}

@@ -1,0 +1,71 @@
+package shuffler
+
+import (
+	"errors"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// enrol answers one request. Its error is fatal.
+func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
+	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
+	s.c.Enrolments.Received(1)
+	reply := &wire.EnrolReply{}
+	given, digest, err := s.admitDevice(signed)
+	reply.Request = digest[:]
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		reply.Refusal = refused.Reason
+		s.c.Enrolments.Refused(err, 1)
+	case err != nil:
+		return nil, err
+	default:
+		reply.Enrolled, reply.Slot, reply.Held = true, given.slot, given.held
+		reply.ReportAfter = max(0, given.after.Truncate(time.Millisecond))
+		s.c.Enrolments.Released(1)
+	}
+	b, _, err := wire.Sign(reply, s.c.Identity)
+	return b, err
+}
+
+// given is a device's slot, when its report is due from now on, and whether the device held the slot before it asked.
+type given struct {
+	slot  uint32
+	after time.Duration
+	held  bool
+}
+
+func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err error) {
+	e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar})
+	if err != nil {
+		return given{}, e.Digest, refuse(wire.Reason(err), "%v", err)
+	}
+	id := DeviceID{e.HostKey, e.Request.Device}
+	err = s.decide(func(state *State) (*Event, error) {
+		now, _ := s.clock.now()
+		slot, reportAt, ev, err := state.Enrol(id, e.Request.Epoch, Digest(e.Request.Announcement), now)
+		g = given{slot, reportAt.Sub(now), ev == nil}
+		return ev, err
+	})
+	s.dominated()
+	return g, e.Digest, err
+}
+
+// dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal
+// has it.
+func (s *Shuffler) dominated() {
+	s.mu.Lock()
+	f, ok := s.state.Filling()
+	warn := ok && f.Dominated() && s.warned != f.Epoch
+	if warn {
+		s.warned = f.Epoch
+	}
+	s.mu.Unlock()
+	if warn {
+		s.c.Log.Warn().Uint64("epoch", f.Epoch).Int("slots", f.Largest).Int("of", f.Slots).Uint32("size", f.Size).
+			Msg("one host holds more than half of the cohort's slots: the other devices are hidden among few that " +
+				"this host does not know; admission.host_share limits what one host may hold")
+	}
+}

@@ -1,0 +1,149 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// opened makes sure that the journal has the round of an announcement whose manifest is out.
+func (s *Shuffler) opened(o *opening) error {
+	err := s.decide(func(state *State) (*Event, error) {
+		if state.knows(o.Epoch, o.Round) {
+			return nil, nil
+		}
+		now, _ := s.clock.now()
+		return openedBy(o.Announcement, o.digest, o.layout, now), nil
+	})
+	if err == nil {
+		s.promised(o.Announcement)
+	}
+	return err
+}
+
+// adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
+// from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
+func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
+	held, messages := 0, 0
+	err = s.decide(func(state *State) (*Event, error) {
+		ev := state.Adopt(m)
+		if ev != nil {
+			r := state.epoch.rounds[m.Round]
+			held, messages = len(r.reports), r.layout.Messages
+			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled",
+				m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
+		}
+		return ev, nil
+	})
+	if err != nil || line == "" {
+		return "", err
+	}
+	s.notice(historyCondition, errState)
+	defer s.notice(historyCondition, nil)
+	s.gone(m.Outcome, held, held*messages)
+	return line, s.channel.Forget(m.Epoch, m.Round)
+}
+
+// stale says that rounds were taken from this shuffler's own manifests, and what follows.
+func (s *Shuffler) stale(adopted []string) {
+	s.c.Log.Error().Err(errState).Strs("adopted", adopted).
+		Msg("the outcomes of rounds that the journal lacks are taken from this shuffler's own manifests")
+	s.c.Log.Error().Err(errState).Msg("who took part in these rounds is no longer known here: " +
+		"only their hosts' ledgers keep these people from taking part again")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = true
+	s.warnings = append(s.warnings, fmt.Sprintf("%v Taken from its own manifests: %d rounds. Who took part in them is "+
+		"no longer known here; only their hosts' ledgers keep these people from taking part again. "+
+		"Keep the copy away, and do not restore it over a newer folder.", errState, len(adopted)))
+}
+
+// takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was
+// copied: they stand in the stream until the round is over, and would not be delivered again. Admission is idempotent,
+// and refuses the report of a device that it does not know, as ever.
+func (s *Shuffler) takeAgain(ctx context.Context) error {
+	s.mu.Lock()
+	last, ok := s.state.last()
+	admitted := s.state.admitted()
+	s.mu.Unlock()
+	if !ok || admitted == nil {
+		return nil
+	}
+	b, err := s.c.Bus.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	upTo := max(b.Floor, b.Sent)
+	// Where the journal has every report from the round's first on, as after every ordinary restart without strangers'
+	// reports, none is read again.
+	gap := uint64(0)
+	err = s.stored(ctx, last, 1, upTo, func(sequence uint64, _ []byte) error {
+		for gap = sequence; admitted[gap]; gap++ {
+		}
+		return errEnough
+	})
+	if err != nil || gap == 0 {
+		return err
+	}
+	again, strangers := 0, 0
+	err = s.stored(ctx, last, gap, upTo, func(sequence uint64, payload []byte) error {
+		if admitted[sequence] {
+			return nil
+		}
+		d := &bus.Delivery{Epoch: last.epoch, Round: last.round, Sequence: sequence, Payload: payload}
+		fresh, err := s.admitReport(d)
+		var refused *Refused
+		switch {
+		case errors.As(err, &refused):
+			if refused.Reason == wire.RefusalNotEnrolled {
+				strangers++
+			}
+		case err != nil:
+			return err
+		case fresh:
+			again++
+			s.c.Reports.Received(1)
+			s.c.Messages.Received(last.layout.Messages)
+		}
+		return nil
+	})
+	if again > 0 {
+		s.c.Log.Warn().Err(errState).Func(about(last.epoch, last.round)).Int("reports", again).
+			Msg("reports were acknowledged before and are not in the journal: taken in again")
+	}
+	s.mu.Lock()
+	lost := s.lost || again > 0
+	s.mu.Unlock()
+	if strangers > 0 && lost {
+		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).
+			Func(about(last.epoch, last.round)).Int("reports", strangers).
+			Msg("reports of devices whose enrolments are lost cannot be used; their places go to others")
+	}
+	return err
+}
+
+// errEnough ends a scan.
+var errEnough = errors.New("enough")
+
+// stored hands over the round's stored reports between two sequences.
+func (s *Shuffler) stored(
+	ctx context.Context, r seenRound, from, upTo uint64, fn func(sequence uint64, payload []byte) error,
+) error {
+	if from > upTo {
+		return nil
+	}
+	err := s.c.Bus.StoredReports(ctx, r.epoch, r.round, from, func(sequence uint64, payload []byte) error {
+		if sequence > upTo {
+			return errEnough
+		}
+		return fn(sequence, payload)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
