@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,14 @@ func TestRewards(t *testing.T) {
 		t.Errorf("after the deadline: %v, %d reports are pending", err, s.host.Pending())
 	}
 }
+
+// ahead is a clock that a test puts forward.
+type ahead struct {
+	role.Clock
+	by atomic.Int64
+}
+
+func (c *ahead) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
 // A reward outside what the policy's family allows is clipped, and the app is told so, with what is used in its place;
 // whether or not the person is sampled.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -94,7 +95,9 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.open(s.Announcement(glm.Practical, 40))
+	a := s.Announcement(glm.Practical, 40)
+	a.Timing.RewardWindow = time.Minute // a busy machine may take seconds for the calls below
+	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()
 	arms := [][]float64{{0.6, 0.2}, {-0.3, 0.5}}
@@ -156,7 +159,8 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 		{contradicted, client.BadReward, http.StatusConflict},
 	} {
 		var r *client.Refusal
-		if !errors.As(refused.err, &r) || !errors.Is(r, refused.reason) || r.Status != refused.status || r.Detail == "" {
+		if !errors.As(refused.err, &r) || !errors.Is(r, refused.reason) || r.Status != refused.status ||
+			r.Detail == "" {
 			t.Errorf("%v, want %s", refused.err, refused.reason)
 		}
 	}

@@ -38,8 +38,8 @@ type Decision struct {
 	RewardBy   *time.Time     `json:"reward_by,omitempty"` // end of the reward window
 }
 
-// unsampledToken begins the token of a decision that no device will report: its reward is accepted and forgotten. It is no
-// letter of the alphabet of tokens: a sampled person's token must never begin with it.
+// unsampledToken begins the token of a decision that no device will report: its reward is accepted and forgotten. It is
+// no letter of the alphabet of tokens: a sampled person's token must never begin with it.
 const unsampledToken = "."
 
 func newToken() string {

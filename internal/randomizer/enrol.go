@@ -83,8 +83,8 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 	}
 }
 
-// enrolling is the announcement in force. why says for what reason no device is enrolled under it; err that there is none
-// to decide with.
+// enrolling is the announcement in force. why says for what reason no device is enrolled under it; err that there is
+// none to decide with.
 func (h *Host) enrolling() (a *device.Announced, why, err error) {
 	h.mu.Lock()
 	a = h.current

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -179,14 +177,6 @@ func TestShufflerAway(t *testing.T) {
 		t.Errorf("the ledger says %+v", l)
 	}
 }
-
-// ahead is a clock that a test puts forward.
-type ahead struct {
-	role.Clock
-	by atomic.Int64
-}
-
-func (c *ahead) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
 // In the paper's profile the record answers each round once, and then is gone.
 func TestRounds(t *testing.T) {

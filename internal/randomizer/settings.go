@@ -109,9 +109,9 @@ func Role() role.Role[Settings] {
 		Name:  "randomizer",
 		Short: "decide for people on their side, and answer with noisy, encrypted bits only",
 		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for
-decisions over a local HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the privacy
-guarantee of every plan, refuses one that is weaker than its limits, and reports at times that do not depend on any
-record.`,
+decisions over a local HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the
+privacy guarantee of every plan, refuses one that is weaker than its limits, and reports at times that do not depend
+on any record.`,
 		Defaults: Settings{
 			Host: "main", API: APISettings{Listen: "127.0.0.1:8400"}, Limits: DefaultLimits(),
 			Broker: role.DefaultBroker(),

@@ -73,7 +73,7 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 		if d.last, err = d.judge(d.kept.Announcement); err != nil {
 			return nil, fmt.Errorf("device: the saved announcement: %w", err)
 		}
-		if d.kept.RolledBack == "" && d.state.Owes(d.last) {
+		if d.state.Owes(d.last) {
 			d.begin()
 		}
 		d.heard = d.state.Asked(d.last.Epoch)
@@ -113,14 +113,14 @@ func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if d.last == nil || d.last.Epoch != a.Epoch {
+	switch r := d.record; {
+	case r == nil:
+	case d.last.Epoch != a.Epoch, a.Weak != nil:
 		d.forget()
-		d.request, d.heard = nil, false
-	} else if r := d.record; r != nil && a.Weak != nil {
-		d.forget()
-	} else if r != nil && r.Reported() == int(a.Round) {
+	case r.Reported() == int(a.Round):
 		d.due = now.Add(a.Jitter(d.state.Enrolment.Slot))
 	}
+	d.request, d.heard = nil, false // a question that is open has no answer any more
 	d.last, d.kept.Announcement = a, signed
 	return true, nil
 }
@@ -242,8 +242,7 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 		d.request = nil
 		return Answer{Refusal: r.Refusal.String(), Again: true}, nil
 	}
-	if did := d.state.Contradicts(r, d.heard); did != "" {
-		d.forget()
+	if did := d.state.Contradicts(r, d.heard); did != "" { // a device that has promised nothing in this epoch
 		d.kept.RolledBack = fmt.Sprintf("in epoch %d the shuffler %s", d.last.Epoch, did)
 		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
 	}

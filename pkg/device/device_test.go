@@ -151,6 +151,19 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// An answer that comes after the next announcement is too late: the ledger keeps the question open, and nothing is
+// promised.
+func TestAnAnswerAfterTheNextAnnouncementIsTooLate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d, a := f.device(glm.Paper)
+	yes := f.reply(must(d.Enrol()), wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute})
+	must(d.Follow(f.announce(f.second(a)), start))
+	if _, err := d.Answer(yes, start); err == nil || d.Status().Ledger.State(1) != privacy.Asked || d.record != nil {
+		t.Errorf("%v, ledger %+v", err, d.Status().Ledger)
+	}
+}
+
 // What the shuffler knows of a device and the device does not proves its state old, for good; but where an answer may
 // have been lost it proves nothing.
 func TestAnOldStateIsProved(t *testing.T) {
@@ -231,7 +244,8 @@ func TestRetiredKeysStayRetired(t *testing.T) {
 	}
 	d = f.restart(d)
 	for name, set := range map[string][]byte{"older": f.keys(1, f.shufflerKey),
-		"same number": f.keys(2, f.shufflerKey)} {
+		"older, same key": f.keys(1, f.analyzerKey),
+		"same number":     f.keys(2, f.shufflerKey)} {
 		if err := d.Keys(set); !errors.Is(err, ErrRewound) || !bytes.Equal(d.keys.Keys[0], f.analyzerKey.Public()) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -19,11 +19,11 @@
 // # What it guarantees
 //
 // The guarantee of every plan is computed here and compared with the device's own limits; a weaker one is refused.
-// Announcements and the shuffler's keys form chains, and an earlier one is refused (ErrRewound). The
-// ledger sets a guarantee aside before the shuffler hears of the device. A report has the same length and takes the
-// same number of random words whatever the record; a record that cannot be encoded, a missing reward and a missing
-// decision are reported as the null record. Rewards are clipped. A Record exists inside one value, is overwritten after
-// its last report, and can be neither printed nor marshalled.
+// Announcements and the shuffler's keys form chains, and an earlier one is refused (ErrRewound). The ledger sets a
+// guarantee aside before the shuffler hears of the device. A report has the same length and takes the same number of
+// random words whatever the record; a record that cannot be encoded, a missing reward and a missing decision are
+// reported as the null record. Rewards are clipped. A record exists inside one value, is overwritten after its last
+// report, and can be neither printed nor marshalled.
 //
 // # What it does not guarantee
 //
