@@ -33,7 +33,7 @@ func filled(t *testing.T, grace time.Duration) *scene {
 	return s
 }
 
-// released expects a release with so many reports, and nothing else to have happened to any.
+// released expects a release of this many reports, and nothing else to have happened to any report.
 func (s *scene) released(reports int) {
 	s.t.Helper()
 	if m := s.manifest(1, 0); m.Outcome != wire.Released || int(m.Reports) != reports {
@@ -45,13 +45,11 @@ func (s *scene) released(reports int) {
 
 // A deadline that passes while no shuffler is here does not shut out the people whose reports lie at the broker since
 // before. No grace helps them here: all that had come by the deadline is taken in first.
-func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
+func TestReportsStoredWhileNoShufflerRanAreTakenIn(t *testing.T) {
 	t.Parallel()
 	s := filled(t, time.Millisecond)
 	s.must(s.stop())
-	for i := range uint32(10) {
-		s.send(s.report(i))
-	}
+	s.sendAll(10)
 	s.prepare = func(sh *Shuffler) { sh.clock.skip(time.Hour) }
 	s.start()
 	s.released(10)
@@ -59,7 +57,7 @@ func TestReportsThatCameWhileNobodyWasHere(t *testing.T) {
 
 // A step of the time of day over a restart, in either direction, moves no deadline: the cohort waits as long as it
 // would have.
-func TestStepOfTheClockOverARestart(t *testing.T) {
+func TestSettingTheClockOverARestartMovesNoDeadline(t *testing.T) {
 	t.Parallel()
 	for what, step := range map[string]time.Duration{"ahead": 20 * time.Minute, "back": -20 * time.Minute} {
 		t.Run(what, func(t *testing.T) {
@@ -106,12 +104,10 @@ func cutOff(t *testing.T, grace time.Duration) (*scene, *testbed.Link) {
 
 // A deadline that passes while the broker is out of reach, without the connection being lost, commits nothing: what is
 // stored by the time it is back is taken in, and those who were cut off as well have the grace.
-func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
+func TestNothingIsCommittedWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	s, link := cutOff(t, 10*time.Minute)
-	for i := range uint32(8) {
-		s.send(s.report(i))
-	}
+	s.sendAll(8)
 	s.shuffler.clock.skip(time.Hour)
 	time.Sleep(maxGap + 500*time.Millisecond) // a question to the broker fails
 	if f, _ := s.shuffler.Filling(); f.Destroyed {
@@ -125,7 +121,7 @@ func TestDeadlineWhileTheBrokerIsAway(t *testing.T) {
 	s.released(12)
 }
 
-// A connection that was lost and is back before anybody asked is an outage too.
+// A connection that was lost and is back before the next question is an outage too.
 func TestALostConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -151,7 +147,7 @@ func TestALostConnectionIsNoticed(t *testing.T) {
 
 // A shuffler that stood still, as in a paused container, finds its deadline passed and reports waiting: none of them is
 // late, and those of whom nothing has come have the grace.
-func TestDeadlineWhileFrozen(t *testing.T) {
+func TestAFrozenShufflerShutsNoReportOut(t *testing.T) {
 	t.Parallel()
 	s, machine := newScene(t), &shifted{Clock: role.SystemClock()}
 	s.config.Clock = machine
@@ -167,8 +163,6 @@ func TestDeadlineWhileFrozen(t *testing.T) {
 	if f, _ := s.shuffler.Filling(); f.Destroyed {
 		t.Fatal("destroyed when it woke up")
 	}
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	s.released(12)
 }

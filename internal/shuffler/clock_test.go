@@ -16,10 +16,12 @@ func (m *machine) read() (time.Time, time.Duration) { return m.wall, m.run }
 // awake lets time pass with looks at the clock, as the shuffler does.
 func (m *machine) awake(c *clock, d time.Duration) {
 	for ; d > 0; d -= tick {
-		m.wall, m.run = m.wall.Add(tick), m.run+tick
+		m.pass(tick)
 		c.now()
 	}
 }
+
+func (m *machine) pass(d time.Duration) { m.wall, m.run = m.wall.Add(d), m.run+d }
 
 // Whatever is done to the machine's clock or to the process, the shuffler's time passes as long as it is awake, and
 // what could have kept reports away is noticed.
@@ -34,10 +36,10 @@ func TestClockTellsWakingTime(t *testing.T) {
 		"the time of day is slewed":            {func(m *machine) { m.wall = m.wall.Add(time.Second) }, 0, false},
 		"the time of day is set ahead":         {func(m *machine) { m.wall = m.wall.Add(20 * time.Minute) }, 0, true},
 		"the time of day is set back":          {func(m *machine) { m.wall = m.wall.Add(-20 * time.Minute) }, 0, true},
-		"the process is frozen":                {func(m *machine) { m.wall, m.run = m.wall.Add(time.Hour), m.run+time.Hour }, maxGap, true},
+		"the process is frozen":                {func(m *machine) { m.pass(time.Hour) }, maxGap, true},
 		"the machine sleeps":                   {func(m *machine) { m.wall = m.wall.Add(8 * time.Hour) }, 0, true},
 		"the process is frozen, the day set":   {func(m *machine) { m.run += time.Hour }, maxGap, true},
-		"the process is slow for a good while": {func(m *machine) { m.wall, m.run = m.wall.Add(maxGap), m.run+maxGap }, maxGap, false},
+		"the process is slow for a good while": {func(m *machine) { m.pass(maxGap) }, maxGap, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +65,7 @@ func TestClockTellsWakingTime(t *testing.T) {
 }
 
 // A new process goes on where the journal's time stopped, whatever the time of day is now.
-func TestClockAfterARestart(t *testing.T) {
+func TestTheClockGoesOnFromTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{0, 20 * time.Minute, -20 * time.Minute, 100 * time.Hour} {
 		m := &machine{wall: start.Add(step)}
@@ -75,7 +77,7 @@ func TestClockAfterARestart(t *testing.T) {
 
 // The journal keeps how far the time has come, so that a shuffler which is restarted again and again reaches its
 // deadline: every minute, while something waits for time to pass.
-func TestTimeIsKept(t *testing.T) {
+func TestTheJournalKeepsTheTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()

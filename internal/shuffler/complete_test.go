@@ -23,11 +23,13 @@ func (s *scene) idle() *Shuffler {
 }
 
 // A state folder that was restored from a copy knows nothing of reports that were acknowledged after the copy was
-// taken. Whoever looks what can be forgotten meanwhile, at whatever point of the start, forgets none of them before
-// they are taken in again.
+// taken. A look at what can be forgotten, at whatever point of the start, forgets none of
+// them before they are taken in again.
 func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 	t.Parallel()
-	for name, announced := range map[string]bool{"copied before the announcement": false, "copied before the reports": true} {
+	for name, announced := range map[string]bool{
+		"copied before the announcement": false, "copied before the reports": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -44,9 +46,7 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 			} else {
 				s.enrol(12)
 			}
-			for i := range uint32(9) {
-				s.send(s.report(i))
-			}
+			s.sendAll(9)
 			s.acknowledged()
 			s.must(s.stop())
 			s.config.StateDir = folder
@@ -84,16 +84,17 @@ func TestNothingIsForgottenBeforeItIsTakenInAgain(t *testing.T) {
 			sh.doubts(true)
 			kept("while something gives reason to look at the broker again")
 			sh.doubts(false)
-			s.must(sh.forget(s.Context(), nil)) // their enrolments are lost: nobody needs them any more
+			s.must(sh.forget(s.Context(), nil)) // their enrolments are lost: they are not needed any more
 			if n := len(s.stored(9)); n != 0 {
-				t.Errorf("the broker holds %d reports that nobody needs", n)
+				t.Errorf("the broker holds %d reports that are not needed", n)
 			}
 		})
 	}
 }
 
-// An announcement that the shuffler refuses for good is never opened. What nobody needs is forgotten all the same.
-func TestARefusedAnnouncementKeepsNothing(t *testing.T) {
+// An announcement that the shuffler refuses for good is never opened. Reports that are not needed are forgotten all the
+// same.
+func TestARefusedAnnouncementKeepsNoReports(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	a := s.announcement()

@@ -28,10 +28,8 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			s.start()
 			s.open(s.announcement())
 			s.enrol(12)
-			for i := range uint32(12) {
-				s.send(s.report(i))
-			}
-			testbed.Eventually(t, "crashed", func() bool { return s.crashed() })
+			s.sendAll(12)
+			s.eventually("crashed", s.crashed)
 			if err := s.stop(); !errors.Is(err, errCrash) {
 				t.Fatalf("stopped by %v", err)
 			}
@@ -41,7 +39,9 @@ func TestCrashAfterEveryStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = s.analyzer.ReadManifest(s.Context(), 1, 0)
-			if logged, out := len(s.logged()), err == nil; logged > 1 || out && logged == 0 || logged == 1 && (step == stepMixed || step == stepChunk) {
+			logged, out := len(s.logged()), err == nil
+			early := step == stepMixed || step == stepChunk
+			if logged > 1 || out && logged == 0 || early && logged == 1 {
 				t.Errorf("%d manifests in the audit log while the manifest is out: %v", logged, out)
 			}
 			if step == stepManifest { // the analyzer counts and drops as soon as there is a manifest
@@ -66,7 +66,8 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
-			if out, err := s.analyzer.ReadManifest(s.Context(), 1, 0); err != nil || !slices.EqualFunc(s.logged(), [][]byte{out}, bytes.Equal) {
+			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
+			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
 			}
 			s.account(12, 0, nil)
@@ -81,14 +82,15 @@ func TestCrashAfterEveryStep(t *testing.T) {
 // logged are the manifests in the audit log.
 func (s *scene) logged() (all [][]byte) {
 	s.t.Helper()
-	s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
+	of := bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}
+	s.must(s.analyzer.ReadAudit(s.Context(), of, func(st bus.Statement) error {
 		all = append(all, st.Payload)
 		return nil
 	}))
 	return all
 }
 
-// A manifest that the audit log does not take does not leave: nobody can act on what is not logged.
+// A manifest that the audit log does not take does not leave: nothing acts on what is not logged.
 func TestNoManifestLeavesBeforeItIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -96,10 +98,8 @@ func TestNoManifestLeavesBeforeItIsLogged(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
-	testbed.Eventually(t, "crashed", func() bool { return s.crashed() })
+	s.sendAll(12)
+	s.eventually("crashed", s.crashed)
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatalf("stopped by %v", err)
 	}
@@ -152,16 +152,14 @@ func (s *scene) crashed() bool {
 
 // A crash before the commitment: admitted reports are members still, a redelivered one is no copy, and the rest is
 // admitted.
-func TestCrashWhileReportsArrive(t *testing.T) {
+func TestAdmittedReportsOutliveACrash(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(7) {
-		s.send(s.report(i))
-	}
-	testbed.Eventually(t, "admitted", func() bool { return s.shuffler.Held() == 7 })
+	s.sendAll(7)
+	s.admitted(7)
 	s.must(s.stop())
 	s.start()
 	for i := range uint32(12) {
@@ -185,16 +183,14 @@ func TestCrashWhileReportsArrive(t *testing.T) {
 
 // A committed report that is gone from the stream destroys the release: a smaller set than was committed never leaves,
 // and nothing had left.
-func TestLostReportDestroys(t *testing.T) {
+func TestALostReportDestroysItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(11) {
-		s.send(s.report(i))
-	}
-	testbed.Eventually(t, "admitted", func() bool { return s.shuffler.Held() == 11 })
+	s.sendAll(11)
+	s.admitted(11)
 	s.must(s.shuffler.c.Bus.PurgeReports(s.Context(), 5))
 	s.send(s.report(11))
 	m := s.manifest(1, 0)
@@ -220,10 +216,8 @@ func TestMembershipIsDurableBeforeAnythingLeaves(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
-	testbed.Eventually(t, "crashed", func() bool { return s.crashed() })
+	s.sendAll(12)
+	s.eventually("crashed", s.crashed)
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
@@ -252,7 +246,7 @@ func TestJournalHoldsNoReport(t *testing.T) {
 		envelopes = append(envelopes, e)
 		s.send(e)
 	}
-	testbed.Eventually(t, "admitted", func() bool { return s.shuffler.Held() == 4 })
+	s.admitted(4)
 	s.must(s.stop())
 	b, err := os.ReadFile(filepath.Join(s.config.StateDir, "journal"))
 	s.must(err)

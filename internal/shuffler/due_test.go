@@ -25,7 +25,8 @@ func TestDueIsWhenTheRoundIsCommitted(t *testing.T) {
 		s.must(s.report(n, 1, 0, uint32(n), one, byte(n)))
 	}
 	at, fixed := s.state.deadline(s.now, time.Time{})
-	if wait := at.Sub(start); !fixed || wait < 1500*time.Millisecond || wait > 1700*time.Millisecond { // window, jitter of up to 200 ms, grace
+	// The window, a jitter of up to 200 ms, and the grace.
+	if wait := at.Sub(start); !fixed || wait < 1500*time.Millisecond || wait > 1700*time.Millisecond {
 		t.Fatalf("deadline %v after the enrolments, fixed %v", wait, fixed)
 	}
 	s.now = at.Add(-time.Millisecond)

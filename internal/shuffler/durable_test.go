@@ -57,14 +57,13 @@ func onSlowDisk(t *testing.T) (*scene, *slow) {
 	return s, disk
 }
 
-// Nobody hears of an enrolment before it is durable: neither the device nor, asking again, whoever would be told what
-// it holds.
+// No one hears of an enrolment before it is durable: neither the device when it asks first, nor when it asks again.
 func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	t.Parallel()
 	s, disk := onSlowDisk(t)
 	release := disk.hold()
 	t.Cleanup(release)
-	request, _ := s.Sign(&wire.EnrolRequest{Deployment: s.config.Deployment, Epoch: 1, Announcement: s.digest[:], Credential: s.credential}, s.host)
+	request, _ := s.Sign(s.request(0), s.host)
 	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
 		b, err := s.devices.Enrol(ctx, request)
 		if err != nil {
@@ -113,9 +112,7 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	t.Parallel()
 	s, disk := onSlowDisk(t)
 	s.enrol(12)
-	for i := range uint32(10) {
-		s.send(s.report(i))
-	}
+	s.sendAll(10)
 	s.eventually("admitted", func() bool {
 		b, err := s.broker.Backlog(s.Context())
 		return err == nil && b.Waiting == 0 && s.shuffler.Held() == 10

@@ -9,7 +9,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -36,7 +35,7 @@ func (s *scene) stored(n uint64) (kept []uint64) {
 // acknowledged waits until the broker has nothing left that the shuffler has not acknowledged.
 func (s *scene) acknowledged() {
 	s.t.Helper()
-	testbed.Eventually(s.t, "acknowledged", func() bool {
+	s.eventually("acknowledged", func() bool {
 		b, err := s.shuffler.c.Bus.Backlog(s.Context())
 		s.must(err)
 		return b.Waiting == 0
@@ -48,7 +47,7 @@ func (s *scene) paper() (first *plan.Announcement, next func(digest [32]byte) *p
 	s.t.Helper()
 	make := func() *plan.Announcement {
 		a := s.Announcement(glm.Paper, 12)
-		a.Timing.Grace = 600_000 * time.Millisecond
+		a.Timing.Grace = 10 * time.Minute
 		return a
 	}
 	return make(), func(digest [32]byte) *plan.Announcement {
@@ -94,7 +93,9 @@ func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 	s.send([]byte("junk"))
 	for i := range uint32(12) {
 		if i == 7 { // sweeps pass while the round is open
-			testbed.Eventually(t, "forgotten", func() bool { return slices.Equal(s.stored(8), []uint64{2, 3, 4, 5, 6, 7, 8}) })
+			s.eventually("forgotten", func() bool {
+				return slices.Equal(s.stored(8), []uint64{2, 3, 4, 5, 6, 7, 8})
+			})
 		}
 		s.send(s.report(i))
 	}
@@ -102,11 +103,11 @@ func TestForgettingKeepsWhatIsNeeded(t *testing.T) {
 	if m := s.manifest(1, 0); m.Reports != 12 || m.Outcome != wire.Released {
 		t.Fatalf("manifest %v", m)
 	}
-	testbed.Eventually(t, "forgotten", func() bool { return len(s.stored(13)) == 0 })
+	s.eventually("forgotten", func() bool { return len(s.stored(13)) == 0 })
 
 	s.opened = next(s.digest)
 	_, s.digest = s.Sign(s.opened, s.Analyzer)
-	s.send(s.report(0)) // 14: nobody has told the shuffler of this round
+	s.send(s.report(0)) // 14: this round was not announced to the shuffler
 	s.send([]byte("junk"))
 	time.Sleep(5 * s.forgetEvery)
 	if kept := s.stored(15); len(kept) != 2 {
@@ -137,9 +138,9 @@ func TestJunkIsForgottenBetweenCohorts(t *testing.T) {
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 10})
 }
 
-// A report that claims to be ahead while nobody can know the next round is refused: it would keep those behind it from
-// being forgotten.
-func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
+// A report that claims to be ahead while no device can know the next round is refused: it would keep those behind it
+// from being forgotten.
+func TestAReportAheadOfAnOpenRoundIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.forgetEvery = never
@@ -148,9 +149,7 @@ func TestNobodyIsAheadOfAnOpenRound(t *testing.T) {
 	s.open(first)
 	s.enrol(12)
 	s.sendTo(1, 1, s.report(0))
-	for i := range uint32(11) {
-		s.send(s.report(i))
-	}
+	s.sendAll(11)
 	s.acknowledged()
 	s.pass(11)
 	s.finished()
@@ -169,12 +168,10 @@ func TestForgettingIsRepeatedAfterACrash(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(11) {
-		s.send(s.report(i))
-	}
+	s.sendAll(11)
 	s.acknowledged()
 	s.pass(11)
-	testbed.Eventually(t, "crashed", s.crashed)
+	s.eventually("crashed", s.crashed)
 	if err := s.stop(); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
@@ -210,5 +207,5 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 		t.Errorf("before the acknowledgements the broker holds %v", kept)
 	}
 	go func() { _ = sh.c.Bus.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
-	testbed.Eventually(t, "forgotten", func() bool { return len(s.stored(3)) == 0 })
+	s.eventually("forgotten", func() bool { return len(s.stored(3)) == 0 })
 }

@@ -73,17 +73,15 @@ func (s *scene) cohort(first, enrolled, reports int) {
 
 // A state folder that was restored from a copy of any earlier moment: the shuffler takes the outcome of what it forgot
 // from its own manifests, says so, shows it as it was, and opens what was announced since. Nothing is stuck.
-func TestRestoredStateFolder(t *testing.T) {
+func TestARestoredStateFolderLearnsFromItsManifests(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*scene){
 		"before the first announcement": func(*scene) {},
 		"while the cohort was filling": func(s *scene) {
 			s.open(s.announcement())
 			s.enrol(7)
-			for i := range uint32(5) {
-				s.send(s.report(i))
-			}
-			s.eventually("admitted", func() bool { return s.shuffler.Held() == 5 })
+			s.sendAll(5)
+			s.admitted(5)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +105,8 @@ func TestRestoredStateFolder(t *testing.T) {
 			s.restore(folder)
 			s.reopen()
 			view := s.shuffler.Snapshot()
-			if len(view.Releases) != 1 || view.Releases[0].Outcome != status.Released || view.Releases[0].Reports != 12 || *view.Releases[0].Enrolled != 12 {
+			if len(view.Releases) != 1 || view.Releases[0].Outcome != status.Released ||
+				view.Releases[0].Reports != 12 || *view.Releases[0].Enrolled != 12 {
 				t.Errorf("what is shown of the forgotten round: %+v", view.Releases)
 			}
 			if n := restored(view); n != 1 {
@@ -121,11 +120,13 @@ func TestRestoredStateFolder(t *testing.T) {
 			if why := s.why(historyCondition) + s.why(announcementsCondition); why != "" {
 				t.Errorf("not ready: %s", why)
 			}
-			s.account(12+int(s.shuffler.c.Reports.Balance().Resumed), 0, nil) // what the copy held was part of the forgotten release
+			// What the copy held was part of the forgotten release.
+			s.account(12+int(s.shuffler.c.Reports.Balance().Resumed), 0, nil)
 			s.must(s.stop())
 			s.start() // the journal says the same
-			if again := s.shuffler.Snapshot(); len(again.Releases) != 2 || again.Releases[0].Reports != 12 || restored(again) != 0 {
-				t.Errorf("after another restart: %+v", again)
+			view = s.shuffler.Snapshot()
+			if len(view.Releases) != 2 || view.Releases[0].Reports != 12 || restored(view) != 0 {
+				t.Errorf("after another restart: %+v", view)
 			}
 		})
 	}
@@ -152,16 +153,14 @@ func (s *scene) reopen() {
 
 // Reports of the open round that were acknowledged after the copy was taken are still at the broker: they are taken in
 // again, and the cohort is kept.
-func TestRestoredWithinTheRound(t *testing.T) {
+func TestReportsLostWithAStateFolderAreTakenInAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(5) {
-		s.send(s.report(i))
-	}
-	s.eventually("admitted", func() bool { return s.shuffler.Held() == 5 })
+	s.sendAll(5)
+	s.admitted(5)
 	folder := s.backup()
 	for i := range uint32(4) {
 		s.send(s.report(5 + i))
@@ -187,22 +186,20 @@ func TestRestoredWithinTheRound(t *testing.T) {
 
 // Part of a release left, and the folder was restored to before it was committed: a release has one membership and one
 // order, so this one is destroyed, and the next epoch opens. It is not tried for ever.
-func TestRestoredWithinTheRelease(t *testing.T) {
+func TestARestoredReleaseIsDestroyed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(11) {
-		s.send(s.report(i))
-	}
-	s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
+	s.sendAll(11)
+	s.admitted(11)
 	folder := s.backup()
 	s.must(s.stop())
 	s.crashAt(stepChunk)
 	s.start()
 	s.send(s.report(11))
-	s.eventually("crashed", func() bool { return s.crashed() })
+	s.eventually("crashed", s.crashed)
 	before := len(s.left(1, 0))
 	s.restore(folder)
 	if m := s.manifest(1, 0); m.Outcome != wire.Destroyed {
@@ -216,9 +213,9 @@ func TestRestoredWithinTheRelease(t *testing.T) {
 }
 
 // In an epoch of several rounds the members of a forgotten round are known only where they are those of the copy. Then
-// the epoch goes on; otherwise its next round is destroyed at once, because nobody can tell who dropped out, and the
+// the epoch goes on; otherwise its next round is destroyed at once, because it is not known who dropped out, and the
 // next epoch opens.
-func TestRestoredBetweenRounds(t *testing.T) {
+func TestARestoredEpochGoesOnIfItsMembersAreKnown(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"members known": true, "members lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -226,13 +223,11 @@ func TestRestoredBetweenRounds(t *testing.T) {
 			s := newScene(t)
 			s.start()
 			a := s.Announcement(glm.Paper, 12)
-			a.Timing.Grace = 600_000 * time.Millisecond
+			a.Timing.Grace = 10 * time.Minute
 			s.open(a)
 			s.enrol(12)
-			for i := range uint32(10) {
-				s.send(s.report(i))
-			}
-			s.eventually("admitted", func() bool { return s.shuffler.Held() == 10 })
+			s.sendAll(10)
+			s.admitted(10)
 			folder := s.backup()
 			reports := 10
 			if !known {
@@ -271,7 +266,7 @@ func TestRestoredBetweenRounds(t *testing.T) {
 
 // A broker whose data was set back: the shuffler says what is missing and is not ready, decides nothing, and goes on by
 // itself when the newer data is back.
-func TestBrokerSetBack(t *testing.T) {
+func TestNothingIsDecidedOnABrokerThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	for name, early := range map[string]bool{"an announcement is gone": true, "a manifest is gone": false} {
 		t.Run(name, func(t *testing.T) {
@@ -280,11 +275,9 @@ func TestBrokerSetBack(t *testing.T) {
 			s.start()
 			s.open(s.announcement())
 			s.enrol(12)
-			for i := range uint32(11) {
-				s.send(s.report(i))
-			}
+			s.sendAll(11)
 			older := s.Backup()
-			s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
+			s.admitted(11)
 			s.send(s.report(11))
 			s.manifest(1, 0)
 			s.finished()
@@ -293,18 +286,20 @@ func TestBrokerSetBack(t *testing.T) {
 				missing = "it was at round 0 of epoch 2"
 				s.open(s.next())
 				s.cohort(20, 12, 11)
-				s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
+				s.admitted(11)
 			}
 			newer := s.Restore(older)
 			s.eventually("noticed", func() bool {
 				why := s.why(historyCondition)
-				return strings.Contains(why, "the broker shows less than this shuffler has seen") && strings.Contains(why, missing)
+				return strings.Contains(why, "the broker shows less than this shuffler has seen") &&
+					strings.Contains(why, missing)
 			})
 			if early {
 				s.eventually("asked what waits", func() bool {
-					s.shuffler.outages.mu.Lock()
-					defer s.shuffler.outages.mu.Unlock()
-					return s.shuffler.outages.count == s.broker.Traffic().Reconnects && s.shuffler.outages.held != nil && *s.shuffler.outages.held == 0
+					o := &s.shuffler.outages
+					o.mu.Lock()
+					defer o.mu.Unlock()
+					return o.count == s.broker.Traffic().Reconnects && o.held != nil && *o.held == 0
 				})
 				s.shuffler.clock.skip(time.Hour)
 				time.Sleep(quiet)
@@ -328,7 +323,7 @@ func TestBrokerSetBack(t *testing.T) {
 
 // An announcement that comes before the round ahead of it is over is refused, is looked at again, and is opened when
 // its turn comes. Until then readiness names it.
-func TestAnnouncementOutOfTurn(t *testing.T) {
+func TestAnAnnouncementOutOfTurnIsOpenedLater(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
@@ -341,9 +336,7 @@ func TestAnnouncementOutOfTurn(t *testing.T) {
 		return strings.Contains(s.why(announcementsCondition), "epoch 2 was announced while epoch 1 is running")
 	})
 	s.opened, s.digest = opened, digest
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	s.manifest(1, 0)
 	s.opened, s.digest = next, nextDigest
 	s.reopen()

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and
 // whenever it came. Of two that the analyzer signed for one place the first counts, whatever lies before and between
 // them.
-func TestJunkAnnouncements(t *testing.T) {
+func TestJunkAnnouncementsOpenAndStopNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	thief := s.Connect(bus.Analyzer)
@@ -22,7 +21,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	s.start()
 	refused := func(n int) {
 		t.Helper()
-		testbed.Eventually(t, "refused", func() bool {
+		s.eventually("refused", func() bool {
 			b := s.shuffler.c.Announcements.Balance()
 			total := uint64(0)
 			for _, c := range b.Refused {
@@ -41,9 +40,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	s.Junk(thief, 2, 0, genuine) // a genuine one at a place that is not its
 	refused(9 + 1 + 1 + 2)
 	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	if m := s.manifest(1, 0); m.Reports != 12 || [32]byte(m.Announcement) != s.digest {
 		t.Errorf("manifest %v", m)
 	}

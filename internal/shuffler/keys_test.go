@@ -65,7 +65,7 @@ func TestKeySetsAreNumbered(t *testing.T) {
 	}
 }
 
-// An unchanged set is not published again, and one that somebody else signed counts for nothing.
+// An unchanged set is not published again, and one that another party signed counts for nothing.
 func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -76,9 +76,10 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	if after, err := s.devices.Keys(s.Context(), bus.Shuffler); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("an unchanged set changed: %v", err)
 	}
-	forged, _ := s.Sign(&wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}, s.Analyzer)
+	other := &wire.KeySet{Deployment: testbed.Deployment, Number: 900, Keys: [][]byte{testbed.NewKey(t).Public()}}
+	forged, _ := s.Sign(other, s.Analyzer)
 	s.must(s.broker.PutKeys(s.Context(), forged))
 	if n := s.published(s.ShufflerKey).Number; n != 1 {
-		t.Errorf("after somebody else's set: number %d", n)
+		t.Errorf("after another party's set: number %d", n)
 	}
 }

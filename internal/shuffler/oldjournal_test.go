@@ -13,7 +13,7 @@ import (
 
 // A journal of the first version, which knows of no passed time, exclusions, adoptions or key sets, is replayed to the
 // same decisions, and the shuffler's time goes on from the latest that it tells.
-func TestAJournalOfTheFirstVersion(t *testing.T) {
+func TestAJournalOfTheFirstVersionIsReplayed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	key := func(b byte) string {
@@ -23,15 +23,21 @@ func TestAJournalOfTheFirstVersion(t *testing.T) {
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
 	opened := func(epoch int) string {
-		return fmt.Sprintf(`{"opened":{"at_ms":%d,"epoch":%d,"round":0,"digest":"%s","size":5,"minimum":4,"rounds":1,"messages":7,"timing":{"reward_window":1000,"jitter":0,"grace":60000,"round_window":0,"enrolment":0}}}`,
+		return fmt.Sprintf(`{"opened":{"at_ms":%d,"epoch":%d,"round":0,"digest":"%s","size":5,"minimum":4,"rounds":1,`+
+			`"messages":7,"timing":{"reward_window":1000,"jitter":0,"grace":60000,"round_window":0,"enrolment":0}}}`,
 			at+int64(epoch)*100_000, epoch, key(byte(epoch)))
+	}
+	if ev, err := DecodeEvent([]byte(opened(1))); err != nil || string(ev.Encode()) != opened(1) {
+		t.Errorf("the journal's form changed: %s (%v)", ev.Encode(), err)
 	}
 	lines := []string{opened(1)}
 	for i := range 5 {
-		lines = append(lines, fmt.Sprintf(`{"enrolled":{"host":"%s","device":%d,"report_at_ms":%d}}`, key(9), i, at+101_000))
+		lines = append(lines, fmt.Sprintf(`{"enrolled":{"host":"%s","device":%d,"report_at_ms":%d}}`,
+			key(9), i, at+101_000))
 	}
 	for i := range 4 {
-		lines = append(lines, fmt.Sprintf(`{"admitted":{"round":0,"slot":%d,"digest":"%s","sequence":%d}}`, i, key(byte(20+i)), i+1))
+		lines = append(lines, fmt.Sprintf(`{"admitted":{"round":0,"slot":%d,"digest":"%s","sequence":%d}}`,
+			i, key(byte(20+i)), i+1))
 	}
 	lines = append(lines, `{"committed":{"round":0,"outcome":1}}`, `{"finished":{"round":0}}`, opened(2),
 		fmt.Sprintf(`{"enrolled":{"host":"%s","device":7,"report_at_ms":%d}}`, key(9), at+206_000),
@@ -44,7 +50,8 @@ func TestAJournalOfTheFirstVersion(t *testing.T) {
 	}
 	s.must(j.Close())
 	sh := s.idle()
-	if f, ok := sh.Filling(); !ok || f.Epoch != 2 || f.Enrolled != 1 || f.Reports != 1 || f.Largest != 1 || f.Destroyed {
+	f, ok := sh.Filling()
+	if !ok || f.Epoch != 2 || f.Enrolled != 1 || f.Reports != 1 || f.Largest != 1 || f.Destroyed {
 		t.Errorf("%+v", f)
 	}
 	view := sh.Snapshot()

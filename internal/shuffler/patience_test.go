@@ -19,9 +19,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, 20*time.Second
 	s.open(a)
 	s.enrol(12)
-	for i := range uint32(10) {
-		s.send(s.report(i))
-	}
+	s.sendAll(10)
 	s.acknowledged()
 	s.must(s.stop())
 	sh := s.idle()
@@ -65,7 +63,7 @@ func TestADeadlineIsNotPutOffForEver(t *testing.T) {
 	}
 }
 
-// Time between outages in which the broker answers but once, or not at all, wears out nobody's patience; that nothing
+// Time between outages in which the broker answers but once, or not at all, does not use up the patience; that nothing
 // is decided shows in readiness.
 func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
@@ -80,7 +78,7 @@ func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
 		gone, stop := context.WithCancel(context.Background())
 		stop()
 		if _, err := sh.backlog(gone); err == nil {
-			t.Error("an answer to nobody")
+			t.Error("an answer although the question was withdrawn")
 		}
 	})
 	if decided {

@@ -27,7 +27,7 @@ func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 }
 
 // A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all
-// that take part in the repetition; the others are released as if it had not been. So nobody can have the analyzer
+// that take part in the repetition; the others are released as if it had not been. So no device can have the analyzer
 // refuse a release for a copy.
 func TestRepeatedMessagesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 				s.send(r)
 			}
 			if c.restart {
-				s.eventually("admitted", func() bool { return s.shuffler.Held() == 2 })
+				s.admitted(2)
 				s.must(s.stop())
 				s.start()
 			}
@@ -64,7 +64,9 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 			}
 			m := s.manifest(1, 0)
 			s.finished()
-			if want := 12 - c.refused; m.Outcome != wire.Released || int(m.Reports) != want || m.Messages != uint64(want*s.opened.ReportMessages()) {
+			want := 12 - c.refused
+			messages := uint64(want * s.opened.ReportMessages())
+			if m.Outcome != wire.Released || int(m.Reports) != want || m.Messages != messages {
 				t.Errorf("manifest %v", m)
 			}
 			seen := map[string]bool{}
@@ -124,7 +126,7 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 	for i := range uint32(9) { // one is missing: the round waits
 		s.send(s.report(3 + i))
 	}
-	s.eventually("admitted", func() bool { return s.shuffler.Held() == 11 })
+	s.admitted(11)
 	s.must(s.stop())
 	sh, err := New(s.configured())
 	s.must(err)
@@ -140,7 +142,7 @@ func TestACommittedRepetitionDoesNotLeave(t *testing.T) {
 }
 
 // An exclusion is part of the journal: the same members are due after a restart, and the slot is given up.
-func TestExcludedSlots(t *testing.T) {
+func TestExcludedSlotsStayExcluded(t *testing.T) {
 	s := newScript(t, 1)
 	d := digest(1)
 	s.must(s.open(announcement(1, 0, 3, 1, 2), d))
@@ -152,7 +154,7 @@ func TestExcludedSlots(t *testing.T) {
 	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{0, 2}}})
 	s.refused(s.report(0, 1, 0, 0, d, 7), wire.RefusalRepeatedMessage)
 	s.reopened()
-	if c := s.commit(); c == nil || c.Outcome != wire.Released { // complete: nobody else can report
+	if c := s.commit(); c == nil || c.Outcome != wire.Released { // complete: no other device can report
 		t.Fatalf("committed %+v", c)
 	}
 	if r, _ := s.state.Unfinished(); len(r.Members) != 1 || r.Members[0].Slot != 1 {

@@ -56,9 +56,9 @@ func newScene(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOption
 	s.analyzer, s.devices, s.broker = s.Connect(bus.Analyzer), s.Connect(bus.Randomizer), s.Connect(bus.Shuffler)
 	s.host, s.credential = s.Host(capacity)
 	s.config = Config{
-		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(), Identity: s.Shuffler,
-		Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(), Source: testbed.Source(),
-		Log: testbed.Log(),
+		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Registrar: s.Registrar.Public(),
+		Identity: s.Shuffler, Keys: []*seal.HPKEKey{s.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(),
+		Source: testbed.Source(), Log: testbed.Log(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -112,7 +112,9 @@ func (s *scene) start() {
 	s.stop = sync.OnceValue(func() error {
 		cancel()
 		err := <-done
-		if e := errors.Join(sh.c.Reports.Check(), sh.c.Messages.Check(), sh.c.Enrolments.Check(), sh.c.Announcements.Check()); e != nil {
+		c := &sh.c
+		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Announcements.Check())
+		if e != nil {
 			s.t.Error(e)
 		}
 		if errors.Is(err, context.Canceled) {
@@ -128,15 +130,21 @@ func (s *scene) start() {
 	})
 }
 
-// pass lets the open round's deadline pass once so many reports are admitted: a deadline that the tests waited for
+// pass lets the open round's deadline pass once this many reports are admitted: a deadline that the tests waited for
 // would ask a busy machine to be in time.
 func (s *scene) pass(reports int) {
 	s.t.Helper()
-	testbed.Eventually(s.t, "admitted", func() bool { return s.shuffler.Held() == int64(reports) })
+	s.admitted(reports)
 	s.shuffler.clock.skip(time.Hour)
 }
 
-// skip lets time pass in which everybody was awake.
+// admitted waits until the shuffler holds this many reports.
+func (s *scene) admitted(reports int) {
+	s.t.Helper()
+	s.eventually("admitted", func() bool { return s.shuffler.Held() == int64(reports) })
+}
+
+// skip lets time pass in which every process was awake.
 func (c *clock) skip(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +155,7 @@ func (c *clock) skip(d time.Duration) {
 func (s *scene) open(a *plan.Announcement) {
 	s.t.Helper()
 	s.opened, s.digest = a, s.Announce(s.analyzer, a)
-	testbed.Eventually(s.t, "open", func() bool {
+	s.eventually("open", func() bool {
 		f, ok := s.shuffler.Filling()
 		return ok && f.Epoch == a.Epoch && f.Round == int(a.Round)
 	})
@@ -156,12 +164,20 @@ func (s *scene) open(a *plan.Announcement) {
 // ask enrols a device of the scene's host, under the announcement in force unless changed.
 func (s *scene) ask(device uint32, change ...func(*wire.EnrolRequest)) *wire.EnrolReply {
 	s.t.Helper()
-	r := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device, Credential: s.credential}
+	r := s.request(device)
 	for _, f := range change {
 		f(r)
 	}
 	signed, _ := s.Sign(r, s.host)
 	return s.askRaw(signed)
+}
+
+// request is a device's wish to take part, under the announcement in force.
+func (s *scene) request(device uint32) *wire.EnrolRequest {
+	return &wire.EnrolRequest{
+		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device,
+		Credential: s.credential,
+	}
 }
 
 func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
@@ -173,7 +189,7 @@ func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
 	return reply
 }
 
-// enrol fills so many slots.
+// enrol has the first n devices enrol.
 func (s *scene) enrol(n int) {
 	s.t.Helper()
 	for i := range n {
@@ -187,7 +203,7 @@ func (s *scene) enrol(n int) {
 }
 
 // report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate
-// 0, which is nobody's business here.
+// 0, which does not matter here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
 	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
@@ -197,7 +213,9 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 		bits, err = sealer.AppendSeal(bits, 0, 0, true)
 		s.must(err)
 	}
-	r := wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Bits: bits}
+	r := wire.Report{
+		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Bits: bits,
+	}
 	for _, f := range change {
 		f(&r)
 	}
@@ -208,6 +226,14 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 func (s *scene) send(envelope []byte) {
 	s.t.Helper()
 	s.sendTo(s.opened.Epoch, s.opened.Round, envelope)
+}
+
+// sendAll has the first n devices report.
+func (s *scene) sendAll(n int) {
+	s.t.Helper()
+	for i := range n {
+		s.send(s.report(uint32(i)))
+	}
 }
 
 func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
@@ -223,7 +249,7 @@ func (s *scene) sendTo(epoch uint64, round uint32, envelope []byte) {
 func (s *scene) manifest(epoch uint64, round uint32) *wire.Manifest {
 	s.t.Helper()
 	var m *wire.Manifest
-	testbed.Eventually(s.t, "released or destroyed", func() bool {
+	s.eventually("released or destroyed", func() bool {
 		signed, err := s.analyzer.ReadManifest(s.Context(), epoch, round)
 		if errors.Is(err, bus.ErrGone) {
 			return false
@@ -239,7 +265,7 @@ func (s *scene) manifest(epoch uint64, round uint32) *wire.Manifest {
 // finished waits until the shuffler has put a round behind it.
 func (s *scene) finished() {
 	s.t.Helper()
-	testbed.Eventually(s.t, "finished", func() bool {
+	s.eventually("finished", func() bool {
 		s.shuffler.mu.Lock()
 		defer s.shuffler.mu.Unlock()
 		e := s.shuffler.state.epoch
@@ -296,6 +322,6 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 func (s *scene) announcement() *plan.Announcement {
 	s.t.Helper()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.Grace = 600_000 * time.Millisecond
+	a.Timing.Grace = 10 * time.Minute
 	return a
 }

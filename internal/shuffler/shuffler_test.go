@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 )
 
 // A whole cohort on a real broker: enrolled, reported, mixed, forwarded, forgotten.
-func TestRelease(t *testing.T) {
+func TestACohortIsReleasedWhole(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
@@ -40,7 +39,8 @@ func TestRelease(t *testing.T) {
 	}
 	m := s.manifest(1, 0)
 	s.finished()
-	if m.Outcome != wire.Released || m.Reports != 12 || m.Enrolled != 12 || m.Messages != uint64(len(sent)) || !bytes.Equal(m.Announcement, s.digest[:]) {
+	if m.Outcome != wire.Released || m.Reports != 12 || m.Enrolled != 12 || m.Messages != uint64(len(sent)) ||
+		!bytes.Equal(m.Announcement, s.digest[:]) {
 		t.Errorf("manifest %v for %d messages", m, len(sent))
 	}
 	var digests [][32]byte
@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 		for at := 0; at < len(chunk.Bits); at += seal.BitSize {
 			key := string(chunk.Bits[at : at+seal.BitSize])
 			if !sent[key] {
-				t.Fatal("a message left that nobody sent, or twice")
+				t.Fatal("a message left that no device sent, or twice")
 			}
 			delete(sent, key)
 			forwarded++
@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 func (s *scene) forgotten() {
 	s.t.Helper()
 	for sequence := uint64(1); sequence <= uint64(len(s.reports)+1); sequence++ {
-		testbed.Eventually(s.t, fmt.Sprintf("forgotten: report %d", sequence), func() bool {
+		s.eventually(fmt.Sprintf("forgotten: report %d", sequence), func() bool {
 			_, err := s.shuffler.c.Bus.GetReport(s.Context(), sequence)
 			return errors.Is(err, bus.ErrGone)
 		})
@@ -86,14 +86,16 @@ func (s *scene) forgotten() {
 // Nothing below the minimum leaves, at the deadline or ever, and the reports are forgotten (conditions 5 and 16).
 func TestBelowTheMinimumNeverLeaves(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ own, reports int }{"announced": {4, 9}, "the shuffler's own": {11, 10}, "nobody": {4, 0}} {
+	for name, c := range map[string]struct{ own, reports int }{
+		"announced": {4, 9}, "the shuffler's own": {11, 10}, "no report": {4, 0},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.config.MinCohort = 4
 			s.start()
 			a := s.announcement()
-			if c.own > 4 { // stricter than what was announced: the shuffler that opened it is another one than releases it
+			if c.own > 4 { // stricter than announced: the shuffler that opens the round is configured otherwise
 				s.open(a)
 				s.must(s.stop())
 				s.config.MinCohort = c.own
@@ -130,15 +132,15 @@ func TestWeakPlanIsNotOpened(t *testing.T) {
 	s.start()
 	s.opened = s.announcement()
 	s.digest = s.Announce(s.analyzer, s.opened)
-	testbed.Eventually(t, "refused", func() bool { return s.ask(0).Refusal == wire.RefusalWrongEpoch })
+	s.eventually("refused", func() bool { return s.ask(0).Refusal == wire.RefusalWrongEpoch })
 	if _, ok := s.shuffler.Filling(); ok {
 		t.Error("opened")
 	}
 }
 
-// At the deadline those who reported are released, if they are enough; who comes later is late. Drop-outs do not move
-// anybody.
-func TestDropOuts(t *testing.T) {
+// At the deadline those who reported are released, if they are enough; a report that comes later is late. Drop-outs
+// move no other device.
+func TestDropOutsMoveNoOtherDevice(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
@@ -161,7 +163,7 @@ func TestDropOuts(t *testing.T) {
 
 // Every kind of report that is not one device's one report of this round is refused with its reason, is accounted, and
 // is forgotten; and the honest reports around it are released as if it had not been.
-func TestRefusedReports(t *testing.T) {
+func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
@@ -173,7 +175,7 @@ func TestRefusedReports(t *testing.T) {
 		good[i] = s.report(uint32(i))
 	}
 	s.send(good[0])
-	testbed.Eventually(t, "admitted", func() bool { return s.shuffler.Held() == 1 })
+	s.admitted(1)
 	stranger, _ := s.Host(capacity)
 	foreign := func(f func()) []byte { // made by a host that is not the slot's
 		own := s.host
@@ -193,24 +195,31 @@ func TestRefusedReports(t *testing.T) {
 	refuse(wire.RefusalNotEnrolled, foreign(func() {})) // another host's word for this slot
 	refuse(wire.RefusalNotEnrolled, s.report(1, func(r *wire.Report) { r.Slot = 2 }))
 	refuse(wire.RefusalNotEnrolled, s.report(1, func(r *wire.Report) { r.Device = 2 }))
-	refuse(wire.RefusalWrongAnnouncement, s.report(1, func(r *wire.Report) { r.Announcement[0] ^= 1 })) // two plans, one number of messages
+	// Two plans, one number of messages.
+	refuse(wire.RefusalWrongAnnouncement, s.report(1, func(r *wire.Report) { r.Announcement[0] ^= 1 }))
 	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Bits = r.Bits[seal.BitSize:] }))
-	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Bits = append(r.Bits, r.Bits[:seal.BitSize]...) }))
+	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) {
+		r.Bits = append(r.Bits, r.Bits[:seal.BitSize]...)
+	}))
 	tampered := bytes.Clone(good[1])
 	tampered[len(tampered)-1] ^= 1
 	refuse(wire.RefusalUndecryptable, tampered)
 	other := *s.Bed
 	other.ShufflerKey = testbed.NewKey(t)
-	report, err := wire.BuildReport(wire.Report{Announcement: s.digest, Epoch: 1, Slot: 1, Device: 1, Bits: s.Open(good[1], a).Bits}, s.host)
+	report, err := wire.BuildReport(wire.Report{
+		Announcement: s.digest, Epoch: 1, Slot: 1, Device: 1, Bits: s.Open(good[1], a).Bits,
+	}, s.host)
 	s.must(err)
-	elsewhere, err := wire.SealReport(report, other.ShufflerKey.Public(), seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})
+	here := seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1}
+	elsewhere, err := wire.SealReport(report, other.ShufflerKey.Public(), here)
 	s.must(err)
 	refuse(wire.RefusalUndecryptable, elsewhere)
-	elsewhere, err = wire.SealReport(report, s.ShufflerKey.Public(), seal.ReportContext{Deployment: "elsewhere", Epoch: 1})
+	there := seal.ReportContext{Deployment: "elsewhere", Epoch: 1}
+	elsewhere, err = wire.SealReport(report, s.ShufflerKey.Public(), there)
 	s.must(err)
 	refuse(wire.RefusalUndecryptable, elsewhere) // another deployment's
 	report[len(report)-1] ^= 1
-	unsigned, err := wire.SealReport(report, s.ShufflerKey.Public(), seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})
+	unsigned, err := wire.SealReport(report, s.ShufflerKey.Public(), here)
 	s.must(err)
 	refuse(wire.RefusalBadSignature, unsigned)
 	refuse(wire.RefusalMalformed, make([]byte, len(good[1])))
@@ -234,79 +243,9 @@ func TestRefusedReports(t *testing.T) {
 	s.forgotten()
 }
 
-// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10
-// and 18).
-func TestEnrolment(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	s.opened = s.announcement()
-	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
-		t.Errorf("before any announcement: %v", r)
-	}
-	a := s.announcement()
-	s.open(a)
-	first := s.ask(0)
-	low, high := a.Timing.RewardWindow-50*time.Millisecond, a.Timing.RewardWindow+a.Timing.Jitter
-	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfter < low || first.ReportAfter > high {
-		t.Errorf("first: %v, the window is %v", first, a.Timing)
-	}
-	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfter > first.ReportAfter {
-		t.Errorf("asked again: %v after %v", again, first)
-	}
-	stranger, _ := s.Host(capacity)
-	refuse := func(what string, want wire.Refusal, reply *wire.EnrolReply) {
-		t.Helper()
-		if reply.Enrolled || reply.Refusal != want {
-			t.Errorf("%s: %v", what, reply)
-		}
-	}
-	refuse("two digests", wire.RefusalWrongAnnouncement, s.ask(1, func(r *wire.EnrolRequest) { r.Announcement = make([]byte, 32) }))
-	refuse("another epoch", wire.RefusalWrongEpoch, s.ask(1, func(r *wire.EnrolRequest) { r.Epoch = 2 }))
-	refuse("a device beyond the credential", wire.RefusalNoCredential, s.ask(capacity))
-	refuse("another deployment", wire.RefusalWrongDeployment, s.ask(1, func(r *wire.EnrolRequest) { r.Deployment = "elsewhere" }))
-	request := &wire.EnrolRequest{Deployment: testbed.Deployment, Epoch: 1, Announcement: s.digest[:], Device: 1, Credential: s.credential}
-	stolen, _ := s.Sign(request, stranger)
-	refuse("somebody else's credential", wire.RefusalNoCredential, s.askRaw(stolen))
-	forged, _ := s.Sign(&wire.Credential{Deployment: testbed.Deployment, HostKey: stranger.Public(), Devices: 9}, stranger)
-	request.Credential = forged
-	selfMade, _ := s.Sign(request, stranger)
-	refuse("a credential of one's own making", wire.RefusalNoCredential, s.askRaw(selfMade))
-	refuse("junk", wire.RefusalMalformed, s.askRaw([]byte("junk")))
-	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
-		t.Errorf("%d are enrolled", f.Enrolled)
-	}
-}
-
-// A host with its share of a cohort is refused more, and people are told where one host holds most of it.
-func TestOneHostsShare(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.config.HostShare = 0.6
-	s.start()
-	s.open(s.announcement())
-	warned := func() bool {
-		return slices.ContainsFunc(s.shuffler.Snapshot().Warnings, func(w string) bool { return strings.Contains(w, "admission.host_share") })
-	}
-	s.enrol(6)
-	if warned() || *s.shuffler.Snapshot().Cohort.Largest != 6 {
-		t.Error("warned of a host with half of the slots")
-	}
-	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
-		t.Errorf("%v, warned %v", r, warned())
-	}
-	if r := s.ask(7); r.Enrolled || r.Refusal != wire.RefusalHostShare {
-		t.Errorf("the eighth: %v", r)
-	}
-	s.host, s.credential = s.Host(capacity)
-	if r := s.ask(0); !r.Enrolled || r.Slot != 7 {
-		t.Errorf("another host's: %v", r)
-	}
-}
-
 // Two faces: a second announcement for an open round is refused, and the manifest names the one that was admitted
 // (condition 10).
-func TestOneDigestPerRound(t *testing.T) {
+func TestARoundAdmitsOneDigest(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
@@ -322,7 +261,8 @@ func TestOneDigestPerRound(t *testing.T) {
 	_, digest := s.Sign(second, s.Analyzer)
 	// The broker would not store it; a shuffler that is shown it all the same keeps to what it opened.
 	layout := channel.Layout{Messages: second.ReportMessages()}
-	if _, err := s.shuffler.state.Open(second, digest, layout, time.Now()); err == nil || !strings.Contains(err.Error(), "is open under digest") {
+	_, err := s.shuffler.state.Open(second, digest, layout, time.Now())
+	if err == nil || !strings.Contains(err.Error(), "is open under digest") {
 		t.Errorf("a second announcement: %v", err)
 	}
 	for i := range uint32(12) {
@@ -343,17 +283,15 @@ func TestOneDigestPerRound(t *testing.T) {
 
 // A report of the next round that arrives before its announcement does waits; one of a round that will never come does
 // not.
-func TestReportAheadOfItsAnnouncement(t *testing.T) {
+func TestAReportAheadOfItsAnnouncementWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Paper, 12)
-	a.Timing.Grace = 600_000 * time.Millisecond
+	a.Timing.Grace = 10 * time.Minute
 	s.open(a)
 	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	s.manifest(1, 0)
 	s.finished()
 	firstDigest := s.digest
@@ -378,39 +316,8 @@ func TestReportAheadOfItsAnnouncement(t *testing.T) {
 	s.account(24, 0, map[wire.Refusal]int{wire.RefusalWrongEpoch: 1})
 }
 
-// The next cohort takes nobody who was in an earlier one: one person is one record (condition 15).
-func TestNobodyTwice(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	s.open(s.announcement())
-	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
-	s.manifest(1, 0)
-	s.finished()
-	next := s.announcement()
-	next.Epoch, next.Previous = 2, s.digest[:]
-	old := s.report(3)
-	s.open(next)
-	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
-		t.Errorf("in the second cohort: %v", r)
-	}
-	if r := s.ask(30); !r.Enrolled || r.Slot != 0 {
-		t.Errorf("somebody new: %v", r)
-	}
-	s.sendTo(1, 0, old)
-	s.account(12, 0, map[wire.Refusal]int{wire.RefusalLate: 1})
-	s.must(s.stop())
-	s.start()
-	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
-		t.Errorf("after a restart: %v", r)
-	}
-}
-
 // The state folder belongs to one process.
-func TestOneProcessPerStateFolder(t *testing.T) {
+func TestAStateFolderBelongsToOneProcess(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a time limit")
@@ -423,14 +330,18 @@ func TestOneProcessPerStateFolder(t *testing.T) {
 }
 
 // A journal that was tampered with, or is another shuffler's, is not worked on.
-func TestForeignJournal(t *testing.T) {
+func TestAForeignJournalIsRefused(t *testing.T) {
 	t.Parallel()
+	opened := func(digest string) string {
+		return `{"opened":{"at_ms":1,"epoch":1,"digest":"` + digest + `","size":1,"minimum":1,"rounds":1,"messages":1}}`
+	}
+	whole := strings.Repeat("A", 43) + "="
 	for name, entries := range map[string][]string{
 		"not an event":        {`{`},
-		"unknown kind":        {`{"opened":{"at_ms":1,"epoch":1,"digest":"` + strings.Repeat("A", 43) + `=","size":1,"minimum":1,"rounds":1,"messages":1}}`, `{}`},
+		"unknown kind":        {opened(whole), `{}`},
 		"out of order":        {`{"enrolled":{"host":"AA==","device":1,"report_at_ms":1}}`},
-		"a digest cut short":  {`{"opened":{"at_ms":1,"epoch":1,"digest":"AA==","size":1,"minimum":1,"rounds":1,"messages":1}}`},
-		"a round from beyond": {`{"opened":{"at_ms":1,"epoch":1,"digest":"` + strings.Repeat("A", 43) + `=","size":1,"minimum":1,"rounds":1,"messages":1}}`, `{"committed":{"round":3,"outcome":1}}`},
+		"a digest cut short":  {opened("AA==")},
+		"a round from beyond": {opened(whole), `{"committed":{"round":3,"outcome":1}}`},
 	} {
 		state := NewState(Admission{Minimum: 1})
 		var err error

@@ -8,142 +8,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
-
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-var start = time.UnixMilli(1_700_000_000_000)
-
-func announcement(epoch uint64, round uint32, size, minimum uint32, rounds int) *plan.Announcement {
-	a := &plan.Announcement{
-		Epoch: epoch, Round: round, Plan: plan.Plan{}, Cohort: plan.Cohort{Size: size, Minimum: minimum},
-		Timing: plan.Timing{RewardWindow: time.Second, Jitter: 200 * time.Millisecond, Grace: 500 * time.Millisecond, RoundWindow: 300 * time.Millisecond},
-	}
-	for range rounds {
-		a.Plan.Rounds = append(a.Plan.Rounds, plan.Round{})
-	}
-	return a
-}
-
-func device(n int) DeviceID { return DeviceID{Host: [32]byte{1}, Number: uint32(n)} }
-
-func digest(b ...byte) (d Digest) { copy(d[:], b); return d }
-
-// script drives a State as the shuffler does: every decision's event is applied at once and journaled.
-type script struct {
-	t       testing.TB
-	state   *State
-	now     time.Time
-	journal [][]byte
-}
-
-func newScript(t testing.TB, minimum uint32) *script {
-	return &script{t: t, state: NewState(Admission{Minimum: minimum}), now: start}
-}
-
-func (s *script) apply(ev *Event) {
-	s.t.Helper()
-	if ev == nil {
-		return
-	}
-	s.journal = append(s.journal, ev.Encode())
-	if err := s.state.Apply(ev); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *script) open(a *plan.Announcement, d Digest) error {
-	ev, err := s.state.Open(a, d, channel.Layout{Messages: 100}, s.now)
-	s.apply(ev)
-	return err
-}
-
-func (s *script) enrol(n int, epoch uint64, d Digest) (uint32, time.Time, error) {
-	slot, at, ev, err := s.state.Enrol(device(n), epoch, d, s.now)
-	s.apply(ev)
-	return slot, at, err
-}
-
-func (s *script) report(n int, epoch uint64, round, slot uint32, d Digest, body byte) error {
-	ev, err := s.state.Admit(device(n), epoch, round, slot, d, digest(body), uint64(len(s.journal)))
-	s.apply(ev)
-	return err
-}
-
-func (s *script) commit() *Committed {
-	s.t.Helper()
-	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
-	if r == nil {
-		return nil
-	}
-	ev := s.state.Commit(r)
-	if ev == nil {
-		s.t.Fatal("what is due is not committed")
-	}
-	s.apply(ev)
-	return ev.Committed
-}
-
-func (s *script) finish(round uint32) { s.apply(&Event{Finished: &Finished{Round: round}}) }
-
-func (s *script) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *script) refused(err error, want wire.Refusal) {
-	s.t.Helper()
-	var r *Refused
-	if !errors.As(err, &r) || r.Reason != want {
-		s.t.Fatalf("got %v, want refusal %s", err, want)
-	}
-}
-
-// reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands.
-func (s *script) reopened() {
-	s.t.Helper()
-	again := NewState(Admission{Minimum: s.state.minimum})
-	for _, b := range s.journal {
-		ev, err := DecodeEvent(b)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := again.Apply(ev); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	if !reflect.DeepEqual(normal(again), normal(s.state)) {
-		s.t.Fatalf("replayed state differs:\n%+v\n%+v", normal(again), normal(s.state))
-	}
-}
-
-// normal strips what protobuf keeps for itself, so that states can be compared.
-func normal(s *State) any {
-	type view struct {
-		Devices devices
-		Filling Filling
-		Slots   []slot
-		Rounds  []round
-		Timing  Timing
-		Clock   time.Time
-	}
-	v := view{Devices: s.devices, Clock: s.clock}
-	v.Filling, _ = s.Filling()
-	if s.epoch != nil {
-		v.Slots, v.Timing = s.epoch.slots, timingOf(s.epoch.timing)
-		for _, r := range s.epoch.rounds {
-			v.Rounds = append(v.Rounds, *r)
-		}
-	}
-	return v
-}
-
-func TestCohortLifecycle(t *testing.T) {
+func TestTheLifeOfACohort(t *testing.T) {
 	s := newScript(t, 2)
 	one := digest(1)
 	s.must(s.open(announcement(1, 0, 3, 2, 1), one))
@@ -236,7 +105,7 @@ func TestBelowTheMinimumIsDestroyed(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestAnnouncementsOutOfRangeOrOrderAreRefused(t *testing.T) {
 	s := newScript(t, 100)
 	s.refused(s.open(announcement(1, 0, 200, 99, 1), digest(1)), wire.RefusalWeakPlan)
 	s.refused(s.open(announcement(1, 0, 99, 100, 1), digest(1)), wire.RefusalMalformed)
@@ -249,7 +118,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // In the paper's profile a device that misses a round stays out, and no round beyond the plan is opened.
-func TestRounds(t *testing.T) {
+func TestADeviceThatMissesARoundStaysOut(t *testing.T) {
 	s := newScript(t, 2)
 	s.must(s.open(announcement(1, 0, 3, 2, 2), digest(1)))
 	for n := range 3 {
@@ -323,7 +192,8 @@ func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
 			t.Errorf("%s: due", what)
 		}
 	}
-	if r := s.state.Due(Moment{Now: s.now, Resumed: s.now.Add(-grace), TakenIn: true}); r == nil || len(r.Members) != 2 {
+	r := s.state.Due(Moment{Now: s.now, Resumed: s.now.Add(-grace), TakenIn: true})
+	if r == nil || len(r.Members) != 2 {
 		t.Errorf("after the grace, and all is taken in: %+v", r)
 	}
 	s.must(s.report(2, 1, 0, 2, digest(1), 3))
@@ -332,7 +202,7 @@ func TestIncompleteRoundsWaitForWhatAnOutageHeldBack(t *testing.T) {
 	}
 }
 
-// Nobody can make a round that is open wait for its reports by sending one of the round after it.
+// No device can make a round that is open wait for its reports by sending one of the round after it.
 func TestNoReportIsAheadOfAnOpenRound(t *testing.T) {
 	s := newScript(t, 1)
 	s.must(s.open(announcement(1, 0, 1, 1, 2), digest(1)))
@@ -349,12 +219,15 @@ func TestNoReportIsAheadOfAnOpenRound(t *testing.T) {
 }
 
 // One host holds no more of a cohort's slots than its share, in whole slots, and what it holds of them is known.
-func TestHostShare(t *testing.T) {
+func TestSlotsOfOneHost(t *testing.T) {
 	for _, c := range []struct {
 		share float64
 		size  uint32
 		most  int
-	}{{0.5, 101, 50}, {0.5, 100, 50}, {1, 7, 7}, {0, 7, 7}, {0.29, 100, 29}, {0.1, 5, 1}, {0.7, 10, 7}, {1.0 / 3, 9, 3}} {
+	}{
+		{0.5, 101, 50}, {0.5, 100, 50}, {1, 7, 7}, {0, 7, 7}, {0.29, 100, 29}, {0.1, 5, 1}, {0.7, 10, 7},
+		{1.0 / 3, 9, 3},
+	} {
 		s := newScript(t, 1)
 		s.state = NewState(Admission{Minimum: 1, HostShare: c.share})
 		s.must(s.open(announcement(1, 0, c.size, 1, 1), digest(1)))
@@ -379,7 +252,7 @@ func TestHostShare(t *testing.T) {
 	}
 }
 
-// A host that holds few of a large cohort's slots holds most of it where hardly anybody else came until enrolment
+// A host that holds few of a large cohort's slots holds most of it where hardly any other device came until enrolment
 // closed.
 func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 	s := newScript(t, 2)
@@ -407,7 +280,7 @@ func TestAHostDominatesACohortThatDidNotFill(t *testing.T) {
 }
 
 // An enrolment limit closes a cohort that does not fill.
-func TestEnrolmentLimit(t *testing.T) {
+func TestEnrolmentClosesAtItsLimit(t *testing.T) {
 	s := newScript(t, 2)
 	a := announcement(1, 0, 10, 2, 1)
 	a.Timing.Enrolment = 5000 * time.Millisecond
@@ -434,7 +307,7 @@ func TestEnrolmentLimit(t *testing.T) {
 
 // Whatever devices, networks and analyzers do: nothing below the minimum is released, membership never changes after
 // the commit, a device is in one cohort and has one report per round, and a replayed journal gives the same state.
-func TestInvariants(t *testing.T) {
+func TestMembershipHoldsWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		own := rapid.Uint32Range(1, 4).Draw(rt, "own minimum")
 		s := newScript(t, own)
@@ -445,7 +318,8 @@ func TestInvariants(t *testing.T) {
 		for range ops {
 			switch rapid.IntRange(0, 6).Draw(rt, "operation") {
 			case 0:
-				a := announcement(rapid.Uint64Range(epoch, epoch+2).Draw(rt, "epoch"), rapid.Uint32Range(0, 2).Draw(rt, "round"),
+				a := announcement(
+					rapid.Uint64Range(epoch, epoch+2).Draw(rt, "epoch"), rapid.Uint32Range(0, 2).Draw(rt, "round"),
 					rapid.Uint32Range(0, 6).Draw(rt, "size"), rapid.Uint32Range(0, 6).Draw(rt, "minimum"), 2)
 				if err := s.open(a, digest(byte(a.Epoch), byte(a.Round))); err == nil {
 					epoch = max(epoch, a.Epoch)

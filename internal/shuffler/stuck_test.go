@@ -18,9 +18,7 @@ func TestAReleaseThatIsStuckShowsInReadiness(t *testing.T) {
 	s.open(s.announcement())
 	s.enrol(12)
 	s.must(s.broker.PublishChunk(s.Context(), 1, 0, 1, []byte("junk")))
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "round 0 of epoch 1") })
 	if n := s.shuffler.Held(); n != 12 {
 		t.Errorf("%d reports are held", n)
@@ -42,9 +40,7 @@ func TestAReleaseThatWasInterruptedIsReadyAgain(t *testing.T) {
 	s.start()
 	s.open(s.announcement())
 	s.enrol(12)
-	for i := range uint32(12) {
-		s.send(s.report(i))
-	}
+	s.sendAll(12)
 	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "interrupted") })
 	s.released(12)
 	s.eventually("ready", func() bool { return s.why(releaseCondition) == "" })

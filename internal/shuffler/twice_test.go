@@ -6,7 +6,7 @@ import (
 )
 
 // Two analyzers ran with one key, and both announced a round: what was stored first counts, for a shuffler that holds
-// its journal against the broker, or begins without one, as for everybody else. Nothing is stuck over the second.
+// its journal against the broker, or begins without one, as for every other role. Nothing is stuck over the second.
 func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 	t.Parallel()
 	for name, fresh := range map[string]bool{"journal kept": false, "journal lost": true} {
@@ -24,9 +24,7 @@ func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 				s.opened, s.digest = first, digest
 				s.enrol(12)
 				if over {
-					for i := range uint32(12) {
-						s.send(s.report(i))
-					}
+					s.sendAll(12)
 					s.manifest(1, 0)
 					s.finished()
 				}
@@ -52,9 +50,7 @@ func TestSecondAnnouncementOfARoundCountsForNothing(t *testing.T) {
 				if fresh {
 					s.enrol(12)
 				}
-				for i := range uint32(12) {
-					s.send(s.report(i))
-				}
+				s.sendAll(12)
 				s.released(12)
 			})
 		}

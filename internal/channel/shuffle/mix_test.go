@@ -181,10 +181,12 @@ func TestALostReportMakesTheReleaseImpossible(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
 	delete(f.reports, 4)
-	if _, err := f.Repeated(t.Context(), f.release); !errors.Is(err, channel.ErrImpossible) {
+	_, err := f.Repeated(t.Context(), f.release)
+	if !errors.Is(err, channel.ErrImpossible) {
 		t.Errorf("before the commit: %v", err)
 	}
-	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
+	err = f.Release(t.Context(), f.release, new(wire.Manifest))
+	if !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
 		t.Errorf("after the commit: %v, and %d chunks left", err, len(f.stored))
 	}
 }
@@ -220,7 +222,8 @@ func TestRepeatedMessagesAreFound(t *testing.T) {
 	if !slices.Equal(slots, []uint32{2, 5, 7}) {
 		t.Errorf("slots %v", slots)
 	}
-	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
+	err = f.Release(t.Context(), f.release, new(wire.Manifest))
+	if !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
 		t.Errorf("committed all the same: %v, and %d chunks left", err, len(f.stored))
 	}
 }
@@ -257,8 +260,10 @@ func BenchmarkRepeated(b *testing.B) {
 		b.Run(fmt.Sprint(reports), func(b *testing.B) {
 			const each = 150
 			g := &gathered{
-				release: &channel.Release{Layout: channel.Layout{Messages: each}, Members: make([]channel.Member, reports)},
-				bits:    make([][seal.BitSize]byte, reports*each),
+				release: &channel.Release{
+					Layout: channel.Layout{Messages: each}, Members: make([]channel.Member, reports),
+				},
+				bits: make([][seal.BitSize]byte, reports*each),
 			}
 			for i := range g.bits {
 				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails

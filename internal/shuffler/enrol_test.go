@@ -1,0 +1,114 @@
+package shuffler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Who may enrol: devices that the registrar admitted, once each, under the one announcement that is open (conditions 10
+// and 18).
+func TestOnlyAdmittedDevicesEnrol(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.opened = s.announcement()
+	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
+		t.Errorf("before any announcement: %v", r)
+	}
+	a := s.announcement()
+	s.open(a)
+	first := s.ask(0)
+	low, high := a.Timing.RewardWindow-50*time.Millisecond, a.Timing.RewardWindow+a.Timing.Jitter
+	if !first.Enrolled || first.Held || first.Slot != 0 || first.ReportAfter < low || first.ReportAfter > high {
+		t.Errorf("first: %v, the window is %v", first, a.Timing)
+	}
+	if again := s.ask(0); !again.Enrolled || !again.Held || again.Slot != 0 || again.ReportAfter > first.ReportAfter {
+		t.Errorf("asked again: %v after %v", again, first)
+	}
+	stranger, _ := s.Host(capacity)
+	refuse := func(what string, want wire.Refusal, reply *wire.EnrolReply) {
+		t.Helper()
+		if reply.Enrolled || reply.Refusal != want {
+			t.Errorf("%s: %v", what, reply)
+		}
+	}
+	refuse("two digests", wire.RefusalWrongAnnouncement, s.ask(1, func(r *wire.EnrolRequest) {
+		r.Announcement = make([]byte, 32)
+	}))
+	refuse("another epoch", wire.RefusalWrongEpoch, s.ask(1, func(r *wire.EnrolRequest) { r.Epoch = 2 }))
+	refuse("a device beyond the credential", wire.RefusalNoCredential, s.ask(capacity))
+	refuse("another deployment", wire.RefusalWrongDeployment, s.ask(1, func(r *wire.EnrolRequest) {
+		r.Deployment = "elsewhere"
+	}))
+	request := s.request(1)
+	stolen, _ := s.Sign(request, stranger)
+	refuse("another host's credential", wire.RefusalNoCredential, s.askRaw(stolen))
+	own := &wire.Credential{Deployment: testbed.Deployment, HostKey: stranger.Public(), Devices: 9}
+	forged, _ := s.Sign(own, stranger)
+	request.Credential = forged
+	selfMade, _ := s.Sign(request, stranger)
+	refuse("a credential of one's own making", wire.RefusalNoCredential, s.askRaw(selfMade))
+	refuse("junk", wire.RefusalMalformed, s.askRaw([]byte("junk")))
+	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
+		t.Errorf("%d are enrolled", f.Enrolled)
+	}
+}
+
+// A host with its share of a cohort is refused more, and people are told where one host holds most of it.
+func TestAHostHoldsNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.HostShare = 0.6
+	s.start()
+	s.open(s.announcement())
+	warned := func() bool {
+		return strings.Contains(strings.Join(s.shuffler.Snapshot().Warnings, "\n"), "admission.host_share")
+	}
+	s.enrol(6)
+	if warned() || *s.shuffler.Snapshot().Cohort.Largest != 6 {
+		t.Error("warned of a host with half of the slots")
+	}
+	if r := s.ask(6); !r.Enrolled || !warned() { // the seventh of twelve is the last within 0.6
+		t.Errorf("%v, warned %v", r, warned())
+	}
+	if r := s.ask(7); r.Enrolled || r.Refusal != wire.RefusalHostShare {
+		t.Errorf("the eighth: %v", r)
+	}
+	s.host, s.credential = s.Host(capacity)
+	if r := s.ask(0); !r.Enrolled || r.Slot != 7 {
+		t.Errorf("another host's: %v", r)
+	}
+}
+
+// The next cohort takes no device that was in an earlier one: one person is one record (condition 15).
+func TestNoDeviceIsInTwoCohorts(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	s.sendAll(12)
+	s.manifest(1, 0)
+	s.finished()
+	next := s.announcement()
+	next.Epoch, next.Previous = 2, s.digest[:]
+	old := s.report(3)
+	s.open(next)
+	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
+		t.Errorf("in the second cohort: %v", r)
+	}
+	if r := s.ask(30); !r.Enrolled || r.Slot != 0 {
+		t.Errorf("a new device: %v", r)
+	}
+	s.sendTo(1, 0, old)
+	s.account(12, 0, map[wire.Refusal]int{wire.RefusalLate: 1})
+	s.must(s.stop())
+	s.start()
+	if r := s.ask(3); r.Refusal != wire.RefusalAlreadyEnrolled {
+		t.Errorf("after a restart: %v", r)
+	}
+}
