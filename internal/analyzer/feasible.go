@@ -10,7 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// feasible makes the learner, and a plan for every cohort of its schedule. largest is how many bit messages the largest report holds.
+// feasible makes the learner, and a plan for every cohort of its schedule. largest is how many bit messages the largest
+// report holds.
 func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
 	learner, err = glm.NewLearner(c)
 	if err != nil {
@@ -36,17 +37,22 @@ func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int
 	return learner, largest, nil
 }
 
-// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each of their cohorts be destroyed.
+// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each of their
+// cohorts be destroyed.
 func (s Settings) oversized(largest int) []error {
 	size := wire.EnvelopeSize(largest)
 	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
 		return nil
 	}
-	return []error{role.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)).
-		Because(fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more and say so here, or lower privacy.max_messages", size)).Given("learner", "privacy")}
+	needs := fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)
+	remedy := fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more and say so here, "+
+		"or lower privacy.max_messages", size)
+	fault := role.Wrong("max_report_size", s.MaxReportSize, needs)
+	return []error{fault.Because(remedy).Given("learner", "privacy")}
 }
 
-// Feasible tells what keeps a deployment with these settings from being planned; nil if nothing does. Keys and broker are not looked at.
+// Feasible tells what keeps a deployment with these settings from being planned; nil if nothing does. Keys and broker
+// are not looked at.
 func (s Settings) Feasible() error {
 	_, _, err := feasible(s.learner(), s.terms())
 	return err

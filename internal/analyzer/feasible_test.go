@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
-// People who configure an analyzer see everything that is wrong at once: values, keys, and that no plan exists, which says nothing while a
-// value that it was made from is at fault itself.
+// People who configure an analyzer see everything that is wrong at once: values, keys, and that no plan exists, which
+// says nothing while a value that it was made from is at fault itself.
 func TestAllFaultsOfAConfiguration(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,26 +15,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-type logBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
-}
-
-// Whoever has the analyzer's broker credential, and not its signing key, can store what they like at places to come and in its part of
-// the audit log, before the analyzer starts, while it runs and while it is away: nothing stops, everything is announced and counted as
-// without it, and the log names the cause.
+// A thief of the analyzer's broker credential, without its signing key, can store anything at places to come and in the
+// analyzer's part of the audit log, before the analyzer starts, while it runs and while it is away. Nothing stops,
+// everything is announced and counted as without the junk, and the log names the cause.
 func TestJunkStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
@@ -77,8 +59,8 @@ func TestJunkStopsNothing(t *testing.T) {
 	}))
 }
 
-// Two analyzers with one key: the announcement that the broker stored first counts for everybody, and the analyzer whose it is not
-// stops. Where the other one is there already it stores nothing.
+// Two analyzers with one key: the announcement that the broker stored first counts for everybody, and the analyzer
+// whose it is not stops. Where the other one is there already it stores nothing.
 func TestSecondAnalyzer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)

@@ -16,7 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in announcements.
+// Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in
+// announcements.
 type Settings struct {
 	Keys    string          `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and analyzer/ are read." required:"true"`
 	Learner LearnerSettings `key:"learner"`
@@ -50,7 +51,8 @@ type PrivacySettings struct {
 	Delta     float64 `key:"delta" doc:"The delta of that guarantee."`
 	DropOut   float64 `key:"drop_out" doc:"Share of a cohort that may fail to report without the cohort being destroyed. Their noise is not counted."`
 	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, and as many malformed bit messages as their reports hold are borne."`
-	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise: nothing beside a drop-out of 5 %.
+	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise: nothing beside a
+	// drop-out of 5 %.
 	DishonestReports int     `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever the share of it comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 	MinCohort        int     `key:"min_cohort" doc:"Fewest reports of any release."`
 	MaxMessages      int     `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
@@ -193,7 +195,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	z, err := New(Config{
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
-		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps,
+		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
+		Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {
