@@ -74,7 +74,7 @@ func TestRejectedReleases(t *testing.T) {
 		"a message names no release": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			return s.replace(a, digest, s.seal(a, digest, bit{release: 9, one: true}))
 		},
-		"a coordinate has too many messages": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
+		"a coordinate has a surplus": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			return s.replace(a, digest, s.seal(a, digest, slices.Repeat([]bit{{one: true}}, 30)...))
 		},
 	} {
@@ -89,8 +89,9 @@ func TestRejectedReleases(t *testing.T) {
 				t.Errorf("counts %v", c)
 			}
 			next, _ := s.announcement(2, 0)
-			if next.Policy.Family != a.Policy.Family || !reflect.DeepEqual(next.Policy.Theta, a.Policy.Theta) || next.Policy.Epoch != a.Policy.Epoch {
-				t.Errorf("the policy changed from %v to %v", a.Policy, next.Policy)
+			was, is := a.Policy, next.Policy
+			if is.Family != was.Family || !reflect.DeepEqual(is.Theta, was.Theta) || is.Epoch != was.Epoch {
+				t.Errorf("the policy changed from %v to %v", was, is)
 			}
 			s.must(s.stop())
 		})
@@ -114,17 +115,17 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 		bad     func(perReport int) int
 		refused bool
 	}{
-		"one malformed message":       {func(int) int { return 1 }, false},
-		"a malformed report":          {func(n int) int { return n }, false},
-		"a report and one message":    {func(n int) int { return n + 1 }, true},
-		"two malformed reports":       {func(n int) int { return 2 * n }, true},
-		"one message, nobody at most": {func(int) int { return 1 }, true},
+		"one malformed message":     {func(int) int { return 1 }, false},
+		"a malformed report":        {func(n int) int { return n }, false},
+		"a report and one message":  {func(n int) int { return n + 1 }, true},
+		"two malformed reports":     {func(n int) int { return 2 * n }, true},
+		"one message, none at most": {func(int) int { return 1 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, glm.Practical)
 			s.config.Terms.DishonestReports = DefaultSettings().terms().DishonestReports
-			if strings.Contains(name, "nobody") {
+			if strings.Contains(name, "none") {
 				s.config.Terms.DishonestReports = 0
 			}
 			s.start()
@@ -133,7 +134,8 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 				t.Fatalf("cohort %v, want %d dishonest", a.Cohort, want)
 			}
 			// What is borne is within what was planned: a device that believes nothing finds the promise kept.
-			if g, err := plan.Guarantee(a, 0); err != nil || !(g.Epsilon(s.config.Terms.Delta) <= s.config.Terms.Epsilon) {
+			terms := s.config.Terms
+			if g, err := plan.Guarantee(a, 0); err != nil || !(g.Epsilon(terms.Delta) <= terms.Epsilon) {
 				t.Errorf("%+v, %v", g, err)
 			}
 			n := c.bad(a.ReportMessages())
@@ -145,7 +147,8 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 			if got.Destroyed != c.refused || len(got.Releases) == 0 != c.refused {
 				t.Errorf("%d bad messages: %v", n, got)
 			}
-			if !c.refused && (got.Reports != r.manifest.Reports || testbed.Refused(s.analyzer.c.Messages, shuffle.Undecryptable) != n) {
+			odd := testbed.Refused(s.analyzer.c.Messages, shuffle.Undecryptable)
+			if !c.refused && (got.Reports != r.manifest.Reports || odd != n) {
 				t.Errorf("%d bad messages, account %+v", n, s.analyzer.c.Messages.Balance())
 			}
 			s.must(s.stop())
@@ -153,7 +156,7 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 	}
 }
 
-// A dishonest report can put all its ones on one coordinate where everybody else has ones, too. No more are counted
+// A dishonest report can put all its ones on one coordinate where all other reports have ones, too. No more are counted
 // than honest reports could bring, and the deployment goes on.
 func TestOnesOnOneCoordinateAreBorne(t *testing.T) {
 	t.Parallel()

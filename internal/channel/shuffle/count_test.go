@@ -143,7 +143,8 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 				t.Errorf("%d messages taken in, want %d", x.Taken(), want)
 			}
 		})
-		if want := []wire.ReleaseCounts{{Ones: []uint64{people * 4, people * 5}}}; err != nil || !reflect.DeepEqual(counts, want) {
+		want := []wire.ReleaseCounts{{Ones: []uint64{people * 4, people * 5}}}
+		if err != nil || !reflect.DeepEqual(counts, want) {
 			t.Errorf("%d arrive: %v, %v, want %v", arriving, counts, err, want)
 		}
 		if err := x.Forget(context.Background(), 1, 0); err != nil || len(x.stored) != 0 || x.Taken() != 0 {
@@ -152,8 +153,8 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 	}
 }
 
-// Chunks that the manifest does not name do not stand for any that it names: the round is counted when all that it names
-// are there.
+// Chunks that the manifest does not name do not stand for any that it names: the round is counted when all that it
+// names are there.
 func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
@@ -177,8 +178,8 @@ func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	}
 }
 
-// A malicious shuffler sends chunks of noise that its manifest does not name, until the filter takes every message for a
-// suspect and no further suspect is kept, and then copies of one person's messages. They do not pass for compared.
+// A malicious shuffler sends chunks of noise that its manifest does not name, until the filter takes every message for
+// a suspect and no further suspect is kept, and then copies of one person's messages. They do not pass for compared.
 func TestNoiseHidesNoCopies(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
@@ -199,7 +200,8 @@ func TestNoiseHidesNoCopies(t *testing.T) {
 		}
 	}
 	x.stored = chunks
-	if refused, err := x.copied(context.Background(), r, m); !errors.Is(refused, Rejected) && !errors.Is(refused, Repeated) {
+	refused, err := x.copied(context.Background(), r, m)
+	if !errors.Is(refused, Rejected) && !errors.Is(refused, Repeated) {
 		t.Errorf("%d copies of one report pass: %v, %v", people, refused, err)
 	}
 }

@@ -42,8 +42,8 @@ func TestOnlyCopiesAreFound(t *testing.T) {
 			}
 			return first, second, found, len(c.suspects)
 		}
-		// At one bit a message the filter is full early and suspects nearly everything. At its own size the mean number of
-		// suspects is 0.8 of 10 000, and more than 10 come by chance with a probability below 1e-8.
+		// At one bit a message the filter is full early and suspects nearly everything. At its own size the mean number
+		// of suspects is 0.8 of 10 000, and more than 10 come by chance with a probability below 1e-8.
 		first, second, found, picked := find()
 		if found || bitsEach == 1 && picked < chunks*each/2 || bitsEach == filterBits && picked > 10 {
 			t.Errorf("%d bits each: %v and %v, %v; %d suspects", bitsEach, first, second, found, picked)

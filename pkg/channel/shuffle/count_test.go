@@ -27,7 +27,7 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 		coordinate uint16
 		one        bool
 	}{
-		{digest, 0, 0, true}, {digest, 0, 0, false}, {digest, 0, 0, true}, {digest, 0, 0, true}, // one more than a report holds
+		{digest, 0, 0, true}, {digest, 0, 0, false}, {digest, 0, 0, true}, {digest, 0, 0, true},
 		{digest, 0, 1, true}, {digest, 1, 0, false},
 		{digest, 1, 1, true}, {digest, 2, 0, true}, // not in the plan
 		{other, 0, 0, true}, // another announcement's
