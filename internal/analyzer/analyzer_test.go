@@ -1,7 +1,6 @@
 package analyzer
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -95,17 +94,34 @@ func TestDestroyedCohort(t *testing.T) {
 	s.must(s.stop())
 }
 
-// A manifest that is not the shuffler's stops the analyzer: the broker holds nothing better and never will.
+// A manifest that the shuffler did not sign, or signed for another round, stops the analyzer: the broker stores no other
+// one in its place.
 func TestForeignManifest(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, glm.Practical)
-	s.start()
-	a, digest := s.announcement(1, 0)
-	signed, _ := s.Sign(destroyed(a, digest).manifest, s.Registrar)
-	s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
-	s.end()
-	if err := s.stop(); !errors.Is(err, wire.ErrSigner) {
-		t.Errorf("%v", err)
+	for name, foreign := range map[string]func(s *scene, m *wire.Manifest) (signed []byte, want string){
+		"another signer": func(s *scene, m *wire.Manifest) ([]byte, string) {
+			signed, _ := s.Sign(m, s.Registrar)
+			return signed, wire.ErrSigner.Error()
+		},
+		"another round": func(s *scene, m *wire.Manifest) ([]byte, string) {
+			m.Round = 1
+			signed, _ := s.Sign(m, s.Shuffler)
+			s.must(s.shuffler.AppendAudit(s.Context(), "manifest", signed))
+			return signed, "it is about round 1 of epoch 1"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, glm.Practical)
+			s.start()
+			a, digest := s.announcement(1, 0)
+			signed, want := foreign(s, destroyed(a, digest).manifest)
+			s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
+			s.end()
+			if err := s.stop(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
 	}
 }
 
