@@ -1,11 +1,18 @@
-// Package analyzer is the role that learns: it announces policies and plans, opens bit messages, counts ones, removes the bias and
-// announces the next policy.
+// Package analyzer is the role that learns: it announces policies and plans, has a channel count what people's devices
+// reported, gives the sums to the learner, and announces the next policy.
 //
-// All its state is a function of its configuration and of released counts, which it signs and appends to the audit log before it
-// goes on. After a crash it replays them and stands where it stood; its announcements come out byte for byte as before, and the
-// broker holds it to that.
+// # What it guarantees
 //
-// It sees per-coordinate counts of ones and numbers of reports, nothing else.
+// All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
+// went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
+// it stops if they would not be. It acts on no manifest that is not in the audit log. It announces no plan whose
+// guarantee is weaker than configured.
+//
+// # What it does not guarantee
+//
+// How counts come about, and what the analyzer sees of people meanwhile, is a matter of the channel (package channel);
+// devices judge for themselves whether an announced plan is private enough. If the shuffler is malicious the sums can
+// be wrong.
 package analyzer
 
 import (
@@ -15,11 +22,11 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -32,14 +39,15 @@ import (
 type Config struct {
 	Deployment string
 	Identity   *seal.Identity  // signs announcements and counts
-	Keys       []*seal.HPKEKey // for bit messages, newest first; older ones open what is in flight
+	Keys       []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
 	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
 	Learner    glm.Config
 	Terms      plan.Terms
 	Timing     plan.Timing
-	Bus        *bus.Conn
+	Bus        Broker
+	Clock      role.Clock // nil: the system's
 	Log        zerolog.Logger
-	Messages   *outcome.Outcomes // account of bit messages; made with Reasons
+	Messages   *outcome.Outcomes // account of the channel's messages, made with Reasons
 	Steps      *role.Steps       // made with Steps; may be nil
 	// Notice hears of a condition of readiness that is met (nil) or not, by name. May be nil.
 	Notice func(condition string, err error)
@@ -55,24 +63,25 @@ func (c Config) notice(condition string, err error) {
 }
 
 // ErrConfigChanged says that the deployment's past announcements do not follow from this configuration.
-var ErrConfigChanged = errors.New("analyzer: what was announced before does not follow from this configuration; start a new deployment, or restore the old configuration")
+var ErrConfigChanged = errors.New("analyzer: what was announced before does not follow from this configuration; " +
+	"start a new deployment, or restore the old configuration")
 
 // Analyzer is the running role.
 type Analyzer struct {
-	c       Config
-	learner *glm.Learner
-	largest int                      // bit messages of the largest report that is planned
-	crash   func(after string) error // of tests
+	c         Config
+	learner   *glm.Learner
+	largest   int           // messages of the largest report that is planned
+	published chan struct{} // holds a token after a manifest arrived
 
 	mu       sync.Mutex
 	progress Progress
-	counter  *counter // nil before Run
+	counting channel.Counting // nil before Run
 }
 
 // Progress is what an onlooker may know of a run. All of it is public.
 type Progress struct {
 	Epoch    uint64         // announced last
-	Round    uint32         //
+	Round    uint32         // announced last
 	Epochs   int            // cohorts that the schedule plans
 	Final    bool           // the last policy is out
 	Policy   glm.Policy     // in force
@@ -80,7 +89,7 @@ type Progress struct {
 	// Of the epoch's cohort; zero once the last policy is out.
 	Size, Minimum uint32
 	Rounds        int
-	Messages      int     // bit messages of one report in the round
+	Messages      int     // of one report in the round
 	Epsilon       float64 // the largest that a plan so far promises its people
 }
 
@@ -89,8 +98,8 @@ type ReleaseStats struct {
 	Epoch     uint64
 	Round     uint32
 	Reports   uint32
-	Messages  int     // per report
-	Epsilon   float64 // of the epoch's whole plan, for the reports that really came
+	Messages  int     // per report; 0 if destroyed
+	Epsilon   float64 // of the epoch's whole plan, for the reports that really came; 0 if destroyed
 	Destroyed bool
 }
 
@@ -99,11 +108,17 @@ func New(c Config) (*Analyzer, error) {
 	if len(c.Keys) == 0 {
 		return nil, fmt.Errorf("analyzer: no HPKE key")
 	}
+	if c.Clock == nil {
+		c.Clock = role.SystemClock()
+	}
 	learner, largest, err := feasible(c.Learner, c.Terms)
 	if err != nil {
 		return nil, err
 	}
-	return &Analyzer{c: c, learner: learner, largest: largest, progress: Progress{Epochs: len(learner.Schedule())}}, nil
+	return &Analyzer{
+		c: c, learner: learner, largest: largest, published: make(chan struct{}, 1),
+		progress: Progress{Epochs: len(learner.Schedule())},
+	}, nil
 }
 
 // Progress describes the run so far.
@@ -121,37 +136,28 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	counter := newCounter(z.c)
 	z.mu.Lock()
-	z.counter = counter
+	z.counting = z.c.counting()
 	z.mu.Unlock()
-	done := make(chan error, 1)
-	go func() {
-		err := counter.receive(ctx)
-		stop(err)
-		done <- err
-	}()
-	err = z.learn(ctx, past, counter)
-	if err == nil {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return z.receive(ctx) })
+	both.Go(func() error {
+		if err := z.learn(ctx, past); err != nil {
+			return err
+		}
 		<-ctx.Done()
-	}
-	stop(err)
-	received := <-done
-	if err == nil || errors.Is(err, context.Canceled) {
-		err = received
-	}
-	return err
+		return nil
+	})
+	return both.Wait()
 }
 
 // learn is the loop from the first announcement to the last.
-func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) error {
+func (z *Analyzer) learn(ctx context.Context, past *past) error {
 	var previous []byte
-	var current *plan.Announcement // the epoch's first announcement
+	var first *plan.Announcement // of the epoch
 	for epoch := uint64(1); ; {
 		step := z.learner.Next()
-		a, err := z.drawUp(step, epoch, current, previous)
+		a, err := z.drawUp(step, epoch, first, previous)
 		if err != nil {
 			return err
 		}
@@ -163,94 +169,55 @@ func (z *Analyzer) learn(ctx context.Context, past *past, counter *counter) erro
 		if err := z.announced(a, step); err != nil {
 			return err
 		}
-		if err := z.passed(pastAnnouncing); err != nil {
-			return err
-		}
 		if step.Done {
 			past.resumed(z.c.Log)
 			return nil
 		}
 		if step.Round == 0 {
-			current = a
+			first = a
 		}
-		begin := time.Now()
-		counts, replayed := past.counts[place{epoch, uint32(step.Round)}]
-		if !replayed {
-			past.resumed(z.c.Log)
-			if counts, err = counter.count(ctx, a, digest); err != nil {
-				return err
-			}
-			if err := z.passed(pastCounting); err != nil {
-				return err
-			}
-			if counts, err = z.settle(ctx, counts); err != nil {
-				return err
-			}
-		}
-		if err := z.passed(pastSigning); err != nil {
+		if err := z.round(ctx, past, step, a, digest); err != nil {
 			return err
-		}
-		if !bytes.Equal(counts.Announcement, digest[:]) {
-			return fmt.Errorf("%w: the counts of round %d of epoch %d belong to another announcement", ErrConfigChanged, step.Round, epoch)
-		}
-		if err := z.c.Bus.PurgeMixed(ctx, epoch, uint32(step.Round)); err != nil {
-			return err
-		}
-		if err := z.passed(pastPurging); err != nil {
-			return err
-		}
-		if replayed { // its times were measured when they passed
-			past.replayed(counts)
-			if err := z.absorb(a, counts, step, z.c.Log.Level(zerolog.Disabled)); err != nil {
-				return err
-			}
-		} else {
-			z.c.Steps.Since(stepRound, begin)
-			begin = time.Now()
-			if err := z.absorb(a, counts, step, z.c.Log); err != nil {
-				return err
-			}
-			z.c.Steps.Since(stepLearning, begin)
 		}
 		if z.learner.Next().Round == 0 {
-			epoch, current = epoch+1, nil
+			epoch, first = epoch+1, nil
 		}
 	}
 }
 
-// settle appends a round's counts to the audit log and returns those that stand there. Where the broker's data was set back and brought
-// forward again, the log has this round's counts already, and its chunks are gone with them: what was signed first stays, and is acted on.
-func (z *Analyzer) settle(ctx context.Context, counts *wire.Counts) (*wire.Counts, error) {
-	logged, err := z.counted(ctx)
-	if err != nil {
-		return nil, err
+// round goes from an announcement to what the learner makes of its counts.
+func (z *Analyzer) round(
+	ctx context.Context, past *past, step glm.Step, a *plan.Announcement, digest [32]byte,
+) (err error) {
+	begin := z.c.Clock.Now()
+	counts, replayed := past.counts[place{a.Epoch, a.Round}]
+	if !replayed {
+		past.resumed(z.c.Log)
+		if counts, err = z.count(ctx, a, digest); err != nil {
+			return err
+		}
+		if counts, err = z.settle(ctx, counts); err != nil {
+			return err
+		}
 	}
-	if first := logged[place{counts.Epoch, counts.Round}]; first != nil {
-		z.c.Log.Warn().Uint64("epoch", counts.Epoch).Uint32("round", counts.Round).
-			Msg("this round's counts are in the audit log already and stay: the broker's data was set back, and brought forward again")
-		return first, nil
+	if !bytes.Equal(counts.Announcement, digest[:]) {
+		return fmt.Errorf("%w: the counts of round %d of epoch %d belong to another announcement",
+			ErrConfigChanged, a.Round, a.Epoch)
 	}
-	signed, _, err := wire.Sign(counts, z.c.Identity)
-	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
+	if err := z.counting.Forget(ctx, a.Epoch, a.Round); err != nil {
+		return err
 	}
-	return counts, z.c.Bus.AppendAudit(ctx, "counts", signed)
-}
-
-// What a crash may follow.
-const (
-	pastAnnouncing = "announcing"
-	pastCounting   = "counting"
-	pastSigning    = "signing"
-	pastPurging    = "purging"
-)
-
-// passed is where tests crash the analyzer.
-func (z *Analyzer) passed(step string) error {
-	if z.crash == nil {
-		return nil
+	if replayed { // its times were measured, and its lines logged, when it was counted
+		past.replayed(counts)
+		return z.absorb(a, counts, step, zerolog.Nop())
 	}
-	return z.crash(step)
+	z.c.Steps.Since(stepRound, begin)
+	begin = z.c.Clock.Now()
+	if err := z.absorb(a, counts, step, z.c.Log); err != nil {
+		return err
+	}
+	z.c.Steps.Since(stepLearning, begin)
+	return nil
 }
 
 // absorb gives a round's counts to the learner, and says so in the log.
@@ -258,31 +225,28 @@ func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, step glm.St
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	defer func() { z.note(func(p *Progress) { p.Releases = append(p.Releases, stats) }) }()
 	if counts.Destroyed {
-		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
+		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
+			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 		return z.learner.Destroyed()
 	}
-	stats.Epsilon = math.Inf(1) // as long as nothing bounds it
+	stats.Messages, stats.Epsilon = a.ReportMessages(), math.Inf(1) // as long as nothing bounds it
 	if g, err := plan.GuaranteeWith(a, counts.Reports); err == nil {
 		stats.Epsilon = g.Epsilon(z.c.Terms.Delta)
 	}
-	if len(counts.Releases) != len(a.Encodings) {
-		return fmt.Errorf("analyzer: round %d of epoch %d has %d releases and counts of %d", a.Round, a.Epoch, len(a.Encodings), len(counts.Releases))
-	}
-	var sums []glm.Aggregate
-	for i, e := range a.Encodings {
-		sum, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports))
-		if err != nil {
-			return fmt.Errorf("analyzer: release %d of round %d, epoch %d: %w", i, a.Round, a.Epoch, err)
-		}
-		sums = append(sums, glm.Aggregate{
-			Kind: step.Statistics[step.Round][i].Kind, Sum: sum, Variance: e.Variance(uint64(counts.Reports)), Reports: int(counts.Reports),
-		})
-		stats.Messages += e.Messages()
-	}
-	if err := z.learner.Absorb(sums); err != nil {
+	sums, err := z.counting.Sums(a, counts)
+	if err != nil {
 		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
 	}
-	log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).Float64("epsilon", stats.Epsilon).Msg("round absorbed")
+	aggregates := make([]glm.Aggregate, len(sums))
+	for i, sum := range sums {
+		kind := step.Statistics[step.Round][i].Kind
+		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports)}
+	}
+	if err := z.learner.Absorb(aggregates); err != nil {
+		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
+	}
+	log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
+		Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -31,8 +32,8 @@ type stored struct {
 	key    []byte // HPKE
 }
 
-// past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and of two at one place
-// the first: so do all who read them.
+// past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and
+// the first of two at one place, as for every other reader.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
 	p := &past{announced: map[place]stored{}}
 	all, err := z.c.Bus.Announcements(ctx)
@@ -52,39 +53,25 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 			p.announced[at] = stored{digest, a.AnalyzerKey}
 		} else if first.digest != digest {
 			z.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("round", a.Round).
-				Msg("a second announcement of this analyzer's lies behind the first and does not count: two analyzers ran with one key")
+				Msg("a second announcement by this analyzer is stored after the first and does not count: " +
+					"two analyzers ran with one key")
 		}
 	}
 	p.counts, err = z.counted(ctx)
 	return p, err
 }
 
-// counted reads the counts of every round that this analyzer signed, from the audit log. The first of a round is the one that was acted on.
-func (z *Analyzer) counted(ctx context.Context) (map[place]*wire.Counts, error) {
-	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	counts := map[place]*wire.Counts{}
-	err := z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
-		c, _, err := wire.Open[wire.Counts](s.Payload, own)
-		if err != nil {
-			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).Msg("counts that this analyzer did not sign are skipped")
-			return nil
-		}
-		if at := (place{c.Epoch, c.Round}); counts[at] == nil {
-			counts[at] = c
-		}
-		return nil
-	})
-	return counts, err
-}
+// misused is the cause when something is stored where only the analyzer may write, and is not signed by it.
+const misused = "another party writes with the analyzer's broker credential: rotate it " +
+	"(or the analyzer's signing key was changed, which needs a new deployment)"
 
-// misused is what it means that something lies where only the analyzer may write, and is not signed by it.
-const misused = "somebody else writes with the analyzer's broker credential: rotate it (or the analyzer's signing key was changed, which needs a new deployment)"
-
-// own opens what lies under a round; nil where it is not this analyzer's, which stops nothing.
+// own opens what is stored under a round. It returns nil if this analyzer did not sign it, which stops nothing.
 func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error) {
-	a, digest, err := wire.OpenAnnouncement(s.Payload, s.Epoch, s.Round, wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()})
+	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
+	a, digest, err := wire.OpenAnnouncement(s.Payload, s.Epoch, s.Round, own)
 	if errors.Is(err, wire.ErrForeign) {
-		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Str("cause", misused).Msg("an announcement that this analyzer did not sign is skipped")
+		z.c.Log.Warn().Err(err).Uint64("epoch", s.Epoch).Uint32("round", s.Round).Str("cause", misused).
+			Msg("an announcement that this analyzer did not sign is skipped")
 		return nil, digest, nil
 	}
 	if err != nil {
@@ -93,9 +80,14 @@ func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error)
 	return a, digest, nil
 }
 
-// drawUp writes the announcement of a step. first is the epoch's first announcement, nil at an epoch's beginning.
-func (z *Analyzer) drawUp(step glm.Step, epoch uint64, first *plan.Announcement, previous []byte) (*plan.Announcement, error) {
-	a := &plan.Announcement{Deployment: z.c.Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy, Final: step.Done}
+// drawUp writes the announcement of a step. first is the epoch's first announcement, nil at the beginning of an epoch.
+func (z *Analyzer) drawUp(
+	step glm.Step, epoch uint64, first *plan.Announcement, previous []byte,
+) (*plan.Announcement, error) {
+	a := &plan.Announcement{
+		Deployment: z.c.Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous,
+		Policy: step.Policy, Final: step.Done,
+	}
 	if step.Done {
 		return a, nil
 	}
@@ -112,7 +104,8 @@ func (z *Analyzer) drawUp(step glm.Step, epoch uint64, first *plan.Announcement,
 			return nil, fmt.Errorf("analyzer: epoch %d: %w", epoch, err)
 		}
 		if eps := g.Epsilon(z.c.Terms.Delta); !(eps <= z.c.Terms.Epsilon) {
-			return nil, fmt.Errorf("analyzer: epoch %d: the plan gives epsilon %v, configured is %v", epoch, eps, z.c.Terms.Epsilon)
+			return nil, fmt.Errorf("analyzer: epoch %d: the plan gives epsilon %v, configured is %v",
+				epoch, eps, z.c.Terms.Epsilon)
 		}
 		return a, nil
 	}
@@ -132,13 +125,14 @@ func reference(step glm.Step) []float64 {
 	return make([]float64, step.Policy.Dimension)
 }
 
-// announce signs and stores an announcement. One that was stored before must be the same but for a rotated HPKE key. The broker takes any
-// number for a place, and everybody goes by the first: so none is stored where one stands, and what was stored is read back.
+// announce signs and stores an announcement. One that was stored before must be the same except for a rotated HPKE key.
+// The broker stores any number of them for a place, and every reader takes the first: so none is stored if there is one
+// already, and what was stored is read back.
 func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *past) (digest [32]byte, err error) {
 	at := place{a.Epoch, a.Round}
 	before, known := past.announced[at]
 	if known && !a.Final {
-		if _, counted := past.counts[at]; !counted { // nothing that was sealed to the key of a counted round is opened again
+		if _, counted := past.counts[at]; !counted { // nothing is opened again with the key of a counted round
 			if _, err := z.key(before.key); err != nil {
 				return digest, err
 			}
@@ -157,10 +151,12 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	}
 	switch err := z.c.Bus.PutAnnouncement(ctx, a.Epoch, a.Round, signed); {
 	case errors.Is(err, bus.ErrFull):
-		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: %w; if junk fills the stream (see the log), %s, then raise its limit with riffle broker provision --max-announcement-bytes",
+		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: %w; if junk fills the stream "+
+			"(see the log), %s, then raise its limit with riffle broker provision --max-announcement-bytes",
 			a.Round, a.Epoch, err, misused)
 	case errors.Is(err, bus.ErrExists):
-		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: junk lies under its name: %s: %w", a.Round, a.Epoch, misused, err)
+		return digest, fmt.Errorf("analyzer: round %d of epoch %d is not announced: junk is stored under its name: "+
+			"%s: %w", a.Round, a.Epoch, misused, err)
 	case err != nil:
 		return digest, err
 	}
@@ -169,13 +165,15 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 		return digest, err
 	}
 	if first != digest {
-		return digest, fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first)", ErrConfigChanged, a.Round, a.Epoch)
+		return digest, fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first)",
+			ErrConfigChanged, a.Round, a.Epoch)
 	}
-	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.Size).Bool("final", a.Final).Msg("announced")
+	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.Size).
+		Bool("final", a.Final).Msg("announced")
 	return digest, nil
 }
 
-// first is the digest of the announcement that counts at a place; zero where there is none.
+// first is the digest of the announcement that counts at a place; zero if there is none.
 func (z *Analyzer) first(ctx context.Context, at place) (digest [32]byte, err error) {
 	all, err := z.c.Bus.AnnouncementsAt(ctx, at.epoch, at.round)
 	if err != nil {
@@ -190,11 +188,12 @@ func (z *Analyzer) first(ctx context.Context, at place) (digest [32]byte, err er
 }
 
 // key finds the private key of an announced HPKE key.
-func (z *Analyzer) key(public []byte) (int, error) {
-	for i, k := range z.c.Keys {
+func (z *Analyzer) key(public []byte) (*seal.HPKEKey, error) {
+	for _, k := range z.c.Keys {
 		if bytes.Equal(k.Public(), public) {
-			return i, nil
+			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("analyzer: the HPKE key %x that an open epoch was announced with is not configured; keep old keys until their epochs are over", public[:min(8, len(public))])
+	return nil, fmt.Errorf("analyzer: the HPKE key %x that an open epoch was announced with is not configured; "+
+		"keep old keys until their epochs are over", public[:min(8, len(public))])
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// feasible makes the learner, and a plan for every cohort of its schedule. largest is how many bit messages the largest report holds.
+// feasible makes the learner, and plans every cohort of its schedule. largest is the number of messages of the largest
+// report.
 func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
 	learner, err = glm.NewLearner(c)
 	if err != nil {
@@ -36,28 +37,34 @@ func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int
 	return learner, largest, nil
 }
 
-// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each of their cohorts be destroyed.
+// oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
+// would be destroyed.
 func (s Settings) oversized(largest int) []error {
 	size := wire.EnvelopeSize(largest)
 	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
 		return nil
 	}
-	return []error{role.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size, largest)).
-		Because(fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more and say so here, or lower privacy.max_messages", size)).Given("learner", "privacy")}
+	needs := fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs",
+		size, largest)
+	remedy := fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more "+
+		"and say so here, or lower privacy.max_messages", size)
+	fault := role.Wrong("max_report_size", s.MaxReportSize, needs)
+	return []error{fault.Because(remedy).Given("learner", "privacy")}
 }
 
-// Feasible tells what keeps a deployment with these settings from being planned; nil if nothing does. Keys and broker are not looked at.
+// Feasible tells why a deployment with these settings cannot be planned; nil if it can. It does not look at keys and
+// broker.
 func (s Settings) Feasible() error {
 	_, _, err := feasible(s.learner(), s.terms())
 	return err
 }
 
-// infeasible is such an error as a fault of the configuration.
+// infeasible makes an error of feasible a fault of the configuration.
 func infeasible(err error) error {
 	return role.Jointly(err.Error(), "learner", "privacy")
 }
 
-// faults lists what the values by themselves do not show.
+// faults lists what is wrong with the settings together, and with the keys.
 func (s Settings) faults() (faults []error) {
 	if _, err := s.keys(); err != nil {
 		faults = append(faults, err)
@@ -69,12 +76,12 @@ func (s Settings) faults() (faults []error) {
 	return append(faults, s.oversized(largest)...)
 }
 
-// plausible is a learner's configuration that nothing is wrong with, in which one value at a time is tried.
+// plausible is a valid learner's configuration, in which one value at a time is tried.
 func plausible(profile glm.Profile) glm.Config {
 	return glm.Config{Profile: profile, Family: glm.FamilyLogistic, Dimension: 2, Horizon: 10_000}
 }
 
-// Validate lists what is wrong with values by themselves, as the learner sees it.
+// Validate lists what is wrong with values by themselves, by the learner's rules.
 func (l LearnerSettings) Validate() (faults []error) {
 	profile := glm.Profile(l.Profile)
 	wrong := func(key string, value any, c glm.Config) {
@@ -143,7 +150,7 @@ func (p PrivacySettings) promise() (faults []error) {
 	return faults
 }
 
-// refused is a value that the learner does not take.
+// refused is the fault of a value that the learner does not accept.
 func refused(key string, value any, err error) *role.Fault {
 	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), glm.ErrConfig.Error()+": "))
 }

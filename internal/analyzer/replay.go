@@ -6,8 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// replay is what of the past this process has gone through again. A reader of the log sees one line of it: the rounds themselves were
-// logged when they were counted.
+// replay is what of the past this process has gone through again. A reader of the log sees one line of it: the rounds
+// themselves were logged when they were counted.
 type replay struct {
 	epoch                      uint64
 	rounds, reports, destroyed int
@@ -28,7 +28,8 @@ func (p *past) replayed(c *wire.Counts) {
 // resumed ends the replay, once. In a deployment that was never announced anything to there was none.
 func (p *past) resumed(log zerolog.Logger) {
 	if r := p.replay; !r.over && len(p.announced) > 0 {
-		log.Info().Uint64("epochs", r.epoch).Int("rounds", r.rounds).Int("reports", r.reports).Int("destroyed", r.destroyed).Msg("resumed")
+		log.Info().Uint64("epochs", r.epoch).Int("rounds", r.rounds).Int("reports", r.reports).
+			Int("destroyed", r.destroyed).Msg("resumed")
 	}
 	p.replay.over = true
 }

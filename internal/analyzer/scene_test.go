@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -29,7 +30,7 @@ type scene struct {
 	shuffler *bus.Conn
 	auditor  *bus.Conn
 	config   Config
-	crash    func(after string) error
+	crash    func(after string) error // nil: never
 
 	analyzer *Analyzer
 	ended    chan struct{}
@@ -43,8 +44,10 @@ func newScene(t *testing.T, profile glm.Profile) *scene {
 	s := &scene{Bed: testbed.New(t), t: t}
 	s.shuffler, s.auditor = s.Connect(bus.Shuffler), s.Connect(bus.Auditor)
 	s.config = Config{
-		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey}, Shuffler: s.Shuffler.Public(),
-		Learner: testbed.Learner(profile, cohort), Terms: testbed.Terms(), Timing: testbed.Timing(), Bus: s.Connect(bus.Analyzer), Log: testbed.Log(),
+		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey},
+		Shuffler: s.Shuffler.Public(),
+		Learner:  testbed.Learner(profile, cohort), Terms: testbed.Terms(), Timing: testbed.Timing(),
+		Bus: s.Connect(bus.Analyzer), Log: testbed.Log(),
 	}
 	return s
 }
@@ -60,9 +63,12 @@ func (s *scene) must(err error) {
 func (s *scene) start() {
 	s.t.Helper()
 	s.config.Messages = testbed.Account(s.t, "bit_message", nil, Reasons())
-	z, err := New(s.config)
+	config := s.config
+	if s.crash != nil {
+		config.Bus = crashing{config.Bus, s.crash}
+	}
+	z, err := New(config)
 	s.must(err)
-	z.crash = s.crash
 	ctx, cancel := context.WithCancel(context.Background())
 	var failed error
 	ended := make(chan struct{})
@@ -84,6 +90,64 @@ func (s *scene) start() {
 	})
 	stop := s.stop
 	s.t.Cleanup(func() { _ = stop() })
+}
+
+// After which steps an analyzer crashes.
+const (
+	afterAnnouncing = "announcing"
+	afterCounting   = "counting"
+	afterSigning    = "signing"
+	afterPurging    = "purging"
+)
+
+var steps = []string{afterAnnouncing, afterCounting, afterSigning, afterPurging}
+
+// crashing is a broker on which the analyzer fails after a step: crash returns the error, or nil to go on.
+type crashing struct {
+	Broker
+	crash func(after string) error
+}
+
+func (c crashing) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
+	if err := c.crash(afterAnnouncing); err != nil {
+		return nil, err
+	}
+	return c.Broker.ReadManifest(ctx, epoch, round)
+}
+
+func (c crashing) AppendAudit(ctx context.Context, kind string, payload []byte) error {
+	if err := c.crash(afterCounting); err != nil {
+		return err
+	}
+	if err := c.Broker.AppendAudit(ctx, kind, payload); err != nil {
+		return err
+	}
+	return c.crash(afterSigning)
+}
+
+func (c crashing) PurgeMixed(ctx context.Context, epoch uint64, round uint32) error {
+	if err := c.Broker.PurgeMixed(ctx, epoch, round); err != nil {
+		return err
+	}
+	return c.crash(afterPurging)
+}
+
+// logBuffer is a log that a test reads while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // end waits until the analyzer ends by itself.
@@ -133,13 +197,14 @@ func (s *scene) counts(epoch uint64, round uint32) *wire.Counts {
 	var c *wire.Counts
 	testbed.Eventually(s.t, "counted", func() bool {
 		n := 0
-		s.must(s.auditor.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(st bus.Statement) error {
+		filter := bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}
+		s.must(s.auditor.ReadAudit(s.Context(), filter, func(st bus.Statement) error {
 			one, _, err := wire.Open[wire.Counts](st.Payload, s.AnalyzerParty())
-			if err == nil && one.Epoch == epoch && one.Round == round {
+			if err == nil && one.Epoch == epoch && one.Round == round { // others are junk, which a thief can append
 				c = one
 				n++
 			}
-			return err
+			return nil
 		}))
 		if n > 1 {
 			s.t.Fatalf("round %d of epoch %d was counted %d times", round, epoch, n)
@@ -147,6 +212,15 @@ func (s *scene) counts(epoch uint64, round uint32) *wire.Counts {
 		return c != nil
 	})
 	return c
+}
+
+// sameOnes says that a round was counted, with these ones.
+func sameOnes(c *wire.Counts, ones [][]uint64) bool {
+	same := !c.Destroyed && len(c.Releases) == len(ones)
+	for i := range ones {
+		same = same && slices.Equal(c.Releases[i].Ones, ones[i])
+	}
+	return same
 }
 
 // release is what a shuffler hands over.
@@ -162,9 +236,11 @@ type bit struct {
 	one        bool
 }
 
-// bits are those of so many reports whose every coordinate has that share of ones, in no particular order.
-func bits(t *testing.T, encodings []protocol.Encoding, reports int, share func(release, coordinate int) float64) (all []bit, ones [][]uint64) {
-	t.Helper()
+// bits are the messages of this number of reports, in random order. share is the share of ones at each coordinate, and
+// ones the number.
+func bits(
+	encodings []protocol.Encoding, reports int, share func(release, coordinate int) float64,
+) (all []bit, ones [][]uint64) {
 	for i, e := range encodings {
 		ones = append(ones, make([]uint64, len(e.Coordinates)))
 		for j := range e.Coordinates {
@@ -182,33 +258,34 @@ func bits(t *testing.T, encodings []protocol.Encoding, reports int, share func(r
 // half has ones everywhere, a little more than half of them.
 func half(release, coordinate int) float64 { return 0.5 + 0.01*float64(release+coordinate) }
 
-// seal makes the messages of a release and cuts them into chunks of so many.
-func (s *scene) seal(a *plan.Announcement, digest [32]byte, all []bit, reports, size int) *release {
+// seal makes messages.
+func (s *scene) seal(a *plan.Announcement, digest [32]byte, all ...bit) (messages []byte) {
 	s.t.Helper()
 	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	s.must(err)
-	var messages []byte
 	for _, b := range all {
 		messages, err = sealer.AppendSeal(messages, b.release, b.coordinate, b.one)
 		s.must(err)
 	}
-	return s.cut(a, digest, messages, reports, size)
+	return messages
 }
 
-func (s *scene) cut(a *plan.Announcement, digest [32]byte, messages []byte, reports, size int) *release {
+// cut makes a release of messages, in chunks of 70.
+func (s *scene) cut(a *plan.Announcement, digest [32]byte, messages []byte, reports int) *release {
 	s.t.Helper()
 	r := &release{}
 	var digests [][32]byte
-	for part := range slices.Chunk(messages, size*seal.BitSize) {
-		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Round: a.Round, Index: uint32(len(r.chunks)), Bits: part})
+	for part := range slices.Chunk(messages, 70*seal.BitSize) {
+		index := uint32(len(r.chunks))
+		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Round: a.Round, Index: index, Bits: part})
 		s.must(err)
 		r.chunks, digests = append(r.chunks, chunk), append(digests, wire.ChunkDigest(chunk))
 	}
 	total := wire.ChunksDigest(digests)
 	r.manifest = &wire.Manifest{
 		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: wire.Released,
-		Enrolled: a.Cohort.Size, Reports: uint32(reports), Messages: uint64(len(messages) / seal.BitSize), Chunks: uint32(len(r.chunks)),
-		ChunksDigest: total[:], ReportsDigest: make([]byte, 32),
+		Enrolled: a.Cohort.Size, Reports: uint32(reports), Messages: uint64(len(messages) / seal.BitSize),
+		Chunks: uint32(len(r.chunks)), ChunksDigest: total[:], ReportsDigest: make([]byte, 32),
 	}
 	return r
 }
@@ -231,17 +308,17 @@ func (s *scene) close(r *release) {
 	s.must(s.shuffler.PublishManifest(s.Context(), r.manifest.Epoch, r.manifest.Round, signed))
 }
 
-// honest is a round's release of so many reports, and the counts that it must give.
+// honest is a round's release of this number of reports, and the counts that it must give.
 func (s *scene) honest(a *plan.Announcement, digest [32]byte, reports int) (*release, [][]uint64) {
 	s.t.Helper()
-	all, ones := bits(s.t, a.Encodings, reports, half)
-	return s.seal(a, digest, all, reports, 70), ones
+	all, ones := bits(a.Encodings, reports, half)
+	return s.cut(a, digest, s.seal(a, digest, all...), reports), ones
 }
 
 // destroyed is what a shuffler says of a cohort that did not come together.
 func destroyed(a *plan.Announcement, digest [32]byte) *release {
 	return &release{manifest: &wire.Manifest{
-		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:], Outcome: wire.Destroyed,
-		Enrolled: a.Cohort.Size, Reports: 3,
+		Deployment: testbed.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:],
+		Outcome: wire.Destroyed, Enrolled: a.Cohort.Size, Reports: 3,
 	}}
 }

@@ -16,55 +16,65 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in announcements.
+// Settings are the configuration of the analyzer's process. All of it but the folder of keys becomes public in
+// announcements.
 type Settings struct {
-	Keys    string          `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and analyzer/ are read." required:"true"`
+	Keys string `key:"keys" doc:"Folder made by riffle keygen. The bundle and analyzer/ are read." required:"true"`
+
 	Learner LearnerSettings `key:"learner"`
 	Privacy PrivacySettings `key:"privacy"`
 	Timing  TimingSettings  `key:"timing"`
 	// A report that the broker does not store is lost, and with enough of them each cohort.
-	MaxReportSize int                 `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as riffle broker provision --max-report-size has it. A plan with larger reports is refused at the start: people would enrol, and every cohort be destroyed. 0: not checked."`
-	Broker        role.BrokerSettings `key:"broker"`
+	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
+
+	Broker role.BrokerSettings `key:"broker"`
 }
 
 // LearnerSettings say what is learnt.
 type LearnerSettings struct {
-	Profile       string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1 with several rounds per cohort)."`
-	Family        string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
-	MaxReward     float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
-	Dimension     int     `key:"dimension" doc:"Numbers in an arm's vector." required:"true"`
-	Radius        float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little, too small biases."`
-	Horizon       int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
-	FirstCohort   int     `key:"first_cohort" doc:"People of the first cohort (practical profile). 0: a rule from epsilon and dimension."`
-	Growth        float64 `key:"growth" doc:"Ratio of successive cohorts (practical profile). 0: the default."`
-	Width         float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile that of the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical profile)."`
-	AheadWidth    float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical profile). 0: the default; negative: as width."`
-	Explorers     float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical profile). 0: the default; negative: everybody."`
-	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical profile). 0: the default; negative: none."`
-	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper profile). 0: the default."`
+	Profile   string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1, several rounds)."`
+	Family    string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
+	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
+	Dimension int     `key:"dimension" doc:"Length of an arm's vector." required:"true"`
+	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little; too small biases."`
+	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
+
+	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical). 0: by epsilon and dimension."`
+	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical). 0: the default."`
+
+	Width      float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile, of the second cohort's. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
+	AheadWidth float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical). 0: the default; negative: as width."`
+
+	Explorers     float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical). 0: the default; negative: all."`
+	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical). 0: the default; negative: none."`
+	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.
 type PrivacySettings struct {
-	Epsilon   float64 `key:"epsilon" doc:"Guarantee for one person."`
-	Delta     float64 `key:"delta" doc:"The delta of that guarantee."`
-	DropOut   float64 `key:"drop_out" doc:"Share of a cohort that may fail to report without the cohort being destroyed. Their noise is not counted."`
-	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, and as many malformed bit messages as their reports hold are borne."`
-	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise: nothing beside a drop-out of 5 %.
-	DishonestReports int     `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever the share of it comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
-	MinCohort        int     `key:"min_cohort" doc:"Fewest reports of any release."`
-	MaxMessages      int     `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
-	VarianceRatio    float64 `key:"variance_ratio" doc:"Noise variance allowed, over that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
-	MaxShift         float64 `key:"max_shift" doc:"Cap on the levels that a record spans, beyond which sampling error dominates. 0: none."`
+	Epsilon float64 `key:"epsilon" doc:"Guarantee for one person."`
+	Delta   float64 `key:"delta" doc:"The delta of that guarantee."`
+	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed. Their noise is not counted."`
+
+	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest. Their noise is not counted, and as many malformed bit messages as their reports hold are borne."`
+	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise, which is little
+	// next to a drop-out of 5 %.
+	DishonestReports int `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever dishonest comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
+
+	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
+	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, and beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
+
+	VarianceRatio float64 `key:"variance_ratio" doc:"Noise variance allowed, divided by that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
+	MaxShift      float64 `key:"max_shift" doc:"Most levels of a record: above, sampling error dominates. 0: no limit."`
 }
 
 // TimingSettings say when devices report.
 type TimingSettings struct {
-	RewardWindow time.Duration `key:"reward_window" doc:"From a decision to its report: rewards that come later are lost."`
+	RewardWindow time.Duration `key:"reward_window" doc:"From decision to report. Later rewards are lost."`
 	Jitter       time.Duration `key:"jitter" doc:"Public spread of report times."`
 	Grace        time.Duration `key:"grace" doc:"From the last report time to the cohort's deadline."`
 	RoundWindow  time.Duration `key:"round_window" doc:"For each further round (paper profile)."`
-	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort takes people in. 0: until it is full."`
+	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open. 0: until it is full."`
 }
 
 // DefaultSettings are the settings of a deployment that says nothing else.
@@ -77,17 +87,19 @@ func DefaultSettings() Settings {
 			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,
 			VarianceRatio: terms.VarianceRatio, MaxShift: terms.MaxShift,
 		},
-		Timing: TimingSettings{RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute},
-		Broker: role.DefaultBroker(),
-
+		Timing: TimingSettings{
+			RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute,
+		},
 		MaxReportSize: bus.DefaultReportSize,
+		Broker:        role.DefaultBroker(),
 	}
 }
 
 // Validate lists what is wrong.
 func (s Settings) Validate() (faults []error) {
 	if s.MaxReportSize < 0 || s.MaxReportSize > bus.MaxMessage {
-		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)))
+		must := fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)
+		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, must))
 	}
 	return faults
 }
@@ -97,7 +109,10 @@ func (t TimingSettings) Validate() (faults []error) {
 	for _, of := range []struct {
 		key string
 		d   time.Duration
-	}{{"reward_window", t.RewardWindow}, {"jitter", t.Jitter}, {"grace", t.Grace}, {"round_window", t.RoundWindow}, {"enrolment", t.Enrolment}} {
+	}{
+		{"reward_window", t.RewardWindow}, {"jitter", t.Jitter}, {"grace", t.Grace}, {"round_window", t.RoundWindow},
+		{"enrolment", t.Enrolment},
+	} {
 		if of.d < 0 || of.d.Milliseconds() > wire.MaxTiming {
 			faults = append(faults, role.Wrong(of.key, of.d, "must be between 0 and 24 days"))
 		}
@@ -105,7 +120,7 @@ func (t TimingSettings) Validate() (faults []error) {
 	return faults
 }
 
-// Validate lists what is wrong with values by themselves; whether a plan exists is found out by planning.
+// Validate lists what is wrong with values by themselves; planning finds out whether a plan exists.
 func (p PrivacySettings) Validate() (faults []error) {
 	faults = p.promise()
 	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
@@ -123,34 +138,41 @@ func (p PrivacySettings) Validate() (faults []error) {
 		faults = append(faults, role.Wrong("min_cohort", p.MinCohort, "must be at least 1"))
 	}
 	if p.DropOut+p.Dishonest >= 1 {
-		faults = append(faults, role.Conflict("drop_out", p.DropOut, "must leave somebody besides", "dishonest", p.Dishonest))
+		conflict := role.Conflict("drop_out", p.DropOut, "must sum to less than 1 with", "dishonest", p.Dishonest)
+		faults = append(faults, conflict)
 	}
 	return faults
 }
 
-// Learner is the learner's configuration.
+// learner is the learner's configuration.
 func (s Settings) learner() glm.Config {
 	l := s.Learner
-	c := glm.Config{
-		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension, Radius: l.Radius, Horizon: l.Horizon,
-		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, MinCohort: s.Privacy.MinCohort,
+	return glm.Config{
+		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension,
+		Radius: l.Radius, Horizon: l.Horizon, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
+		MinCohort: s.Privacy.MinCohort,
+		Practical: glm.PracticalConfig{
+			FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth,
+			Explorers: l.Explorers, ExplorerShare: l.ExplorerShare,
+		},
+		Paper: glm.PaperConfig{Width: l.Width, Rounds: l.Rounds},
 	}
-	c.Practical = glm.PracticalConfig{FirstCohort: l.FirstCohort, Growth: l.Growth, Width: l.Width, AheadWidth: l.AheadWidth, Explorers: l.Explorers, ExplorerShare: l.ExplorerShare}
-	c.Paper = glm.PaperConfig{Width: l.Width, Rounds: l.Rounds}
-	return c
 }
 
 func (s Settings) terms() plan.Terms {
 	p := s.Privacy
-	return plan.Terms{Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest, DishonestReports: p.DishonestReports, MinCohort: p.MinCohort,
-		MaxMessages: p.MaxMessages, VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift}
+	return plan.Terms{
+		Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest,
+		DishonestReports: p.DishonestReports, MinCohort: p.MinCohort, MaxMessages: p.MaxMessages,
+		VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift,
+	}
 }
 
 func (t TimingSettings) announced() plan.Timing {
 	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 	return plan.Timing{
-		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace), RoundWindow: whole(t.RoundWindow),
-		Enrolment: whole(t.Enrolment),
+		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace),
+		RoundWindow: whole(t.RoundWindow), Enrolment: whole(t.Enrolment),
 	}
 }
 
@@ -159,9 +181,10 @@ func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "analyzer",
 		Short: "announce policies, count noisy bits, learn",
-		Long: `The analyzer announces with which policy people's devices decide and how they report, opens the bit messages that the shuffler
-forwards, counts ones, removes the bias and announces the next policy. While the shuffler is honest it sees no more of a person than the
-announced guarantee allows. It can be started again at any time: its state is a function of what it released.`,
+		Long: `The analyzer announces with which policy people's devices decide and how they report. It opens the bit
+messages that the shuffler forwards, counts ones, removes the bias and announces the next policy. While the shuffler is
+honest the analyzer sees no more of a person than the announced guarantee allows. It can be restarted at any time: its
+state is a function of what it released.`,
 		Defaults:  DefaultSettings(),
 		OpsListen: "127.0.0.1:9402",
 		Prepare:   prepare,
@@ -180,7 +203,7 @@ func (s Settings) keys() (*keyring.ServerKeys, error) {
 func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	keys, err := s.keys()
 	if err != nil {
-		return nil, errors.Join(s.faults()...) // of which this is one
+		return nil, errors.Join(s.faults()...) // this error is one of them
 	}
 	messages, err := outcome.New(env.Metrics, env.Name, "bit_message", nil, Reasons()...)
 	if err != nil {
@@ -193,7 +216,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	z, err := New(Config{
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
-		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps,
+		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
+		Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

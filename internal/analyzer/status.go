@@ -10,7 +10,7 @@ import (
 
 // Steps whose time is measured.
 const (
-	stepRound    = "round"    // announcement to counts: people's time, the shuffler's and this role's
+	stepRound    = "round"    // announcement to counts: the time that people, the shuffler and this role take
 	stepLearning = "learning" // counts to the next policy
 )
 
@@ -36,39 +36,34 @@ func (z *Analyzer) announced(a *plan.Announcement, step glm.Step) error {
 	return nil
 }
 
-// opened counts the bit messages of the round under way that are open.
-func (z *Analyzer) opened() (messages int) {
+// taken counts the messages of the round under way that the channel took in.
+func (z *Analyzer) taken() int {
 	z.mu.Lock()
-	counter := z.counter
+	counting := z.counting
 	z.mu.Unlock()
-	if counter == nil {
+	if counting == nil {
 		return 0
 	}
-	counter.mu.Lock()
-	defer counter.mu.Unlock()
-	if counter.work != nil {
-		for _, chunk := range counter.work.chunks {
-			messages += chunk.messages
-		}
-	}
-	return messages
+	return counting.Taken()
 }
 
 // Snapshot describes the analyzer for people to look at. Everything in it was announced or counted.
 func (z *Analyzer) Snapshot() status.Snapshot {
 	p := z.Progress()
 	out := status.Snapshot{
-		Deployment: z.c.Deployment, Epoch: p.Epoch, Epochs: p.Epochs, Round: p.Round, Rounds: p.Rounds, Final: p.Final, Releases: []status.Round{},
+		Deployment: z.c.Deployment, Epoch: p.Epoch, Epochs: p.Epochs, Round: p.Round, Rounds: p.Rounds, Final: p.Final,
+		Releases: []status.Round{},
 	}
 	if p.Size > 0 {
-		opened := z.opened()
-		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &opened}
+		taken := z.taken()
+		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &taken}
 	}
 	spent := status.Epsilon(0)
 	for _, r := range p.Releases {
 		row := status.Round{Epoch: r.Epoch, Round: r.Round, Outcome: status.Destroyed, Reports: int(r.Reports)}
 		if !r.Destroyed {
-			row.Outcome, row.Messages, row.Epsilon = status.Released, r.Messages*int(r.Reports), status.Epsilon(r.Epsilon)
+			row.Outcome, row.Messages = status.Released, r.Messages*int(r.Reports)
+			row.Epsilon = status.Epsilon(r.Epsilon)
 			spent = max(spent, row.Epsilon)
 		}
 		out.Releases = append(out.Releases, row)

@@ -1,0 +1,251 @@
+package shuffle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// memory is a ChunkStore of one round, by position in the stream.
+type memory [][]byte
+
+func (m *memory) ReadChunks(_ context.Context, _ uint64, _ uint32, handler func(uint32, []byte) error) error {
+	for i, chunk := range *m {
+		if err := handler(uint32(i), chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *memory) PurgeMixed(context.Context, uint64, uint32) error {
+	*m = nil
+	return nil
+}
+
+// table is one round whose messages a test makes by hand.
+type table struct {
+	t      *testing.T
+	stored memory
+	round  *channel.Round
+	Counting
+}
+
+const people = 4
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &plan.Announcement{
+		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
+		Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 3}},
+	}
+	x := &table{t: t, round: &channel.Round{Announcement: a, Digest: [32]byte{1}, Key: key}}
+	x.Counting = Counting{Chunks: &x.stored, Clock: role.SystemClock(), Log: zerolog.Nop()}
+	return x
+}
+
+// report is one report's messages, all ones.
+func (x *table) report() (messages []byte) {
+	x.t.Helper()
+	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for j := range x.round.Encodings[0].Coordinates {
+		for range x.round.Encodings[0].MessagesAt(j) {
+			if messages, err = sealer.AppendSeal(messages, 0, uint16(j), true); err != nil {
+				x.t.Fatal(err)
+			}
+		}
+	}
+	return messages
+}
+
+// reports are the messages of honest people, all different.
+func (x *table) reports() (messages []byte) {
+	for range people {
+		messages = append(messages, x.report()...)
+	}
+	return messages
+}
+
+func (x *table) chunk(index uint32, messages []byte) []byte {
+	x.t.Helper()
+	c, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Bits: messages})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return c
+}
+
+// cut makes chunks of one report's length, and the manifest that names them.
+func (x *table) cut(messages []byte) (chunks [][]byte, m *wire.Manifest) {
+	x.t.Helper()
+	size := x.round.ReportMessages() * seal.BitSize
+	var digests [][32]byte
+	for at := 0; at < len(messages); at += size {
+		chunks = append(chunks, x.chunk(uint32(len(chunks)), messages[at:at+size]))
+		digests = append(digests, wire.ChunkDigest(chunks[len(chunks)-1]))
+	}
+	all := wire.ChunksDigest(digests)
+	return chunks, &wire.Manifest{
+		Epoch: 1, Announcement: x.round.Digest[:], Reports: people, Messages: uint64(len(messages) / seal.BitSize),
+		Chunks: uint32(len(chunks)), ChunksDigest: all[:],
+	}
+}
+
+// count counts the round. meanwhile runs after Count asked for the manifest.
+func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts, error) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return x.Count(ctx, x.round, func(context.Context) (*wire.Manifest, error) {
+		meanwhile()
+		return m, nil
+	})
+}
+
+func (x *table) take(chunks ...[]byte) {
+	for _, c := range chunks {
+		x.Take(channel.Part{Epoch: 1, Payload: c})
+	}
+}
+
+// What arrives is counted, and so is what came to an earlier process. Between rounds nothing is taken in.
+func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
+	t.Parallel()
+	for _, arriving := range []int{0, 1, people} {
+		x := newTable(t)
+		chunks, m := x.cut(x.reports())
+		x.stored = chunks
+		x.take(chunks...)
+		counts, err := x.count(m, func() {
+			x.take(chunks[:arriving]...)
+			x.take(chunks[:arriving]...)
+			if want := arriving * x.round.ReportMessages(); x.Taken() != want {
+				t.Errorf("%d messages taken in, want %d", x.Taken(), want)
+			}
+		})
+		want := []wire.ReleaseCounts{{Ones: []uint64{people * 4, people * 5}}}
+		if err != nil || !reflect.DeepEqual(counts, want) {
+			t.Errorf("%d arrive: %v, %v, want %v", arriving, counts, err, want)
+		}
+		if err := x.Forget(context.Background(), 1, 0); err != nil || len(x.stored) != 0 || x.Taken() != 0 {
+			t.Errorf("%v, %d chunks and %d messages are left", err, len(x.stored), x.Taken())
+		}
+	}
+}
+
+// Chunks that the manifest does not name do not stand for any that it names: the round is counted when all that it
+// names are there.
+func TestUnnamedChunksCompleteNothing(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	chunks, m := x.cut(x.reports())
+	var late chan struct{}
+	counts, err := x.count(m, func() {
+		for i := range uint32(8) {
+			x.take(x.chunk(100+i, bytes.Repeat([]byte{byte(i)}, seal.BitSize)))
+		}
+		x.take(chunks[1:]...)
+		late = make(chan struct{})
+		go func() {
+			defer close(late)
+			time.Sleep(quietTime / 10)
+			x.take(chunks[0])
+		}()
+	})
+	<-late
+	if err != nil || counts[0].Ones[0] != people*4 {
+		t.Errorf("%v, %v", counts, err)
+	}
+}
+
+// A malicious shuffler sends chunks of noise that its manifest does not name, until the filter takes every message for
+// a suspect and no further suspect is kept, and then copies of one person's messages. They do not pass for compared.
+func TestNoiseHidesNoCopies(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	chunks, m := x.cut(bytes.Repeat(x.report(), people))
+	noise := make([]byte, wire.MaxChunkMessages*seal.BitSize)
+	source := rand.NewChaCha8([32]byte{3})
+	r := newRound(x.round)
+	for suspects := 0; suspects <= 1<<20; suspects += wire.MaxChunkMessages {
+		source.Read(noise)
+		r.copies.Add(noise)
+	}
+	if _, complete := r.copies.Suspects(); complete {
+		t.Fatal("no power: all suspects are kept")
+	}
+	for _, chunk := range chunks {
+		if err := r.open(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.stored = chunks
+	refused, err := x.copied(context.Background(), r, m)
+	if !errors.Is(refused, Rejected) && !errors.Is(refused, Repeated) {
+		t.Errorf("%d copies of one report pass: %v, %v", people, refused, err)
+	}
+}
+
+// The second pass compares what was counted. If the store does not hold it any more, or holds something else, the round
+// is refused.
+func TestSecondPassComparesWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	copies, m := x.cut(bytes.Repeat(x.report(), people))
+	innocent, _ := x.cut(x.reports())
+	for _, c := range []struct {
+		name   string
+		stored memory
+		want   error
+	}{
+		{"the copies are there", copies, Repeated},
+		{"nothing is there any more", nil, Rejected},
+		{"other chunks are there now", innocent, Rejected},
+	} {
+		x.stored = c.stored
+		if counts, err := x.count(m, func() { x.take(copies...) }); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, %v", c.name, counts, err)
+		}
+	}
+}
+
+// Counts that do not fit the announcement give no sums.
+func TestSumsRefuseImpossibleCounts(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	x.round.Encodings[0].Scale = 1
+	x.round.Encodings[0].Bias = 1 << 31
+	of := func(ones ...uint64) *wire.Counts {
+		return &wire.Counts{Reports: people, Releases: []wire.ReleaseCounts{{Ones: ones}}}
+	}
+	sums, err := x.Sums(x.round.Announcement, of(people*4, people*5))
+	// Of 4 people's ones at a coordinate, 4*3/2 are noise on average; the variance is 4/4 + 4*3/4.
+	if err != nil || !reflect.DeepEqual(sums, []channel.Sum{{Values: []float64{10, 14}, Variance: []float64{4, 4}}}) {
+		t.Errorf("%v, %v", sums, err)
+	}
+	for _, c := range []*wire.Counts{of(people*4+1, 0), of(0), {Reports: people}} {
+		if sums, err := x.Sums(x.round.Announcement, c); err == nil {
+			t.Errorf("%v: %v", c, sums)
+		}
+	}
+}

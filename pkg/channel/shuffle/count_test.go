@@ -1,0 +1,66 @@
+package shuffle
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// A tally counts what opens, tells apart what is wrong with the rest, and is the same however the messages are divided.
+func TestTallyCountsWhatOpens(t *testing.T) {
+	t.Parallel()
+	encodings := []protocol.Encoding{
+		{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1},
+		{Coordinates: []protocol.Coordinate{{Levels: 3}}},
+	}
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, other := [32]byte{1}, [32]byte{2}
+	var messages []byte
+	for _, m := range []struct {
+		context    [32]byte
+		release    uint8
+		coordinate uint16
+		one        bool
+	}{
+		{digest, 0, 0, true}, {digest, 0, 0, false}, {digest, 0, 0, true}, {digest, 0, 0, true},
+		{digest, 0, 1, true}, {digest, 1, 0, false},
+		{digest, 1, 1, true}, {digest, 2, 0, true}, // not in the plan
+		{other, 0, 0, true}, // another announcement's
+	} {
+		sealer, err := seal.NewBitSealer(key.Public(), m.context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if messages, err = sealer.AppendSeal(messages, m.release, m.coordinate, m.one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opener := seal.NewBitOpener(key, digest)
+	whole := NewTally(encodings)
+	whole.Open(opener, messages)
+	for cut := 0; cut <= len(messages); cut += seal.BitSize {
+		first, second := NewTally(encodings), NewTally(encodings)
+		first.Open(opener, messages[:cut])
+		second.Open(opener, messages[cut:])
+		if first.Add(second); !reflect.DeepEqual(first, whole) {
+			t.Errorf("cut after %d bytes: %+v, whole %+v", cut, first, whole)
+		}
+	}
+	if whole.Messages != 9 || whole.Undecryptable != 1 || whole.OutOfPlan != 2 {
+		t.Errorf("%+v", whole)
+	}
+	// One report holds 2 and 3 messages of the first release: 2 of the 4 at its first coordinate are too many.
+	for reports, want := range map[uint64]struct {
+		ones [][]uint64
+		odd  int
+	}{1: {[][]uint64{{2, 1}, {0}}, 5}, 2: {[][]uint64{{3, 1}, {0}}, 3}} {
+		if ones, odd := whole.Counts(reports); !reflect.DeepEqual(ones, want.ones) || odd != want.odd {
+			t.Errorf("%d reports: %v and %d odd messages, want %v and %d", reports, ones, odd, want.ones, want.odd)
+		}
+	}
+}
