@@ -24,6 +24,8 @@
 // (Repeated), which would multiply one person's part. It does not guarantee that the sum is right if its own process is
 // malicious.
 //
+// What every counting side guarantees stands at Counting.
+//
 // # Channels that exchange several messages
 //
 // Release may take as long as it needs and talk to the analyzer meanwhile, over a broker interface that its channel

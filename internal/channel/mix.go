@@ -39,7 +39,8 @@ type Mixing interface {
 var ErrImpossible = errors.New("channel: the release cannot leave")
 
 // Layout is what the shuffler's journal keeps of how a round's reports look, so that it can judge them after a restart.
-// The zero Layout stands for a round that is not open.
+// The zero Layout stands for a round that is not open. Layouts are compared with ==, and a new field must be omitted
+// from the journal where it is empty, so that older journals stay readable.
 type Layout struct {
 	// Messages is how many messages one report holds; above 0. Accounts and people are told of messages in this
 	// measure.
