@@ -21,7 +21,7 @@ func TestEnrolRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(message(t, e.Request), enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
+	if !proto.Equal(wire.Message(e.Request), enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
 		t.Error("request changed on its way")
 	}
 	if e.Digest != wire.RequestDigest(signed) {
@@ -101,7 +101,7 @@ func TestEnrolReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
-		if err != nil || !proto.Equal(message(t, got), m) {
+		if err != nil || !proto.Equal(wire.Message(got), m) {
 			t.Errorf("%v, %v", got, err)
 		}
 		if _, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(8))); err == nil {

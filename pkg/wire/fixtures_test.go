@@ -162,13 +162,3 @@ func encode(t testing.TB, m proto.Message) []byte {
 	}
 	return b
 }
-
-// message is what a statement is signed as.
-func message(t testing.TB, statement any) proto.Message {
-	t.Helper()
-	m, err := wire.Message(statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}

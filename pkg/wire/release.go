@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-func checkKeySet(k *rifflev1.KeySet) error {
+func checkKeySet(k *KeySet) error {
 	if err := CheckDeployment(k.Deployment); err != nil {
 		return err
 	}
@@ -32,7 +31,7 @@ func checkKeySet(k *rifflev1.KeySet) error {
 	return nil
 }
 
-func checkManifest(m *rifflev1.Manifest) error {
+func checkManifest(m *Manifest) error {
 	if err := checkPlace(m.Deployment, m.Epoch, m.Round); err != nil {
 		return err
 	}
@@ -43,9 +42,9 @@ func checkManifest(m *rifflev1.Manifest) error {
 		return field("reports", "is %d, but only %d enrolled", m.Reports, m.Enrolled)
 	}
 	switch m.Outcome {
-	case rifflev1.Outcome_OUTCOME_RELEASED:
+	case Released:
 		return checkReleased(m)
-	case rifflev1.Outcome_OUTCOME_DESTROYED:
+	case Destroyed:
 		if m.Messages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
 			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
 		}
@@ -57,7 +56,7 @@ func checkManifest(m *rifflev1.Manifest) error {
 	return field("outcome", "is %d, which is not known", m.Outcome)
 }
 
-func checkReleased(m *rifflev1.Manifest) error {
+func checkReleased(m *Manifest) error {
 	if m.Reports == 0 {
 		return field("reports", "is 0 in a release")
 	}
@@ -73,7 +72,7 @@ func checkReleased(m *rifflev1.Manifest) error {
 	return checkLength("reports_digest", m.ReportsDigest, digestSize)
 }
 
-func checkCounts(c *rifflev1.Counts) error {
+func checkCounts(c *Counts) error {
 	if err := checkPlace(c.Deployment, c.Epoch, c.Round); err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func checkCounts(c *rifflev1.Counts) error {
 		return field("releases", "has %d entries, must have 1 to %d", n, MaxReleases)
 	}
 	for i, r := range c.Releases {
-		if n := len(r.GetOnes()); n == 0 || n > MaxCoordinates {
+		if n := len(r.Ones); n == 0 || n > MaxCoordinates {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
 		for j, ones := range r.Ones {
