@@ -51,13 +51,15 @@ type stack struct {
 	ops     map[string]string // the roles' ops listeners, by service
 }
 
-// newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports that nothing else has. What up starts ends with the test.
+// newStack checks a commit out, the last one unless RIFFLE_COMPOSE_COMMIT names another, and chooses names and ports
+// that nothing else has. What up starts ends with the test.
 func newStack(t *testing.T, name string) *stack {
 	t.Helper()
 	if os.Getenv("RIFFLE_COMPOSE") == "" {
 		t.Skip("RIFFLE_COMPOSE=1 runs it: needs a Docker engine and docker-compose; see deploy/test")
 	}
-	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid()), tag: cmp.Or(os.Getenv("RIFFLE_TAG"), "test")}
+	s := &stack{t: t, dir: t.TempDir(), project: fmt.Sprintf("riffletest%s%d", name, os.Getpid()),
+		tag: cmp.Or(os.Getenv("RIFFLE_TAG"), "test")}
 	s.tree = filepath.Join(s.dir, "tree")
 	config := filepath.Join(s.dir, "config")
 	for _, d := range []string{s.tree, config} {
@@ -68,7 +70,8 @@ func newStack(t *testing.T, name string) *stack {
 	s.root = strings.TrimSpace(s.must(10*time.Second, "git", "rev-parse", "--show-toplevel"))
 	commit := cmp.Or(os.Getenv("RIFFLE_COMPOSE_COMMIT"), "HEAD")
 	s.must(time.Minute, "sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, s.root, s.tree, commit)
-	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
+	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML,
+		"shuffler.yaml": shufflerYAML} {
 		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -82,17 +85,22 @@ func newStack(t *testing.T, name string) *stack {
 	for i, service := range []string{"shuffler", "analyzer", "host1", "host2"} {
 		s.ops[service] = "http://127.0.0.1:" + ports[3+i]
 	}
-	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag, "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
-		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port,
-		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
+	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag,
+		"RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
+		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1],
+		"RIFFLE_BROKER_PORT="+s.port,
+		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5],
+		"RIFFLE_OPS_PORT_2="+ports[6])
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := s.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
+			out, _ := s.run(time.Minute, "sh", "-c",
+				`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
 			t.Log(out)
 		}
 		s.must(2*time.Minute, s.script("down"), "--volumes")
 		for _, kind := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
-			left := s.must(10*time.Second, "docker", append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
+			left := s.must(10*time.Second, "docker",
+				append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
 			if left != "" {
 				t.Errorf("deploy/down --volumes left %s: %s", kind[0], left)
 			}
@@ -101,7 +109,8 @@ func newStack(t *testing.T, name string) *stack {
 			if t.Failed() {
 				break // it may never have been up
 			}
-			if kept, err := filepath.Glob(filepath.Join(s.dir, "run", "logs", service+"-*.log")); err != nil || len(kept) == 0 {
+			if kept, err := filepath.Glob(filepath.Join(s.dir, "run", "logs", service+"-*.log")); err != nil ||
+				len(kept) == 0 {
 				t.Errorf("deploy/down kept no log of %s: %v", service, err)
 			}
 		}
@@ -137,7 +146,8 @@ func (s *stack) run(within time.Duration, name string, args ...string) (string, 
 	var out, errs bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.env, &out, &errs, time.Second
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), errs.String())
+		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err,
+			out.String(), errs.String())
 	}
 	return out.String(), nil
 }
@@ -163,7 +173,8 @@ func (s *stack) up(args ...string) {
 func (s *stack) id(service string) string {
 	s.t.Helper()
 	id := strings.TrimSpace(s.must(20*time.Second, "docker", "ps", "-aq", "--no-trunc",
-		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
+		"--filter", "label=com.docker.compose.project="+s.project, "--filter",
+		"label=com.docker.compose.service="+service))
 	if len(id) != 64 {
 		s.t.Fatalf("%s has no container, or several: %q", service, id)
 	}
@@ -225,7 +236,8 @@ type container struct {
 func (s *stack) inspect(service string) container {
 	s.t.Helper()
 	var found []container
-	if err := json.Unmarshal([]byte(s.must(20*time.Second, "docker", "inspect", s.id(service))), &found); err != nil || len(found) != 1 {
+	if err := json.Unmarshal([]byte(s.must(20*time.Second, "docker", "inspect", s.id(service))), &found); err != nil ||
+		len(found) != 1 {
 		s.t.Fatal(service, err)
 	}
 	return found[0]
@@ -234,7 +246,8 @@ func (s *stack) inspect(service string) container {
 // through opens a door to a port that no door of the deployment leads to, and returns the address on this machine.
 func (s *stack) through(network, target string) string {
 	s.t.Helper()
-	id := strings.TrimSpace(s.must(time.Minute, "docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
+	id := strings.TrimSpace(s.must(time.Minute, "docker", "create", "-p", "127.0.0.1::9000", "-e",
+		"RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
 	s.t.Cleanup(func() { s.must(time.Minute, "docker", "rm", "-f", id) })
 	s.must(20*time.Second, "docker", "network", "connect", s.project+"_"+network, id)
 	s.must(20*time.Second, "docker", "start", id)
@@ -245,7 +258,8 @@ func (s *stack) through(network, target string) string {
 func (s *stack) broker() string { return "tls://" + net.JoinHostPort("127.0.0.1", s.port) }
 
 // connect connects to the broker from this machine, by its address and under the name in its certificate.
-func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn, error) {
+func (s *stack) connect(ctx context.Context, broker string, role bus.Role, change ...func(*bus.Options)) (*bus.Conn,
+	error) {
 	folder := string(role)
 	if role == bus.Randomizer {
 		folder += "-host1"
@@ -278,6 +292,7 @@ func (s *stack) losses(service string) []string {
 	}
 	return slices.DeleteFunc(spoiled.FindAllString(string(text), -1), func(line string) bool {
 		// People who were not sampled have lost nothing, and a device that was ahead of the shuffler has asked again.
-		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
+		return strings.Contains(line, `item="decision"`) ||
+			strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
 	})
 }

@@ -15,7 +15,8 @@ const (
 // DefaultTerms returns these terms, with a limit on messages that follows the numbers released (ByCoordinates).
 func DefaultTerms() Terms {
 	return Terms{
-		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut, DishonestReports: DefaultDishonestReports,
-		MinCohort: DefaultMinCohort, MaxMessages: ByCoordinates, MaxShift: DefaultMaxShift,
+		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
+		DishonestReports: DefaultDishonestReports,
+		MinCohort:        DefaultMinCohort, MaxMessages: ByCoordinates, MaxShift: DefaultMaxShift,
 	}
 }

@@ -151,7 +151,8 @@ func checkEncodings(a *plan.Announcement) error {
 			want = glm.TriangleDim(want)
 		}
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
-			return field(path+".coordinates", "has %d entries, the %s of dimension %d has %d, and at most %d are allowed",
+			return field(path+".coordinates",
+				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",
 				n, r.Statistic, a.Policy.Dimension, want, MaxCoordinates)
 		}
 		if err := e.Validate(); err != nil {

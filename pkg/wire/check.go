@@ -7,7 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9 and "-", not starting with "-".
+// CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9
+// and "-", not starting with "-".
 func CheckDeployment(name string) error {
 	if name == "" || len(name) > MaxDeployment || name[0] == '-' {
 		return field("deployment", "%q must be 1 to %d characters, not starting with \"-\"", clip(name), MaxDeployment)

@@ -25,7 +25,8 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 	for _, e := range a.Encodings { // noise bits and bias are those of the planned release
 		encoding := &rifflev1.Encoding{Scale: e.Scale}
 		for _, c := range e.Coordinates {
-			encoding.Coordinates = append(encoding.Coordinates, &rifflev1.Coordinate{Offset: c.Offset, Levels: c.Levels})
+			encoding.Coordinates = append(encoding.Coordinates,
+				&rifflev1.Coordinate{Offset: c.Offset, Levels: c.Levels})
 		}
 		m.Encodings = append(m.Encodings, encoding)
 	}
@@ -43,7 +44,8 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 	a := &plan.Announcement{
 		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Previous: m.Previous,
 		Policy: policyOf(m.Policy), Reference: m.Reference, Plan: planOf(m.Plan),
-		Cohort: plan.Cohort{Size: cohort.GetSize(), Minimum: cohort.GetMinimum(), MaxDishonest: cohort.GetMaxDishonest()},
+		Cohort: plan.Cohort{Size: cohort.GetSize(), Minimum: cohort.GetMinimum(),
+			MaxDishonest: cohort.GetMaxDishonest()},
 		Timing: plan.Timing{
 			RewardWindow: duration(timing.GetRewardWindowMs()), Jitter: duration(timing.GetJitterMs()),
 			Grace: duration(timing.GetGraceMs()), RoundWindow: duration(timing.GetRoundWindowMs()),
@@ -205,7 +207,8 @@ func credentialOf(m *rifflev1.Credential) *Credential {
 func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
 	credential, _ := openSigned(s.Credential, MaxEnrolment) // checkEnrolRequest has opened it
 	return &rifflev1.EnrolRequest{
-		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device, Credential: credential,
+		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
+		Credential: credential,
 	}
 }
 

@@ -66,8 +66,9 @@ type Enrolment struct {
 	Digest  [32]byte // SHA-256 of the request's Signed bytes, for the reply
 }
 
-// OpenEnrolRequest verifies and checks a request: made for this deployment, signed by a host whose credential the registrar signed, for a device
-// that the credential covers. registrar names the deployment and the registrar's key. Whether the device may still enrol is the caller's to know.
+// OpenEnrolRequest verifies and checks a request: made for this deployment, signed by a host whose credential the
+// registrar signed, for a device that the credential covers. registrar names the deployment and the registrar's key.
+// Whether the device may still enrol is the caller's to know.
 //
 // The digest is set even where an error is returned: a refusal names the request too.
 func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
@@ -98,7 +99,8 @@ func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
 // RequestDigest is what an enrolment reply names its request by: SHA-256 of the request's Signed bytes.
 func RequestDigest(signed []byte) [32]byte { return sum(signed) }
 
-// OpenEnrolReply verifies and checks the shuffler's reply to the request with the given digest. A reply to another request is ErrMalformed.
+// OpenEnrolReply verifies and checks the shuffler's reply to the request with the given digest. A reply to another
+// request is ErrMalformed.
 func OpenEnrolReply(signed, shuffler []byte, request [32]byte) (*EnrolReply, error) {
 	if len(shuffler) != keySize {
 		return nil, named("enrol-reply", ErrSigner)

@@ -20,7 +20,8 @@ type bad[T any] struct {
 	change func(*T)
 }
 
-// refuses applies each change to a fresh statement and demands that neither Sign nor Open lets it pass, naming the field.
+// refuses applies each change to a fresh statement and demands that neither Sign nor Open lets it pass, naming the
+// field.
 func refuses[T any, M interface {
 	*T
 	proto.Message
@@ -111,7 +112,8 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"encodings", func(m *a) { m.Encodings = m.Encodings[:1] }},
 		{"encodings[0].coordinates", func(m *a) { m.Encodings[0].Coordinates = m.Encodings[0].Coordinates[:2] }},
 		{"encodings[1].coordinates", func(m *a) { m.Encodings[1].Coordinates = nil }},
-		{"encodings[0].coordinates", func(m *a) { m.Plan.Rounds[0].Releases[0].Statistic = rifflev1.Statistic_STATISTIC_GRADIENT }},
+		{"encodings[0].coordinates",
+			func(m *a) { m.Plan.Rounds[0].Releases[0].Statistic = rifflev1.Statistic_STATISTIC_GRADIENT }},
 		{"encodings[1]", func(m *a) { m.Encodings[1].Scale = 0 }},
 		{"encodings[1]", func(m *a) { m.Encodings[1].Scale = -1 }},
 		{"encodings[0]", func(m *a) { m.Encodings[0].Coordinates[2].Levels = 0 }},

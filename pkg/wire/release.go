@@ -61,7 +61,8 @@ func checkReleased(m *Manifest) error {
 		return field("reports", "is 0 in a release")
 	}
 	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > plan.MaxReportMessages {
-		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages, plan.MaxReportMessages, m.Reports)
+		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages,
+			plan.MaxReportMessages, m.Reports)
 	}
 	if c := uint64(m.Chunks); c == 0 || c > m.Messages || (m.Messages+MaxChunkMessages-1)/MaxChunkMessages > c {
 		return field("chunks", "is %d for %d messages of at most %d a chunk", m.Chunks, m.Messages, MaxChunkMessages)
@@ -100,7 +101,8 @@ func checkCounts(c *Counts) error {
 		}
 		for j, ones := range r.Ones {
 			if limit := uint64(c.Reports) * plan.MaxReportMessages; ones > limit {
-				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold", ones, c.Reports)
+				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold",
+					ones, c.Reports)
 			}
 		}
 	}

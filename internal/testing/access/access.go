@@ -1,5 +1,5 @@
-// Package access tries at a broker everything that somebody could want to do there, as every role, and writes down what came of it.
-// docs/access.md is its output: what stands there was tried, not intended.
+// Package access tries at a broker everything that somebody could want to do there, as every role, and writes down what
+// came of it. docs/access.md is its output: what stands there was tried, not intended.
 package access
 
 import (
@@ -15,8 +15,8 @@ import (
 // Outcomes is what came of bus.Attempts by role, in their order.
 type Outcomes map[bus.Role][]bus.Outcome
 
-// Try makes every attempt as every role, over connections that connect makes. The roles try at the same time: no attempt that succeeds
-// changes what another one finds.
+// Try makes every attempt as every role, over connections that connect makes. The roles try at the same time: no
+// attempt that succeeds changes what another one finds.
 func Try(ctx context.Context, connect func(context.Context, bus.Role) (*bus.Conn, error)) (Outcomes, error) {
 	attempts, roles := bus.Attempts(), bus.Roles()
 	found := make([][]bus.Outcome, len(roles))
@@ -48,8 +48,8 @@ func Try(ctx context.Context, connect func(context.Context, bus.Role) (*bus.Conn
 	return out, nil
 }
 
-// Faults lists where an outcome is not what it must be: something forbidden was reached, something allowed was not, or a refusal came
-// from something else than the rights, which would prove nothing.
+// Faults lists where an outcome is not what it must be: something forbidden was reached, something allowed was not, or
+// a refusal came from something else than the rights, which would prove nothing.
 func (o Outcomes) Faults() []error {
 	var faults []error
 	for i, a := range bus.Attempts() {
@@ -58,9 +58,12 @@ func (o Outcomes) Faults() []error {
 			case got.Reached && !a.Allows(role):
 				faults = append(faults, fmt.Errorf("the %s could %s (%s): %s", role, a.What, a.Subjects[0], got.Reason))
 			case !got.Reached && a.Allows(role):
-				faults = append(faults, fmt.Errorf("the %s could not %s (%s): %s", role, a.What, a.Subjects[0], got.Reason))
+				faults = append(faults,
+					fmt.Errorf("the %s could not %s (%s): %s", role, a.What, a.Subjects[0], got.Reason))
 			case !got.Reached && strings.Trim(strings.ReplaceAll(got.Reason, "no permission", ""), "; ") != "":
-				faults = append(faults, fmt.Errorf("the %s was kept from this by something else than its rights: %s (%s): %s", role, a.What, a.Subjects[0], got.Reason))
+				faults = append(faults,
+					fmt.Errorf("the %s was kept from this by something else than its rights: %s (%s): %s",
+						role, a.What, a.Subjects[0], got.Reason))
 			}
 		}
 	}

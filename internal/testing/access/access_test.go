@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write docs/access.md")
 
 const page = "../../../docs/access.md"
 
-// TestAccessPage tries everything with the credentials that keygen makes, over TLS, and holds the page in the docs against what it finds.
+// TestAccessPage tries everything with the credentials that keygen makes, over TLS, and holds the page in the docs
+// against what it finds.
 func TestAccessPage(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	err := keyring.Generate(keys, keyring.Options{
@@ -34,7 +35,8 @@ func TestAccessPage(t *testing.T) {
 	folder := keyring.BrokerFolder(keys, "nats")
 	o := bus.ServerOptions{
 		Dir: t.TempDir(), MaxStore: 1 << 40, Users: map[bus.Role][]string{},
-		TLS: &bus.ServerTLS{CertFile: filepath.Join(folder, "server.pem"), KeyFile: filepath.Join(folder, "server.key")},
+		TLS: &bus.ServerTLS{CertFile: filepath.Join(folder, "server.pem"),
+			KeyFile: filepath.Join(folder, "server.key")},
 	}
 	for role, public := range users {
 		o.Users[bus.Role(role)] = public
@@ -51,7 +53,9 @@ func TestAccessPage(t *testing.T) {
 		if role == bus.Randomizer {
 			seed = filepath.Join(keys, "randomizer-one", "nats.seed")
 		}
-		return bus.Connect(ctx, bus.Options{URL: server.URL(), Role: role, SeedFile: seed, TLS: &bus.TLS{CAFile: filepath.Join(keys, keyring.AuthorityFile)}})
+		return bus.Connect(ctx,
+			bus.Options{URL: server.URL(), Role: role, SeedFile: seed,
+				TLS: &bus.TLS{CAFile: filepath.Join(keys, keyring.AuthorityFile)}})
 	}
 	admin, err := connect(ctx, bus.Admin)
 	if err != nil {
@@ -94,7 +98,9 @@ func TestFaults(t *testing.T) {
 		o := access.Outcomes{}
 		for _, role := range bus.Roles() {
 			for _, a := range attempts {
-				o[role] = append(o[role], bus.Outcome{Reached: a.Allows(role), Reason: map[bool]string{true: "answered", false: "no permission"}[a.Allows(role)]})
+				o[role] = append(o[role],
+					bus.Outcome{Reached: a.Allows(role),
+						Reason: map[bool]string{true: "answered", false: "no permission"}[a.Allows(role)]})
 			}
 		}
 		return o
@@ -102,7 +108,8 @@ func TestFaults(t *testing.T) {
 	if f := good().Faults(); len(f) > 0 {
 		t.Fatal(f)
 	}
-	for _, spoiled := range []bus.Outcome{{Reached: true, Reason: "answered"}, {Reason: "nobody there"}, {Reason: "no permission; no answer"}} {
+	for _, spoiled := range []bus.Outcome{{Reached: true, Reason: "answered"}, {Reason: "nobody there"},
+		{Reason: "no permission; no answer"}} {
 		o := good()
 		o[bus.Auditor][0] = spoiled // creating a stream, which no auditor may
 		if f := o.Faults(); len(f) != 1 {

@@ -6,7 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 )
 
-// Backup stops the broker, copies its data and starts it again: connections come back by themselves. It returns the copy's folder.
+// Backup stops the broker, copies its data and starts it again: connections come back by themselves. It returns the
+// copy's folder.
 func (b *Bed) Backup() (folder string) {
 	b.tb.Helper()
 	return b.swap("")

@@ -6,12 +6,13 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Central is the trusted curator: one party sees every vector, and adds Gaussian noise once to what it publishes. Its error is
-// what the shuffle protocol is measured against. A research baseline, with floating-point noise: not for protecting anyone.
+// Central is the trusted curator: one party sees every vector, and adds Gaussian noise once to what it publishes. Its
+// error is what the shuffle protocol is measured against. A research baseline, with floating-point noise: not for
+// protecting anyone.
 type Central struct{ gaussian }
 
-// NewCentral calibrates the curator's noise to (epsilon, delta) for all statistics of a record together, under replacement of
-// one record, with the analytic Gaussian mechanism. Errors wrap ErrChannel.
+// NewCentral calibrates the curator's noise to (epsilon, delta) for all statistics of a record together, under
+// replacement of one record, with the analytic Gaussian mechanism. Errors wrap ErrChannel.
 func NewCentral(statistics []Statistic, epsilon, delta float64) (*Central, error) {
 	g, err := calibrate(statistics, epsilon, delta)
 	if err != nil {

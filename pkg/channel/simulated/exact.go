@@ -18,7 +18,8 @@ func (Exact) Aggregate(cohort iter.Seq[Report], _ protocol.Source) ([]Aggregate,
 	for report := range cohort {
 		if aggregates == nil {
 			for _, x := range report {
-				aggregates = append(aggregates, Aggregate{Sum: make([]float64, len(x)), Variance: make([]float64, len(x))})
+				aggregates = append(aggregates,
+					Aggregate{Sum: make([]float64, len(x)), Variance: make([]float64, len(x))})
 				dims = append(dims, len(x))
 			}
 		}

@@ -13,20 +13,24 @@ import (
 // Statistic is what a Gaussian channel must know of one statistic.
 type Statistic struct {
 	Lower, Upper []float64 // range of each entry, data units; entries outside are clamped
-	Diameter     float64   // largest l2 distance between the vectors of two records, null record included, data units; must hold after clamping
-	Share        float64   // weight > 0 of this statistic in the privacy budget: its part of mu^2 is Share over the sum of shares
+	// largest l2 distance between the vectors of two records, null record included, data units; must hold after
+	// clamping
+	Diameter float64
+	// weight > 0 of this statistic in the privacy budget: its part of mu^2 is Share over the sum of shares
+	Share float64
 }
 
-// gaussian holds what Local and Central share: ranges, and the standard deviation of one draw of noise for each statistic.
+// gaussian holds what Local and Central share: ranges, and the standard deviation of one draw of noise for each
+// statistic.
 type gaussian struct {
 	statistics []Statistic
 	dims       []int
 	sigmas     []float64
 }
 
-// calibrate splits the budget of one record, (epsilon, delta) under replacement, over its statistics: mu(epsilon, delta) of the
-// Gaussian mechanism (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018; Dong, Roth and Su,
-// Corollary 1), mu_s^2 in proportion to the shares, sigma_s = Diameter_s / mu_s.
+// calibrate splits the budget of one record, (epsilon, delta) under replacement, over its statistics: mu(epsilon,
+// delta) of the Gaussian mechanism (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018;
+// Dong, Roth and Su, Corollary 1), mu_s^2 in proportion to the shares, sigma_s = Diameter_s / mu_s.
 func calibrate(statistics []Statistic, epsilon, delta float64) (gaussian, error) {
 	mu, err := privacy.MuFor(epsilon, delta)
 	if err != nil {

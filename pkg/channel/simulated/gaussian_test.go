@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// The noise a Gaussian channel reports is the one its budget asks for: mu(1, 1e-6) = 0.2367043807, so 4.2247 diameters for a
-// statistic that has the whole budget; what the parts spend composes to the whole.
+// The noise a Gaussian channel reports is the one its budget asks for: mu(1, 1e-6) = 0.2367043807, so 4.2247 diameters
+// for a statistic that has the whole budget; what the parts spend composes to the whole.
 func TestGaussianCalibration(t *testing.T) {
 	one := []simulated.Statistic{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
 	c, err := simulated.NewCentral(one, 1, 1e-6)
@@ -30,14 +30,16 @@ func TestGaussianCalibration(t *testing.T) {
 			continue
 		}
 		const n = 7
-		aggregates, err := c.Aggregate(slices.Values(slices.Repeat([]simulated.Report{{{0, 0}, {0}}}, n)), seeded("calibration", 0))
+		aggregates, err := c.Aggregate(slices.Values(slices.Repeat([]simulated.Report{{{0, 0}, {0}}}, n)),
+			seeded("calibration", 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		draws := map[string]float64{"local": n, "central": 1}[name]
 		var spent []privacy.Guarantee
 		for s, statistic := range unitStatistics() {
-			spent = append(spent, privacy.Guarantee{Mu: statistic.Diameter / math.Sqrt(aggregates[s].Variance[0]/draws)})
+			spent = append(spent,
+				privacy.Guarantee{Mu: statistic.Diameter / math.Sqrt(aggregates[s].Variance[0]/draws)})
 		}
 		if ratio := spent[0].Mu * spent[0].Mu / (spent[1].Mu * spent[1].Mu); math.Abs(ratio-3) > 1e-9 {
 			t.Errorf("%s: mu^2 is split %v to 1, want 3 to 1", name, ratio)
@@ -48,9 +50,10 @@ func TestGaussianCalibration(t *testing.T) {
 	}
 }
 
-// The errors of Local and Central have mean zero and the variance they report, and are uncorrelated: 20000 releases of four
-// reports; mean within 5 standard errors (false alarm 6e-7 each), variance within 6 % (six standard errors), correlation within
-// 0.035 (five standard errors). Power: noise forgotten on one of four reports moves Local's variance by 25 %.
+// The errors of Local and Central have mean zero and the variance they report, and are uncorrelated: 20000 releases of
+// four reports; mean within 5 standard errors (false alarm 6e-7 each), variance within 6 % (six standard errors),
+// correlation within 0.035 (five standard errors). Power: noise forgotten on one of four reports moves Local's variance
+// by 25 %.
 func TestGaussianMoments(t *testing.T) {
 	const releases = 20_000
 	reports := fiveReports()[:4]
@@ -102,7 +105,8 @@ func TestGaussianMoments(t *testing.T) {
 	}
 }
 
-// A vector outside its range counts as its nearest point: two cohorts that differ only outside the range give the same sums.
+// A vector outside its range counts as its nearest point: two cohorts that differ only outside the range give the same
+// sums.
 func TestGaussianClamps(t *testing.T) {
 	for name, c := range all(t, 1, 1e-6) {
 		if name == "exact" || name == "shuffle" {

@@ -7,10 +7,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Shuffle is the vector-summation protocol of the seed paper (Algorithms 4 to 6) for all statistics of a cohort, without its
-// messages. Every vector is rounded by the code that a device runs, and the noise bits of the cohort, whose sum is all that an
-// analyzer ever learns of them, are drawn at once from the exact binomial law of that sum. What comes back has the distribution
-// of a run of the three processes with the same encodings, to the last digit.
+// Shuffle is the vector-summation protocol of the seed paper (Algorithms 4 to 6) for all statistics of a cohort,
+// without its messages. Every vector is rounded by the code that a device runs, and the noise bits of the cohort, whose
+// sum is all that an analyzer ever learns of them, are drawn at once from the exact binomial law of that sum. What
+// comes back has the distribution of a run of the three processes with the same encodings, to the last digit.
 //
 // It draws the noise of all reports. What an accountant may count on is less: the noise of the honest ones.
 type Shuffle struct {
@@ -20,8 +20,9 @@ type Shuffle struct {
 	MinCohort int
 }
 
-// Aggregate implements Channel. Entries of a vector outside their coordinate's range are clamped into it. A cohort below
-// MinCohort is destroyed: ErrCohort, and no sums. Variance is the worst case over rounding fractions (Encoding.Variance).
+// Aggregate implements Channel. Entries of a vector outside their coordinate's range are clamped into it. A cohort
+// below MinCohort is destroyed: ErrCohort, and no sums. Variance is the worst case over rounding fractions
+// (Encoding.Variance).
 func (c Shuffle) Aggregate(cohort iter.Seq[Report], src protocol.Source) ([]Aggregate, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -50,7 +51,8 @@ func (c Shuffle) Aggregate(cohort iter.Seq[Report], src protocol.Source) ([]Aggr
 		reports++
 	}
 	if reports < c.MinCohort {
-		return nil, fmt.Errorf("%w: %d reports, the minimum is %d; the cohort is destroyed", ErrCohort, reports, c.MinCohort)
+		return nil, fmt.Errorf("%w: %d reports, the minimum is %d; the cohort is destroyed", ErrCohort,
+			reports, c.MinCohort)
 	}
 	aggregates := make([]Aggregate, len(c.Encodings))
 	for s, e := range c.Encodings {

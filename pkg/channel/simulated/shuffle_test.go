@@ -14,8 +14,10 @@ import (
 // twoStatistics are encodings of a vector of two coordinates with 3 and 2 levels, and of one with a single coordinate.
 func twoStatistics() []protocol.Encoding {
 	return []protocol.Encoding{
-		{Scale: 2, NoiseBits: 2, Bias: protocol.BiasHalf, Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 3}, {Offset: 0, Levels: 2}}},
-		{Scale: 1.5, NoiseBits: 3, Bias: protocol.BiasQuarter, Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 3}}},
+		{Scale: 2, NoiseBits: 2, Bias: protocol.BiasHalf,
+			Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 3}, {Offset: 0, Levels: 2}}},
+		{Scale: 1.5, NoiseBits: 3, Bias: protocol.BiasQuarter,
+			Coordinates: []protocol.Coordinate{{Offset: -1, Levels: 3}}},
 	}
 }
 
@@ -29,9 +31,10 @@ func fiveReports() []simulated.Report {
 	}
 }
 
-// literally runs the protocol as three processes would: every device encodes and writes out its bits, all bits of a release are
-// permuted, counted and decoded.
-func literally(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report, src protocol.Source) [][]float64 {
+// literally runs the protocol as three processes would: every device encodes and writes out its bits, all bits of a
+// release are permuted, counted and decoded.
+func literally(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report,
+	src protocol.Source) [][]float64 {
 	t.Helper()
 	var sums [][]float64
 	for s, e := range encodings {
@@ -59,9 +62,11 @@ func literally(t *testing.T, encodings []protocol.Encoding, reports []simulated.
 	return sums
 }
 
-func aggregated(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report, src protocol.Source) [][]float64 {
+func aggregated(t *testing.T, encodings []protocol.Encoding, reports []simulated.Report,
+	src protocol.Source) [][]float64 {
 	t.Helper()
-	aggregates, err := simulated.Shuffle{Encodings: encodings, MinCohort: len(reports)}.Aggregate(slices.Values(reports), src)
+	aggregates, err := simulated.Shuffle{Encodings: encodings,
+		MinCohort: len(reports)}.Aggregate(slices.Values(reports), src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +102,9 @@ func sample(runs int, run func() [][]float64) outcomes {
 	return seen
 }
 
-// difference is the p-value of "both samples, of equal size, come from one law": the joint law and the three marginal ones, by
-// Bonferroni. The joint law alone spreads a shift of one coordinate over more than a thousand cells and hardly sees it; the
-// marginal laws alone do not see dependence.
+// difference is the p-value of "both samples, of equal size, come from one law": the joint law and the three marginal
+// ones, by Bonferroni. The joint law alone spreads a shift of one coordinate over more than a thousand cells and hardly
+// sees it; the marginal laws alone do not see dependence.
 func difference(a, b outcomes) float64 {
 	least := homogeneity(a.joint, b.joint)
 	for i := range a.marginal {
@@ -108,8 +113,8 @@ func difference(a, b outcomes) float64 {
 	return 4 * least
 }
 
-// homogeneity is the p-value of "both samples, of equal size, come from one law": chi-square over outcomes seen at least 40
-// times in all, the others pooled.
+// homogeneity is the p-value of "both samples, of equal size, come from one law": chi-square over outcomes seen at
+// least 40 times in all, the others pooled.
 func homogeneity[K comparable](a, b map[K]int) float64 {
 	var statistic, rareA, rareB float64
 	cells := 0
@@ -136,10 +141,11 @@ func homogeneity[K comparable](a, b map[K]int) float64 {
 	return distuv.ChiSquared{K: float64(cells - 1)}.Survival(statistic)
 }
 
-// The channel and a literal run, bit by bit, have one joint distribution of all coordinates of both statistics: two-sample
-// chi-square, false alarm 1e-6 (100000 runs each, seeds fixed). Power: the weakest planted difference below, a bias 3 % too
-// large on one coordinate, moves its mean by 13.4 standard errors of the difference: noncentrality about 180 on 15 cells
-// against a threshold of about 60, missed less than once in 10^5. All must be rejected by the same test at the same threshold.
+// The channel and a literal run, bit by bit, have one joint distribution of all coordinates of both statistics:
+// two-sample chi-square, false alarm 1e-6 (100000 runs each, seeds fixed). Power: the weakest planted difference below,
+// a bias 3 % too large on one coordinate, moves its mean by 13.4 standard errors of the difference: noncentrality about
+// 180 on 15 cells against a threshold of about 60, missed less than once in 10^5. All must be rejected by the same test
+// at the same threshold.
 func TestShuffleIsTheProtocol(t *testing.T) {
 	statistical(t)
 	const runs, falseAlarm = 100_000, 1e-6
@@ -215,9 +221,9 @@ func (e *echo) Uint64() uint64 {
 	return e.word
 }
 
-// A8 for the channel: unbiased within 5 standard errors of 40000 releases (false alarm 6e-7 per coordinate, seed fixed; power: a
-// noise bit too many would be more than 100 standard errors), variance as computed within 5 % (seven standard errors) and below
-// the bound it reports.
+// A8 for the channel: unbiased within 5 standard errors of 40000 releases (false alarm 6e-7 per coordinate, seed fixed;
+// power: a noise bit too many would be more than 100 standard errors), variance as computed within 5 % (seven standard
+// errors) and below the bound it reports.
 func TestA8ShuffleIsUnbiased(t *testing.T) {
 	statistical(t)
 	const releases = 40_000

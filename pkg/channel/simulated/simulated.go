@@ -1,17 +1,20 @@
-// Package simulated brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in one process.
+// Package simulated brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in
+// one process.
 //
-// Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range and
-// diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know which channel
-// it was. Shuffle is the protocol of this project. Local and Central are what it is compared with, Exact is no privacy at all.
+// Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range
+// and diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know
+// which channel it was. Shuffle is the protocol of this project. Local and Central are what it is compared with, Exact
+// is no privacy at all.
 //
 //	Exact     everyone sees everything
 //	Central   a curator sees every vector and publishes noisy sums
 //	Shuffle   the devices' noise and a shuffler; nobody sees a vector
 //	Local     the devices' noise alone
 //
-// A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run of the
-// three processes does, with the same code; the Gaussian channels draw floating-point noise, which is good for comparing errors
-// and not for protecting anyone (Mironov, "On significance of the least significant bits for differential privacy", 2012).
+// A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run
+// of the three processes does, with the same code; the Gaussian channels draw floating-point noise, which is good for
+// comparing errors and not for protecting anyone (Mironov, "On significance of the least significant bits for
+// differential privacy", 2012).
 package simulated
 
 import (
@@ -23,23 +26,24 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// A Report is what one device contributes: one vector per statistic, in the order of the channel's statistics, in data units.
-// The null record is a report of zero vectors.
+// A Report is what one device contributes: one vector per statistic, in the order of the channel's statistics, in data
+// units. The null record is a report of zero vectors.
 type Report = [][]float64
 
 // Aggregate is what a channel brings back of one statistic.
 type Aggregate struct {
-	Sum      []float64 // unbiased estimate of the sum of the cohort's vectors, data units
-	Variance []float64 // of Sum's error, per coordinate, squared data units; an upper bound for Shuffle, exact for the others
-	Reports  int       // reports that were summed
+	Sum []float64 // unbiased estimate of the sum of the cohort's vectors, data units
+	// of Sum's error, per coordinate, squared data units; an upper bound for Shuffle, exact for the others
+	Variance []float64
+	Reports  int // reports that were summed
 }
 
-// Channel aggregates the reports of a cohort. Reports are taken one at a time and not kept, so that a cohort of any size can be
-// generated on the way; the iterator may reuse their memory. A round in which devices answer again, at another public iterate,
-// is another call. All randomness comes from src.
+// Channel aggregates the reports of a cohort. Reports are taken one at a time and not kept, so that a cohort of any
+// size can be generated on the way; the iterator may reuse their memory. A round in which devices answer again, at
+// another public iterate, is another call. All randomness comes from src.
 //
-// Aggregate returns one Aggregate per statistic, or an error and nothing: ErrReport if a report has the wrong shape or a number
-// that is not finite, ErrCohort if there are too few of them.
+// Aggregate returns one Aggregate per statistic, or an error and nothing: ErrReport if a report has the wrong shape or
+// a number that is not finite, ErrCohort if there are too few of them.
 type Channel interface {
 	Aggregate(cohort iter.Seq[Report], src protocol.Source) ([]Aggregate, error)
 }
@@ -60,11 +64,13 @@ func checkReport(report Report, dims []int, number int) error {
 	}
 	for s, x := range report {
 		if len(x) != dims[s] {
-			return fmt.Errorf("%w: report %d has %d entries for statistic %d of dimension %d", ErrReport, number, len(x), s, dims[s])
+			return fmt.Errorf("%w: report %d has %d entries for statistic %d of dimension %d", ErrReport,
+				number, len(x), s, dims[s])
 		}
 		for j, value := range x {
 			if math.IsNaN(value) || math.IsInf(value, 0) {
-				return fmt.Errorf("%w: report %d, statistic %d, entry %d is not a finite number", ErrReport, number, s, j)
+				return fmt.Errorf("%w: report %d, statistic %d, entry %d is not a finite number",
+					ErrReport, number, s, j)
 			}
 		}
 	}

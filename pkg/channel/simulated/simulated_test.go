@@ -76,19 +76,24 @@ func TestChannelsRefuse(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v; want ErrReport", name, what, got, err)
 			}
 		}
-		if got, err := c.Aggregate(slices.Values([]simulated.Report(nil)), seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
+		if got, err := c.Aggregate(slices.Values([]simulated.Report(nil)), seeded("refuse", 0)); !errors.Is(err,
+			simulated.ErrCohort) || got != nil {
 			t.Errorf("%s, no reports: %v, %v; want ErrCohort", name, got, err)
 		}
 	}
 	shuffle := simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 3}
-	if got, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good}), seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
+	if got, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good}),
+		seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
 		t.Errorf("two reports of at least three: %v, %v; want ErrCohort", got, err)
 	}
-	if _, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good, good}), seeded("refuse", 0)); err != nil {
+	if _, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good, good}),
+		seeded("refuse", 0)); err != nil {
 		t.Errorf("three reports of at least three: %v", err)
 	}
-	for _, c := range []simulated.Shuffle{{}, {MinCohort: 1}, {Encodings: twoStatistics()}, {Encodings: make([]protocol.Encoding, 2), MinCohort: 1}} {
-		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), seeded("refuse", 0)); !errors.Is(err, simulated.ErrChannel) {
+	for _, c := range []simulated.Shuffle{{}, {MinCohort: 1}, {Encodings: twoStatistics()},
+		{Encodings: make([]protocol.Encoding, 2), MinCohort: 1}} {
+		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), seeded("refuse", 0)); !errors.Is(err,
+			simulated.ErrChannel) {
 			t.Errorf("%+v: %v, %v; want ErrChannel", c, got, err)
 		}
 	}
@@ -114,10 +119,12 @@ func TestChannelsRefuse(t *testing.T) {
 		"empty range":  {change(func(s *simulated.Statistic) { s.Lower[0] = 2 }), 1, 1e-6},
 		"range NaN":    {change(func(s *simulated.Statistic) { s.Lower[0] = math.NaN() }), 1, 1e-6},
 	} {
-		if got, err := simulated.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) || got != nil {
+		if got, err := simulated.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+			got != nil {
 			t.Errorf("local, %s: %v, %v; want ErrChannel", name, got, err)
 		}
-		if got, err := simulated.NewCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) || got != nil {
+		if got, err := simulated.NewCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+			got != nil {
 			t.Errorf("central, %s: %v, %v; want ErrChannel", name, got, err)
 		}
 	}
@@ -191,7 +198,8 @@ func TestShapesAndFineScale(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			for s := range exact {
-				if len(got) != len(exact) || len(got[s].Sum) != len(exact[s].Sum) || len(got[s].Variance) != len(exact[s].Sum) || got[s].Reports != n {
+				if len(got) != len(exact) || len(got[s].Sum) != len(exact[s].Sum) ||
+					len(got[s].Variance) != len(exact[s].Sum) || got[s].Reports != n {
 					t.Fatalf("%s: %+v", name, got)
 				}
 			}
@@ -218,8 +226,8 @@ func TestShapesAndFineScale(t *testing.T) {
 	})
 }
 
-// statistical skips a test of distributions under the race detector: it draws millions of numbers in one goroutine, where there
-// is nothing to find and everything takes ten times as long. The plain test run has it.
+// statistical skips a test of distributions under the race detector: it draws millions of numbers in one goroutine,
+// where there is nothing to find and everything takes ten times as long. The plain test run has it.
 func statistical(t *testing.T) {
 	t.Helper()
 	if raceDetector {
