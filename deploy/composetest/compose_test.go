@@ -17,8 +17,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// TestCompose brings a deployment up, lets it learn from 300 people while its processes are killed and its keys are rotated, and then
-// tries at it what nobody may do. Every report of every enrolled device must be in a release.
+// TestCompose brings a deployment up, lets it learn from 300 people while its processes are killed and its keys are
+// rotated, and then tries at it what nobody may do. Every report of every enrolled device must be in a release.
 func TestCompose(t *testing.T) {
 	s := newStack(t, "")
 	s.up()
@@ -46,11 +46,13 @@ func TestCompose(t *testing.T) {
 			c.pause = 1500 * time.Millisecond
 			atHalf = func() {
 				s.kill("analyzer")
-				s.rotateFiles("analyzer") // this epoch's bit messages are sealed to a key that is not the newest when they are opened
+				// this epoch's bit messages are sealed to a key that is not the newest when they are opened
+				s.rotateFiles("analyzer")
 				s.start("analyzer")
 				s.rotateFiles("shuffler")
 				s.must(30*time.Second, "docker", "restart", s.id("shuffler"))
-				said("analyzer killed, shuffler stopped, and both restarted with new keys; %d of %d are enrolled", c.enrolled(1), now.Cohort)
+				said("analyzer killed, shuffler stopped, and both restarted with new keys; %d of %d are enrolled",
+					c.enrolled(1), now.Cohort)
 			}
 		}
 		if err := c.fill(ctx, now, atHalf); err != nil {
@@ -77,7 +79,8 @@ func TestCompose(t *testing.T) {
 			s.kill("nats")
 			left := c.pending(ctx)
 			s.start("nats")
-			said("broker killed after %d reports had been handed in and before %d others, and restarted", now.Cohort-owed, left)
+			said("broker killed after %d reports had been handed in and before %d others, and restarted",
+				now.Cohort-owed, left)
 			if left == 0 {
 				t.Error("no report was on its way: the test was too slow to show anything")
 			}
@@ -104,10 +107,12 @@ func TestCompose(t *testing.T) {
 	}
 	said("the public record is whole")
 	for service := range s.ops { // as an operator who looks for a container finds it, and its log
-		if out := s.must(20*time.Second, s.script("compose"), "ps"); !strings.Contains(out, "_"+service+"_") && !strings.Contains(out, "-"+service+"-") {
+		if out := s.must(20*time.Second, s.script("compose"), "ps"); !strings.Contains(out, "_"+service+"_") &&
+			!strings.Contains(out, "-"+service+"-") {
 			t.Errorf("deploy/compose ps does not show %s:\n%s", service, out)
 		}
-		if out := s.must(20*time.Second, s.script("compose"), "logs", "--tail", "1000", service); !strings.Contains(out, "listening") {
+		if out := s.must(20*time.Second, s.script("compose"), "logs", "--tail", "1000",
+			service); !strings.Contains(out, "listening") {
 			t.Errorf("deploy/compose logs %s shows nothing: %s", service, out)
 		}
 	}
@@ -156,7 +161,8 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 			return err
 		}
 		released++
-		t.Logf("epoch %d: enrolled %d, reports %d, messages %d, %s", m.Epoch, m.Enrolled, m.Reports, m.Messages, m.Outcome)
+		t.Logf("epoch %d: enrolled %d, reports %d, messages %d, %s", m.Epoch, m.Enrolled, m.Reports,
+			m.Messages, m.Outcome)
 		if m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Enrolled) != c.sampled[m.Epoch] {
 			t.Errorf("epoch %d: %d were sampled", m.Epoch, c.sampled[m.Epoch])
 		}
@@ -228,8 +234,10 @@ func TestComposeCluster(t *testing.T) {
 	}
 	err = auditor.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: "manifest"}, func(st bus.Statement) error {
 		m, _, err := wire.Open[wire.Manifest](st.Payload, bundle.ShufflerParty())
-		if err == nil && (m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Reports) != c.sampled[m.Epoch]) {
-			t.Errorf("epoch %d: %s, %d reports of %d enrolled, %d sampled", m.Epoch, m.Outcome, m.Reports, m.Enrolled, c.sampled[m.Epoch])
+		if err == nil &&
+			(m.Outcome != wire.Released || m.Reports != m.Enrolled || int(m.Reports) != c.sampled[m.Epoch]) {
+			t.Errorf("epoch %d: %s, %d reports of %d enrolled, %d sampled", m.Epoch, m.Outcome,
+				m.Reports, m.Enrolled, c.sampled[m.Epoch])
 		}
 		return err
 	})
@@ -237,7 +245,8 @@ func TestComposeCluster(t *testing.T) {
 		t.Error(err)
 	}
 	// Whoever joins the brokers must show a certificate of the deployment's authority; no role has one.
-	pair, err := tls.LoadX509KeyPair(filepath.Join(s.keys(), "broker-nats", "server.pem"), filepath.Join(s.keys(), "broker-nats", "server.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(s.keys(), "broker-nats", "server.pem"),
+		filepath.Join(s.keys(), "broker-nats", "server.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,14 +256,16 @@ func TestComposeCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, err := peer.Read(make([]byte, 64)) // in TLS 1.3 a client learns here what the other side thinks of its certificate
+		// in TLS 1.3 a client learns here what the other side thinks of its certificate
+		said, err := peer.Read(make([]byte, 64))
 		if own != nil && said == 0 || own == nil && err == nil {
 			t.Errorf("as a broker %s: %d bytes, %v", what, said, err)
 		}
 		t.Logf("as a broker %s: %d bytes, %v", what, said, err)
 		_ = peer.Close()
 	}
-	// Provisioning again says how many copies the streams have, and changes nothing. The broker that was stopped comes back.
+	// Provisioning again says how many copies the streams have, and changes nothing. The broker that was stopped comes
+	// back.
 	s.start("nats")
 	out := s.must(time.Minute, "docker", "logs", s.id("provision"))
 	if !strings.Contains(out, "copies of each: 3") {

@@ -35,7 +35,8 @@ type crowd struct {
 const apps = 16
 
 func newCrowd(t *testing.T, apis []string) *crowd {
-	return &crowd{t: t, apis: apis, client: http.Client{Timeout: 15 * time.Second}, name: "person", sampled: map[uint64]int{}, missed: map[string]int{}}
+	return &crowd{t: t, apis: apis, client: http.Client{Timeout: 15 * time.Second}, name: "person",
+		sampled: map[uint64]int{}, missed: map[string]int{}}
 }
 
 // status is what the test reads of a randomizer's status.
@@ -80,7 +81,8 @@ func (c *crowd) next(ctx context.Context, after uint64) (status, error) {
 		ready := 0
 		for _, api := range c.apis {
 			var s status
-			if err := c.call(ctx, http.MethodGet, api+"/v1/status", nil, &s); err == nil && (s.Enrolling && s.Epoch > after || s.Final) {
+			if err := c.call(ctx, http.MethodGet, api+"/v1/status", nil, &s); err == nil &&
+				(s.Enrolling && s.Epoch > after || s.Final) {
 				ready++
 				last = s
 			} else if s.Refused != "" {
@@ -126,7 +128,8 @@ func (c *crowd) fill(ctx context.Context, s status, atHalf func()) error {
 		all.Go(func() {
 			for errs[i] == nil && ctx.Err() == nil {
 				c.mu.Lock()
-				full, taken := c.sampled[s.Epoch] >= s.Cohort || c.full == s.Epoch, c.sampled[s.Epoch]+c.asking >= s.Cohort
+				full, taken := c.sampled[s.Epoch] >= s.Cohort ||
+					c.full == s.Epoch, c.sampled[s.Epoch]+c.asking >= s.Cohort
 				due, person := c.sampled[s.Epoch] >= s.Cohort/2, c.people
 				if !taken && !full {
 					c.people, c.asking = c.people+1, c.asking+1
@@ -164,8 +167,8 @@ func (c *crowd) fill(ctx context.Context, s status, atHalf func()) error {
 	return ctx.Err()
 }
 
-// serve is one person's app: a decision between two arms, and its reward. The arms are vectors of the unit ball; which one is better
-// depends on the person.
+// serve is one person's app: a decision between two arms, and its reward. The arms are vectors of the unit ball; which
+// one is better depends on the person.
 func (c *crowd) serve(ctx context.Context, person int) error {
 	src := rand.New(rand.NewPCG(1, uint64(person)))
 	arms := make([][]float64, 2)
@@ -182,7 +185,8 @@ func (c *crowd) serve(ctx context.Context, person int) error {
 		Sampled bool
 		Reason  string
 	}
-	err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/%s-%d/decisions", api, c.name, person), map[string]any{"arms": arms}, &d)
+	err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/%s-%d/decisions", api, c.name, person),
+		map[string]any{"arms": arms}, &d)
 	c.mu.Lock()
 	c.asking--
 	if err != nil {
@@ -205,5 +209,6 @@ func (c *crowd) serve(ctx context.Context, person int) error {
 	if src.Float64() < 1/(1+math.Exp(-3*arms[d.Arm][0])) {
 		reward = 1
 	}
-	return c.call(ctx, http.MethodPost, api+"/v1/rewards", map[string]any{"token": d.Token, "reward": reward}, &struct{ Accepted bool }{})
+	return c.call(ctx, http.MethodPost, api+"/v1/rewards", map[string]any{"token": d.Token, "reward": reward},
+		&struct{ Accepted bool }{})
 }

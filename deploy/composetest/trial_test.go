@@ -18,7 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// The trial's deployment: many cohorts of one size, so that each case has its own and the next one shows that nothing is stuck.
+// The trial's deployment: many cohorts of one size, so that each case has its own and the next one shows that nothing
+// is stuck.
 const (
 	trialCohort       = 100
 	trialRewardWindow = 3 * time.Second
@@ -87,8 +88,8 @@ func (x *trial) note(format string, v ...any) {
 	x.row.notes = append(x.row.notes, fmt.Sprintf(format, v...))
 }
 
-// TestTrial puts a deployment through bad days and prints a table of what came of them. Every case must keep its cohort where that is
-// possible, leave nothing stuck, and nothing may say that it is ready that is not.
+// TestTrial puts a deployment through bad days and prints a table of what came of them. Every case must keep its cohort
+// where that is possible, leave nothing stuck, and nothing may say that it is ready that is not.
 func TestTrial(t *testing.T) {
 	if os.Getenv("RIFFLE_TRIAL") == "" {
 		t.Skip("RIFFLE_TRIAL=1 runs it: see deploy/trial")
@@ -119,7 +120,8 @@ func only(name string) bool {
 	return false
 }
 
-// outing brings a deployment up and runs cases on it, one after another. One that leaves it stuck gets the next case a new deployment.
+// outing brings a deployment up and runs cases on it, one after another. One that leaves it stuck gets the next case a
+// new deployment.
 func outing(t *testing.T, name, override string, cases []bad) (rows []*row) {
 	var x *trial
 	for i, c := range cases {
@@ -145,7 +147,8 @@ func outing(t *testing.T, name, override string, cases []bad) (rows []*row) {
 
 func newTrial(t *testing.T, name, override string) *trial {
 	x := &trial{stack: newStack(t, name), ctx: t.Context()}
-	for file, text := range map[string]string{"analyzer.yaml": trialAnalyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
+	for file, text := range map[string]string{"analyzer.yaml": trialAnalyzerYAML, "randomizer.yaml": randomizerYAML,
+		"shuffler.yaml": shufflerYAML} {
 		if err := os.WriteFile(filepath.Join(x.dir, "config", file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -157,15 +160,18 @@ func newTrial(t *testing.T, name, override string) *trial {
 		if uid == 0 {
 			uid = 65532
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(override, "UID", strconv.Itoa(uid))), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(override, "UID", strconv.Itoa(uid))),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		x.env = append(x.env, "RIFFLE_COMPOSE_EXTRA="+path)
 	}
 	x.helper = x.project + "-volume"
 	folder := t.TempDir()
-	x.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`, x.root, folder)
-	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY volume /volume\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
+	x.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`,
+		x.root, folder)
+	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"),
+		[]byte("FROM scratch\nCOPY volume /volume\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	x.must(time.Minute, "docker", "build", "-q", "-t", x.helper, folder)
@@ -223,7 +229,8 @@ func (x *trial) try(c bad) *row {
 
 // explain shows the last lines of every role's log.
 func (x *trial) explain() {
-	out, _ := x.stack.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c; docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400; done`, x.project)
+	out, _ := x.stack.run(time.Minute, "sh", "-c",
+		`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c; docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400; done`, x.project)
 	x.t.Log(out)
 }
 
@@ -322,8 +329,8 @@ func (x *trial) settled(epoch uint64, watch func()) (*wire.Manifest, error) {
 	return nil, fmt.Errorf("no manifest of epoch %d after %.0f s", epoch, trialPatience.Seconds())
 }
 
-// close waits for the manifest of the case's cohort and enters it in the table. before is what the hosts had handed in when the case
-// began.
+// close waits for the manifest of the case's cohort and enters it in the table. before is what the hosts had handed in
+// when the case began.
 func (x *trial) close(before int) error {
 	m, err := x.settled(x.epoch, func() {
 		if n := x.handedIn() - before; n > x.row.reported {
@@ -338,7 +345,8 @@ func (x *trial) close(before int) error {
 	if x.row.reported < int(m.Reports) {
 		x.row.reported = int(m.Reports)
 	}
-	// A host that was set back hands in again what it had handed in, and copies are refused: more than were promised are not missing.
+	// A host that was set back hands in again what it had handed in, and copies are refused: more than were promised
+	// are not missing.
 	x.row.reported = min(x.row.reported, int(m.Enrolled))
 	if missing := x.row.reported - int(m.Reports); missing > 0 && x.row.outcome == "released" {
 		x.fault("%d reports that were at the broker are not in the release", missing)
@@ -425,12 +433,14 @@ func (x *trial) health(service string) (state, said string) {
 // save copies a volume of a service that does not run, and load brings the copy back.
 func (x *trial) save(volume string) string {
 	file := filepath.Join(x.dir, fmt.Sprintf("%s-%d.tar", volume, time.Now().UnixNano()))
-	x.must(time.Minute, "sh", "-c", `docker run --rm -v "$0:/v" "$1" save /v > "$2"`, x.project+"_"+volume, x.helper, file)
+	x.must(time.Minute, "sh", "-c", `docker run --rm -v "$0:/v" "$1" save /v > "$2"`, x.project+"_"+volume,
+		x.helper, file)
 	return file
 }
 
 func (x *trial) load(volume, file string) {
-	x.must(time.Minute, "sh", "-c", `docker run --rm -i -v "$0:/v" "$1" load /v < "$2"`, x.project+"_"+volume, x.helper, file)
+	x.must(time.Minute, "sh", "-c", `docker run --rm -i -v "$0:/v" "$1" load /v < "$2"`, x.project+"_"+volume,
+		x.helper, file)
 }
 
 // stop ends a service as an operator would.

@@ -25,18 +25,24 @@ import (
 )
 
 var bads = []bad{
-	{"broker paused for 20 s while people enrol", "every place that was given is filled, by a null report where nobody came", pausedBroker},
+	{"broker paused for 20 s while people enrol",
+		"every place that was given is filled, by a null report where nobody came", pausedBroker},
 	{"shuffler paused past the deadline", "what waits at the broker is taken in first", pausedShuffler},
 	{"50 000 junk reports of 200 bytes from one host", "the other host's reports are in time", junkReports},
 	{"bodies of 4 MB at a randomizer: 8, then 200 clients for 5 s", "it goes on, with all rewards", largeBodies},
-	{"shuffler's state restored from an older copy", "it says so and does nothing, or goes on; with the newer state it goes on", olderShuffler},
-	{"broker's data restored from an older copy", "the roles say so and do nothing, or go on; with the newer data they go on", olderBroker},
-	{"a host's store restored from an older copy, and the same five people again", "they are refused and the host says why; with the newer store it goes on", olderHost},
-	{"a junk announcement with the analyzer's broker credential", "the analyzer names it, and there is a way on", junkAnnouncement},
+	{"shuffler's state restored from an older copy",
+		"it says so and does nothing, or goes on; with the newer state it goes on", olderShuffler},
+	{"broker's data restored from an older copy",
+		"the roles say so and do nothing, or go on; with the newer data they go on", olderBroker},
+	{"a host's store restored from an older copy, and the same five people again",
+		"they are refused and the host says why; with the newer store it goes on", olderHost},
+	{"a junk announcement with the analyzer's broker credential", "the analyzer names it, and there is a way on",
+		junkAnnouncement},
 }
 
 // The full disk has a deployment of its own, whose broker keeps its streams in memory of a fixed size.
-var fullDisk = bad{"broker's disk full for 16 s, then free again", "the broker says so, is restarted once there is room, and the cohort is kept", fullDiskCase}
+var fullDisk = bad{"broker's disk full for 16 s, then free again",
+	"the broker says so, is restarted once there is room, and the cohort is kept", fullDiskCase}
 
 const diskYAML = `
 services:
@@ -109,7 +115,8 @@ func pausedShuffler(x *trial) error {
 	return x.steady(30 * time.Second)
 }
 
-// junkReports floods the broker as one would who has a host's key and no patience: without waiting for an answer to any report.
+// junkReports floods the broker as one would who has a host's key and no patience: without waiting for an answer to any
+// report.
 func junkReports(x *trial) error {
 	const junk = 50_000
 	hostile, subject, err := x.rawHost("host1")
@@ -145,7 +152,8 @@ func junkReports(x *trial) error {
 	}
 	err = x.close(before)
 	x.note("the cohort was done %.0f s after the flood began", time.Since(begin).Seconds())
-	// The hostile host's own people may lose what they have to say while its junk takes up its places. It is forgotten within seconds.
+	// The hostile host's own people may lose what they have to say while its junk takes up its places. It is forgotten
+	// within seconds.
 	time.Sleep(10 * time.Second)
 	return err
 }
@@ -174,7 +182,8 @@ func largeBodies(x *trial) error {
 	body := []byte(`{"arms":[[` + strings.TrimSuffix(strings.Repeat("0.25,", 4<<20/5-10), ",") + `]]}`)
 	var answers sync.Map
 	post := func(ctx context.Context, client *http.Client, name string) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.apis[0]+"/v1/devices/"+name+"/decisions", bytes.NewReader(body))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.apis[0]+"/v1/devices/"+name+"/decisions",
+			bytes.NewReader(body))
 		if err != nil {
 			return
 		}
@@ -224,8 +233,8 @@ func largeBodies(x *trial) error {
 	return err
 }
 
-// rolledBack brings a cohort through, puts an older copy of a service's volume in the place of the newer one, and looks what becomes of
-// it. Where a role says that it does not go on, the newer copy is brought back, as an operator would.
+// rolledBack brings a cohort through, puts an older copy of a service's volume in the place of the newer one, and looks
+// what becomes of it. Where a role says that it does not go on, the newer copy is brought back, as an operator would.
 func rolledBack(x *trial, service, volume string) error {
 	older := x.copyOf(service, volume)
 	if err := x.steady(60 * time.Second); err != nil {
@@ -252,8 +261,8 @@ func rolledBack(x *trial, service, volume string) error {
 	return nil
 }
 
-// wayBack waits for a role to say that something is wrong. Where one does, it brings the newer copy back and starts those roles anew that
-// do not come back by themselves.
+// wayBack waits for a role to say that something is wrong. Where one does, it brings the newer copy back and starts
+// those roles anew that do not come back by themselves.
 func (x *trial) wayBack(service, volume, newer string) {
 	begin := time.Now()
 	why, said := x.settledTrouble(30 * time.Second)
@@ -327,7 +336,8 @@ func olderHost(x *trial) error {
 				Reason  string
 				Token   string
 			}
-			err := x.crowd.call(x.ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/%s-twice-%d/decisions", x.apis[0], x.crowd.name, i),
+			err := x.crowd.call(x.ctx, http.MethodPost,
+				fmt.Sprintf("%s/v1/devices/%s-twice-%d/decisions", x.apis[0], x.crowd.name, i),
 				map[string]any{"arms": [][]float64{{.1, .1, .1, .1, .1}, {.2, 0, 0, 0, 0}}}, &d)
 			switch {
 			case err != nil:
@@ -351,7 +361,8 @@ func olderHost(x *trial) error {
 	if err := x.steady(20 * time.Second); err != nil {
 		x.note("with the older store, before anybody came: %v", err)
 	}
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(watchEvery) { // its API opens after its container
+	// its API opens after its container
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(watchEvery) {
 		if x.crowd.call(x.ctx, http.MethodGet, x.apis[0]+"/v1/status", nil, new(status)) == nil {
 			break
 		}
@@ -409,7 +420,8 @@ func junkAnnouncement(x *trial) error {
 }
 
 func fullDiskCase(x *trial) error {
-	holder := strings.TrimSpace(x.must(time.Minute, "docker", "run", "-d", "-v", x.project+"_nats:/data", x.helper, "hold"))
+	holder := strings.TrimSpace(x.must(time.Minute, "docker", "run", "-d", "-v", x.project+"_nats:/data",
+		x.helper, "hold"))
 	defer x.must(time.Minute, "docker", "rm", "-f", holder)
 	before, restarts := x.handedIn(), x.restarts()["nats"]
 	var from, to time.Time

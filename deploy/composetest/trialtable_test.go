@@ -41,7 +41,8 @@ func (r *row) ready() string {
 }
 
 func (r *row) line() string {
-	return fmt.Sprintf("%s: enrolled %d, reported %d, %s; next cohort %s; said not ready: %s; %.0f s: %s %s %s", r.name, r.enrolled, r.reported, r.outcome, r.next, r.ready(),
+	return fmt.Sprintf("%s: enrolled %d, reported %d, %s; next cohort %s; said not ready: %s; %.0f s: %s %s %s",
+		r.name, r.enrolled, r.reported, r.outcome, r.next, r.ready(),
 		r.took.Seconds(), r.verdict(), strings.Join(r.faults, "; "), strings.Join(r.notes, "; "))
 }
 
@@ -51,7 +52,8 @@ func report(rows []*row, took time.Duration) error {
 	fmt.Fprintln(w, "\nCASE\tENROLLED\tREPORTED\tOUTCOME\tNEXT COHORT\tSECONDS\tVERDICT")
 	failed := 0
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%.0f\t%s\n", r.name, r.enrolled, r.reported, r.outcome, r.next, r.took.Seconds(), r.verdict())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%.0f\t%s\n", r.name, r.enrolled, r.reported, r.outcome,
+			r.next, r.took.Seconds(), r.verdict())
 		if len(r.faults) > 0 {
 			failed++
 		}
@@ -78,9 +80,11 @@ func report(rows []*row, took time.Duration) error {
 		return fmt.Errorf("%s is not written: %d cases failed", path, failed)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n| what happened | what must come of it | enrolled | reports at the broker in time | outcome | said not ready | next cohort |\n|---|---|---|---|---|---|---|\n", tableBegin)
+	fmt.Fprintf(&b,
+		"%s\n| what happened | what must come of it | enrolled | reports at the broker in time | outcome | said not ready | next cohort |\n|---|---|---|---|---|---|---|\n", tableBegin)
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %s | %s |\n", r.name, r.expects, r.enrolled, r.reported, r.outcome, strings.ReplaceAll(r.ready(), "|", "/"), r.next)
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %s | %s |\n", r.name, r.expects, r.enrolled,
+			r.reported, r.outcome, strings.ReplaceAll(r.ready(), "|", "/"), r.next)
 	}
 	fmt.Fprintf(&b, "\n%d cases in %.0f minutes.\n%s", len(rows), took.Minutes(), tableEnd)
 	text, err := os.ReadFile(path)

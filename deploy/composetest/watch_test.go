@@ -84,9 +84,10 @@ func (w *watch) last(service string) sample {
 	return sample{said: "nothing"}
 }
 
-// unready tells after how long from a time a role first said that it is not ready, and what it said. ok is false where it said before
-// the end that it is ready, later than the patience allows, or never that it is not.
-func (w *watch) unready(service string, from, to time.Time, patience time.Duration) (after time.Duration, said string, ok bool) {
+// unready tells after how long from a time a role first said that it is not ready, and what it said. ok is false where
+// it said before the end that it is ready, later than the patience allows, or never that it is not.
+func (w *watch) unready(service string, from, to time.Time, patience time.Duration) (after time.Duration,
+	said string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range w.samples[service] {

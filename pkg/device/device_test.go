@@ -321,7 +321,7 @@ func TestTheNextEpochEndsThePromise(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.device(glm.Practical)
 	f.enrol(d)
-	digest := must(wire.Digest(a))
+	digest := digestOf(a)
 	final := &plan.Announcement{Deployment: deployment, Epoch: 2, Previous: digest[:], Policy: a.Policy, Final: true}
 	if fresh, err := d.Follow(f.announce(final), start); !fresh || err != nil {
 		t.Fatal(fresh, err)

@@ -278,7 +278,7 @@ func TestAReportIsMadeOnce(t *testing.T) {
 		t.Error("a second report of the same round")
 	}
 	other := f.announcement(glm.Practical)
-	digest := must(wire.Digest(other))
+	digest := digestOf(other)
 	other.Epoch, other.Previous = 2, slices.Clone(digest[:])
 	if _, _, err := core.Report(state, state.Begin(a), must(core.Judge(f.announce(other), 2, 0)), key,
 		source(6)); err == nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Announcement is the analyzer's statement of one round of one epoch. pkg/wire signs it, opens it and checks that every field is
-// in range. Its digest is bound into every report of the round.
+// Announcement is the analyzer's statement of one round of one epoch. pkg/wire signs it, opens it and checks that every
+// field is in range. Its digest is bound into every report of the round.
 //
-// The last announcement of a deployment has Final set. It carries the last policy and nothing to report on: Reference, Plan,
-// Encodings, Cohort, Timing and AnalyzerKey are zero.
+// The last announcement of a deployment has Final set. It carries the last policy and nothing to report on: Reference,
+// Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
 type Announcement struct {
 	Deployment string
 	Epoch      uint64 // from 1
@@ -29,8 +29,8 @@ type Announcement struct {
 	Final       bool
 }
 
-// Plan lists every release that will use a record of the epoch, and what the analyzer claims that these reveal together. A
-// device computes its own guarantee (Guarantee) and believes no claim.
+// Plan lists every release that will use a record of the epoch, and what the analyzer claims that these reveal
+// together. A device computes its own guarantee (Guarantee) and believes no claim.
 type Plan struct {
 	Rounds    []Round
 	Epsilon   float64
@@ -41,7 +41,8 @@ type Plan struct {
 // Round is the releases of one round of reports.
 type Round struct{ Releases []Release }
 
-// Release fixes the privacy of one release before its epoch starts. Its scale may follow the public iterate; its shift may not.
+// Release fixes the privacy of one release before its epoch starts. Its scale may follow the public iterate; its shift
+// may not.
 type Release struct {
 	Statistic glm.StatisticKind
 	Shift     float64       // largest l2 shift, in levels, that replacing one record can cause

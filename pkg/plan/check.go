@@ -1,8 +1,8 @@
-// Package plan turns what a learner wants to know into the releases of an announcement, and recomputes from an announcement what
-// those releases can reveal about one record.
+// Package plan turns what a learner wants to know into the releases of an announcement, and recomputes from an
+// announcement what those releases can reveal about one record.
 //
-// Propose is the analyzer's side. Guarantee and CheckRound are everybody else's: a device, the shuffler and an auditor compute the
-// guarantee from the announced numbers and their own formulas and believe no claim.
+// Propose is the analyzer's side. Guarantee and CheckRound are everybody else's: a device, the shuffler and an auditor
+// compute the guarantee from the announced numbers and their own formulas and believe no claim.
 package plan
 
 import (
@@ -22,12 +22,13 @@ var ErrPlan = errors.New("plan")
 // shiftSlack is the relative excess of a recomputed shift over the planned one that rounding explains.
 const shiftSlack = 1e-9
 
-// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch, when only honest devices' noise is
-// counted. dishonest is the caller's own bound on dishonest reports; the larger of it and the announced one counts.
+// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch, when only honest
+// devices' noise is counted. dishonest is the caller's own bound on dishonest reports; the larger of it and the
+// announced one counts.
 //
-// The planned shift fixes the privacy of a release whatever public iterate it will be evaluated at; CheckRound is what holds each
-// round to it. Releases that are made in the announced round, at its public point, are certified together: no pair of records is
-// far apart in all of them (glm.JointSpread, privacy.CertifyJoint).
+// The planned shift fixes the privacy of a release whatever public iterate it will be evaluated at; CheckRound is what
+// holds each round to it. Releases that are made in the announced round, at its public point, are certified together:
+// no pair of records is far apart in all of them (glm.JointSpread, privacy.CertifyJoint).
 func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 	honest := int(a.Cohort.Minimum) - max(dishonest, int(a.Cohort.MaxDishonest))
 	if honest < 1 {
@@ -50,7 +51,8 @@ func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 			releases = append(releases, release)
 		}
 		var err error
-		// Only a plan of one round is certified jointly: the points of later rounds are not known when the epoch begins.
+		// Only a plan of one round is certified jointly: the points of later rounds are not known when the epoch
+		// begins.
 		switch {
 		case len(rounds) == 1 && len(releases) == 2:
 			all[i], err = together(a, releases)
@@ -91,7 +93,8 @@ func apart(releases []privacy.Release) (privacy.Guarantee, error) {
 
 // same says whether two releases have the same certificate.
 func same(a, b privacy.Release) bool {
-	return a.Shift == b.Shift && a.Noise == b.Noise && a.Bias == b.Bias && a.TailDelta == b.TailDelta && slices.Equal(a.Blocks, b.Blocks)
+	return a.Shift == b.Shift && a.Noise == b.Noise && a.Bias == b.Bias && a.TailDelta == b.TailDelta &&
+		slices.Equal(a.Blocks, b.Blocks)
 }
 
 // together certifies an outer product and a gradient of one round.
@@ -100,7 +103,8 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
-	if len(round.Statistics) != 2 || round.Statistics[0].Kind == glm.Gradient || round.Statistics[1].Kind != glm.Gradient {
+	if len(round.Statistics) != 2 || round.Statistics[0].Kind == glm.Gradient ||
+		round.Statistics[1].Kind != glm.Gradient {
 		return apart(releases)
 	}
 	spread, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
@@ -135,8 +139,8 @@ type Encoder struct {
 	Messages   int // bit messages of one report
 }
 
-// CheckRound derives the round's statistics and encodings from an announcement that is in range, and refuses an encoding under
-// which replacing one record could move the vector further than planned.
+// CheckRound derives the round's statistics and encodings from an announcement that is in range, and refuses an
+// encoding under which replacing one record could move the vector further than planned.
 func CheckRound(a *Announcement) (*Encoder, error) {
 	if int(a.Round) >= len(a.Plan.Rounds) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
@@ -157,7 +161,8 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
 		if len(e.Coordinates) != s.Dim() {
-			return nil, fmt.Errorf("%w: release %d encodes %d coordinates, the %s has %d", ErrPlan, i, len(e.Coordinates), s.Kind, s.Dim())
+			return nil, fmt.Errorf("%w: release %d encodes %d coordinates, the %s has %d", ErrPlan,
+				i, len(e.Coordinates), s.Kind, s.Dim())
 		}
 		bounds, err := s.Bounds()
 		if err != nil {
@@ -187,7 +192,8 @@ func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) 
 		return glm.Statistic{}, err
 	}
 	if len(reference) != policy.Dimension {
-		return glm.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d", len(reference), policy.Dimension)
+		return glm.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
+			len(reference), policy.Dimension)
 	}
 	var square float64
 	for _, v := range reference {

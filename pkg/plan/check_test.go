@@ -15,7 +15,8 @@ import (
 
 // announce is the part of an announcement that this package reads, as the analyzer draws it up.
 func announce(t interface{ Fatal(...any) }, step glm.Step, p *Proposal) *Announcement {
-	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
+	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
+		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
 		if s.Kind != glm.Covariance {
 			a.Reference = s.Theta
@@ -54,8 +55,8 @@ func stepAt(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm float
 
 var terms = Terms{Epsilon: 1, Delta: 1e-6, DropOut: 0.05, MaxMessages: 150, MaxShift: 16}
 
-// Whatever is proposed, a device that believes nothing finds a guarantee within the target, and little better than what the planner
-// promised; its reports have the messages that were planned.
+// Whatever is proposed, a device that believes nothing finds a guarantee within the target, and little better than what
+// the planner promised; its reports have the messages that were planned.
 func TestDevicesAcceptEveryProposal(t *testing.T) {
 	families := []string{"logistic", "probit", "poisson", "gaussian"}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -66,7 +67,8 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 			cfg.MaxReward = float64(1 + r.IntN(5))
 		}
 		terms := Terms{
-			Epsilon: between(0.3, 4), Delta: 1e-6, DropOut: between(0, 0.3), Dishonest: between(0, 0.3), DishonestReports: r.IntN(40), MaxMessages: 100 + r.IntN(300), MaxShift: 16,
+			Epsilon: between(0.3, 4), Delta: 1e-6, DropOut: between(0, 0.3), Dishonest: between(0,
+				0.3), DishonestReports: r.IntN(40), MaxMessages: 100 + r.IntN(300), MaxShift: 16,
 		}
 		cohort := int(math.Exp(between(math.Log(100), math.Log(20000))))
 		step := stepAt(t, cfg, cohort, between(0, 2.9))
@@ -86,7 +88,9 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := max(float64(terms.DishonestReports), math.Ceil(float64(cohort)*terms.Dishonest)); float64(a.Cohort.MaxDishonest) != want || float64(a.Cohort.Minimum) < float64(cohort)*(1-terms.DropOut) {
+		if want := max(float64(terms.DishonestReports),
+			math.Ceil(float64(cohort)*terms.Dishonest)); float64(a.Cohort.MaxDishonest) != want ||
+			float64(a.Cohort.Minimum) < float64(cohort)*(1-terms.DropOut) {
 			t.Errorf("%+v: cohort %v", terms, a.Cohort)
 		}
 		if round.Messages != p.Details.Messages || round.Messages > terms.MaxMessages {
@@ -141,9 +145,12 @@ func TestWeakerAnnouncements(t *testing.T) {
 		"an encoding with less noise than planned": func(a *Announcement) { a.Encodings[1].NoiseBits-- },
 		"an encoding with another bias":            func(a *Announcement) { a.Encodings[0].Bias /= 2 },
 		"no rounds":                                func(a *Announcement) { a.Plan.Rounds = nil },
-		"an empty round":                           func(a *Announcement) { a.Plan.Rounds = append(a.Plan.Rounds, Round{}) },
-		"a point beyond the bound":                 func(a *Announcement) { a.Reference[0] = 10 },
-		"a point of larger gradients":              func(a *Announcement) { a.Reference = []float64{2.5, 0, 0, 0} },
+		"an empty round": func(a *Announcement) {
+			a.Plan.Rounds = append(a.Plan.Rounds,
+				Round{})
+		},
+		"a point beyond the bound":    func(a *Announcement) { a.Reference[0] = 10 },
+		"a point of larger gradients": func(a *Announcement) { a.Reference = []float64{2.5, 0, 0, 0} },
 		"a point of another dimension": func(a *Announcement) {
 			a.Reference = a.Reference[:2]
 		},
@@ -176,7 +183,8 @@ func TestWeakerAnnouncements(t *testing.T) {
 			t.Errorf("%d dishonest: %+v, before %+v", own, g, before)
 		}
 	}
-	if _, err := Guarantee(good, int(good.Cohort.Minimum)); err == nil || !strings.Contains(err.Error(), "leaves no noise") {
+	if _, err := Guarantee(good, int(good.Cohort.Minimum)); err == nil ||
+		!strings.Contains(err.Error(), "leaves no noise") {
 		t.Errorf("everybody dishonest: %v", err)
 	}
 }
@@ -207,10 +215,11 @@ func TestRoundsOutOfRange(t *testing.T) {
 	}
 }
 
-// The paper profile's later rounds are encoded at iterates that nobody knew when the epoch was planned. Their scales follow, their
-// shifts stay, and the epoch's guarantee holds all the same.
+// The paper profile's later rounds are encoded at iterates that nobody knew when the epoch was planned. Their scales
+// follow, their shifts stay, and the epoch's guarantee holds all the same.
 func TestLaterRoundsKeepTheirShift(t *testing.T) {
-	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000, Paper: glm.PaperConfig{Rounds: 4}})
+	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
+		Paper: glm.PaperConfig{Rounds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +230,8 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 	}
 	first := announce(t, step, p)
 	g, err := Guarantee(first, 0)
-	if err != nil || !(g.Epsilon(1e-6) <= 1) || !(g.Epsilon(1e-6) > 0.99) || math.Abs(g.Mu/p.Details.Guarantee.Mu-1) > 1e-6 {
+	if err != nil || !(g.Epsilon(1e-6) <= 1) || !(g.Epsilon(1e-6) > 0.99) ||
+		math.Abs(g.Mu/p.Details.Guarantee.Mu-1) > 1e-6 {
 		t.Fatalf("%+v, planned %+v, %v", g, p.Details.Guarantee, err)
 	}
 	f, err := glm.NewFamily("logistic", 1)

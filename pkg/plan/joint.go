@@ -9,10 +9,12 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// jointly is the certificate of an epoch of one round with an outer product and a gradient, nil for others. Its releases are those
-// that Guarantee will find in the announcement.
-func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error), error) {
-	if len(step.Statistics) != 1 || len(step.Statistics[0]) != 2 || step.Statistics[0][0].Kind == glm.Gradient || step.Statistics[0][1].Kind != glm.Gradient {
+// jointly is the certificate of an epoch of one round with an outer product and a gradient, nil for others. Its
+// releases are those that Guarantee will find in the announcement.
+func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
+	error) {
+	if len(step.Statistics) != 1 || len(step.Statistics[0]) != 2 || step.Statistics[0][0].Kind == glm.Gradient ||
+		step.Statistics[0][1].Kind != glm.Gradient {
 		return nil, nil
 	}
 	spread, err := p.spread(step.Statistics[0][0], step.Statistics[0][1])
@@ -46,7 +48,8 @@ func shiftOnly(coordinates int) []privacy.Block {
 
 // spread is glm.JointSpread between knots.
 func (p *Proposer) spread(outer, gradient glm.Statistic) (privacy.Spread, error) {
-	key := fmt.Sprint(outer.Kind, outer.WeightBound, gradient.Family.Name(), gradient.Family.MaxReward(), outer.Theta, gradient.Theta)
+	key := fmt.Sprint(outer.Kind, outer.WeightBound, gradient.Family.Name(), gradient.Family.MaxReward(),
+		outer.Theta, gradient.Theta)
 	if s, ok := p.spreads[key]; ok {
 		return s, nil
 	}
@@ -63,14 +66,16 @@ func (p *Proposer) spread(outer, gradient glm.Statistic) (privacy.Spread, error)
 
 // chords bounds a spread of two releases by its values at few ratios of the weights, each computed once.
 //
-// Proof. A spread is a largest value of functions that are linear in the weights, so it is sublinear: weights (a, b) = x (1, r) +
-// y (1, r') with x, y >= 0 have a spread of at most x S(1, r) + y S(1, r'), and upper bounds of S serve as well.
+// Proof. A spread is a largest value of functions that are linear in the weights, so it is sublinear: weights (a, b) =
+// x (1, r) + y (1, r') with x, y >= 0 have a spread of at most x S(1, r) + y S(1, r'), and upper bounds of S serve as
+// well.
 type chords struct {
 	exact privacy.Spread
 	knots map[int]float64 // S(1, exp(k*chordStep))
 }
 
-// chordStep is the distance of the knots in the logarithm of the ratio. A chord exceeds the spread by less than its square over 8.
+// chordStep is the distance of the knots in the logarithm of the ratio. A chord exceeds the spread by less than its
+// square over 8.
 const chordStep = 0.05
 
 func newChords(exact privacy.Spread) *chords { return &chords{exact, map[int]float64{}} }

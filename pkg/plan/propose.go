@@ -14,8 +14,8 @@ type Terms struct {
 	Epsilon, Delta float64
 	DropOut        float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
 	Dishonest      float64 // share of a cohort whose noise is not counted, in [0, 1)
-	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As many malformed bit
-	// messages as the counted reports hold are borne: with none, one such message destroys a cohort.
+	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As
+	// many malformed bit messages as the counted reports hold are borne: with none, one such message destroys a cohort.
 	DishonestReports int
 	MinCohort        int     // no plan has a smaller minimum; 0: none
 	MaxMessages      int     // bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
@@ -29,16 +29,18 @@ type Terms struct {
 // ByCoordinates as a limit on one person's messages makes it follow the numbers that are released.
 const ByCoordinates = -1
 
-// What ByCoordinates comes to: LeastMessages, which cost a person 8 kB and some 10 ms and so are not worth saving, and from 5 dimensions
-// on MessagesPerCoordinate. That holds the noise near where it is at 5 dimensions, at 0.9 to 1.4 times a trusted curator's variance, up to
-// 36 dimensions, for the cohorts that 5000 people are divided into (the table in README). A number costs as many messages whatever the
-// dimension, because cohorts grow with it; in very large cohorts more messages would still help.
+// What ByCoordinates comes to: LeastMessages, which cost a person 8 kB and some 10 ms and so are not worth saving, and
+// from 5 dimensions on MessagesPerCoordinate. That holds the noise near where it is at 5 dimensions, at 0.9 to 1.4
+// times a trusted curator's variance, up to 36 dimensions, for the cohorts that 5000 people are divided into (the table
+// in README). A number costs as many messages whatever the dimension, because cohorts grow with it; in very large
+// cohorts more messages would still help.
 const (
 	LeastMessages         = 150
 	MessagesPerCoordinate = 7.5
 )
 
-// MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension 5.
+// MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension
+// 5.
 func MessagesFor(releases []privacy.Vector) int {
 	coordinates := 0
 	for _, s := range releases {
@@ -47,7 +49,8 @@ func MessagesFor(releases []privacy.Vector) int {
 	return min(max(LeastMessages, int(MessagesPerCoordinate*float64(coordinates))), MaxReportMessages)
 }
 
-// DefaultBiases are 1/2, which gives the most noise for a message, and 1/4, which can save a level where one bit at 1/2 is too much.
+// DefaultBiases are 1/2, which gives the most noise for a message, and 1/4, which can save a level where one bit at 1/2
+// is too much.
 func DefaultBiases() []protocol.Bias { return []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter} }
 
 // Proposal is the part of an announcement that fixes privacy and cost.
@@ -58,8 +61,8 @@ type Proposal struct {
 	Details   privacy.Solution    // of all rounds, with predicted errors
 }
 
-// A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same ones. It is
-// not safe for concurrent use. The zero value is ready.
+// A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same
+// ones. It is not safe for concurrent use. The zero value is ready.
 type Proposer struct{ spreads map[string]privacy.Spread }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
@@ -70,11 +73,15 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 	var r privacy.Request
 	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
 	if minimum > step.Cohort {
-		return r, &privacy.Infeasible{Constraint: "MinCohort", Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release", step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
+		return r, &privacy.Infeasible{Constraint: "MinCohort",
+			Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release",
+				step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
 	r = privacy.Request{
-		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum, MaxDishonest: max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
-		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits, Biases: t.Biases, ShiftOnly: true,
+		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum,
+		MaxDishonest:  max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
+		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits,
+		Biases: t.Biases, ShiftOnly: true,
 	}
 	if r.VarianceRatio == 0 && r.MaxMessages == 0 {
 		r.VarianceRatio = step.VarianceRatio
@@ -110,7 +117,8 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort), MaxDishonest: uint32(request.MaxDishonest)}
+	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
+		MaxDishonest: uint32(request.MaxDishonest)}
 	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta}
 	k := 0
 	for _, round := range step.Statistics {
@@ -131,8 +139,8 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	return &Proposal{Plan: announced, Cohort: cohort, Encodings: encodings, Details: details}, nil
 }
 
-// Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public iterate, the shift
-// stays as planned.
+// Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public
+// iterate, the shift stays as planned.
 func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
 	if step.Round >= len(p.Rounds) || len(p.Rounds[step.Round].Releases) != len(step.Statistics[step.Round]) {
 		return nil, fmt.Errorf("%w: round %d of the learner is not the plan's", ErrPlan, step.Round)

@@ -2,16 +2,16 @@ package wire
 
 import (
 	"fmt"
+	"math"
+	"time"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// checkAnnouncement checks everything of an announcement that can be checked without state. A final announcement carries a policy and nothing to
-// report on: reference, plan, encodings, cohort, timing and analyzer key are absent.
-func checkAnnouncement(a *rifflev1.Announcement) error {
+// checkAnnouncement checks everything of an announcement that can be checked without state.
+func checkAnnouncement(a *plan.Announcement) error {
 	if err := checkPlace(a.Deployment, a.Epoch, a.Round); err != nil {
 		return err
 	}
@@ -22,20 +22,17 @@ func checkAnnouncement(a *rifflev1.Announcement) error {
 	} else if err := checkLength("previous", a.Previous, digestSize); err != nil {
 		return err
 	}
-	if err := checkPolicy(a.Policy); err != nil {
-		return inside("policy.", err)
+	if err := checkPolicy(&a.Policy); err != nil {
+		return err
 	}
 	if a.Final {
 		return checkFinal(a)
 	}
-	if err := checkTheta("reference", a.Reference, a.Policy.Dim, a.Policy.NormBound); err != nil {
+	if err := checkReference(a); err != nil {
 		return err
 	}
-	if err := checkPlan(a.Plan); err != nil {
+	if err := checkPlan(&a.Plan); err != nil {
 		return inside("plan.", err)
-	}
-	if int(a.Round) >= len(a.Plan.Rounds) {
-		return field("round", "is %d, the plan has %d", a.Round, len(a.Plan.Rounds))
 	}
 	if err := checkEncodings(a); err != nil {
 		return err
@@ -43,13 +40,10 @@ func checkAnnouncement(a *rifflev1.Announcement) error {
 	if err := checkCohort(a.Cohort); err != nil {
 		return inside("cohort.", err)
 	}
-	if a.Timing == nil {
-		return field("timing", "is missing")
-	}
 	if err := checkTiming(a.Timing); err != nil {
 		return inside("timing.", err)
 	}
-	if len(a.Plan.Rounds) > 1 && a.Timing.RoundWindowMs == 0 {
+	if len(a.Plan.Rounds) > 1 && a.Timing.RoundWindow == 0 {
 		return field("timing.round_window_ms", "is 0, but the plan has %d rounds", len(a.Plan.Rounds))
 	}
 	if err := seal.CheckHPKEPublic(a.AnalyzerKey); err != nil {
@@ -58,32 +52,17 @@ func checkAnnouncement(a *rifflev1.Announcement) error {
 	return nil
 }
 
-// checkTiming keeps sums of two times within 32 bits.
-func checkTiming(t *rifflev1.Timing) error {
-	for _, f := range []struct {
-		name string
-		ms   uint32
-	}{
-		{"reward_window_ms", t.RewardWindowMs}, {"jitter_ms", t.JitterMs}, {"grace_ms", t.GraceMs}, {"round_window_ms", t.RoundWindowMs},
-		{"enrolment_ms", t.EnrolmentMs},
-	} {
-		if f.ms > MaxTiming {
-			return field(f.name, "is %d, at most %d", f.ms, MaxTiming)
-		}
-	}
-	return nil
-}
-
-func checkFinal(a *rifflev1.Announcement) error {
+// checkFinal refuses a final announcement with something to report on: its message carries nothing of that.
+func checkFinal(a *plan.Announcement) error {
 	for _, f := range []struct {
 		name    string
 		present bool
 	}{
 		{"reference", len(a.Reference) > 0},
-		{"plan", a.Plan != nil},
+		{"plan", !a.Plan.Equal(plan.Plan{})},
 		{"encodings", len(a.Encodings) > 0},
-		{"cohort", a.Cohort != nil},
-		{"timing", a.Timing != nil},
+		{"cohort", a.Cohort != plan.Cohort{}},
+		{"timing", a.Timing != plan.Timing{}},
 		{"analyzer_key", len(a.AnalyzerKey) > 0},
 	} {
 		if f.present {
@@ -93,12 +72,27 @@ func checkFinal(a *rifflev1.Announcement) error {
 	return nil
 }
 
-func checkPlan(p *rifflev1.Plan) error {
-	if n := len(p.GetRounds()); n == 0 || n > MaxRounds {
+// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm.
+func checkReference(a *plan.Announcement) error {
+	if len(a.Reference) != a.Policy.Dimension {
+		return field("reference", "has %d entries, the policy's dim is %d", len(a.Reference), a.Policy.Dimension)
+	}
+	norm := 0.0
+	for _, x := range a.Reference {
+		norm = math.Hypot(norm, x)
+	}
+	if !(norm <= a.Policy.Radius*(1+1e-12)) { // also refuses NaN and infinities
+		return field("reference", "has norm %v, above policy.norm_bound %v", norm, a.Policy.Radius)
+	}
+	return nil
+}
+
+func checkPlan(p *plan.Plan) error {
+	if n := len(p.Rounds); n == 0 || n > MaxRounds {
 		return field("rounds", "has %d entries, must have 1 to %d", n, MaxRounds)
 	}
 	for i, r := range p.Rounds {
-		if n := len(r.GetReleases()); n == 0 || n > MaxReleases {
+		if n := len(r.Releases); n == 0 || n > MaxReleases {
 			return field(fmt.Sprintf("rounds[%d].releases", i), "has %d entries, must have 1 to %d", n, MaxReleases)
 		}
 		for j, release := range r.Releases {
@@ -119,9 +113,9 @@ func checkPlan(p *rifflev1.Plan) error {
 	return nil
 }
 
-func checkRelease(r *rifflev1.PlannedRelease) error {
-	if statistics[r.GetStatistic()] == "" {
-		return field("statistic", "is %d, which is not known", r.GetStatistic())
+func checkRelease(r plan.Release) error {
+	if number(statistics, r.Statistic) == 0 {
+		return field("statistic", "%q is not known", r.Statistic)
 	}
 	if err := checkPositive("shift", r.Shift); err != nil {
 		return err
@@ -135,43 +129,68 @@ func checkRelease(r *rifflev1.PlannedRelease) error {
 	return nil
 }
 
-// checkEncodings checks the announced round's encodings against its planned releases and the dimension, and bounds the size of a report.
-func checkEncodings(a *rifflev1.Announcement) error {
-	releases := a.Plan.Rounds[a.Round].Releases
+// checkEncodings checks the announced round's encodings against its planned releases and the dimension, and bounds the
+// size of a report.
+func checkEncodings(a *plan.Announcement) error {
+	if int(a.Round) >= len(a.Plan.Rounds) {
+		return field("round", "is %d, the plan has %d", a.Round, len(a.Plan.Rounds))
+	}
+	releases := announcedReleases(a)
 	if len(a.Encodings) != len(releases) {
-		return field("encodings", "has %d entries, round %d of the plan has %d releases", len(a.Encodings), a.Round, len(releases))
+		return field("encodings", "has %d entries, round %d of the plan has %d releases",
+			len(a.Encodings), a.Round, len(releases))
 	}
 	total := 0
 	for i, e := range a.Encodings {
-		path := fmt.Sprintf("encodings[%d].", i)
-		encoding, err := encodingOf(e, releases[i])
-		if err != nil {
-			return inside(path, err)
+		path, r := fmt.Sprintf("encodings[%d]", i), releases[i]
+		if e.NoiseBits != r.NoiseBits || e.Bias != r.Bias { // the message carries the release's only
+			return field(path, "has other noise than the release of the plan")
 		}
-		want := int(a.Policy.Dim)
-		if s := releases[i].Statistic; s != rifflev1.Statistic_STATISTIC_GRADIENT {
+		want := a.Policy.Dimension
+		if r.Statistic != glm.Gradient {
 			want = glm.TriangleDim(want)
 		}
-		if len(encoding.Coordinates) != want {
-			return field(path+"coordinates", "has %d entries, %v of dimension %d has %d", len(encoding.Coordinates), releases[i].Statistic, a.Policy.Dim, want)
+		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
+			return field(path+".coordinates",
+				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",
+				n, r.Statistic, a.Policy.Dimension, want, MaxCoordinates)
 		}
-		if total += encoding.Messages(); total > plan.MaxReportMessages {
+		if err := e.Validate(); err != nil {
+			return field(path, "is refused: %v", err)
+		}
+		if total += e.Messages(); total > plan.MaxReportMessages {
 			return field("encodings", "make reports of more than %d bit messages", plan.MaxReportMessages)
 		}
 	}
 	return nil
 }
 
-func checkCohort(c *rifflev1.Cohort) error {
-	size, minimum, dishonest := c.GetSize(), c.GetMinimum(), c.GetMaxDishonest()
-	if size == 0 {
+func checkCohort(c plan.Cohort) error {
+	if c.Size == 0 {
 		return field("size", "is 0")
 	}
-	if minimum == 0 || minimum > size {
-		return field("minimum", "is %d, must be 1 to cohort.size, %d", minimum, size)
+	if c.Minimum == 0 || c.Minimum > c.Size {
+		return field("minimum", "is %d, must be 1 to cohort.size, %d", c.Minimum, c.Size)
 	}
-	if dishonest >= minimum {
-		return field("max_dishonest", "is %d, must be below cohort.minimum, %d: no noise is counted", dishonest, minimum)
+	if c.MaxDishonest >= c.Minimum {
+		return field("max_dishonest", "is %d, must be below cohort.minimum, %d: no noise is counted",
+			c.MaxDishonest, c.Minimum)
+	}
+	return nil
+}
+
+// checkTiming keeps the sum of two times within 32 bits of milliseconds.
+func checkTiming(t plan.Timing) error {
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"reward_window_ms", t.RewardWindow}, {"jitter_ms", t.Jitter}, {"grace_ms", t.Grace},
+		{"round_window_ms", t.RoundWindow}, {"enrolment_ms", t.Enrolment},
+	} {
+		if err := checkTime(f.name, f.d); err != nil {
+			return err
+		}
 	}
 	return nil
 }

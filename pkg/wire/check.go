@@ -2,9 +2,13 @@ package wire
 
 import (
 	"math"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9 and "-", not starting with "-".
+// CheckDeployment refuses names that cannot be part of a NATS subject or a file name: 1 to MaxDeployment of a-z, 0-9
+// and "-", not starting with "-".
 func CheckDeployment(name string) error {
 	if name == "" || len(name) > MaxDeployment || name[0] == '-' {
 		return field("deployment", "%q must be 1 to %d characters, not starting with \"-\"", clip(name), MaxDeployment)
@@ -44,8 +48,6 @@ func checkPlace(deployment string, epoch uint64, round uint32) error {
 	return nil
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
 // checkPositive refuses zero, negatives, NaN and infinities.
 func checkPositive(path string, x float64) error {
 	if !(x > 0) || math.IsInf(x, 0) {
@@ -54,20 +56,27 @@ func checkPositive(path string, x float64) error {
 	return nil
 }
 
-// checkTheta refuses a parameter of the wrong length, with an entry that is not finite, or of a norm above the bound. The slack is that of glm.
-func checkTheta(path string, theta []float64, dim uint32, bound float64) error {
-	if uint64(len(theta)) != uint64(dim) {
-		return field(path, "has %d entries, the policy's dim is %d", len(theta), dim)
+// checkTime refuses a duration that a message cannot carry.
+func checkTime(path string, d time.Duration) error {
+	if d < 0 || d > MaxTiming*time.Millisecond || d%time.Millisecond != 0 {
+		return field(path, "is %v, must be 0 to %d whole milliseconds", d, MaxTiming)
 	}
-	norm := 0.0
-	for i, x := range theta {
-		if !finite(x) {
-			return field(path, "has entry %d = %v, must be finite", i, x)
-		}
-		norm = math.Hypot(norm, x)
+	return nil
+}
+
+// checkPolicy refuses a policy that a message cannot carry or that glm refuses.
+func checkPolicy(p *glm.Policy) error {
+	if int64(p.Epoch) > math.MaxUint32 {
+		return field("policy.cohorts", "is %d, must be 0 to 2^32-1", p.Epoch)
 	}
-	if !(norm <= bound*(1+1e-12)) {
-		return field(path, "has norm %v, above policy.norm_bound %v", norm, bound)
+	if len(p.Stages) > MaxStages {
+		return field("policy.stages", "has %d entries, at most %d", len(p.Stages), MaxStages)
+	}
+	if err := p.Validate(); err != nil {
+		return field("policy", "is refused: %v", err)
+	}
+	if s := p.Scaling; s != nil && s.Diameter != 2*p.Radius {
+		return field("policy.scaling", "has diameter %v, which must be twice norm_bound %v", s.Diameter, p.Radius)
 	}
 	return nil
 }

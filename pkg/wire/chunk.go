@@ -27,7 +27,8 @@ func BuildChunk(c Chunk) ([]byte, error) {
 	return marshal(m)
 }
 
-// ParseChunk decodes a chunk. Whether it is the shuffler's is known only from the manifest's digest of all chunks (ChunksDigest).
+// ParseChunk decodes a chunk. Whether it is the shuffler's is known only from the manifest's digest of all chunks
+// (ChunksDigest).
 func ParseChunk(data []byte) (*Chunk, error) {
 	if most := MaxChunkMessages*seal.BitSize + 64; len(data) > most {
 		return nil, named("chunk", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most))
@@ -58,7 +59,8 @@ func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
 // ChunksDigest is the manifest's chunks_digest: SHA-256 over the chunks' digests, in order of their index.
 func ChunksDigest(chunks [][32]byte) [32]byte { return concatenated(chunks) }
 
-// ReportsDigest is the manifest's reports_digest: SHA-256 over the admitted reports' digests, sorted, so that it says nothing of their order.
+// ReportsDigest is the manifest's reports_digest: SHA-256 over the admitted reports' digests, sorted, so that it says
+// nothing of their order.
 func ReportsDigest(reports [][32]byte) [32]byte {
 	sorted := slices.Clone(reports)
 	slices.SortFunc(sorted, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })

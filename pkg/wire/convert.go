@@ -1,173 +1,78 @@
 package wire
 
 import (
-	"fmt"
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"google.golang.org/protobuf/proto"
 )
 
-// messageOf converts a statement to its message. The message may still be out of range: check finds that. What the message cannot
-// carry at all is an error here.
-func messageOf(statement any) (proto.Message, error) {
-	switch s := statement.(type) {
-	case *plan.Announcement:
-		return announcementMessage(s)
-	case *KeySet:
-		return &rifflev1.KeySet{Deployment: s.Deployment, Keys: s.Keys, Number: s.Number}, nil
-	case *Manifest:
-		return &rifflev1.Manifest{
-			Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement,
-			Outcome: rifflev1.Outcome(s.Outcome), Enrolled: s.Enrolled, Reports: s.Reports, Messages: s.Messages,
-			Chunks: s.Chunks, ChunksDigest: s.ChunksDigest, ReportsDigest: s.ReportsDigest,
-		}, nil
-	case *Counts:
-		m := &rifflev1.Counts{
-			Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement, Manifest: s.Manifest,
-			Reports: s.Reports, Destroyed: s.Destroyed,
-		}
-		for _, r := range s.Releases {
-			m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones})
-		}
-		return m, nil
-	case *Credential:
-		return &rifflev1.Credential{Deployment: s.Deployment, HostKey: s.HostKey, Devices: s.Devices}, nil
-	case *EnrolRequest:
-		m := &rifflev1.EnrolRequest{
-			Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
-		}
-		if len(s.Credential) > 0 {
-			m.Credential = new(rifflev1.Signed)
-			if err := unmarshal(s.Credential, m.Credential); err != nil {
-				return nil, field("credential", "is not a signed statement: %v", err)
-			}
-		}
-		return m, nil
-	case *EnrolReply:
-		after, err := milliseconds("report_after_ms", s.ReportAfter)
-		return &rifflev1.EnrolReply{
-			Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
-			ReportAfterMs: after, Held: s.Held,
-		}, err
-	}
-	return nil, fmt.Errorf("wire: %T is no statement", statement)
-}
+// The functions named ...Message convert a statement that its check has passed: then the message carries all of it.
+// Those named ...Of convert any message, with zero for what is absent or not known. Open refuses a message that came
+// out changed.
 
-// emptyMessage is the message that a statement of this type is decoded into.
-func emptyMessage(statement any) proto.Message {
-	switch statement.(type) {
-	case *plan.Announcement:
-		return new(rifflev1.Announcement)
-	case *KeySet:
-		return new(rifflev1.KeySet)
-	case *Manifest:
-		return new(rifflev1.Manifest)
-	case *Counts:
-		return new(rifflev1.Counts)
-	case *Credential:
-		return new(rifflev1.Credential)
-	case *EnrolRequest:
-		return new(rifflev1.EnrolRequest)
-	}
-	return new(rifflev1.EnrolReply)
-}
-
-// statementOf converts a message that check has passed.
-func statementOf(message proto.Message) any {
-	switch m := message.(type) {
-	case *rifflev1.Announcement:
-		return announcementOf(m)
-	case *rifflev1.KeySet:
-		return &KeySet{Deployment: m.Deployment, Keys: m.Keys, Number: m.Number}
-	case *rifflev1.Manifest:
-		return &Manifest{
-			Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement,
-			Outcome: Outcome(m.Outcome), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages, Chunks: m.Chunks,
-			ChunksDigest: m.ChunksDigest, ReportsDigest: m.ReportsDigest,
-		}
-	case *rifflev1.Counts:
-		s := &Counts{
-			Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Manifest: m.Manifest,
-			Reports: m.Reports, Destroyed: m.Destroyed,
-		}
-		for _, r := range m.Releases {
-			s.Releases = append(s.Releases, ReleaseCounts{r.Ones})
-		}
-		return s
-	case *rifflev1.Credential:
-		return &Credential{Deployment: m.Deployment, HostKey: m.HostKey, Devices: m.Devices}
-	case *rifflev1.EnrolRequest:
-		credential, _ := marshal(m.Credential) // it was decoded from these bytes
-		return &EnrolRequest{
-			Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device, Credential: credential,
-		}
-	case *rifflev1.EnrolReply:
-		return &EnrolReply{
-			Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
-			ReportAfter: duration(m.ReportAfterMs), Held: m.Held,
-		}
-	}
-	return nil
-}
-
-func announcementMessage(a *plan.Announcement) (*rifflev1.Announcement, error) {
-	policy, err := policyMessage(&a.Policy)
-	if err != nil {
-		return nil, inside("policy.", err)
-	}
+func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 	m := &rifflev1.Announcement{
-		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous, Policy: policy, Reference: a.Reference,
-		AnalyzerKey: a.AnalyzerKey, Final: a.Final,
+		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous,
+		Policy: policyMessage(&a.Policy), Reference: a.Reference, AnalyzerKey: a.AnalyzerKey, Final: a.Final,
 	}
 	if a.Final {
-		if n := len(a.Plan.Rounds) + len(a.Encodings); n > 0 || a.Cohort != (plan.Cohort{}) || a.Timing != (plan.Timing{}) {
-			return nil, field("final", "is set, but there is something to report on")
-		}
-		return m, nil
+		return m
 	}
 	m.Plan = planMessage(a.Plan)
-	for i, e := range a.Encodings {
-		if r, ok := announcedRelease(a, i); ok && (e.NoiseBits != r.NoiseBits || e.Bias != r.Bias) {
-			return nil, field(fmt.Sprintf("encodings[%d]", i), "has other noise than the release of the plan")
+	for _, e := range a.Encodings { // noise bits and bias are those of the planned release
+		encoding := &rifflev1.Encoding{Scale: e.Scale}
+		for _, c := range e.Coordinates {
+			encoding.Coordinates = append(encoding.Coordinates,
+				&rifflev1.Coordinate{Offset: c.Offset, Levels: c.Levels})
 		}
-		m.Encodings = append(m.Encodings, encodingMessage(e))
+		m.Encodings = append(m.Encodings, encoding)
 	}
 	m.Cohort = &rifflev1.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, MaxDishonest: a.Cohort.MaxDishonest}
-	m.Timing, err = timingMessage(a.Timing)
-	return m, inside("timing.", err)
-}
-
-// announcedRelease is release i of the announced round.
-func announcedRelease(a *plan.Announcement, i int) (r plan.Release, ok bool) {
-	if int(a.Round) >= len(a.Plan.Rounds) || i >= len(a.Plan.Rounds[a.Round].Releases) {
-		return r, false
+	m.Timing = &rifflev1.Timing{
+		RewardWindowMs: milliseconds(a.Timing.RewardWindow), JitterMs: milliseconds(a.Timing.Jitter),
+		GraceMs: milliseconds(a.Timing.Grace), RoundWindowMs: milliseconds(a.Timing.RoundWindow),
+		EnrolmentMs: milliseconds(a.Timing.Enrolment),
 	}
-	return a.Plan.Rounds[a.Round].Releases[i], true
+	return m
 }
 
 func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
-	policy, _ := policyOf(m.Policy) // checked
+	cohort, timing := m.GetCohort(), m.GetTiming()
 	a := &plan.Announcement{
-		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Previous: m.Previous, Policy: *policy, Reference: m.Reference,
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Previous: m.Previous,
+		Policy: policyOf(m.Policy), Reference: m.Reference, Plan: planOf(m.Plan),
+		Cohort: plan.Cohort{Size: cohort.GetSize(), Minimum: cohort.GetMinimum(),
+			MaxDishonest: cohort.GetMaxDishonest()},
+		Timing: plan.Timing{
+			RewardWindow: duration(timing.GetRewardWindowMs()), Jitter: duration(timing.GetJitterMs()),
+			Grace: duration(timing.GetGraceMs()), RoundWindow: duration(timing.GetRoundWindowMs()),
+			Enrolment: duration(timing.GetEnrolmentMs()),
+		},
 		AnalyzerKey: m.AnalyzerKey, Final: m.Final,
 	}
-	if m.Final {
-		return a
-	}
-	a.Plan = planOf(m.Plan)
+	releases := announcedReleases(a)
 	for i, e := range m.Encodings {
-		encoding, _ := encodingOf(e, m.Plan.Rounds[m.Round].Releases[i]) // checked
+		encoding := protocol.Encoding{Scale: e.Scale}
+		if i < len(releases) {
+			encoding.NoiseBits, encoding.Bias = releases[i].NoiseBits, releases[i].Bias
+		}
+		for _, c := range e.Coordinates {
+			encoding.Coordinates = append(encoding.Coordinates, protocol.Coordinate{Offset: c.Offset, Levels: c.Levels})
+		}
 		a.Encodings = append(a.Encodings, encoding)
 	}
-	a.Cohort = plan.Cohort{Size: m.Cohort.Size, Minimum: m.Cohort.Minimum, MaxDishonest: m.Cohort.MaxDishonest}
-	a.Timing = plan.Timing{
-		RewardWindow: duration(m.Timing.RewardWindowMs), Jitter: duration(m.Timing.JitterMs), Grace: duration(m.Timing.GraceMs),
-		RoundWindow: duration(m.Timing.RoundWindowMs), Enrolment: duration(m.Timing.EnrolmentMs),
-	}
 	return a
+}
+
+// announcedReleases returns the planned releases of the announced round, none where the plan has no such round.
+func announcedReleases(a *plan.Announcement) []plan.Release {
+	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) {
+		return nil
+	}
+	return a.Plan.Rounds[a.Round].Releases
 }
 
 func planMessage(p plan.Plan) *rifflev1.Plan {
@@ -176,8 +81,8 @@ func planMessage(p plan.Plan) *rifflev1.Plan {
 		r := new(rifflev1.PlannedRound)
 		for _, release := range round.Releases {
 			r.Releases = append(r.Releases, &rifflev1.PlannedRelease{
-				Statistic: statisticMessage(release.Statistic), Shift: release.Shift, NoiseBits: release.NoiseBits,
-				Bias: uint32(release.Bias),
+				Statistic: number(statistics, release.Statistic), Shift: release.Shift,
+				NoiseBits: release.NoiseBits, Bias: uint32(release.Bias),
 			})
 		}
 		m.Rounds = append(m.Rounds, r)
@@ -186,13 +91,13 @@ func planMessage(p plan.Plan) *rifflev1.Plan {
 }
 
 func planOf(m *rifflev1.Plan) plan.Plan {
-	p := plan.Plan{Epsilon: m.Epsilon, Delta: m.Delta, TailDelta: m.TailDelta}
-	for _, round := range m.Rounds {
+	p := plan.Plan{Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta()}
+	for _, round := range m.GetRounds() {
 		var r plan.Round
-		for _, release := range round.Releases {
+		for _, release := range round.GetReleases() {
 			r.Releases = append(r.Releases, plan.Release{
-				Statistic: statistics[release.Statistic], Shift: release.Shift, NoiseBits: release.NoiseBits,
-				Bias: protocol.Bias(release.Bias),
+				Statistic: statistics[release.Statistic], Shift: release.Shift,
+				NoiseBits: release.NoiseBits, Bias: protocol.Bias(release.Bias),
 			})
 		}
 		p.Rounds = append(p.Rounds, r)
@@ -200,32 +105,164 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 	return p
 }
 
-func timingMessage(t plan.Timing) (*rifflev1.Timing, error) {
-	m := new(rifflev1.Timing)
-	for _, f := range []struct {
-		name string
-		d    time.Duration
-		into *uint32
-	}{
-		{"reward_window_ms", t.RewardWindow, &m.RewardWindowMs}, {"jitter_ms", t.Jitter, &m.JitterMs},
-		{"grace_ms", t.Grace, &m.GraceMs}, {"round_window_ms", t.RoundWindow, &m.RoundWindowMs},
-		{"enrolment_ms", t.Enrolment, &m.EnrolmentMs},
-	} {
-		var err error
-		if *f.into, err = milliseconds(f.name, f.d); err != nil {
-			return nil, err
+func policyMessage(p *glm.Policy) *rifflev1.Policy {
+	m := &rifflev1.Policy{
+		Profile: number(profiles, p.Profile), Cohorts: uint32(p.Epoch),
+		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
+		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
+		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Pairwise: p.Pairwise, Explore: p.Explore,
+	}
+	for _, s := range p.Stages {
+		m.Stages = append(m.Stages, stageMessage(s))
+	}
+	if s := p.Scaling; s != nil { // its diameter is twice the norm bound
+		m.Scaling = &rifflev1.Scaling{
+			Stage: stageMessage(s.Stage), SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight,
 		}
 	}
-	return m, nil
+	return m
 }
 
-// milliseconds is a duration as messages carry it.
-func milliseconds(path string, d time.Duration) (uint32, error) {
-	ms := d.Milliseconds()
-	if ms < 0 || ms > MaxTiming || d != duration(uint32(ms)) {
-		return 0, field(path, "is %v, must be 0 to %d whole milliseconds", d, MaxTiming)
+func policyOf(m *rifflev1.Policy) glm.Policy {
+	p := glm.Policy{
+		Profile: profiles[m.GetProfile()], Epoch: int(m.GetCohorts()),
+		Family: m.GetFamily().GetName(), MaxReward: m.GetFamily().GetMaxReward(),
+		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
+		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(), Pairwise: m.GetPairwise(),
+		Explore: m.GetExplore(),
 	}
-	return uint32(ms), nil
+	for _, s := range m.GetStages() {
+		p.Stages = append(p.Stages, stageOf(s))
+	}
+	if s := m.GetScaling(); s != nil {
+		p.Scaling = &glm.Scaling{
+			Stage: stageOf(s.Stage), Diameter: 2 * p.Radius, SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight,
+		}
+	}
+	return p
 }
+
+func stageMessage(s glm.Stage) *rifflev1.Stage {
+	return &rifflev1.Stage{Theta: s.Theta, Covariance: s.Covariance, Width: s.Width}
+}
+
+func stageOf(m *rifflev1.Stage) glm.Stage {
+	return glm.Stage{Theta: m.GetTheta(), Covariance: m.GetCovariance(), Width: m.GetWidth()}
+}
+
+func keySetMessage(s *KeySet) *rifflev1.KeySet {
+	return &rifflev1.KeySet{Deployment: s.Deployment, Keys: s.Keys, Number: s.Number}
+}
+
+func keySetOf(m *rifflev1.KeySet) *KeySet {
+	return &KeySet{Deployment: m.Deployment, Keys: m.Keys, Number: m.Number}
+}
+
+func manifestMessage(s *Manifest) *rifflev1.Manifest {
+	return &rifflev1.Manifest{
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement,
+		Outcome: rifflev1.Outcome(s.Outcome), Enrolled: s.Enrolled, Reports: s.Reports, Messages: s.Messages,
+		Chunks: s.Chunks, ChunksDigest: s.ChunksDigest, ReportsDigest: s.ReportsDigest,
+	}
+}
+
+func manifestOf(m *rifflev1.Manifest) *Manifest {
+	return &Manifest{
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement,
+		Outcome: Outcome(m.Outcome), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
+		Chunks: m.Chunks, ChunksDigest: m.ChunksDigest, ReportsDigest: m.ReportsDigest,
+	}
+}
+
+func countsMessage(s *Counts) *rifflev1.Counts {
+	m := &rifflev1.Counts{
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement, Manifest: s.Manifest,
+		Reports: s.Reports, Destroyed: s.Destroyed,
+	}
+	for _, r := range s.Releases {
+		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones})
+	}
+	return m
+}
+
+func countsOf(m *rifflev1.Counts) *Counts {
+	s := &Counts{
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Manifest: m.Manifest,
+		Reports: m.Reports, Destroyed: m.Destroyed,
+	}
+	for _, r := range m.Releases {
+		s.Releases = append(s.Releases, ReleaseCounts{r.GetOnes()})
+	}
+	return s
+}
+
+func credentialMessage(s *Credential) *rifflev1.Credential {
+	return &rifflev1.Credential{Deployment: s.Deployment, HostKey: s.HostKey, Devices: s.Devices}
+}
+
+func credentialOf(m *rifflev1.Credential) *Credential {
+	return &Credential{Deployment: m.Deployment, HostKey: m.HostKey, Devices: m.Devices}
+}
+
+func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
+	credential, _ := openSigned(s.Credential, MaxEnrolment) // checkEnrolRequest has opened it
+	return &rifflev1.EnrolRequest{
+		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
+		Credential: credential,
+	}
+}
+
+func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
+	s := &EnrolRequest{Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device}
+	if m.Credential != nil {
+		s.Credential, _ = marshal(m.Credential) // it was decoded, so it can be encoded
+	}
+	return s
+}
+
+func enrolReplyMessage(s *EnrolReply) *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{
+		Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
+		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held,
+	}
+}
+
+func enrolReplyOf(m *rifflev1.EnrolReply) *EnrolReply {
+	return &EnrolReply{
+		Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
+		ReportAfter: duration(m.ReportAfterMs), Held: m.Held,
+	}
+}
+
+// The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them.
+var (
+	statistics = map[rifflev1.Statistic]glm.StatisticKind{
+		rifflev1.Statistic_STATISTIC_HESSIAN:    glm.Hessian,
+		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
+		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
+	}
+	profiles = map[rifflev1.Profile]glm.Profile{
+		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
+		rifflev1.Profile_PROFILE_PAPER:     glm.Paper,
+	}
+	plays = map[rifflev1.Play]glm.Play{
+		rifflev1.Play_PLAY_DESIGN:  glm.PlayDesign,
+		rifflev1.Play_PLAY_GREEDY:  glm.PlayGreedy,
+		rifflev1.Play_PLAY_UNIFORM: glm.PlayUniform,
+	}
+)
+
+// number returns the number of a name, 0 for a name that has none.
+func number[N ~int32, S ~string](names map[N]S, name S) (n N) {
+	for i, s := range names {
+		if s == name {
+			n = i
+		}
+	}
+	return n
+}
+
+// milliseconds is a duration that checkTime has passed, as messages carry it.
+func milliseconds(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
 func duration(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -21,7 +21,8 @@ func TestEnrolRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(message(t, e.Request), enrolRequest(t, host, registrar)) || string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
+	if !proto.Equal(wire.Message(e.Request), enrolRequest(t, host, registrar)) ||
+		string(e.HostKey[:]) != string(host.Public()) || e.Digest != sha256.Sum256(signed) {
 		t.Error("request changed on its way")
 	}
 	if e.Digest != wire.RequestDigest(signed) {
@@ -48,22 +49,31 @@ func TestEnrolRequestRefusals(t *testing.T) {
 		want   error
 		reason wire.Refusal
 	}{
-		"garbage":                  {[]byte{1, 2, 3}, wire.ErrMalformed, malformed},
-		"too large":                {make([]byte, wire.MaxEnrolment+1), wire.ErrTooLarge, malformed},
-		"short key":                {encode(t, &rifflev1.Signed{Body: []byte{1}, Key: []byte{1}, Signature: make([]byte, 64)}), wire.ErrMalformed, malformed},
-		"not a request":            {forge(t, seal.Manifest, manifest(), host), wire.ErrSignature, signature},
-		"epoch 0":                  {change(func(m *r) { m.Epoch = 0 }), nil, malformed},
-		"no announcement":          {change(func(m *r) { m.Announcement = nil }), nil, malformed},
-		"no credential":            {change(func(m *r) { m.Credential = nil }), nil, malformed},
-		"bad deployment":           {change(func(m *r) { m.Deployment = "A" }), nil, malformed},
-		"other deployment":         {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment, wire.RefusalWrongDeployment},
-		"device past the last":     {change(func(m *r) { m.Device = 10 }), wire.ErrCredential, noCred},
-		"empty credential":         {change(func(m *r) { m.Credential = &rifflev1.Signed{} }), wire.ErrCredential, noCred},
-		"self-made credential":     {change(func(m *r) { m.Credential = signedCredential(t, host, host) }), wire.ErrCredential, noCred},
-		"stranger's credential":    {change(func(m *r) { m.Credential = signedCredential(t, host, stranger) }), wire.ErrCredential, noCred},
-		"another host's":           {change(func(m *r) { m.Credential = signedCredential(t, stranger, registrar) }), wire.ErrCredential, noCred},
-		"stolen, signed by thief":  {forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), stranger), wire.ErrCredential, noCred},
-		"credential as of a later": {change(func(m *r) { m.Credential.Body = append(m.Credential.Body, 0) }), wire.ErrCredential, noCred},
+		"garbage":   {[]byte{1, 2, 3}, wire.ErrMalformed, malformed},
+		"too large": {make([]byte, wire.MaxEnrolment+1), wire.ErrTooLarge, malformed},
+		"short key": {encode(t,
+			&rifflev1.Signed{Body: []byte{1}, Key: []byte{1},
+				Signature: make([]byte, 64)}), wire.ErrMalformed, malformed},
+		"not a request":   {forge(t, seal.Manifest, manifest(), host), wire.ErrSignature, signature},
+		"epoch 0":         {change(func(m *r) { m.Epoch = 0 }), nil, malformed},
+		"no announcement": {change(func(m *r) { m.Announcement = nil }), nil, malformed},
+		"no credential":   {change(func(m *r) { m.Credential = nil }), nil, malformed},
+		"bad deployment":  {change(func(m *r) { m.Deployment = "A" }), nil, malformed},
+		"other deployment": {change(func(m *r) { m.Deployment = "other" }), wire.ErrDeployment,
+			wire.RefusalWrongDeployment},
+		"device past the last": {change(func(m *r) { m.Device = 10 }), wire.ErrCredential, noCred},
+		"empty credential": {change(func(m *r) { m.Credential = &rifflev1.Signed{} }),
+			wire.ErrCredential, noCred},
+		"self-made credential": {change(func(m *r) { m.Credential = signedCredential(t, host, host) }),
+			wire.ErrCredential, noCred},
+		"stranger's credential": {change(func(m *r) { m.Credential = signedCredential(t, host, stranger) }),
+			wire.ErrCredential, noCred},
+		"another host's": {change(func(m *r) { m.Credential = signedCredential(t, stranger, registrar) }),
+			wire.ErrCredential, noCred},
+		"stolen, signed by thief": {forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), stranger),
+			wire.ErrCredential, noCred},
+		"credential as of a later": {change(func(m *r) { m.Credential.Body = append(m.Credential.Body, 0) }),
+			wire.ErrCredential, noCred},
 		"credential of another deployment": {change(func(m *r) {
 			other := credential(t, host)
 			other.Deployment = "other"
@@ -101,13 +111,14 @@ func TestEnrolReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
-		if err != nil || !proto.Equal(message(t, got), m) {
+		if err != nil || !proto.Equal(wire.Message(got), m) {
 			t.Errorf("%v, %v", got, err)
 		}
 		if _, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(8))); err == nil {
 			t.Error("a reply to another request opens")
 		}
-		if _, err := wire.OpenEnrolReply(signed, signer(t, 6).Public(), [32]byte(digestOf(7))); !errors.Is(err, wire.ErrSigner) {
+		if _, err := wire.OpenEnrolReply(signed, signer(t, 6).Public(), [32]byte(digestOf(7))); !errors.Is(err,
+			wire.ErrSigner) {
 			t.Error(err)
 		}
 		if _, err := wire.OpenEnrolReply(signed, nil, [32]byte(digestOf(7))); !errors.Is(err, wire.ErrSigner) {
@@ -121,7 +132,8 @@ func TestEnrolReply(t *testing.T) {
 		"held":    {Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_LATE, Held: true},
 	} {
 		for _, m := range []*rifflev1.EnrolReply{m, {Request: digestOf(7)}, {Request: digestOf(7), Refusal: 1000}} {
-			_, err := wire.OpenEnrolReply(forge(t, seal.EnrolReply, m, shuffler), shuffler.Public(), [32]byte(digestOf(7)))
+			_, err := wire.OpenEnrolReply(forge(t, seal.EnrolReply, m, shuffler), shuffler.Public(),
+				[32]byte(digestOf(7)))
 			var f *wire.FieldError
 			if !errors.As(err, &f) || f.Field != fieldName && f.Field != "refusal" {
 				t.Errorf("%s: %v", fieldName, err)

@@ -16,8 +16,8 @@ var (
 	ErrSize = errors.New("wrong size")
 	// ErrSigner means a statement by somebody else than it must come from.
 	ErrSigner = errors.New("signed with another key than expected")
-	// ErrForeign marks every error of Open where the bytes are none that the expected party signed for this deployment: whoever may write
-	// there can have put them. Other errors are about what the party did sign.
+	// ErrForeign marks every error of Open where the bytes are none that the expected party signed for this deployment:
+	// whoever may write there can have put them. Other errors are about what the party did sign.
 	ErrForeign = errors.New("not a statement of the expected party")
 	// ErrPlace means an announcement that lies under another round or epoch than it is about.
 	ErrPlace = errors.New("stored under another round than it is about")
@@ -25,7 +25,8 @@ var (
 	ErrSignature = seal.ErrSignature
 	// ErrDeployment means a statement of another deployment.
 	ErrDeployment = errors.New("statement of another deployment")
-	// ErrCredential means that a device may not do this: its credential is not the registrar's, or covers other hosts or devices.
+	// ErrCredential means that a device may not do this: its credential is not the registrar's, or covers other hosts
+	// or devices.
 	ErrCredential = errors.New("no credential for this device")
 )
 
@@ -73,8 +74,8 @@ func named(message string, err error) error {
 	return fmt.Errorf("%s: %w", message, err)
 }
 
-// Reason is the refusal that an error of this package amounts to: NoRefusal for nil, RefusalMalformed where nothing more
-// precise is known.
+// Reason is the refusal that an error of this package amounts to: NoRefusal for nil, RefusalMalformed where nothing
+// more precise is known.
 func Reason(err error) Refusal {
 	switch {
 	case err == nil:

@@ -1,36 +1,53 @@
 package wire
 
 import (
+	"fmt"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"google.golang.org/protobuf/proto"
 )
 
-// SignMessage is Sign for a message, so that tests can offer what no statement converts to.
+// SignMessage is Sign for the statement that a message converts to.
 func SignMessage(m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
-	s, err := specOf(m)
-	if err != nil {
-		return nil, [32]byte{}, err
+	switch m := m.(type) {
+	case *rifflev1.Announcement:
+		return Sign(announcementOf(m), by)
+	case *rifflev1.KeySet:
+		return Sign(keySetOf(m), by)
+	case *rifflev1.Manifest:
+		return Sign(manifestOf(m), by)
+	case *rifflev1.Counts:
+		return Sign(countsOf(m), by)
+	case *rifflev1.Credential:
+		return Sign(credentialOf(m), by)
+	case *rifflev1.EnrolRequest:
+		return Sign(enrolRequestOf(m), by)
+	case *rifflev1.EnrolReply:
+		return Sign(enrolReplyOf(m), by)
 	}
-	return sign(m, s, by)
+	panic(fmt.Sprintf("%T is no statement", m))
 }
 
 // OpenMessage is Open for a statement of the kind, converted back to its message; nil with an error.
 func OpenMessage(kind seal.Kind, signed []byte, from Party) (proto.Message, [32]byte, error) {
 	switch kind {
 	case seal.Announcement:
-		return opened[plan.Announcement](signed, from)
+		return openedMessage[plan.Announcement](signed, from)
 	case seal.KeySet:
-		return opened[KeySet](signed, from)
+		return openedMessage[KeySet](signed, from)
 	case seal.Manifest:
-		return opened[Manifest](signed, from)
+		return openedMessage[Manifest](signed, from)
 	case seal.Counts:
-		return opened[Counts](signed, from)
+		return openedMessage[Counts](signed, from)
 	}
-	return opened[Credential](signed, from)
+	return openedMessage[Credential](signed, from)
 }
 
-func opened[T plan.Announcement | KeySet | Manifest | Counts | Credential](signed []byte, from Party) (proto.Message, [32]byte, error) {
+func openedMessage[T plan.Announcement | KeySet | Manifest | Counts | Credential](
+	signed []byte, from Party,
+) (proto.Message, [32]byte, error) {
 	statement, digest, err := Open[T](signed, from)
 	if err != nil {
 		if statement != nil {
@@ -38,9 +55,14 @@ func opened[T plan.Announcement | KeySet | Manifest | Counts | Credential](signe
 		}
 		return nil, digest, err
 	}
-	m, err := messageOf(statement)
-	return m, digest, err
+	return Message(statement), digest, nil
 }
 
 // Message is the message that a statement is signed as.
-func Message(statement any) (proto.Message, error) { return messageOf(statement) }
+func Message[T Statement](statement *T) proto.Message { return formatOf[T]().message(statement) }
+
+// Digest is the digest that Sign returns with a statement.
+func Digest[T Statement](statement *T) ([32]byte, error) {
+	body, err := marshal(Message(statement))
+	return seal.Digest(formatOf[T]().kind, body), err
+}

@@ -36,7 +36,8 @@ func party(id *seal.Identity) wire.Party { return wire.Party{Deployment: deploym
 
 func digestOf(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
-// announcement is a valid one of dimension 2: Hessian (3 coordinates) and gradient (2) in one round, and a second round with a gradient.
+// announcement is a valid one of dimension 2: Hessian (3 coordinates) and gradient (2) in one round, and a second round
+// with a gradient.
 func announcement(t testing.TB) *rifflev1.Announcement {
 	stage := func(x float64) *rifflev1.Stage {
 		return &rifflev1.Stage{Theta: []float64{x, -x / 2}, Covariance: []float64{0.5, 0.1, 0.25}, Width: 1}
@@ -48,7 +49,8 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 		return out
 	}
 	gradient := func() *rifflev1.PlannedRelease {
-		return &rifflev1.PlannedRelease{Statistic: rifflev1.Statistic_STATISTIC_GRADIENT, Shift: 6.25, NoiseBits: 3, Bias: 1 << 30}
+		return &rifflev1.PlannedRelease{Statistic: rifflev1.Statistic_STATISTIC_GRADIENT, Shift: 6.25,
+			NoiseBits: 3, Bias: 1 << 30}
 	}
 	return &rifflev1.Announcement{
 		Deployment: deployment,
@@ -65,7 +67,8 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 		Reference: []float64{0.5, 0},
 		Plan: &rifflev1.Plan{
 			Rounds: []*rifflev1.PlannedRound{
-				{Releases: []*rifflev1.PlannedRelease{{Statistic: rifflev1.Statistic_STATISTIC_HESSIAN, Shift: 2.5, NoiseBits: 2, Bias: 1 << 31}, gradient()}},
+				{Releases: []*rifflev1.PlannedRelease{{Statistic: rifflev1.Statistic_STATISTIC_HESSIAN,
+					Shift: 2.5, NoiseBits: 2, Bias: 1 << 31}, gradient()}},
 				{Releases: []*rifflev1.PlannedRelease{gradient()}},
 			},
 			Epsilon: 1, Delta: 1e-6, TailDelta: 1e-9,
@@ -82,23 +85,27 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 
 func finalAnnouncement(t testing.TB) *rifflev1.Announcement {
 	a := announcement(t)
-	return &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 3, Previous: digestOf(4), Policy: a.Policy, Final: true}
+	return &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 3, Previous: digestOf(4),
+		Policy: a.Policy, Final: true}
 }
 
 func keySet(t testing.TB) *rifflev1.KeySet {
-	return &rifflev1.KeySet{Deployment: deployment, Number: 3, Keys: [][]byte{hpkeKey(t, 5).Public(), hpkeKey(t, 6).Public()}}
+	return &rifflev1.KeySet{Deployment: deployment, Number: 3,
+		Keys: [][]byte{hpkeKey(t, 5).Public(), hpkeKey(t, 6).Public()}}
 }
 
 func manifest() *rifflev1.Manifest {
 	return &rifflev1.Manifest{
 		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Outcome: rifflev1.Outcome_OUTCOME_RELEASED,
-		Enrolled: 120, Reports: 110, Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3), ReportsDigest: digestOf(4),
+		Enrolled: 120, Reports: 110, Messages: 110 * 47, Chunks: 3, ChunksDigest: digestOf(3),
+		ReportsDigest: digestOf(4),
 	}
 }
 
 func destroyedManifest() *rifflev1.Manifest {
 	return &rifflev1.Manifest{
-		Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Outcome: rifflev1.Outcome_OUTCOME_DESTROYED, Enrolled: 120, Reports: 12,
+		Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2),
+		Outcome: rifflev1.Outcome_OUTCOME_DESTROYED, Enrolled: 120, Reports: 12,
 	}
 }
 
@@ -119,7 +126,8 @@ func signedCredential(t testing.TB, host, registrar *seal.Identity) *rifflev1.Si
 
 func enrolRequest(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
 	return &rifflev1.EnrolRequest{
-		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Device: 9, Credential: signedCredential(t, host, registrar),
+		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Device: 9, Credential: signedCredential(t,
+			host, registrar),
 	}
 }
 
@@ -134,7 +142,8 @@ func refusal() *rifflev1.EnrolReply {
 // report is a report of two bit messages; its bits need not open.
 func report() wire.Report {
 	return wire.Report{
-		Announcement: [32]byte(digestOf(2)), Epoch: 2, Round: 0, Slot: 0, Device: 9, Bits: bytes.Repeat([]byte{0x5a}, 2*seal.BitSize),
+		Announcement: [32]byte(digestOf(2)), Epoch: 2, Round: 0, Slot: 0, Device: 9, Bits: bytes.Repeat([]byte{0x5a},
+			2*seal.BitSize),
 	}
 }
 
@@ -161,14 +170,4 @@ func encode(t testing.TB, m proto.Message) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// message is what a statement is signed as.
-func message(t testing.TB, statement any) proto.Message {
-	t.Helper()
-	m, err := wire.Message(statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }

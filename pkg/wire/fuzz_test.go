@@ -20,7 +20,8 @@ func seeds(f *testing.F, names ...string) {
 	}
 }
 
-// FuzzOpenSigned feeds any bytes to every opener of signed statements. Nothing that is not in the golden set can open: nobody else has the keys.
+// FuzzOpenSigned feeds any bytes to every opener of signed statements. Nothing that is not in the golden set can open:
+// nobody else has the keys.
 func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply"}
@@ -40,7 +41,8 @@ func FuzzOpenSigned(f *testing.F) {
 	})
 }
 
-// fuzzBody signs any bytes, so that the fuzzer gets past the signature, and demands that what opens has the same bytes again when signed.
+// fuzzBody signs any bytes, so that the fuzzer gets past the signature, and demands that what opens has the same bytes
+// again when signed.
 func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 	id := signer(f, goldenSigner)
 	for _, m := range statements {
@@ -74,7 +76,8 @@ func FuzzEnrolRequest(f *testing.F) {
 	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)
 	f.Add(encode(f, enrolRequest(f, host, registrar)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		signed := encode(t, &rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})
+		signed := encode(t,
+			&rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})
 		e, err := wire.OpenEnrolRequest(signed, party(registrar))
 		if err != nil {
 			return
@@ -90,7 +93,8 @@ func FuzzEnrolReply(f *testing.F) {
 	f.Add(encode(f, enrolReply()))
 	f.Add(encode(f, refusal()))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		signed := encode(t, &rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: seal.Sign(seal.EnrolReply, body, shuffler)})
+		signed := encode(t,
+			&rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: seal.Sign(seal.EnrolReply, body, shuffler)})
 		m, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
 		if err != nil {
 			return
@@ -109,7 +113,8 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
 		_, _, _ = wire.ParseReport(body, messages)
-		signed := append(bytes.Clone(body), encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
+		signed := append(bytes.Clone(body),
+			encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
 		r, _, err := wire.ParseReport(signed, messages)
 		if err != nil {
 			return

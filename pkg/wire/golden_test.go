@@ -143,15 +143,17 @@ func refused(t testing.TB) map[string][][]byte {
 }
 
 // formats is the order in the file.
-var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply", "report", "chunk"}
+var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
+	"enrol-reply", "report", "chunk"}
 
 const goldenFile = "testdata/wire.golden"
 
-// TestGolden compares every format with stored bytes: whoever changes one breaks the other side. Lines are "ok format digest bytes" or
-// "no format reason bytes".
+// TestGolden compares every format with stored bytes: whoever changes one breaks the other side. Lines are "ok format
+// digest bytes" or "no format reason bytes".
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# riffle.v1 on the wire. ok format digest bytes | no format refusal bytes (must be refused). Keys: golden_test.go.")
+	fmt.Fprintln(&b,
+		"# riffle.v1 on the wire. ok format digest bytes | no format refusal bytes (must be refused). Keys: golden_test.go.")
 	open, good, bad := openers(t), accepted(t), refused(t)
 	for _, format := range formats {
 		for i, data := range good[format] {
@@ -186,7 +188,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenEnvelope opens a stored envelope around the golden report: line 1 is the envelope, sealed to the X25519 key of 32 bytes 5.
+// TestGoldenEnvelope opens a stored envelope around the golden report: line 1 is the envelope, sealed to the X25519 key
+// of 32 bytes 5.
 func TestGoldenEnvelope(t *testing.T) {
 	const file = "testdata/envelope.golden"
 	want := accepted(t)["report"][0]

@@ -20,7 +20,8 @@ type bad[T any] struct {
 	change func(*T)
 }
 
-// refuses applies each change to a fresh statement and demands that neither Sign nor Open lets it pass, naming the field.
+// refuses applies each change to a fresh statement and demands that neither Sign nor Open lets it pass, naming the
+// field.
 func refuses[T any, M interface {
 	*T
 	proto.Message
@@ -73,26 +74,26 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"previous", func(m *a) { m.Previous = nil }},
 		{"previous", func(m *a) { m.Previous = m.Previous[:31] }},
 		{"previous", func(m *a) { m.Epoch = 1 }},
-		{"policy.profile", func(m *a) { m.Policy = nil }},
-		{"policy.profile", func(m *a) { m.Policy.Profile = 3 }},
-		{"policy.play", func(m *a) { m.Policy.Play = 0 }},
-		{"policy.family", func(m *a) { m.Policy.Family = nil }},
-		{"policy.family", func(m *a) { m.Policy.Family.Name = "gamma" }},
-		{"policy.family", func(m *a) { m.Policy.Family.MaxReward = 2 }},
-		{"policy.dim", func(m *a) { m.Policy.Dim = 0 }},
-		{"policy.dim", func(m *a) { m.Policy.Dim = math.MaxUint32 }},
-		{"policy.theta", func(m *a) { m.Policy.Dim = 3 }},
-		{"policy.norm_bound", func(m *a) { m.Policy.NormBound = 0 }},
-		{"policy.theta", func(m *a) { m.Policy.Theta[0] = 3.1 }},
-		{"policy.stages[1].theta", func(m *a) { m.Policy.Stages[1].Theta = m.Policy.Stages[1].Theta[:1] }},
-		{"policy.stages[0].covariance", func(m *a) { m.Policy.Stages[0].Covariance = []float64{1, 0, 0, 1} }},
-		{"policy.stages[1].width", func(m *a) { m.Policy.Stages[1].Width = -1 }},
-		{"policy.content", func(m *a) { m.Policy.Stages[1].Covariance = []float64{1, 2, 1} }},
-		{"policy.scaling.stage.theta", func(m *a) { m.Policy.Scaling.Stage = nil }},
-		{"policy.scaling.self_concordance", func(m *a) { m.Policy.Scaling.SelfConcordance = 0 }},
-		{"policy.scaling.max_weight", func(m *a) { m.Policy.Scaling.MaxWeight = -1 }},
-		{"policy.design_tolerance", func(m *a) { m.Policy.DesignTolerance = -0.1 }},
-		{"policy.explore", func(m *a) { m.Policy.Explore = 1.5 }},
+		{"policy", func(m *a) { m.Policy = nil }},
+		{"policy", func(m *a) { m.Policy.Profile = 3 }},
+		{"policy", func(m *a) { m.Policy.Play = 0 }},
+		{"policy", func(m *a) { m.Policy.Family = nil }},
+		{"policy", func(m *a) { m.Policy.Family.Name = "gamma" }},
+		{"policy", func(m *a) { m.Policy.Family.MaxReward = 2 }},
+		{"policy", func(m *a) { m.Policy.Dim = 0 }},
+		{"policy", func(m *a) { m.Policy.Dim = math.MaxUint32 }},
+		{"policy", func(m *a) { m.Policy.Dim = 3 }},
+		{"policy", func(m *a) { m.Policy.NormBound = 0 }},
+		{"policy", func(m *a) { m.Policy.Theta[0] = 3.1 }},
+		{"policy", func(m *a) { m.Policy.Stages[1].Theta = m.Policy.Stages[1].Theta[:1] }},
+		{"policy", func(m *a) { m.Policy.Stages[0].Covariance = []float64{1, 0, 0, 1} }},
+		{"policy", func(m *a) { m.Policy.Stages[1].Width = -1 }},
+		{"policy", func(m *a) { m.Policy.Stages[1].Covariance = []float64{1, 2, 1} }},
+		{"policy", func(m *a) { m.Policy.Scaling.Stage = nil }},
+		{"policy", func(m *a) { m.Policy.Scaling.SelfConcordance = 0 }},
+		{"policy", func(m *a) { m.Policy.Scaling.MaxWeight = -1 }},
+		{"policy", func(m *a) { m.Policy.DesignTolerance = -0.1 }},
+		{"policy", func(m *a) { m.Policy.Explore = 1.5 }},
 		{"reference", func(m *a) { m.Reference = nil }},
 		{"reference", func(m *a) { m.Reference = []float64{3, 3} }},
 		{"plan.rounds", func(m *a) { m.Plan = nil }},
@@ -111,12 +112,13 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"encodings", func(m *a) { m.Encodings = m.Encodings[:1] }},
 		{"encodings[0].coordinates", func(m *a) { m.Encodings[0].Coordinates = m.Encodings[0].Coordinates[:2] }},
 		{"encodings[1].coordinates", func(m *a) { m.Encodings[1].Coordinates = nil }},
-		{"encodings[0].coordinates", func(m *a) { m.Plan.Rounds[0].Releases[0].Statistic = rifflev1.Statistic_STATISTIC_GRADIENT }},
-		{"encodings[1].scale", func(m *a) { m.Encodings[1].Scale = 0 }},
-		{"encodings[1].scale", func(m *a) { m.Encodings[1].Scale = -1 }},
-		{"encodings[0].coordinates[2].levels", func(m *a) { m.Encodings[0].Coordinates[2].Levels = 0 }},
-		{"encodings[0].coordinates[2].levels", func(m *a) { m.Encodings[0].Coordinates[2].Levels = math.MaxUint32 }},
-		{"encodings[0].coordinates[0].levels", func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = math.MaxUint32 }},
+		{"encodings[0].coordinates",
+			func(m *a) { m.Plan.Rounds[0].Releases[0].Statistic = rifflev1.Statistic_STATISTIC_GRADIENT }},
+		{"encodings[1]", func(m *a) { m.Encodings[1].Scale = 0 }},
+		{"encodings[1]", func(m *a) { m.Encodings[1].Scale = -1 }},
+		{"encodings[0]", func(m *a) { m.Encodings[0].Coordinates[2].Levels = 0 }},
+		{"encodings[0]", func(m *a) { m.Encodings[0].Coordinates[2].Levels = math.MaxUint32 }},
+		{"encodings[0]", func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = math.MaxUint32 }},
 		{"encodings", func(m *a) { // each fits, together they do not
 			for _, c := range m.Encodings[0].Coordinates {
 				c.Levels = plan.MaxReportMessages / 3
@@ -126,30 +128,29 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"cohort.minimum", func(m *a) { m.Cohort.Minimum = 0 }},
 		{"cohort.minimum", func(m *a) { m.Cohort.Minimum = 121 }},
 		{"cohort.max_dishonest", func(m *a) { m.Cohort.MaxDishonest = 100 }},
-		{"timing", func(m *a) { m.Timing = nil }},
 		{"timing.round_window_ms", func(m *a) { m.Timing.RoundWindowMs = 0 }},
 		{"analyzer_key", func(m *a) { m.AnalyzerKey = nil }},
 		{"analyzer_key", func(m *a) { m.AnalyzerKey = make([]byte, 32) }},
 	}
 	for _, x := range notFinite {
 		cases = append(cases,
-			bad[a]{"policy.norm_bound", func(m *a) { m.Policy.NormBound = x }},
-			bad[a]{"policy.family", func(m *a) { m.Policy.Family.MaxReward = x }},
-			bad[a]{"policy.theta", func(m *a) { m.Policy.Theta[1] = x }},
-			bad[a]{"policy.stages[0].theta", func(m *a) { m.Policy.Stages[0].Theta[1] = x }},
-			bad[a]{"policy.stages[0].covariance", func(m *a) { m.Policy.Stages[0].Covariance[2] = x }},
-			bad[a]{"policy.explore", func(m *a) { m.Policy.Explore = x }},
-			bad[a]{"policy.stages[0].width", func(m *a) { m.Policy.Stages[0].Width = x }},
-			bad[a]{"policy.scaling.self_concordance", func(m *a) { m.Policy.Scaling.SelfConcordance = x }},
-			bad[a]{"policy.scaling.max_weight", func(m *a) { m.Policy.Scaling.MaxWeight = x }},
-			bad[a]{"policy.design_tolerance", func(m *a) { m.Policy.DesignTolerance = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.NormBound = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Family.MaxReward = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Theta[1] = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Stages[0].Theta[1] = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Stages[0].Covariance[2] = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Explore = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Stages[0].Width = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Scaling.SelfConcordance = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.Scaling.MaxWeight = x }},
+			bad[a]{"policy", func(m *a) { m.Policy.DesignTolerance = x }},
 			bad[a]{"reference", func(m *a) { m.Reference[0] = x }},
 			bad[a]{"plan.rounds[0].releases[0].shift", func(m *a) { m.Plan.Rounds[0].Releases[0].Shift = x }},
 			bad[a]{"plan.epsilon", func(m *a) { m.Plan.Epsilon = x }},
 			bad[a]{"plan.delta", func(m *a) { m.Plan.Delta = x }},
 			bad[a]{"plan.tail_delta", func(m *a) { m.Plan.TailDelta = x }},
-			bad[a]{"encodings[0].scale", func(m *a) { m.Encodings[0].Scale = x }},
-			bad[a]{"encodings[1].coordinates[1].offset", func(m *a) { m.Encodings[1].Coordinates[1].Offset = x }},
+			bad[a]{"encodings[0]", func(m *a) { m.Encodings[0].Scale = x }},
+			bad[a]{"encodings[1]", func(m *a) { m.Encodings[1].Coordinates[1].Offset = x }},
 		)
 	}
 	refuses(t, seal.Announcement, func() *a { return announcement(t) }, cases)
@@ -162,7 +163,7 @@ func TestAnnouncementRanges(t *testing.T) {
 		{"cohort", func(m *a) { m.Cohort = whole.Cohort }},
 		{"timing", func(m *a) { m.Timing = whole.Timing }},
 		{"analyzer_key", func(m *a) { m.AnalyzerKey = whole.AnalyzerKey }},
-		{"policy.profile", func(m *a) { m.Policy = nil }},
+		{"policy", func(m *a) { m.Policy = nil }},
 	})
 }
 

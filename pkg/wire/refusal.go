@@ -29,7 +29,8 @@ const (
 	RefusalWrongSize         Refusal = 15 // not exactly the plan's number of bit messages
 	RefusalWeakPlan          Refusal = 16 // below the role's own minimum cohort or honest share
 	RefusalHostShare         Refusal = 17 // the host holds as many slots of the cohort as one host may
-	RefusalRepeatedMessage   Refusal = 18 // a bit message of the report stands in it twice, or in another report of the round
+	// a bit message of the report stands in it twice, or in another report of the round
+	RefusalRepeatedMessage Refusal = 18
 )
 
 // String is the refusal in words joined by underscores, as "cohort_full".

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"fmt"
 
-	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-func checkKeySet(k *rifflev1.KeySet) error {
+func checkKeySet(k *KeySet) error {
 	if err := CheckDeployment(k.Deployment); err != nil {
 		return err
 	}
@@ -32,7 +31,7 @@ func checkKeySet(k *rifflev1.KeySet) error {
 	return nil
 }
 
-func checkManifest(m *rifflev1.Manifest) error {
+func checkManifest(m *Manifest) error {
 	if err := checkPlace(m.Deployment, m.Epoch, m.Round); err != nil {
 		return err
 	}
@@ -43,9 +42,9 @@ func checkManifest(m *rifflev1.Manifest) error {
 		return field("reports", "is %d, but only %d enrolled", m.Reports, m.Enrolled)
 	}
 	switch m.Outcome {
-	case rifflev1.Outcome_OUTCOME_RELEASED:
+	case Released:
 		return checkReleased(m)
-	case rifflev1.Outcome_OUTCOME_DESTROYED:
+	case Destroyed:
 		if m.Messages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
 			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
 		}
@@ -57,12 +56,13 @@ func checkManifest(m *rifflev1.Manifest) error {
 	return field("outcome", "is %d, which is not known", m.Outcome)
 }
 
-func checkReleased(m *rifflev1.Manifest) error {
+func checkReleased(m *Manifest) error {
 	if m.Reports == 0 {
 		return field("reports", "is 0 in a release")
 	}
 	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > plan.MaxReportMessages {
-		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages, plan.MaxReportMessages, m.Reports)
+		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages,
+			plan.MaxReportMessages, m.Reports)
 	}
 	if c := uint64(m.Chunks); c == 0 || c > m.Messages || (m.Messages+MaxChunkMessages-1)/MaxChunkMessages > c {
 		return field("chunks", "is %d for %d messages of at most %d a chunk", m.Chunks, m.Messages, MaxChunkMessages)
@@ -73,7 +73,7 @@ func checkReleased(m *rifflev1.Manifest) error {
 	return checkLength("reports_digest", m.ReportsDigest, digestSize)
 }
 
-func checkCounts(c *rifflev1.Counts) error {
+func checkCounts(c *Counts) error {
 	if err := checkPlace(c.Deployment, c.Epoch, c.Round); err != nil {
 		return err
 	}
@@ -96,12 +96,13 @@ func checkCounts(c *rifflev1.Counts) error {
 		return field("releases", "has %d entries, must have 1 to %d", n, MaxReleases)
 	}
 	for i, r := range c.Releases {
-		if n := len(r.GetOnes()); n == 0 || n > MaxCoordinates {
+		if n := len(r.Ones); n == 0 || n > MaxCoordinates {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
 		for j, ones := range r.Ones {
 			if limit := uint64(c.Reports) * plan.MaxReportMessages; ones > limit {
-				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold", ones, c.Reports)
+				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold",
+					ones, c.Reports)
 			}
 		}
 	}

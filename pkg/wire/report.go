@@ -66,11 +66,13 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 		return nil, named("report", err)
 	}
 	// The signature is the last field, so that what it covers is what stands before it.
-	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
+	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(body,
+		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
 }
 
-// ParseReport decodes a report that must hold exactly so many bit messages, and verifies its signature by the host key it names. It does not know
-// whether that host's device holds that slot: the caller compares HostKey, Device and Slot with the enrolment. The digest is ReportDigest's.
+// ParseReport decodes a report that must hold exactly so many bit messages, and verifies its signature by the host key
+// it names. It does not know whether that host's device holds that slot: the caller compares HostKey, Device and Slot
+// with the enrolment. The digest is ReportDigest's.
 func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
 	r, err := parseReport(data, messages)
 	if err != nil {
@@ -81,7 +83,8 @@ func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
 
 func parseReport(data []byte, messages int) (*Report, error) {
 	if messages < 1 || messages > plan.MaxReportMessages || len(data) != ReportSize(messages) {
-		return nil, fmt.Errorf("%w: %d bytes, a report of %d bit messages has %d", ErrSize, len(data), messages, ReportSize(messages))
+		return nil, fmt.Errorf("%w: %d bytes, a report of %d bit messages has %d", ErrSize, len(data),
+			messages, ReportSize(messages))
 	}
 	m := new(rifflev1.Report)
 	if err := unmarshal(data, m); err != nil {
@@ -91,7 +94,8 @@ func parseReport(data []byte, messages int) (*Report, error) {
 		return nil, err
 	}
 	if len(m.Bits) != messages*seal.BitSize {
-		return nil, fmt.Errorf("%w: %d bytes of bit messages, %d have %d", ErrSize, len(m.Bits), messages, messages*seal.BitSize)
+		return nil, fmt.Errorf("%w: %d bytes of bit messages, %d have %d", ErrSize, len(m.Bits),
+			messages, messages*seal.BitSize)
 	}
 	if err := checkLength("signature", m.Signature, seal.SignatureSize); err != nil {
 		return nil, err
@@ -149,6 +153,7 @@ func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportC
 	if err := unmarshal(envelope, m); err != nil {
 		return nil, named("envelope", err)
 	}
-	report, err := keys.Open(seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext}, context.AAD())
+	report, err := keys.Open(seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext},
+		context.AAD())
 	return report, named("envelope", err)
 }

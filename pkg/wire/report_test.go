@@ -28,7 +28,8 @@ func opener(t testing.TB, keys ...*seal.HPKEKey) *seal.ReportOpener {
 	return o
 }
 
-// TestReportLength: reports and envelopes are as long as the plan says and nothing else changes that, not even numbers that are zero.
+// TestReportLength: reports and envelopes are as long as the plan says and nothing else changes that, not even numbers
+// that are zero.
 func TestReportLength(t *testing.T) {
 	host, shuffler := signer(t, 2), hpkeKey(t, 5)
 	keys := opener(t, shuffler)
@@ -58,7 +59,8 @@ func TestReportLength(t *testing.T) {
 			t.Fatal("report changed on its way")
 		}
 		got.Bits, r.Bits = nil, nil
-		if got.Announcement != r.Announcement || got.Epoch != r.Epoch || got.Round != r.Round || got.Slot != r.Slot || got.Device != r.Device || got.HostKey != r.HostKey {
+		if got.Announcement != r.Announcement || got.Epoch != r.Epoch || got.Round != r.Round ||
+			got.Slot != r.Slot || got.Device != r.Device || got.HostKey != r.HostKey {
 			t.Fatalf("report changed on its way: %+v, %+v", got, r)
 		}
 		envelope, err := wire.SealReport(data, shuffler.Public(), roundContext)
@@ -91,7 +93,8 @@ func TestReportRefusals(t *testing.T) {
 		}
 	}
 	for _, messages := range []int{0, -1, 1, 3, plan.MaxReportMessages + 1, 1 << 62} {
-		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) || wire.Reason(err) != wire.RefusalWrongSize {
+		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) ||
+			wire.Reason(err) != wire.RefusalWrongSize {
 			t.Errorf("as %d messages: %v", messages, err)
 		}
 	}
@@ -111,12 +114,25 @@ func TestReportRefusals(t *testing.T) {
 		"epoch 0":        forgeReport(func(m *rifflev1.Report) { *m.Epoch = 0 }),
 		"round too high": forgeReport(func(m *rifflev1.Report) { *m.Round = wire.MaxRounds }),
 		// same length, other shape: what an absent field gives away, the bits take
-		"no slot":        forgeReport(func(m *rifflev1.Report) { m.Slot = nil; m.Bits = append(m.Bits, make([]byte, 5)...) }),
-		"short digest":   forgeReport(func(m *rifflev1.Report) { m.Announcement = m.Announcement[:31]; m.Bits = append(m.Bits, 0) }),
-		"uneven bits":    forgeReport(func(m *rifflev1.Report) { m.Announcement = append(m.Announcement, 0); m.Bits = m.Bits[1:] }),
-		"unknown field":  forgeReport(func(m *rifflev1.Report) { m.Bits = m.Bits[4:]; m.ProtoReflect().SetUnknown(append(unknown, 1)) }),
-		"no signature":   good[:len(good)-66],
-		"other's report": func() []byte { b := bytes.Clone(good); copy(b[len(b)-66-32:], signer(t, 3).Public()); return b }(),
+		"no slot": forgeReport(func(m *rifflev1.Report) {
+			m.Slot = nil
+			m.Bits = append(m.Bits,
+				make([]byte, 5)...)
+		}),
+		"short digest": forgeReport(func(m *rifflev1.Report) { m.Announcement = m.Announcement[:31]; m.Bits = append(m.Bits, 0) }),
+		"uneven bits": forgeReport(func(m *rifflev1.Report) {
+			m.Announcement = append(m.Announcement,
+				0)
+			m.Bits = m.Bits[1:]
+		}),
+		"unknown field": forgeReport(func(m *rifflev1.Report) { m.Bits = m.Bits[4:]; m.ProtoReflect().SetUnknown(append(unknown, 1)) }),
+		"no signature":  good[:len(good)-66],
+		"other's report": func() []byte {
+			b := bytes.Clone(good)
+			copy(b[len(b)-66-32:],
+				signer(t, 3).Public())
+			return b
+		}(),
 	} {
 		if _, _, err := wire.ParseReport(data, 2); err == nil {
 			t.Errorf("%s: opens", name)
@@ -167,7 +183,8 @@ func TestEnvelopeRefusals(t *testing.T) {
 		"cut":            {good[:len(good)-1], roundContext, wire.RefusalMalformed},
 		"too large":      {make([]byte, 8<<20), roundContext, wire.RefusalMalformed},
 	} {
-		if got, err := wire.OpenEnvelope(c.envelope, keys, c.context); err == nil || got != nil || wire.Reason(err) != c.reason {
+		if got, err := wire.OpenEnvelope(c.envelope, keys, c.context); err == nil || got != nil ||
+			wire.Reason(err) != c.reason {
 			t.Errorf("%s: %q, %v (%v), want %v", name, got, err, wire.Reason(err), c.reason)
 		}
 	}
@@ -193,11 +210,13 @@ func TestChunks(t *testing.T) {
 		if _, err := wire.BuildChunk(c); err == nil {
 			t.Errorf("builds a chunk with %s", name)
 		}
-		if _, err := wire.ParseChunk(encode(t, &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits})); err == nil {
+		if _, err := wire.ParseChunk(encode(t,
+			&rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits})); err == nil {
 			t.Errorf("parses a chunk with %s", name)
 		}
 	}
-	for _, b := range [][]byte{nil, {1}, append(bytes.Clone(data), 0x28, 1), make([]byte, wire.MaxChunkMessages*seal.BitSize+65)} {
+	for _, b := range [][]byte{nil, {1}, append(bytes.Clone(data), 0x28, 1),
+		make([]byte, wire.MaxChunkMessages*seal.BitSize+65)} {
 		if _, err := wire.ParseChunk(b); err == nil {
 			t.Errorf("parses %d bytes that are no chunk", len(b))
 		}

@@ -11,98 +11,69 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Party is whom a statement must come from.
+// Party names the signer that a statement must have and the deployment that it must be about.
 type Party struct {
 	Deployment string
 	Key        []byte // Ed25519 public key, 32 bytes
 }
 
-// Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses to sign what Open
-// would refuse.
+// Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses every
+// statement that Open would refuse or would return changed: the error is a *FieldError or wraps ErrTooLarge.
 func Sign[T Statement](statement *T, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
-	m, s, err := described(statement)
+	f := formatOf[T]()
+	signed, digest, err = f.sign(statement, by)
+	return signed, digest, named(f.kind.String(), err)
+}
+
+func (f format[T]) sign(statement *T, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
+	if err := f.check(statement); err != nil {
+		return nil, digest, err
+	}
+	body, err := marshal(f.message(statement))
 	if err != nil {
 		return nil, digest, err
 	}
-	return sign(m, s, by)
-}
-
-// Digest is the digest of a statement: what Sign and Open return with it.
-func Digest[T Statement](statement *T) ([32]byte, error) {
-	m, s, err := described(statement)
+	signed, err = marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(f.kind, body, by)})
 	if err != nil {
-		return [32]byte{}, err
-	}
-	body, err := marshal(m)
-	if err != nil {
-		return [32]byte{}, named(s.kind.String(), err)
-	}
-	return seal.Digest(s.kind, body), nil
-}
-
-// described is a statement's message and spec.
-func described(statement any) (proto.Message, spec, error) {
-	s, err := specOf(emptyMessage(statement))
-	if err != nil {
-		return nil, s, err
-	}
-	m, err := messageOf(statement)
-	if err != nil {
-		return nil, s, named(s.kind.String(), err)
-	}
-	s, err = specOf(m)
-	return m, s, err
-}
-
-// sign checks a message and signs it.
-func sign(m proto.Message, s spec, by *seal.Identity) (signed []byte, digest [32]byte, err error) {
-	name := s.kind.String()
-	if err := named(name, s.check()); err != nil {
 		return nil, digest, err
 	}
-	body, err := marshal(m)
-	if err != nil {
-		return nil, digest, named(name, err)
+	if len(signed) > f.limit {
+		return nil, digest, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), f.limit)
 	}
-	signed, err = marshal(&rifflev1.Signed{Body: body, Key: by.Public(), Signature: seal.Sign(s.kind, body, by)})
-	if err != nil {
-		return nil, digest, named(name, err)
-	}
-	if len(signed) > s.limit {
-		return nil, digest, named(name, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), s.limit))
-	}
-	return signed, seal.Digest(s.kind, body), nil
+	return signed, seal.Digest(f.kind, body), nil
 }
 
 // Open verifies and checks a signed statement and returns it with its digest:
 //
 //	manifest, digest, err := wire.Open[wire.Manifest](b, shuffler)
 //
-// Enrolment has openers of its own: OpenEnrolRequest and OpenEnrolReply.
-func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential](signed []byte, from Party) (*T, [32]byte, error) {
+// The bytes that it accepts are those that Sign makes of the statement that it returns. Enrolment has openers of its
+// own: OpenEnrolRequest and OpenEnrolReply.
+func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential](
+	signed []byte, from Party,
+) (*T, [32]byte, error) {
 	if len(from.Key) != keySize { // an absent key must not stand for any key
 		return nil, [32]byte{}, ErrSigner
 	}
-	m := emptyMessage(new(T))
-	digest, err := open(signed, from.Key, m)
-	if err == nil {
-		if name := m.(interface{ GetDeployment() string }).GetDeployment(); name != from.Deployment {
-			err = foreign{fmt.Errorf("%w: %q, expected %q", ErrDeployment, name, from.Deployment)}
-		}
+	o, err := open[T](signed, from.Key)
+	if err == nil && o.deployment != from.Deployment {
+		err = foreign{fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, from.Deployment)}
 	}
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
-	return statementOf(m).(*T), digest, nil
+	return o.statement, o.digest, nil
 }
 
-// OpenAnnouncement is Open for an announcement that is stored under a round of an epoch. The broker lets several lie there, and junk
-// too, written with the analyzer's broker credential. What counts is the first that the analyzer signed for this place; anything
-// else is an ErrForeign, to be passed over.
-func OpenAnnouncement(signed []byte, epoch uint64, round uint32, analyzer Party) (*plan.Announcement, [32]byte, error) {
+// OpenAnnouncement is Open for an announcement that is stored under a round of an epoch. Anyone with the analyzer's
+// broker credential can store several announcements there, and other bytes too. The first one that the analyzer signed
+// for this round counts. Every other one is an ErrForeign, which the caller skips.
+func OpenAnnouncement(
+	signed []byte, epoch uint64, round uint32, analyzer Party,
+) (*plan.Announcement, [32]byte, error) {
 	a, digest, err := Open[plan.Announcement](signed, analyzer)
 	if err == nil && (a.Epoch != epoch || a.Round != round) {
-		err = foreign{fmt.Errorf("%w: it is about round %d of epoch %d and lies under round %d of epoch %d",
+		err = foreign{fmt.Errorf("%w: it is about round %d of epoch %d and is stored under round %d of epoch %d",
 			ErrPlace, a.Round, a.Epoch, round, epoch)}
 	}
 	if err != nil {
@@ -111,33 +82,49 @@ func OpenAnnouncement(signed []byte, epoch uint64, round uint32, analyzer Party)
 	return a, digest, nil
 }
 
-// open verifies the signature of key, or of whatever key is named inside where key is nil, and decodes and checks the statement.
-func open(signed, key []byte, statement proto.Message) (digest [32]byte, err error) {
-	s, err := specOf(statement)
-	if err != nil {
-		return digest, err
-	}
-	name := s.kind.String()
-	outer, err := openSigned(signed, s.limit)
-	if err != nil {
-		return digest, foreign{named(name, err)}
-	}
-	if key != nil && !bytes.Equal(outer.Key, key) {
-		return digest, foreign{named(name, ErrSigner)}
-	}
-	if err := seal.Verify(s.kind, outer.Body, outer.Key, outer.Signature); err != nil {
-		return digest, foreign{named(name, err)}
-	}
-	if err := unmarshal(outer.Body, statement); err != nil {
-		return digest, named(name, err)
-	}
-	if err := s.check(); err != nil {
-		return digest, named(name, err)
-	}
-	return seal.Digest(s.kind, outer.Body), nil
+// opened is a statement whose signature and ranges have been checked.
+type opened[T any] struct {
+	statement  *T
+	deployment string // that the statement names; empty for a type that names none
+	signer     []byte // Ed25519 public key
+	digest     [32]byte
 }
 
-// openSigned decodes the outer message and checks its lengths, not its signature.
+// open verifies the signature of key, or of the key that is named inside where key is nil, and decodes and checks the
+// statement.
+func open[T Statement](signed, key []byte) (o opened[T], err error) {
+	f := formatOf[T]()
+	name := f.kind.String()
+	outer, err := openSigned(signed, f.limit)
+	if err == nil && key != nil && !bytes.Equal(outer.Key, key) {
+		err = ErrSigner
+	}
+	if err == nil {
+		err = seal.Verify(f.kind, outer.Body, outer.Key, outer.Signature)
+	}
+	if err != nil {
+		return o, foreign{named(name, err)}
+	}
+	if o, err = f.open(outer.Body); err != nil {
+		return opened[T]{}, named(name, err)
+	}
+	o.signer, o.digest = outer.Key, seal.Digest(f.kind, outer.Body)
+	return o, nil
+}
+
+// open decodes and checks the body of a statement. It accepts only the bytes that sign makes of the result, so that
+// nothing in them is lost: no unknown field, no unknown enum value, no empty message in place of an absent one.
+func (f format[T]) open(body []byte) (o opened[T], err error) {
+	if o.statement, o.deployment, err = f.decode(body); err != nil {
+		return o, err
+	}
+	if err := f.check(o.statement); err != nil {
+		return o, err
+	}
+	return o, canonical(body, f.message(o.statement))
+}
+
+// openSigned decodes the outer message. It checks the lengths in it and not its signature.
 func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
 	if len(signed) > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), limit)
@@ -147,39 +134,64 @@ func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
 		return nil, err
 	}
 	if len(outer.Key) != keySize || len(outer.Signature) != seal.SignatureSize {
-		return nil, fmt.Errorf("%w: key of %d bytes and signature of %d", ErrMalformed, len(outer.Key), len(outer.Signature))
+		return nil, fmt.Errorf("%w: key of %d bytes and signature of %d",
+			ErrMalformed, len(outer.Key), len(outer.Signature))
 	}
 	return outer, nil
 }
 
-// spec is what Sign and open need to know of a type of statement.
-type spec struct {
-	kind  seal.Kind
-	limit int
-	check func() error // checks the statement it was made for
+// format is what Sign and Open need to know of a type of statement.
+type format[T any] struct {
+	kind    seal.Kind
+	limit   int                    // largest number of bytes of Signed
+	check   func(*T) error         // every range and relation; what passes has a message that carries all of it
+	message func(*T) proto.Message // of a statement that check passed
+	decode  func(body []byte) (statement *T, deployment string, err error)
 }
 
-func specOf(statement proto.Message) (spec, error) {
-	switch m := statement.(type) {
-	case *rifflev1.Announcement:
-		return spec{seal.Announcement, MaxStatement, func() error { return checkAnnouncement(m) }}, nil
-	case *rifflev1.KeySet:
-		return spec{seal.KeySet, MaxEnrolment, func() error { return checkKeySet(m) }}, nil
-	case *rifflev1.Manifest:
-		return spec{seal.Manifest, MaxEnrolment, func() error { return checkManifest(m) }}, nil
-	case *rifflev1.Counts:
-		return spec{seal.Counts, MaxStatement, func() error { return checkCounts(m) }}, nil
-	case *rifflev1.Credential:
-		return spec{seal.Credential, MaxEnrolment, func() error { return checkCredential(m) }}, nil
-	case *rifflev1.EnrolRequest:
-		return spec{seal.EnrolRequest, MaxEnrolment, func() error { return checkEnrolRequest(m) }}, nil
-	case *rifflev1.EnrolReply:
-		return spec{seal.EnrolReply, MaxEnrolment, func() error { return checkEnrolReply(m) }}, nil
+// formats has one format for each type of statement.
+var formats = []any{
+	formatBy(seal.Announcement, MaxStatement, checkAnnouncement, announcementMessage, announcementOf),
+	formatBy(seal.KeySet, MaxEnrolment, checkKeySet, keySetMessage, keySetOf),
+	formatBy(seal.Manifest, MaxEnrolment, checkManifest, manifestMessage, manifestOf),
+	formatBy(seal.Counts, MaxStatement, checkCounts, countsMessage, countsOf),
+	formatBy(seal.Credential, MaxEnrolment, checkCredential, credentialMessage, credentialOf),
+	formatBy(seal.EnrolRequest, MaxEnrolment, checkEnrolRequest, enrolRequestMessage, enrolRequestOf),
+	formatBy(seal.EnrolReply, MaxEnrolment, checkEnrolReply, enrolReplyMessage, enrolReplyOf),
+}
+
+func formatOf[T Statement]() (f format[T]) {
+	for _, candidate := range formats {
+		if found, ok := candidate.(format[T]); ok {
+			f = found
+		}
 	}
-	return spec{}, fmt.Errorf("wire: %T is no statement", statement)
+	return f
 }
 
-// marshal is the one encoding of a message.
+// formatBy makes a format of two functions that convert between a statement and its message.
+func formatBy[T, M any, P interface {
+	*M
+	proto.Message
+}](kind seal.Kind, limit int, check func(*T) error, message func(*T) P, statement func(P) *T) format[T] {
+	return format[T]{
+		kind, limit, check,
+		func(s *T) proto.Message { return message(s) },
+		func(body []byte) (*T, string, error) {
+			m := P(new(M))
+			if err := decode(body, m); err != nil {
+				return nil, "", err
+			}
+			deployment := ""
+			if d, ok := any(m).(interface{ GetDeployment() string }); ok {
+				deployment = d.GetDeployment()
+			}
+			return statement(m), deployment, nil
+		},
+	}
+}
+
+// marshal returns the one encoding of a message.
 func marshal(m proto.Message) ([]byte, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -188,13 +200,17 @@ func marshal(m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
-// unmarshal accepts the one encoding of a message: unknown fields are dropped at decoding, so that bytes which hold any, or hold anything
-// not as marshal writes it, differ from what marshal makes of the result.
-func unmarshal(b []byte, into proto.Message) error {
+// decode fills a message. It drops unknown fields, so that canonical finds bytes that hold any.
+func decode(b []byte, into proto.Message) error {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, into); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	again, err := marshal(into)
+	return nil
+}
+
+// canonical refuses bytes that are not the one encoding of a message.
+func canonical(b []byte, of proto.Message) error {
+	again, err := marshal(of)
 	if err != nil {
 		return err
 	}
@@ -202,6 +218,14 @@ func unmarshal(b []byte, into proto.Message) error {
 		return fmt.Errorf("%w: unknown fields or not the canonical encoding", ErrMalformed)
 	}
 	return nil
+}
+
+// unmarshal decodes a message and accepts only its one encoding.
+func unmarshal(b []byte, into proto.Message) error {
+	if err := decode(b, into); err != nil {
+		return err
+	}
+	return canonical(b, into)
 }
 
 // sum is plain SHA-256, for bytes that are not statements.

@@ -13,14 +13,16 @@ type Statement interface {
 	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply
 }
 
-// KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for what is in flight.
+// KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for what is in
+// flight.
 type KeySet struct {
 	Deployment string
 	Keys       [][]byte // 32 bytes each
 	Number     uint64   // from 1; a later set has a larger number, and a role that saw it refuses an earlier one
 }
 
-// Credential lets the holder of a host key enrol devices 0 to Devices-1, each once per deployment. The registrar signs it.
+// Credential lets the holder of a host key enrol devices 0 to Devices-1, each once per deployment. The registrar signs
+// it.
 type Credential struct {
 	Deployment string
 	HostKey    []byte // Ed25519 public key

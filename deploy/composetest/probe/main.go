@@ -1,10 +1,10 @@
-// Command probe tries to reach addresses from where it runs, which is inside a container on one side of a deployment. It is part of
-// the tests and of no image that is deployed.
+// Command probe tries to reach addresses from where it runs, which is inside a container on one side of a deployment.
+// It is part of the tests and of no image that is deployed.
 //
 //	probe host:port...
 //
-// It calls each address as its routes lead, and once more through every network interface whatever the routes say, as any process may.
-// It prints what it reached, one address per line.
+// It calls each address as its routes lead, and once more through every network interface whatever the routes say, as
+// any process may. It prints what it reached, one address per line.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command volume does to a folder what a bad day does: it fills its disk, and brings an older copy of it back. It runs in a container that
-// has a volume of a deployment, for the trial; it is part of no image that is deployed.
+// Command volume does to a folder what a bad day does: it fills its disk, and brings an older copy of it back. It runs
+// in a container that has a volume of a deployment, for the trial; it is part of no image that is deployed.
 //
 //	volume save FOLDER   writes the folder as a tar archive to standard output
 //	volume load FOLDER   replaces what is in the folder by such an archive from standard input

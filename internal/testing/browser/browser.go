@@ -17,8 +17,8 @@ import (
 // Names under which Chromium is looked for.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// Find returns the browser's program. Where there is none the test fails in CI (the variable CI is set) and is skipped, loudly,
-// elsewhere.
+// Find returns the browser's program. Where there is none the test fails in CI (the variable CI is set) and is skipped,
+// loudly, elsewhere.
 func Find(t testing.TB) string {
 	t.Helper()
 	for _, name := range names {

@@ -1,6 +1,6 @@
-// Package fixedseed makes rapid's property tests draw the same cases in every run. A test package that uses rapid imports it for
-// effect, so that a change is judged by the change alone. Looking for new cases is a run of its own: RAPID_SEED in the
-// environment, or -rapid.seed, chooses other ones (see "Slow checks" in docs/development.md).
+// Package fixedseed makes rapid's property tests draw the same cases in every run. A test package that uses rapid
+// imports it for effect, so that a change is judged by the change alone. Looking for new cases is a run of its own:
+// RAPID_SEED in the environment, or -rapid.seed, chooses other ones (see "Slow checks" in docs/development.md).
 package fixedseed
 
 import (

@@ -52,7 +52,8 @@ func TestEveryPropertyTestHasIt(t *testing.T) {
 	}
 	for dir := range uses {
 		if !fixed[dir] {
-			t.Errorf("%s uses rapid without importing internal/testing/fixedseed: its cases change from run to run", dir)
+			t.Errorf("%s uses rapid without importing internal/testing/fixedseed: its cases change from run to run",
+				dir)
 		}
 	}
 }

@@ -1,10 +1,11 @@
-// Package parallel says how many tests of a package run at the same time, for packages whose tests wait more than they work.
+// Package parallel says how many tests of a package run at the same time, for packages whose tests wait more than they
+// work.
 package parallel
 
 import "flag"
 
-// Tests lets so many tests of a package run at the same time unless -parallel says otherwise. A package's TestMain calls it first; the
-// flags are parsed then.
+// Tests lets so many tests of a package run at the same time unless -parallel says otherwise. A package's TestMain
+// calls it first; the flags are parsed then.
 func Tests(n string) {
 	flag.Parse()
 	given := false

@@ -35,7 +35,8 @@ func (b *Bed) ConnectOver(r bus.Role) (*bus.Conn, *Link) {
 		l.Thaw()
 		running.Wait()
 	})
-	c, err := bus.Connect(b.Context(), bus.Options{URL: "nats://" + listener.Addr().String(), Role: r, Seed: b.seeds[r], Name: "test " + string(r)})
+	c, err := bus.Connect(b.Context(),
+		bus.Options{URL: "nats://" + listener.Addr().String(), Role: r, Seed: b.seeds[r], Name: "test " + string(r)})
 	b.must(err)
 	b.tb.Cleanup(c.Close)
 	return c, l

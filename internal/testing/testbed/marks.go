@@ -21,9 +21,9 @@ type Mark struct {
 	Bytes []byte
 }
 
-// Marks are the ways in which a recognisable number could turn up where it must not: as text, however formatted, as bytes of a
-// float, as the digits of these. The number should have at least nine significant digits, by which its text is searched: so it turns up
-// nowhere by chance.
+// Marks are the ways in which a recognisable number could turn up where it must not: as text, however formatted, as
+// bytes of a float, as the digits of these. The number should have at least nine significant digits, by which its text
+// is searched: so it turns up nowhere by chance.
 func Marks(values ...float64) (all []Mark) {
 	for _, v := range values {
 		if v < 0 {

@@ -47,7 +47,8 @@ func (b *Bed) Announce(analyzer *bus.Conn, a *plan.Announcement) (digest [32]byt
 // PublishKeys publishes the shuffler's HPKE key.
 func (b *Bed) PublishKeys(shuffler *bus.Conn) {
 	b.tb.Helper()
-	signed, _ := b.Sign(&wire.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}}, b.Shuffler)
+	signed, _ := b.Sign(&wire.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}},
+		b.Shuffler)
 	b.must(shuffler.PutKeys(b.Context(), signed))
 }
 
@@ -56,7 +57,8 @@ func (b *Bed) Open(envelope []byte, a *plan.Announcement) *wire.Report {
 	b.tb.Helper()
 	opener, err := seal.NewReportOpener(b.ShufflerKey)
 	b.must(err)
-	plain, err := wire.OpenEnvelope(envelope, opener, seal.ReportContext{Deployment: Deployment, Epoch: a.Epoch, Round: a.Round})
+	plain, err := wire.OpenEnvelope(envelope, opener,
+		seal.ReportContext{Deployment: Deployment, Epoch: a.Epoch, Round: a.Round})
 	b.must(err)
 	report, _, err := wire.ParseReport(plain, a.ReportMessages())
 	b.must(err)
@@ -68,13 +70,14 @@ func (b *Bed) Seal(r wire.Report, host *seal.Identity) []byte {
 	b.tb.Helper()
 	report, err := wire.BuildReport(r, host)
 	b.must(err)
-	envelope, err := wire.SealReport(report, b.ShufflerKey.Public(), seal.ReportContext{Deployment: Deployment, Epoch: r.Epoch, Round: r.Round})
+	envelope, err := wire.SealReport(report, b.ShufflerKey.Public(),
+		seal.ReportContext{Deployment: Deployment, Epoch: r.Epoch, Round: r.Round})
 	b.must(err)
 	return envelope
 }
 
-// Junk stores under a round what whoever has the analyzer's broker credential can, without its signing key: nonsense, an announcement
-// that somebody else signed, and what else is given, such as a genuine one of another round.
+// Junk stores under a round what whoever has the analyzer's broker credential can, without its signing key: nonsense,
+// an announcement that somebody else signed, and what else is given, such as a genuine one of another round.
 func (b *Bed) Junk(analyzer *bus.Conn, epoch uint64, round uint32, more ...[]byte) {
 	b.tb.Helper()
 	a := b.Announcement(glm.Practical, 12)

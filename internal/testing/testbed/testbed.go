@@ -1,5 +1,5 @@
-// Package testbed is a broker and the keys of a small deployment, for tests of the roles. What the other roles would do, a test does
-// by hand with it: announce, enrol, report, shuffle. Nothing but tests imports it.
+// Package testbed is a broker and the keys of a small deployment, for tests of the roles. What the other roles would
+// do, a test does by hand with it: announce, enrol, report, shuffle. Nothing but tests imports it.
 package testbed
 
 import (
@@ -31,10 +31,12 @@ const Deployment = "testbed"
 // Patience bounds everything that a test waits for.
 const Patience = 30 * time.Second
 
-// maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the streams' limits.
+// maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the
+// streams' limits.
 const maxStore = 1 << 40
 
-// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within Patience.
+// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within
+// Patience.
 const ackWait = 5 * time.Second
 
 // Bed is a running broker with the keys of one deployment.
@@ -49,10 +51,12 @@ type Bed struct {
 	AnalyzerKey, ShufflerKey      *seal.HPKEKey
 }
 
-// New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before it starts.
+// New starts a broker that ends with the test. The changes are made to its options, and to those of its streams, before
+// it starts.
 func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) *Bed {
 	tb.Helper()
-	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: broker.Options{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}}
+	options := broker.Options{Dir: tb.TempDir(), MaxStore: maxStore, Users: map[bus.Role][]string{}}
+	b := &Bed{tb: tb, seeds: map[bus.Role][]byte{}, options: options}
 	for _, r := range bus.Roles() {
 		seed, public, err := keyfile.NewSeed()
 		b.must(err)
@@ -200,7 +204,8 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Terms are terms under which cohorts of twenty people can be planned with few messages. Nobody should ask for so little privacy.
+// Terms are terms under which cohorts of twenty people can be planned with few messages. Nobody should ask for so
+// little privacy.
 func Terms() plan.Terms {
 	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 }
@@ -213,8 +218,8 @@ func Learner(profile glm.Profile, cohort int) glm.Config {
 	}
 }
 
-// Timing is quick: reports leave 300 ms after their decision, cohorts that fill are released as soon as all reports are there, and
-// those that lack some are waited for no more than a second.
+// Timing is quick: reports leave 300 ms after their decision, cohorts that fill are released as soon as all reports are
+// there, and those that lack some are waited for no more than a second.
 func Timing() plan.Timing {
 	return plan.Timing{
 		RewardWindow: 300 * time.Millisecond, Jitter: 50 * time.Millisecond, Grace: 700 * time.Millisecond,
@@ -246,7 +251,8 @@ func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byt
 		}
 	}
 	return &plan.Announcement{
-		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy, Reference: reference,
-		Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(), AnalyzerKey: b.AnalyzerKey.Public(),
+		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy,
+		Reference: reference,
+		Plan:      p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(), AnalyzerKey: b.AnalyzerKey.Public(),
 	}
 }

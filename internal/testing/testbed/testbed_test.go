@@ -35,7 +35,8 @@ func TestMarksAreFound(t *testing.T) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], math.Float64bits(v))
 	for _, text := range []string{
-		fmt.Sprint(v), fmt.Sprintf("%.10f", v), fmt.Sprintf("%.9e", v), fmt.Sprint(-v), fmt.Sprintf("%x", math.Float64bits(v)), string(b[:]),
+		fmt.Sprint(v), fmt.Sprintf("%.10f", v), fmt.Sprintf("%.9e", v), fmt.Sprint(-v), fmt.Sprintf("%x",
+			math.Float64bits(v)), string(b[:]),
 		fmt.Sprint(math.Float64bits(v)), base64.StdEncoding.EncodeToString(b[:]), fmt.Sprintf(`{"arms":[[%v,0]]}`, v),
 	} {
 		if len(Find([]byte("before "+text+" behind"), marks)) == 0 {

@@ -1,0 +1,103 @@
+package wire_test
+
+import (
+	"math"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+	"pgregory.net/rapid"
+)
+
+// drawAnnouncement draws an announcement in range: final or not, with and without scaling, of 1 to 3 rounds.
+func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
+	dim := rapid.IntRange(1, 3).Draw(t, "dimension")
+	a := &plan.Announcement{
+		Deployment: deployment, Epoch: rapid.Uint64Min(2).Draw(t, "epoch"), Previous: digestOf(1),
+		Policy: drawPolicy(t, dim), Final: rapid.IntRange(0, 3).Draw(t, "final") == 0,
+	}
+	if a.Final {
+		return a
+	}
+	if rapid.Bool().Draw(t, "first") {
+		a.Epoch, a.Previous = 1, nil
+	}
+	a.Reference = drawPoint(t, dim)
+	a.Plan = plan.Plan{
+		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, 0.5).Draw(t, "delta"),
+		TailDelta: 1e-10,
+	}
+	kinds := rapid.SampledFrom([]glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Covariance})
+	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
+		var round plan.Round
+		for range rapid.IntRange(1, 2).Draw(t, "releases") {
+			round.Releases = append(round.Releases, plan.Release{
+				Statistic: kinds.Draw(t, "statistic"), Shift: rapid.Float64Range(1e-3, 100).Draw(t, "shift"),
+				NoiseBits: rapid.Uint32Range(1, 1000).Draw(t, "noise bits"),
+				Bias:      protocol.Bias(rapid.Uint32Min(1).Draw(t, "bias")),
+			})
+		}
+		a.Plan.Rounds = append(a.Plan.Rounds, round)
+	}
+	if a.Epoch > 1 {
+		a.Round = uint32(rapid.IntRange(0, len(a.Plan.Rounds)-1).Draw(t, "round"))
+	}
+	for _, r := range a.Plan.Rounds[a.Round].Releases {
+		e := protocol.Encoding{Scale: rapid.Float64Range(0.1, 100).Draw(t, "scale"), NoiseBits: r.NoiseBits,
+			Bias: r.Bias}
+		for range map[bool]int{true: dim, false: glm.TriangleDim(dim)}[r.Statistic == glm.Gradient] {
+			e.Coordinates = append(e.Coordinates, protocol.Coordinate{
+				Offset: drawNumber(t), Levels: rapid.Uint32Range(1, 1000).Draw(t, "levels"),
+			})
+		}
+		a.Encodings = append(a.Encodings, e)
+	}
+	a.Cohort.Minimum = rapid.Uint32Range(1, math.MaxUint32).Draw(t, "minimum")
+	a.Cohort.Size = rapid.Uint32Min(a.Cohort.Minimum).Draw(t, "size")
+	a.Cohort.MaxDishonest = rapid.Uint32Max(a.Cohort.Minimum-1).Draw(t, "dishonest")
+	a.Timing.RoundWindow = time.Millisecond
+	for _, d := range []*time.Duration{&a.Timing.RewardWindow, &a.Timing.Jitter, &a.Timing.Grace, &a.Timing.Enrolment} {
+		*d = time.Duration(rapid.Uint32Range(0, wire.MaxTiming).Draw(t, "time")) * time.Millisecond
+	}
+	a.AnalyzerKey = key
+	return a
+}
+
+func drawPolicy(t *rapid.T, dim int) glm.Policy {
+	stage := func() glm.Stage {
+		covariance := make(glm.Symmetric, glm.TriangleDim(dim))
+		covariance[0] = rapid.Float64Range(0, 2).Draw(t, "covariance")
+		return glm.Stage{
+			Theta: drawPoint(t, dim), Covariance: covariance, Width: rapid.Float64Range(0, 5).Draw(t, "width"),
+		}
+	}
+	p := glm.Policy{
+		Profile: rapid.SampledFrom([]glm.Profile{glm.Practical, glm.Paper}).Draw(t, "profile"),
+		Epoch:   int(rapid.Uint32().Draw(t, "cohorts")), Family: "logistic", MaxReward: 1, Dimension: dim, Radius: 3,
+		Theta:   drawPoint(t, dim),
+		Play:    rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform}).Draw(t, "play"),
+		Explore: math.Abs(drawNumber(t)), Pairwise: rapid.Bool().Draw(t, "pairwise"),
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "stages") {
+		p.Stages = append(p.Stages, stage())
+	}
+	if rapid.Bool().Draw(t, "scaling") {
+		p.Scaling = &glm.Scaling{Stage: stage(), Diameter: 6, SelfConcordance: 1, MaxWeight: 0.25}
+	}
+	return p
+}
+
+func drawPoint(t *rapid.T, dim int) []float64 {
+	x := make([]float64, dim)
+	for i := range x {
+		x[i] = drawNumber(t)
+	}
+	return x
+}
+
+// drawNumber draws from [-1, 1], and often a zero of either sign.
+func drawNumber(t *rapid.T) float64 {
+	return rapid.OneOf(rapid.Just(0.0), rapid.Just(math.Copysign(0, -1)), rapid.Float64Range(-1, 1)).Draw(t, "number")
+}
