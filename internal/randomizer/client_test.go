@@ -96,7 +96,7 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = time.Minute // a busy machine may take seconds for the calls below
+	a.Timing.RewardWindow = 5 * time.Second // a busy machine may take that long for the calls below
 	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()
