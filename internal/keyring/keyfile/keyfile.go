@@ -1,11 +1,10 @@
 // Package keyfile keeps keys in files: one key per file, one line of text, comments before it.
 //
-//	# Riffle private key (Ed25519 identity). Whoever reads this file can act as its owner.
+//	# Riffle private key (Ed25519 identity). Anyone who reads this file can act as its owner.
 //	riffle-ed25519-private <base64 of the private key> <base64 of the public key>
 //
 // A private file is created with mode 0600 and never over an existing one; Load refuses one that group or others can
-// read or write. The public half beside it (WritePublic) is mode 0644. The public key in a private file is there to
-// notice damage: it must belong to the private one.
+// read or write. The public key in a private file is there to notice damage: it must belong to the private one.
 //
 // A NATS seed is kept as the nkeys tools write it, the bare seed, so that any NATS client can use the file.
 package keyfile
@@ -27,11 +26,11 @@ import (
 )
 
 var (
-	// ErrPermissions means that others than the owner can get at a private key.
+	// ErrPermissions means that users other than the owner can read or write a private key.
 	ErrPermissions = errors.New("private key file is open to others")
-	// ErrFormat means a file that is no key file of the wanted kind.
+	// ErrFormat means a file that is not a key file of the kind that was asked for.
 	ErrFormat = errors.New("not a key file of this kind")
-	// ErrExists means that there is a file already; keys are never overwritten.
+	// ErrExists means that there already is a file; keys are never overwritten.
 	ErrExists = errors.New("file exists, and keys are not overwritten")
 )
 
@@ -105,7 +104,7 @@ func WriteSeed(path string, seed []byte) error {
 
 // LoadSeed reads a NATS seed, under the same conditions as a private key.
 func LoadSeed(path string) ([]byte, error) {
-	text, err := readPrivate(path)
+	text, err := LoadPrivate(path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,32 +113,6 @@ func LoadSeed(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: no NATS seed", path, ErrFormat) // the library's error could show the seed
 	}
 	return seed, nil
-}
-
-// LoadPrivate reads a private file of another format, such as a TLS key, under the same conditions as a
-// private key.
-func LoadPrivate(path string) ([]byte, error) { return readPrivate(path) }
-
-// WritePublic creates a file with the public half of an identity.
-func WritePublic(path string, identity []byte) error {
-	return Create(path, fmt.Appendf(nil, "riffle-%s-public %s\n", identityKind, EncodeKey(identity)), 0o644)
-}
-
-// LoadPublic reads what WritePublic wrote: 32 bytes.
-func LoadPublic(path string) ([]byte, error) {
-	text, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := fields(path, text, "riffle-"+identityKind+"-public", 1)
-	if err != nil {
-		return nil, err
-	}
-	key, err := DecodeKey(fields[0])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return key, nil
 }
 
 // EncodeKey is how a public key is written in text: unpadded base64.
@@ -181,18 +154,17 @@ func Create(path string, content []byte, mode fs.FileMode) (err error) {
 }
 
 func writePrivate(path, kind, words string, private, public []byte) error {
-	text := fmt.Sprintf("# Riffle private key (%s). Whoever reads this file can act as its "+
-		"owner.\nriffle-%s-private %s %s\n",
-		words, kind, EncodeKey(private), EncodeKey(public))
+	text := fmt.Sprintf("# Riffle private key (%s). Anyone who reads this file can act as its owner.\n"+
+		"riffle-%s-private %s %s\n", words, kind, EncodeKey(private), EncodeKey(public))
 	return Create(path, []byte(text), 0o600)
 }
 
 func loadPrivate(path, kind string) (private, public []byte, err error) {
-	text, err := readPrivate(path)
+	text, err := LoadPrivate(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := fields(path, text, "riffle-"+kind+"-private", 2)
+	f, err := fields(path, text, "riffle-"+kind+"-private")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -205,8 +177,8 @@ func loadPrivate(path, kind string) (private, public []byte, err error) {
 	return private, public, nil
 }
 
-// fields finds the one line that is no comment and returns what follows its first word.
-func fields(path string, text []byte, word string, want int) ([]string, error) {
+// fields finds the one line that is no comment, and returns the two fields that follow its first word.
+func fields(path string, text []byte, word string) ([]string, error) {
 	var found []string
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -218,8 +190,8 @@ func fields(path string, text []byte, word string, want int) ([]string, error) {
 		}
 		found = f
 	}
-	if len(found) != want+1 || found[0] != word {
-		return nil, fmt.Errorf("%s: %w: no line %q with %d fields", path, ErrFormat, word, want)
+	if len(found) != 3 || found[0] != word {
+		return nil, fmt.Errorf("%s: %w: no line %q with two fields", path, ErrFormat, word)
 	}
 	return found[1:], nil
 }
@@ -232,18 +204,9 @@ func match(path string, derived, stored []byte) error {
 	return nil
 }
 
-func read(path string) ([]byte, error) {
-	f, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return readAll(f)
-}
-
-// readPrivate looks at the permissions of the file it has opened, not of the name, so that no one can swap it in
-// between.
-func readPrivate(path string) ([]byte, error) {
+// LoadPrivate reads a private file of any format, such as a TLS key, under the conditions that the package states. It
+// looks at the permissions of the file that it has opened, so that no one can exchange the file in between.
+func LoadPrivate(path string) ([]byte, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return nil, err
@@ -260,10 +223,6 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: mode %04o; run: chmod 600 %s (and think about who may have read it)", path,
 			ErrPermissions, mode, path)
 	}
-	return readAll(f)
-}
-
-func readAll(f *os.File) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, err
