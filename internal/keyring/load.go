@@ -128,8 +128,8 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 // LoadSeed reads the NATS seed of a role that has nothing else: Auditor or Admin.
 func LoadSeed(root, role string) ([]byte, error) {
 	if role != Auditor && role != Admin {
-		return nil, fmt.Errorf("%w: %q has other keys than a seed, too; only %s and %s have nothing else", ErrOptions, role,
-			Auditor, Admin)
+		return nil, fmt.Errorf("%w: %q has other keys than a seed, too; only %s and %s have nothing else", ErrOptions,
+			role, Auditor, Admin)
 	}
 	return keyfile.LoadSeed(filepath.Join(root, role, seedFile))
 }
