@@ -1,4 +1,5 @@
-// Command door forwards a port that this machine publishes to a role that is on no network of this machine: see door --help.
+// Command door forwards ports that a machine publishes to a role whose own networks have no address of that machine:
+// see door --help.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/container"
 )
 
-// Where the broker's image has its monitoring, on its own loopback, and its streams.
+// The broker's image has its monitoring on its own loopback, and its streams in this folder.
 const (
 	natsHealth = "http://127.0.0.1:8222/healthz"
 	natsData   = "/data"

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,12 +19,12 @@ func brokerCommand() *cobra.Command {
 		Short: "run a NATS server with the streams and rights of a deployment",
 		Long: `
 Runs an embedded NATS server with JetStream for the users of a folder made by riffle keygen, and creates the streams.
-It serves to try a deployment by hand on one machine. For a real deployment run nats-server itself, as deploy/ does,
-with the configuration that broker config writes, and create the streams with broker provision.`[1:],
+It is meant for trying out a deployment on one machine. For a real deployment run nats-server itself, as deploy/ does,
+with the configuration that riffle broker config writes, and create the streams with riffle broker provision.`[1:],
 		Example: `  riffle broker --keys keys --dir broker`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilStopped(cmd)
 			defer stop()
 			server, err := cluster.StartBroker(ctx, keys,
 				broker.Options{Dir: dir, Host: host, Port: port, SyncAlways: true}, limits)
@@ -41,10 +39,10 @@ with the configuration that broker config writes, and create the streams with br
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&keys, "keys", "keys", "folder made by riffle keygen")
-	cmd.Flags().StringVar(&dir, "dir", "broker", "folder of the streams; it must survive restarts")
-	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on; without TLS keep it on loopback")
-	cmd.Flags().IntVar(&port, "port", 4222, "port to listen on; 0: a free one")
+	keysFlag(cmd.Flags(), &keys)
+	cmd.Flags().StringVar(&dir, "dir", "broker", "folder of the streams, which must be the same after a restart")
+	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on; without TLS use a loopback address")
+	cmd.Flags().IntVar(&port, "port", 4222, "port to listen on; 0: any free port")
 	reportLimits(cmd.Flags(), &limits)
 	cmd.AddCommand(configCommand(), provisionCommand())
 	return cmd

@@ -14,8 +14,8 @@ import (
 const (
 	clientPort = 4222
 	routePort  = 6222
-	// health is the server's own monitoring, for its health check: on its loopback, so that no one else asks it
-	// anything.
+	// health is the address of the server's monitoring, which its health check asks. It is on the server's loopback, so
+	// that no other machine reaches it.
 	health = "127.0.0.1:8222"
 )
 
@@ -31,8 +31,8 @@ Writes what nats-server needs to serve a deployment: listeners, storage, and the
 and permissions. The file holds public keys and paths, and no secret. --data, --certificates and --ca are paths as the
 server sees them.
 
-With --peer the server is one of a cluster, whose servers show each other certificates of the deployment's own
-authority.`[1:],
+With --peer the server is part of a cluster. The servers of a cluster show each other certificates of the
+deployment's own authority.`[1:],
 		Example: `  riffle broker config --keys keys --out nats.conf
   riffle broker config --keys keys --out n1.conf --name n1 --peer n2 --peer n3`,
 		Args: cobra.NoArgs,
@@ -54,8 +54,8 @@ authority.`[1:],
 			}
 			if len(peers) > 0 {
 				if o.TLS == nil {
-					return fmt.Errorf("--peer: servers of a cluster show each other certificates, and %s has no "+
-						"authority; make the keys with --tls", keys)
+					return fmt.Errorf("--peer: the servers of a cluster need certificates, and %s has no authority; "+
+						"make the keys with riffle keygen --tls", keys)
 				}
 				o.Cluster = &broker.Cluster{Name: clusterName, Listen: fmt.Sprintf("0.0.0.0:%d", routePort),
 					TLS: &broker.TLS{CertFile: o.TLS.CertFile, KeyFile: o.TLS.KeyFile, CAFile: ca}}
@@ -66,20 +66,23 @@ authority.`[1:],
 			if err := broker.WriteConfig(out, o); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Configuration of %s is in %s.\n", name, out)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The configuration of %s is in %s.\n", name, out)
 			return err
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen")
+	keysFlag(flags, &keys)
 	flags.StringVar(&out, "out", "nats.conf", "file to write")
 	flags.StringVar(&name, "name", "nats", "the server's name, unique in its cluster")
-	flags.StringVar(&data, "data", "/data", "where the server keeps streams")
-	flags.StringVar(&certificates, "certificates", "/etc/nats/tls", "where the server finds server.pem and server.key")
-	flags.StringVar(&ca, "ca", "/etc/nats/ca.pem", "where the server finds the authority that vouches for its peers")
+	flags.StringVar(&data, "data", "/data", "folder in which the server keeps the streams")
+	flags.StringVar(&certificates, "certificates", "/etc/nats/tls",
+		"folder in which the server finds server.pem and server.key")
+	flags.StringVar(&ca, "ca", "/etc/nats/ca.pem",
+		"PEM file in which the server finds the authority that vouches for its peers")
 	flags.StringArrayVar(&peers, "peer", nil, "host of another server of the cluster; may be repeated")
 	flags.StringVar(&clusterName, "cluster", "riffle", "name of the cluster")
-	flags.Int64Var(&maxStore, "max-store", 0, "bytes on disk for all streams; 0: what the server finds free")
+	flags.Int64Var(&maxStore, "max-store", 0,
+		"most bytes of all streams on disk; 0: what is free when the server starts")
 	return cmd
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,9 +34,9 @@ func demoCommand() *cobra.Command {
 		Long: `Runs a whole deployment on this machine: a broker inside this process, and the shuffler, the analyzer and
 the randomizers as separate processes, each with its own keys and rights. The people of a population ask for decisions
 through the API that an app would use; their devices answer with noisy, encrypted bits; the analyzer learns from counts
-of ones. The demo ends with a table of the cost in privacy, regret, messages and seconds, and with a picture.
+of ones. At the end the demo prints a table of the cost in privacy, regret, messages and seconds, and draws a picture.
 
-The seed determines the people. It never reaches a device's noise, so two runs with the same seed differ.`,
+The seed determines the people. It has no effect on the devices' noise, so two runs with the same seed differ.`,
 		Example: `  riffle demo
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
@@ -56,7 +54,7 @@ The seed determines the people. It never reaches a device's noise, so two runs w
 	flags.StringVar(&f.profile, "profile", string(glm.Practical),
 		"learner's profile: practical (one report per person) or paper (several rounds)")
 	flags.IntVar(&f.hosts, "hosts", 2, "number of randomizer processes, which share the people's devices")
-	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams in the output folder")
+	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams, in the output folder")
 	return cmd
 }
 
@@ -70,9 +68,9 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	executable, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	options.Population, options.Executable, options.Progress = people, executable, shown
@@ -81,8 +79,8 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	result, curves, err := demo.Run(ctx, options)
 	shown.Close()
-	if ctx.Err() != nil && context.Cause(ctx) != nil {
-		return fmt.Errorf("demo: interrupted; nothing is left running")
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing is left running")
 	}
 	if err != nil {
 		return err
@@ -95,10 +93,7 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	if err := drawRegret(picture, people.Info(), *result, curves); err != nil {
 		return err
 	}
-	if f.json {
-		return result.WriteJSON(cmd.OutOrStdout())
-	}
-	if err := result.WriteTable(cmd.OutOrStdout()); err != nil {
+	if err := printResult(cmd, result, f.json); err != nil || f.json {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)

@@ -24,13 +24,14 @@ func evaluateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluate LOG",
 		Short: "value a policy on a log that another policy made",
-		Long: `The command estimates what a policy would have earned on the decisions of a log, without playing it. It
-prints three estimates with confidence intervals: by inverse propensities (IPS), by self-normalised ones (SNIPS), and doubly
-robust. The log has one JSON object per line: arms (all arms of the decision), arm (the index of the one played),
-reward, and propensity (the probability with which it was played; devices know it).
+		Long: `
+Estimates what a policy would have earned on the decisions of a log, without playing the policy. The command prints
+three estimates with confidence intervals: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
+the doubly robust method. The log has one JSON object per line: arms (all arms of the decision), arm (the index of the
+arm that was played), reward, and propensity (the probability with which that arm was played; devices know it).
 
 A log with contexts and rewards is personal data in the clear: use this command only for people who agreed to it.
-Neither the log nor the estimates are private.`,
+Neither the log nor the estimates are private.`[1:],
 		Example: `  riffle evaluate log.jsonl --policy policy.json
   riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json`,
 		Args: cobra.ExactArgs(1),
@@ -39,8 +40,8 @@ Neither the log nor the estimates are private.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.policy, "policy", "",
-		"file with the policy to value, as announced (JSON); without it and --theta uniform play is valued")
-	flags.Float64SliceVar(&f.theta, "theta", nil, "parameter by which to value greedy play")
+		"file of the policy to value, as announced (JSON); without it and without --theta, uniform play is valued")
+	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	flags.StringVar(&f.family, "family", "logistic",
 		"reward family of the fitted model: logistic, probit, poisson or gaussian")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
@@ -52,7 +53,7 @@ Neither the log nor the estimates are private.`,
 func (f evaluateFlags) target() (evaluate.Target, error) {
 	switch {
 	case f.policy != "" && f.theta != nil:
-		return nil, errors.New("evaluate: give --policy or --theta, not both")
+		return nil, errors.New("give --policy or --theta, not both")
 	case f.theta != nil:
 		return evaluate.Greedy(f.theta), nil
 	case f.policy == "":
@@ -60,14 +61,14 @@ func (f evaluateFlags) target() (evaluate.Target, error) {
 	}
 	text, err := os.ReadFile(f.policy)
 	if err != nil {
-		return nil, fmt.Errorf("evaluate: %w", err)
+		return nil, err
 	}
 	p := &glm.Policy{}
 	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("evaluate: %s: %w", f.policy, err)
+		return nil, fmt.Errorf("%s: %w", f.policy, err)
 	}
 	if err := p.Validate(); err != nil {
-		return nil, fmt.Errorf("evaluate: %s: %w", f.policy, err)
+		return nil, fmt.Errorf("%s: %w", f.policy, err)
 	}
 	return p.Probabilities, nil
 }
@@ -79,11 +80,11 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	}
 	family, err := glm.NewFamily(f.family, f.maxReward)
 	if err != nil {
-		return fmt.Errorf("evaluate: %w", err)
+		return err
 	}
 	in, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("evaluate: %w", err)
+		return err
 	}
 	defer in.Close()
 	log, err := evaluate.Read(in)
@@ -95,9 +96,7 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 		return err
 	}
 	if f.json {
-		out := json.NewEncoder(cmd.OutOrStdout())
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+		return printJSON(cmd, r)
 	}
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*f.confidence, r.Decisions)

@@ -117,7 +117,8 @@ func newExaminer(t *testing.T) *examiner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`flags\.(?:StringVar\(&o\.\w+, |BoolVar\(&[\w.]+, |Func\()"([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
+	declared := regexp.MustCompile(`flags\.(?:(?:String|Bool)Var\(&[\w.]+, |Func\()"([a-z-]+)"`)
+	for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
 		e.flags[m[1]] = true
 	}
 	return e

@@ -1,8 +1,12 @@
-// Command riffle is the way in for people: a demo on one machine, keys, a broker, and every role under one name.
+// Command riffle is the command line for people: a demo on one machine, plans and simulations, keys, a broker, a load
+// test, and every role under one name.
 package main
 
 import (
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -18,29 +22,37 @@ func main() { os.Exit(role.Main(root())) }
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "riffle",
-		Short: "learn which decision works for whom, while nobody ever holds a person's data",
-		Long: `Riffle learns which decision works for whom without anyone ever holding a person's context or reward. Devices decide locally with a
-public policy and answer only with noisy, encrypted, single-bit messages; a shuffler mixes a whole cohort's bits; an analyzer counts
-ones and publishes the next policy. The guarantee is (epsilon, delta) shuffle differential privacy.
+		Short: "learn which decision works for whom, without collecting any person's data",
+		Long: `
+Riffle learns which decision works for whom without collecting any person's context or reward. Devices decide
+locally with a public policy and answer only with noisy, encrypted, single-bit messages; a shuffler mixes the bits of
+a whole cohort; an analyzer counts ones and publishes the next policy. The guarantee is (epsilon, delta) shuffle
+differential privacy.
 
-Begin with: riffle demo`,
+Begin with: riffle demo`[1:],
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	cmd.AddGroup(&cobra.Group{ID: "try", Title: "Try it:"}, &cobra.Group{ID: "run", Title: "Run it:"})
-	add := func(group string, c *cobra.Command) {
-		c.GroupID = group
-		cmd.AddCommand(c)
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand()}},
+		{"run", "Run it:", []*cobra.Command{
+			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
+			role.Command(analyzer.Role()), loadCommand(),
+		}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.id
+			cmd.AddCommand(c)
+		}
 	}
-	add("try", demoCommand())
-	add("try", planCommand())
-	add("try", simulateCommand())
-	add("try", evaluateCommand())
-	add("run", keygenCommand())
-	add("run", brokerCommand())
-	add("run", role.Command(randomizer.Role()))
-	add("run", role.Command(shuffler.Role()))
-	add("run", role.Command(analyzer.Role()))
-	add("run", loadCommand())
 	cmd.AddCommand(versionCommand())
 	return version.Flag(cmd)
+}
+
+// untilStopped is a context that ends when the process is asked to end: by Ctrl-C or by SIGTERM.
+func untilStopped(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -18,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Defaults that package analyzer does not have.
+// Defaults of this command.
 const (
 	planUsers         = 5000 // as in the demo
 	planGenericCohort = 2000 // people, with --releases
@@ -39,24 +38,24 @@ func planCommand() *cobra.Command {
 	learner := analyzer.DefaultSettings().Learner
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "see what a deployment's privacy costs, before anything runs",
-		Long: `The command plans every cohort of a deployment. It prints what each cohort costs a person in bit
-messages, bytes and CPU time, and compares the error of every released sum with the errors of a trusted curator and of
-local differential privacy. Without flags it plans the default deployment. It starts nothing
-and sends nothing.
+		Short: "see what a deployment's privacy costs before it runs",
+		Long: `
+Plans every cohort of a deployment. The command prints what each cohort costs a person in bit messages, bytes and CPU
+time, and compares the error of every released sum with the errors of a trusted curator and of local differential
+privacy. Without flags it plans the default deployment. It starts nothing and sends nothing.
 
-Give one budget and the planner finds the rest: with --variance it finds the fewest messages for that
-precision; with --messages, --mean-messages or --bytes it finds the best precision for that cost. It searches
-the scale, the number of noise bits and their bias. On request it also divides the budget over the releases
-(--hessian-share search) and the messages over the cohorts (--mean-messages).
+Give one budget and the planner finds the rest: with --variance it finds the fewest messages for that precision; with
+--messages, --mean-messages or --bytes it finds the best precision for that cost. It searches the scale, the number of
+noise bits and their bias. On request it also divides the budget over the releases (--hessian-share search) and the
+messages over the cohorts (--mean-messages).
 
-With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the
-learner's statistics. Then --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort
+With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's
+statistics. Then --min-cohort, --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort
 defaults to 2000 people, and --variance defaults to 2 if no other budget is given.
 
-In the JSON output the numbers at the top describe the cohort in which a person sends most and, within it, the
-release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is
-in one cohort only, so the guarantees of the cohorts do not add up.`,
+In the JSON output the numbers at the top describe the cohort in which a person sends the most messages and, within
+it, the release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is
+in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		Example: `  riffle plan
   riffle plan --dim 20
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
@@ -71,10 +70,10 @@ in one cohort only, so the guarantees of the cohorts do not add up.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&f.o.Users, "users", planUsers, "people, divided into cohorts by the learner's schedule")
-	flags.IntSliceVar(&f.o.Cohorts, "cohort", nil, "sizes of the cohorts instead, for example 200,400,800")
-	flags.IntVar(&f.o.Dimension, "dim", 5, "numbers in an arm's vector, or in a vector of --releases")
-	flags.Float64Var(&f.o.Epsilon, "epsilon", f.o.Epsilon, "epsilon of one person's guarantee")
-	flags.Float64Var(&f.o.Delta, "delta", f.o.Delta, "delta of that guarantee")
+	flags.IntSliceVar(&f.o.Cohorts, "cohort", nil, "sizes of the cohorts, instead of --users; for example 200,400,800")
+	flags.IntVar(&f.o.Dimension, "dim", 5, "number of entries of an arm's vector, or of a vector of --releases")
+	flags.Float64Var(&f.o.Epsilon, "epsilon", f.o.Epsilon, "epsilon of each person's privacy guarantee")
+	flags.Float64Var(&f.o.Delta, "delta", f.o.Delta, "delta of each person's privacy guarantee")
 	flags.Float64Var(&f.honest, "honest", 1,
 		"share of a cohort whose noise is counted; the same as --dishonest 1-HONEST")
 	flags.Float64Var(&f.o.Dishonest, "dishonest", f.o.Dishonest, "share of a cohort that may withhold its noise")
@@ -84,9 +83,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`,
 		"share of a cohort that may fail to report without its release being destroyed")
 	flags.IntVar(&f.o.MinCohort, "min-cohort", f.o.MinCohort, "fewest reports of any release")
 	flags.IntVar(&f.o.MaxMessages, "messages", f.o.MaxMessages,
-		"most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, above that 7.5 for "+
-			"each number\n"+
-			"released; 0: no limit. The default does not apply if another budget is given")
+		"most bit messages of one person, over all releases; -1: 150 up to 5 dimensions, above that 7.5 for\n"+
+			"each number released; 0: no limit. The default does not apply if another budget is given")
 	flags.IntVar(&f.o.MeanMessages, "mean-messages", 0,
 		"most bit messages per person on average; cohorts in which messages help more get more of them")
 	flags.IntVar(&f.o.Bytes, "bytes", 0, "most bytes that one person sends, over all rounds; 0: no limit")
@@ -100,7 +98,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`,
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
 		"bound on the parameter's norm; the learner's schedule depends on it")
 	flags.Float64Var(&f.o.ThetaNorm, "theta-norm", 0,
-		"norm of the public point at which the statistics are evaluated; 0 is the first cohort's")
+		"norm of the public point at which the statistics are evaluated; 0: the first cohort's")
 	flags.StringVar(&f.share, "hessian-share", "default",
 		"share of the budget for the Hessian; the gradient gets the rest: a number, default (the learner's), or search")
 	flags.IntVar(&f.o.Releases, "releases", 0,
@@ -121,7 +119,7 @@ func parseShare(s string) (float64, error) {
 	}
 	var v float64
 	if _, err := fmt.Sscanf(s, "%g", &v); err != nil || !(v > 0 && v < 1) {
-		return 0, fmt.Errorf("--hessian-share %q: want a number between 0 and 1, default, or search", s)
+		return 0, fmt.Errorf("--hessian-share %q must be a number between 0 and 1, default, or search", s)
 	}
 	return v, nil
 }
@@ -134,13 +132,13 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 	for _, p := range f.biases {
 		b, err := protocol.BiasFrom(p)
 		if err != nil {
-			return fmt.Errorf("--bias %v: want probabilities between 0 and 1", p)
+			return fmt.Errorf("--bias %v: it must be a probability between 0 and 1", p)
 		}
 		f.o.Biases = append(f.o.Biases, b)
 	}
 	if changed("honest") {
 		if dishonest := 1 - f.honest; changed("dishonest") && math.Abs(dishonest-f.o.Dishonest) > 1e-9 {
-			return fmt.Errorf("--honest %g and --dishonest %g contradict each other: give one of them", f.honest,
+			return fmt.Errorf("--honest %g and --dishonest %g contradict each other; give one of them", f.honest,
 				f.o.Dishonest)
 		}
 		f.o.Dishonest = math.Round((1-f.honest)*1e12) / 1e12 // 1-0.9 is 0.09999999999999998
@@ -167,7 +165,7 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 		f.o.MaxMessages = 0
 	}
 	if changed("cohort") && changed("users") {
-		return errors.New("--users and --cohort say the same thing twice: give one of them")
+		return errors.New("--users and --cohort both set the number of people; give one of them")
 	}
 	return nil
 }
@@ -180,9 +178,7 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 	result, err := planner.Run(f.o)
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
-		enc := json.NewEncoder(cmd.OutOrStdout())
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(map[string]any{"infeasible": infeasible}); err != nil {
+		if err := printJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {
 			return err
 		}
 	}
@@ -191,16 +187,13 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 	}
 	if f.out != "" {
 		if err := os.MkdirAll(filepath.Dir(f.out), 0o755); err != nil {
-			return fmt.Errorf("plan: %w", err)
+			return err
 		}
 		if err := result.Chart().Save(f.out); err != nil {
 			return err
 		}
 	}
-	if f.json {
-		return result.WriteJSON(cmd.OutOrStdout())
-	}
-	if err := result.WriteTable(cmd.OutOrStdout()); err != nil || f.out == "" {
+	if err := printResult(cmd, result, f.json); err != nil || f.json || f.out == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\n", f.out)

@@ -19,9 +19,10 @@ type populationFlags struct {
 func (f *populationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.data, "data", "synthetic",
 		"population: synthetic, adult (UCI census records), or a file of JSON Lines")
-	flags.IntVar(&f.users, "users", 0, "people to decide for; 0: 5000 synthetic ones, or all who are not held out")
+	flags.IntVar(&f.users, "users", 0,
+		"number of people to decide for; 0: 5000 synthetic ones, or all who are not held out")
 	flags.Uint64Var(&f.seed, "seed", 1,
-		"seed of the population and of the choice of people held out; never of the noise")
+		"seed of the population and of the choice of people held out; it has no effect on the noise")
 }
 
 // more declares the flags that only some populations need.
@@ -30,9 +31,9 @@ func (f *populationFlags) more(flags *pflag.FlagSet) {
 		"feature map of the census: b7, or block (arms that need exploration)")
 	flags.StringVar(&f.family, "family", "logistic", "reward family of a file: logistic, probit, poisson or gaussian")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward in a file")
-	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the parameter's norm for a file; 0: the default")
+	flags.Float64Var(&f.normBound, "norm-bound", 0, "bound on the norm of the parameter for a file; 0: the default")
 	flags.Float64Var(&f.holdout, "holdout", population.DefaultHoldout,
-		"share of the census or file that is held out to value the last policy on")
+		"share of the people of the census or file who are held out, to value the last policy on")
 	flags.BoolVar(&f.testHoldout, "test-holdout", false,
 		"census: decide for the people of the training file and hold out the test file, as in published results")
 }

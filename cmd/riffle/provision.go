@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func provisionCommand() *cobra.Command {
-	var keys, url, ca, serverName string
+	var keys string
+	var at brokerFlags
 	var within time.Duration
 	var o bus.ProvisionOptions
 	cmd := &cobra.Command{
 		Use:   "provision",
-		Short: "create the streams of a deployment, or bring them to these options",
+		Short: "create the streams of a deployment, or change their options",
 		Long: `
 Creates streams, buckets and consumers with the admin's key, and waits for the broker if it does not answer yet.
-Repeating the command changes nothing and drops no message. The admin's key is needed for nothing else.
+Running the command again with the same options changes nothing, and no run drops a message. The admin's key
+serves no other purpose.
 
-The three limits on reports keep one host from shutting out the others: --max-host-reports times --max-report-size may
-be at most half of --max-report-bytes. The broker reserves --max-report-bytes on its disk. A host needs room for the
-reports of all its devices that may be in one cohort. A gateway of 100 000 devices needs, for reports of up to 300 bit
-messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`[1:],
+The three limits on reports prevent one host from shutting out the others: --max-host-reports times --max-report-size
+may be at most half of --max-report-bytes. The broker reserves --max-report-bytes on its disk. A host needs room for
+the reports of all its devices that may be in one cohort. For example, a gateway of 100 000 devices whose reports have
+up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`[1:],
 		Example: `
   riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`[1:],
 		Args: cobra.NoArgs,
@@ -37,10 +38,8 @@ messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
 			defer cancel()
-			c := bus.Options{URL: url, Role: bus.Admin, Seed: seed, Name: "provisioning"}
-			if ca != "" || serverName != "" {
-				c.TLS = &bus.TLS{CAFile: ca, ServerName: serverName}
-			}
+			c := at.options()
+			c.Role, c.Seed, c.Name = bus.Admin, seed, "provisioning"
 			admin, err := bus.Connect(ctx, c)
 			if err != nil {
 				return err
@@ -49,18 +48,14 @@ messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4
 			if err := bus.Provision(ctx, admin, o); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams exist; copies of each: %d\n", max(1, o.Replicas))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams exist. Copies of each: %d\n", max(1, o.Replicas))
 			return err
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen; only its admin/ is read")
-	flags.StringVar(&url, "broker-url", bus.DefaultURL,
-		"where the broker listens; several, separated by commas, for a cluster")
-	flags.StringVar(&ca, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
-	flags.StringVar(&serverName, "broker-server-name", "",
-		"name expected in the broker's certificate; empty: the URL's host")
+	at.add(flags)
 	flags.IntVar(&o.Replicas, "replicas", 1, "copies of every stream: 1, 3 or 5")
 	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow,
 		"how long the broker recognises a repeated report")
@@ -78,14 +73,4 @@ messages: --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4
 	flags.DurationVar(&within, "within", time.Minute,
 		"how long the command may take, including the wait for the broker")
 	return cmd
-}
-
-// reportLimits adds the flags that bound the reports at the broker.
-func reportLimits(flags *pflag.FlagSet, o *bus.ProvisionOptions) {
-	flags.Int64Var(&o.HostReports, "max-host-reports", bus.DefaultHostReports,
-		"number of reports that one host may have waiting")
-	flags.Int64Var(&o.ReportSize, "max-report-size", bus.DefaultReportSize,
-		"most bytes of one report: 52 for each bit message, and 250")
-	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", bus.DefaultMaxReportBytes,
-		"most bytes of reports on disk; negative: no limit")
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,13 +26,14 @@ func simulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate [NAME | FILE]",
 		Short: "repeat the published experiments, or run your own",
-		Long: `The command runs an experiment in one process, with the same policies, statistics, plans, encodings and
-noise as the deployed roles but without transport and encryption, and compares Riffle with other algorithms. An
-experiment is a small file of YAML or JSON that names environments, algorithms, horizons, budgets and seeds; the
-experiments behind the published results come with the program.
+		Long: `
+Runs an experiment in one process and compares Riffle with other algorithms. Policies, statistics, plans, encodings
+and noise are those of the deployed roles; there is no transport and no encryption. An experiment is a small file of
+YAML or JSON that names environments, algorithms, horizons, budgets and seeds; the experiments behind the published
+results come with the program.
 
-Finished runs are kept in the output folder: an interrupted experiment goes on where it stopped, and further seeds
-are added to those already run. The results are a function of the experiment and the program.`,
+Finished runs are kept in the output folder: an interrupted experiment continues where it stopped, and further seeds
+are added to those already run. The results are a function of the experiment and the program.`[1:],
 		Example: `  riffle simulate --list
   riffle simulate headline --seeds 2
   riffle simulate headline --epsilon 0.5,4 --horizon 20000 --json
@@ -52,7 +50,7 @@ are added to those already run. The results are a function of the experiment and
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.list, "list", false, "list the experiments that come with the program")
-	flags.IntVar(&f.seeds, "seeds", 0, "number of seeds that everything runs with; 0: the experiment's")
+	flags.IntVar(&f.seeds, "seeds", 0, "number of seeds of each run; 0: the experiment's")
 	flags.Uint64Var(&f.firstSeed, "first-seed", 0, "seed of the first run; 0: the experiment's")
 	flags.IntSliceVar(&f.horizons, "horizon", nil,
 		"numbers of people, separated by commas, instead of the experiment's")
@@ -64,8 +62,8 @@ are added to those already run. The results are a function of the experiment and
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.out, "out", "", "folder for tables, charts and finished runs (default out/simulate/NAME)")
 	flags.StringVar(&f.logs, "logs", "",
-		"folder for decisions and last policies, for riffle evaluate; everything is run again")
-	flags.IntVar(&f.workers, "workers", 0, "number of runs at a time; 0: one for each processor")
+		"folder for decisions and last policies, for riffle evaluate; finished runs are run again")
+	flags.IntVar(&f.workers, "workers", 0, "number of runs at the same time; 0: one for each processor")
 	return cmd
 }
 
@@ -94,7 +92,7 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	if f.out == "" {
 		f.out = filepath.Join("out", "simulate", e.Name)
 	}
-	ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers,
@@ -103,7 +101,7 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 		}})
 	shown.Close()
 	if ctx.Err() != nil {
-		return fmt.Errorf("simulate: interrupted; finished runs are kept in %s; run the command again to go on", f.out)
+		return fmt.Errorf("interrupted; finished runs are kept in %s; run the command again to continue", f.out)
 	}
 	if err != nil {
 		return err

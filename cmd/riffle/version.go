@@ -14,9 +14,10 @@ func versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "print which build this is: version, commit, Go version and platform",
-		Long: `Prints what the Go tool stamped into this binary: the version of the module, the commit and its time, whether the
-build had changes that were not committed, the version of Go, the operating system and the architecture.
-Each role prints the same with --version.`,
+		Long: `
+Prints what the Go tool stamped into this binary: the version of the module, the commit and its time, whether there
+were changes that were not committed, the version of Go, the operating system and the architecture. Each role prints
+the same with --version.`[1:],
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := version.Read()

@@ -56,8 +56,8 @@ type Bundle struct {
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
 func (b Bundle) Validate() error {
-	if err := wire.CheckDeployment(b.Deployment); err != nil {
-		return fmt.Errorf("%w: %w", ErrBundle, err)
+	if err := checkName(ErrBundle, "the deployment", b.Deployment); err != nil {
+		return err
 	}
 	keys := []struct {
 		role string
@@ -69,7 +69,8 @@ func (b Bundle) Validate() error {
 		}
 		for _, other := range keys[:i] {
 			if bytes.Equal(k.key, other.key) {
-				return fmt.Errorf("%w: %s and %s have one key; the roles must be apart", ErrBundle, other.role, k.role)
+				return fmt.Errorf("%w: %s and %s have the same key; each role needs its own", ErrBundle, other.role,
+					k.role)
 			}
 		}
 	}

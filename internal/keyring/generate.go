@@ -47,8 +47,8 @@ const (
 	seedFile       = "nats.seed"
 )
 
-// ErrOptions means options that no deployment can be made from.
-var ErrOptions = errors.New("cannot generate such a deployment")
+// ErrOptions means a name, a role or a number that a deployment cannot have.
+var ErrOptions = errors.New("invalid argument")
 
 // Generate makes all keys of a deployment in a folder that is empty or does not exist. bundle.json is written last:
 // where an error is returned, what was written before is removed again. Running it twice gives two deployments that
@@ -151,7 +151,7 @@ func AddHost(root string, h HostOptions) error {
 // with it once restarted; older keys still open messages until their files are deleted.
 func RotateHPKE(root, role string) (string, error) {
 	if role != Analyzer && role != Shuffler {
-		return "", fmt.Errorf("%w: %q has no HPKE key; %s and %s have", ErrOptions, role, Analyzer, Shuffler)
+		return "", fmt.Errorf("%w: %q has no HPKE key; only %s and %s have one", ErrOptions, role, Analyzer, Shuffler)
 	}
 	folder := filepath.Join(root, role)
 	files, err := hpkeFiles(folder)
@@ -171,8 +171,8 @@ func RotateHPKE(root, role string) (string, error) {
 }
 
 func (o Options) check() error {
-	if err := wire.CheckDeployment(o.Name); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+	if err := checkName(ErrOptions, "the deployment", o.Name); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for _, h := range o.Hosts {
@@ -198,12 +198,21 @@ func (o Options) check() error {
 }
 
 func (h HostOptions) check() error {
-	if wire.CheckDeployment(h.Name) != nil {
-		return fmt.Errorf("%w: host name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"",
-			ErrOptions, h.Name, wire.MaxDeployment)
+	if err := checkName(ErrOptions, "a host", h.Name); err != nil {
+		return err
 	}
 	if h.Devices == 0 {
 		return fmt.Errorf("%w: host %q has no devices", ErrOptions, h.Name)
+	}
+	return nil
+}
+
+// checkName refuses a name that cannot be part of a subject at the broker or of a file's name; its error wraps kind. of
+// is what has the name.
+func checkName(kind error, of, name string) error {
+	if wire.CheckDeployment(name) != nil {
+		return fmt.Errorf("%w: the name of %s is %q; it must have 1 to %d characters of a-z, 0-9 and \"-\", and not "+
+			"begin with \"-\"", kind, of, name, wire.MaxDeployment)
 	}
 	return nil
 }

@@ -94,8 +94,8 @@ func LoadRegistrar(root string) (*RegistrarKeys, error) {
 
 // LoadRandomizer reads a host's keys and checks that the registrar admitted the host to the bundle's deployment.
 func LoadRandomizer(root, host string) (*HostKeys, error) {
-	if wire.CheckDeployment(host) != nil {
-		return nil, fmt.Errorf("%w: %q is no host name", ErrOptions, host)
+	if err := checkName(ErrOptions, "a host", host); err != nil {
+		return nil, err
 	}
 	bundle, err := LoadBundle(root)
 	if err != nil {
@@ -128,24 +128,10 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 // LoadSeed reads the NATS seed of a role that has nothing else: Auditor or Admin.
 func LoadSeed(root, role string) ([]byte, error) {
 	if role != Auditor && role != Admin {
-		return nil, fmt.Errorf("%w: %q; %s and %s have a seed alone", ErrOptions, role, Auditor, Admin)
+		return nil, fmt.Errorf("%w: %q has other keys than a seed, too; only %s and %s have nothing else", ErrOptions,
+			role, Auditor, Admin)
 	}
 	return keyfile.LoadSeed(filepath.Join(root, role, seedFile))
-}
-
-// Hosts lists the names of the randomizer hosts whose folders are here.
-func Hosts(root string) ([]string, error) {
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), Randomizer+"-"); ok && e.IsDir() {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 func loadIdentity(path string, want Key, role string) (*seal.Identity, error) {

@@ -16,8 +16,8 @@ import (
 func RotateUser(root, role string) error {
 	single := []string{Admin, Analyzer, Shuffler, Auditor}
 	if !slices.Contains(single, role) {
-		return fmt.Errorf("%w: %q is not one of %v; for a host of devices take its user out of %s and admit it "+
-			"again under another name", ErrOptions, role, single, UsersFile)
+		return fmt.Errorf("%w: %q is not one of %v; to replace the credential of a host of devices, take its user "+
+			"out of %s and admit the host again under another name", ErrOptions, role, single, UsersFile)
 	}
 	users, err := LoadUsers(root)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Files of the deployment's own certificate authority, which vouches for its brokers and for nothing else.
@@ -52,9 +51,8 @@ type BrokerOptions struct {
 }
 
 func (b BrokerOptions) check() error {
-	if wire.CheckDeployment(b.Name) != nil {
-		return fmt.Errorf("%w: broker name %q must be 1 to %d of a-z, 0-9 and \"-\", not starting with \"-\"",
-			ErrOptions, b.Name, wire.MaxDeployment)
+	if err := checkName(ErrOptions, "a broker", b.Name); err != nil {
+		return err
 	}
 	if len(b.Hosts) == 0 {
 		return fmt.Errorf("%w: broker %q has no host name", ErrOptions, b.Name)
@@ -129,8 +127,8 @@ func addBroker(root string, b BrokerOptions, now time.Time) error {
 func RenewBroker(root, name string) (time.Time, error) { return renewBroker(root, name, time.Now()) }
 
 func renewBroker(root, name string, now time.Time) (time.Time, error) {
-	if wire.CheckDeployment(name) != nil {
-		return time.Time{}, fmt.Errorf("%w: %q is no broker's name", ErrOptions, name)
+	if err := checkName(ErrOptions, "a broker", name); err != nil {
+		return time.Time{}, err
 	}
 	ca, err := loadAuthority(root)
 	if err != nil {

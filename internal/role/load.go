@@ -1,6 +1,7 @@
 package role
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -230,4 +231,4 @@ func (f *field) ways(envPrefix string) string {
 type layer map[string]any
 
 func (l layer) Read() (map[string]any, error) { return maps.Unflatten(l, "."), nil }
-func (l layer) ReadBytes() ([]byte, error)    { return nil, fmt.Errorf("role: a layer has no bytes") }
+func (l layer) ReadBytes() ([]byte, error)    { return nil, errors.ErrUnsupported }

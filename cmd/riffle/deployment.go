@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+)
+
+// The flags that the commands for a deployment share.
+
+// keysFlag declares --keys, the folder of the deployment's keys.
+func keysFlag(flags *pflag.FlagSet, keys *string) {
+	flags.StringVar(keys, "keys", "keys", "folder made by riffle keygen")
+}
+
+// brokerFlags say where a deployment's broker is, and how it proves its identity.
+type brokerFlags struct {
+	url string
+	tls bus.TLS
+}
+
+func (f *brokerFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "broker-url", bus.DefaultURL,
+		"URL of the broker; the URLs of a cluster are separated by commas")
+	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
+	flags.StringVar(&f.tls.ServerName, "broker-server-name", "",
+		"name expected in the broker's certificate; empty: the host of --broker-url")
+}
+
+// options are the flags as a connection takes them; the role and its seed are left to the caller.
+func (f *brokerFlags) options() bus.Options {
+	o := bus.Options{URL: f.url}
+	if f.tls != (bus.TLS{}) {
+		o.TLS = &f.tls
+	}
+	return o
+}
+
+// reportLimits declares the flags that bound the reports at the broker.
+func reportLimits(flags *pflag.FlagSet, o *bus.ProvisionOptions) {
+	flags.Int64Var(&o.HostReports, "max-host-reports", bus.DefaultHostReports,
+		"largest number of reports that one host may have waiting")
+	flags.Int64Var(&o.ReportSize, "max-report-size", bus.DefaultReportSize,
+		"most bytes of one report: 52 for each bit message, and 250")
+	flags.Int64Var(&o.MaxReportBytes, "max-report-bytes", bus.DefaultMaxReportBytes,
+		"most bytes of reports on disk; negative: no limit")
+}
