@@ -38,14 +38,14 @@ func writeTarGzip(w io.Writer, files []file, at time.Time) error {
 	}
 	t := tar.NewWriter(z)
 	for _, f := range sorted(files) {
-		header := &tar.Header{
+		err := t.WriteHeader(&tar.Header{
 			Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode),
 			Size: int64(len(f.content)), ModTime: at.UTC().Truncate(time.Second),
+		})
+		if err == nil {
+			_, err = t.Write(f.content)
 		}
-		if err := t.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := t.Write(f.content); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -59,72 +59,86 @@ func writeZip(w io.Writer, files []file, at time.Time) error {
 		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: at.UTC().Truncate(time.Second)}
 		header.SetMode(f.mode)
 		entry, err := z.CreateHeader(header)
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = entry.Write(f.content)
 		}
-		if _, err := entry.Write(f.content); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return z.Close()
 }
 
-// create writes a file and gives its size in bytes.
-func create(path string, write func(io.Writer) error) (int64, error) {
-	f, err := os.Create(path)
+// sameBinaries checks that a folder holds every program of a tar.gz archive, byte for byte.
+func sameBinaries(archive io.Reader, folder string) error {
+	z, err := gzip.NewReader(archive)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	err = write(f)
-	info, statErr := f.Stat()
-	if err := errors.Join(err, statErr, f.Close()); err != nil {
-		return 0, err
+	for t := tar.NewReader(z); ; {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if header.Mode&0o111 == 0 {
+			continue
+		}
+		released, err := io.ReadAll(t)
+		if err != nil {
+			return err
+		}
+		built, err := os.ReadFile(filepath.Join(folder, filepath.Base(header.Name)))
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(built, released) {
+			return fmt.Errorf("the images hold another program than %s", header.Name)
+		}
 	}
-	return info.Size(), nil
 }
 
 // sumsFile lists the SHA-256 of every other file of a release, in the form that sha256sum -c reads.
 const sumsFile = "SHA256SUMS"
 
 func writeSums(dir string) error {
-	entries, err := os.ReadDir(dir) // sorted by name
+	lines, err := sums(dir)
 	if err != nil {
 		return err
 	}
-	var sums bytes.Buffer
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(strings.Join(lines, "")), 0o644)
+}
+
+// sums gives the line of every file in a folder, sorted by name.
+func sums(dir string) (lines []string, err error) {
+	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), e.Name())
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), e.Name()))
 	}
-	return os.WriteFile(filepath.Join(dir, sumsFile), sums.Bytes(), 0o644)
+	return lines, err
 }
 
 // compare says how many files two folders hold. It is an error if they do not hold the same files, byte for byte.
 func compare(first, second string) (files int, err error) {
-	names := map[string]bool{}
-	for _, dir := range []string{first, second} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return 0, err
-		}
-		for _, e := range entries {
-			names[e.Name()] = true
-		}
+	a, errA := sums(first)
+	b, errB := sums(second)
+	if err := errors.Join(errA, errB); err != nil {
+		return 0, err
 	}
 	var differ []string
-	for name := range names {
-		a, errA := os.ReadFile(filepath.Join(first, name))
-		b, errB := os.ReadFile(filepath.Join(second, name))
-		if errA != nil || errB != nil || !bytes.Equal(a, b) {
-			differ = append(differ, name)
+	for _, line := range slices.Concat(a, b) {
+		if !slices.Contains(a, line) || !slices.Contains(b, line) {
+			differ = append(differ, strings.Fields(line)[1])
 		}
 	}
 	if len(differ) > 0 {
 		slices.Sort(differ)
-		return 0, fmt.Errorf("the two builds differ in %s", strings.Join(differ, ", "))
+		return 0, fmt.Errorf("the two builds differ in %s", strings.Join(slices.Compact(differ), ", "))
 	}
-	return len(names), nil
+	return len(a), nil
 }

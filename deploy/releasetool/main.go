@@ -1,9 +1,9 @@
 // Command releasetool makes a release of Riffle: see deploy/release, which runs it, and "Releases" in
 // docs/development.md.
 //
-// It builds one commit, from a fresh clone, so that neither uncommitted changes nor files that git ignores can get in.
-// The outcome is a function of the commit, the version and the Go toolchain: archives and SBOMs carry the time of the
-// commit and no path, user or time of the machine that made them. --check holds that by a second build.
+// It builds one commit from a fresh clone, so that neither uncommitted changes nor files that git ignores can get in.
+// The files are a function of the commit, the version and the Go toolchain: archives and SBOMs carry the time of the
+// commit, and no path, user or time of the machine that made them. --check verifies this with a second build.
 //
 // Not promised: the images are not the same byte for byte, because Docker writes the time into them; the binaries
 // inside them are. A different Go toolchain makes different binaries.
@@ -19,17 +19,16 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 const usage = `Makes a release: static binaries for each platform in an archive, an SBOM for each binary, SHA256SUMS,
-and the images where a Docker engine answers. What it builds is the last commit, not what lies in the folder.
+and the images if a Docker engine answers. It builds the last commit; changes that are not committed are left out.
 
   deploy/release                                      a trial: the version is the one that Go gives the commit
   deploy/release --version v0.1.0 --check             a release, built a second time and compared
   deploy/release --platform linux/arm64 --no-images   one platform
-  deploy/release --notice                             write the list of modules in NOTICE anew
+  deploy/release --notice                             update the list of modules in NOTICE
 
 Flags:
 `
@@ -38,10 +37,10 @@ Flags:
 type options struct {
 	version   string     // empty: what Go stamps
 	out       string     // empty: out/VERSION
-	platforms []platform // in the order of allPlatforms
-	binaries  []string
+	platforms []platform // empty: all
+	binaries  []string   // empty: all
 	check     bool
-	images    bool
+	noImages  bool
 }
 
 func main() {
@@ -53,10 +52,10 @@ func main() {
 	}
 }
 
-// run does what the command line asks for; the repository is the one of the current folder.
-func run(ctx context.Context, args []string, out io.Writer) error {
-	o := options{images: true}
-	var noImages, notice bool
+// run does what the command line asks for, with the repository of the current folder.
+func run(ctx context.Context, args []string, log io.Writer) error {
+	var o options
+	var onlyNotice bool
 	flags := flag.NewFlagSet("deploy/release", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -67,53 +66,63 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.out, "out", "",
 		"`folder` to write to, from the top of the repository; it must be empty (default out/VERSION)")
 	flags.BoolVar(&o.check, "check", false, "build twice, in two folders with two build caches, and compare every file")
-	flags.BoolVar(&noImages, "no-images", false, "make no images")
-	flags.BoolVar(&notice, "notice", false, "write the list of modules in NOTICE anew, and do nothing else")
-	flags.Func("platform", "only this platform, `OS/ARCH`; may be repeated (default all six)", func(text string) error {
-		p, err := parsePlatform(text)
-		o.platforms = append(o.platforms, p)
-		return err
-	})
-	flags.Func("binary", "only this `binary`; may be repeated (default all four)", func(name string) error {
-		if !slices.Contains(allBinaries, name) {
-			return fmt.Errorf("the binaries are %s", strings.Join(allBinaries, ", "))
-		}
-		o.binaries = append(o.binaries, name)
-		return nil
-	})
+	flags.BoolVar(&o.noImages, "no-images", false, "make no images")
+	flags.BoolVar(&onlyNotice, "notice", false, "update the list of modules in NOTICE, and do nothing else")
+	flags.Func("platform", "build only this platform, `OS/ARCH`; may be repeated (default all six)",
+		choice(allPlatforms, &o.platforms))
+	flags.Func("binary", "build only this `binary`; may be repeated (default all four)",
+		choice(allBinaries, &o.binaries))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if onlyNotice {
+		_, now, err := notice(ctx, root)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(root, "NOTICE"), []byte(now), 0o644)
+	}
+	return release(ctx, root, o, log)
+}
+
+// choice is a flag that adds one of all to chosen.
+func choice[T any](all []T, chosen *[]T) func(string) error {
+	return func(text string) error {
+		for _, v := range all {
+			if fmt.Sprint(v) == text {
+				*chosen = append(*chosen, v)
+				return nil
+			}
+		}
+		return fmt.Errorf("it must be one of %v", all)
+	}
+}
+
+// release makes the release of the last commit of the repository at root.
+func release(ctx context.Context, root string, o options, log io.Writer) (err error) {
 	if len(o.platforms) == 0 {
 		o.platforms = allPlatforms
 	}
 	if len(o.binaries) == 0 {
 		o.binaries = allBinaries
 	}
-	o.images = !noImages
-	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
-	if err != nil {
-		return err
-	}
-	if notice {
-		return writeNotice(ctx, root)
-	}
-	return release(ctx, root, o, out)
-}
-
-// release makes the release of the last commit of the repository at root.
-func release(ctx context.Context, root string, o options, log io.Writer) (err error) {
 	temp, err := os.MkdirTemp("", "riffle-release-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if dirty, err := output(ctx, root, nil, "git", "status", "--porcelain"); err != nil {
+	dirty, err := output(ctx, root, nil, "git", "status", "--porcelain")
+	if err != nil {
 		return err
-	} else if dirty != "" {
+	}
+	if dirty != "" {
 		fmt.Fprintf(log, "!!! These changes are not committed. They are NOT part of the release:\n%s\n", dirty)
 	}
 	commit, err := output(ctx, root, nil, "git", "rev-parse", "HEAD")
@@ -124,40 +133,38 @@ func release(ctx context.Context, root string, o options, log io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	if o.out == "" {
-		o.out = filepath.Join(root, "out", src.version)
-	}
-	if err := emptyFolder(o.out); err != nil {
-		return err
+	out := o.out
+	if out == "" {
+		out = filepath.Join(root, "out", src.version)
 	}
 	fmt.Fprintf(log, "release %s of commit %s, with %s\n", src.version, src.commit, src.toolchain)
-	if err := build(ctx, src, o, "", o.out, log); err != nil {
+	if err := build(ctx, src, o, "", out, log); err != nil {
 		return err
 	}
 	if o.check {
 		// The same commit, although there may be a later one by now, in a folder whose path has another length, with a
 		// cache that holds nothing of the first build.
+		fmt.Fprintln(log, "building again in another folder with an empty build cache")
 		again, err := checkout(ctx, root, filepath.Join(temp, "the", "second", "folder"), commit, o.version)
 		if err != nil {
 			return err
 		}
 		second := filepath.Join(temp, "out")
-		fmt.Fprintln(log, "again, from another folder and with an empty build cache")
 		if err := build(ctx, again, o, filepath.Join(temp, "cache"), second, log); err != nil {
 			return err
 		}
-		files, err := compare(o.out, second)
+		files, err := compare(out, second)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(log, "the two builds are the same byte for byte: %d files\n", files)
 	}
-	if o.images {
-		if err := images(ctx, src, filepath.Join(temp, "run"), o.out, log); err != nil {
+	if !o.noImages {
+		if err := images(ctx, src, filepath.Join(temp, "run"), out, log); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(log, "the release is in %s\n", o.out)
+	fmt.Fprintf(log, "the release is in %s\n", out)
 	return nil
 }
 
@@ -172,16 +179,4 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(text)), err
-}
-
-// emptyFolder makes a folder, or checks that the one that exists is empty.
-func emptyFolder(path string) error {
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(path)
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("%s is not empty: remove it, or choose another folder with --out", path)
-	}
-	return err
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A module is one that binaries are linked from, with the licences under which it may be passed on.
+// A module is one that binaries are linked from, with its licences.
 type module struct {
 	path, version string
 	licence       string // an SPDX expression
@@ -23,11 +23,14 @@ type module struct {
 // line is how NOTICE names the module.
 func (m module) line() string { return fmt.Sprintf("%s %s: %s\n", m.path, m.version, m.licence) }
 
-// standard is the path by which the standard library of Go goes among the modules.
+// standard is the path of the standard library of Go among the modules.
 const standard = "std"
 
+// shipped are the programs that Riffle passes on: those of the archives, and those that only the images hold.
+var shipped = []string{"./cmd/...", "github.com/nats-io/nats-server/v2"}
+
 // linkedModules gives the modules other than Riffle's own that these packages of the module in dir are linked from,
-// sorted by path, and the standard library of Go. env holds the platform.
+// and the standard library of Go, sorted by path. env holds the platform.
 func linkedModules(ctx context.Context, dir string, env, packages []string) ([]module, error) {
 	const format = "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}"
 	list, err := output(ctx, dir, env, "go", append([]string{"list", "-deps", "-f", format}, packages...)...)
@@ -39,7 +42,7 @@ func linkedModules(ctx context.Context, dir string, env, packages []string) ([]m
 		return nil, err
 	}
 	root, goVersion, _ := strings.Cut(root, "\n")
-	modules := map[string]*module{standard: {
+	modules := []module{{
 		path: standard, version: strings.TrimPrefix(goVersion, "go"), dir: root, texts: []string{"LICENSE", "PATENTS"},
 	}}
 	for line := range strings.Lines(list) {
@@ -47,24 +50,23 @@ func linkedModules(ctx context.Context, dir string, env, packages []string) ([]m
 		if len(fields) != 4 {
 			continue // a package of Riffle's own, or of the standard library
 		}
-		m := modules[fields[0]]
-		if m == nil {
-			m = &module{path: fields[0], version: fields[1], dir: fields[2]}
-			modules[m.path] = m
+		i := slices.IndexFunc(modules, func(m module) bool { return m.path == fields[0] })
+		if i < 0 {
+			i = len(modules)
+			modules = append(modules, module{path: fields[0], version: fields[1], dir: fields[2]})
 		}
+		m := &modules[i]
 		if m.texts, err = licenceFiles(m.texts, m.dir, fields[3]); err != nil {
 			return nil, err
 		}
 	}
-	var sorted []module
-	for _, m := range modules {
-		if err := m.classify(); err != nil {
+	for i := range modules {
+		if err := modules[i].classify(); err != nil {
 			return nil, err
 		}
-		sorted = append(sorted, *m)
 	}
-	slices.SortFunc(sorted, func(a, b module) int { return strings.Compare(a.path, b.path) })
-	return sorted, nil
+	slices.SortFunc(modules, func(a, b module) int { return strings.Compare(a.path, b.path) })
+	return modules, nil
 }
 
 var (
@@ -81,25 +83,24 @@ func licenceFiles(texts []string, module, pkg string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		inModule, err := filepath.Rel(module, dir)
+		if err != nil {
+			return nil, err
+		}
 		for _, e := range entries {
-			name, path := e.Name(), filepath.Join(dir, e.Name())
-			var found []string
+			name := e.Name()
 			switch {
 			case e.IsDir() && licenceFolder.MatchString(name):
-				found, err = filepath.Glob(filepath.Join(path, "*"))
-			case e.IsDir() || filepath.Ext(name) == ".go":
-			case licenceName.MatchString(name) || noticeName.MatchString(name):
-				found = []string{path}
-			}
-			if err != nil {
-				return nil, err
-			}
-			for _, path := range found {
-				relative, err := filepath.Rel(module, path)
+				below, err := os.ReadDir(filepath.Join(dir, name))
 				if err != nil {
 					return nil, err
 				}
-				texts = append(texts, filepath.ToSlash(relative))
+				for _, b := range below {
+					texts = append(texts, filepath.ToSlash(filepath.Join(inModule, name, b.Name())))
+				}
+			case e.IsDir() || filepath.Ext(name) == ".go":
+			case licenceName.MatchString(name) || noticeName.MatchString(name):
+				texts = append(texts, filepath.ToSlash(filepath.Join(inModule, name)))
 			}
 		}
 		if dir == module {
@@ -109,11 +110,14 @@ func licenceFiles(texts []string, module, pkg string) ([]string, error) {
 	}
 }
 
-// licences maps SPDX names to words that stand in the text of that licence and in no other.
+// bsd is the licence whose text is also the beginning of BSD-3-Clause.
+const bsd = "BSD-2-Clause"
+
+// licences are SPDX names, with words that are in the text of that licence and in no other.
 var licences = []struct{ name, words string }{
 	{"Apache-2.0", "Apache License Version 2.0"},
 	{"Apache-2.0", "Apache License, Version 2.0"},
-	{"BSD", "Redistribution and use in source and binary forms, with or without modification, are permitted"},
+	{bsd, "Redistribution and use in source and binary forms, with or without modification, are permitted"},
 	{"CC-BY-4.0", "Creative Commons Attribution 4.0 International"},
 	{"CC0-1.0", "CC0 1.0 Universal"},
 	{"FTL OR GPL-2.0-or-later", "exactly one of the following two licenses: * The FreeType License"},
@@ -125,8 +129,8 @@ var licences = []struct{ name, words string }{
 	{"Unlicense", "This is free and unencumbered software released into the public domain"},
 }
 
-// classify finds the licence of the module from the texts of its licence files. A text that it does not know is an
-// error, so that a person reads it before the module is passed on.
+// classify finds the licence of the module in the texts of its licence files. A module without a text that it knows is
+// an error, so that a person reads its licence before the module is passed on.
 func (m *module) classify() error {
 	var found []string
 	for _, name := range m.texts {
@@ -147,7 +151,7 @@ func (m *module) classify() error {
 	return nil
 }
 
-// licencesIn gives the SPDX names of the licences whose words stand in a text.
+// licencesIn gives the SPDX names of the licences whose words are in a text.
 func licencesIn(text string) []string {
 	text = strings.Join(strings.Fields(text), " ")
 	var found []string
@@ -155,19 +159,15 @@ func licencesIn(text string) []string {
 		if !strings.Contains(text, l.words) {
 			continue
 		}
-		name := l.name
-		if name == "BSD" {
-			name = "BSD-2-Clause"
-			if strings.Contains(text, "used to endorse or promote products") {
-				name = "BSD-3-Clause"
-			}
+		if l.name == bsd && strings.Contains(text, "used to endorse or promote products") {
+			l.name = "BSD-3-Clause"
 		}
-		found = append(found, name)
+		found = append(found, l.name)
 	}
 	return found
 }
 
-// licenceTexts gives the texts of all licences and notices, as the licences ask of those who pass binaries on: those of
+// licenceTexts gives the texts of all licences and notices, which most licences require to accompany a binary: those of
 // the modules, and that of the data in the module at dir.
 func licenceTexts(dir string, modules []module) ([]byte, error) {
 	var all bytes.Buffer
@@ -177,7 +177,7 @@ func licenceTexts(dir string, modules []module) ([]byte, error) {
 		return err
 	}
 	all.WriteString("Licences and notices of the data and the modules that the binaries hold. NOTICE has the list.\n\n")
-	err := section("UCI Adult data", filepath.Join(dir, "internal", "population", "data", "README.md"))
+	err := section("UCI Adult data", filepath.Join(dir, "internal", "lab", "population", "data", "README.md"))
 	for _, m := range modules {
 		for _, name := range m.texts {
 			title := fmt.Sprintf("%s %s: %s", m.path, m.version, name)
@@ -185,4 +185,35 @@ func licenceTexts(dir string, modules []module) ([]byte, error) {
 		}
 	}
 	return all.Bytes(), err
+}
+
+// noticeMark is the line of NOTICE after which the generated list stands, to the end of the file.
+const noticeMark = "Modules\n-------\n"
+
+// notice gives the text of NOTICE of the module at root, as it is and as it must be: what stands before noticeMark, and
+// the list of the modules that are linked into any shipped program on any platform.
+func notice(ctx context.Context, root string) (old, now string, err error) {
+	content, err := os.ReadFile(filepath.Join(root, "NOTICE"))
+	if err != nil {
+		return "", "", err
+	}
+	head, _, found := strings.Cut(string(content), noticeMark)
+	if !found {
+		return "", "", errors.New("NOTICE has no section Modules")
+	}
+	var lines []string
+	for _, p := range allPlatforms {
+		modules, err := linkedModules(ctx, root, p.environment(""), shipped)
+		if err != nil {
+			return "", "", err
+		}
+		for _, m := range modules {
+			if m.path != standard { // its version is the toolchain's, and differs from machine to machine
+				lines = append(lines, m.line())
+			}
+		}
+	}
+	slices.Sort(lines)
+	text := head + noticeMark + "\nThe standard library of Go: BSD-3-Clause\n" + strings.Join(slices.Compact(lines), "")
+	return string(content), text, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ type (
 		Component bomComponent `json:"component"`
 	}
 	bomComponent struct {
-		Ref        string        `json:"bom-ref"`
+		Ref        string        `json:"bom-ref"` // the same as PURL
 		Type       string        `json:"type"`
 		Name       string        `json:"name"`
 		Version    string        `json:"version"`
@@ -60,55 +61,48 @@ func sbom(
 	info *debug.BuildInfo, content []byte, name string, src source, p platform, modules []module,
 ) ([]byte, error) {
 	sum := sha256.Sum256(content)
-	main := bomComponent{
-		Type: "application", Name: name, Version: info.Main.Version,
-		Hashes:   []bomHash{{"SHA-256", fmt.Sprintf("%x", sum)}},
-		Licences: []bomLicence{{"Apache-2.0"}},
-		PURL: purl(info.Main.Path, info.Main.Version) +
-			fmt.Sprintf("?goarch=%s&goos=%s#cmd/%s", p.arch, p.os, name),
+	id := purl(info.Main.Path, info.Main.Version) + fmt.Sprintf("?goarch=%s&goos=%s#cmd/%s", p.arch, p.os, name)
+	binary := bomComponent{
+		Ref: id, PURL: id, Type: "application", Name: name, Version: info.Main.Version,
+		Hashes: sha256Hash(sum[:]), Licences: []bomLicence{{"Apache-2.0"}},
 	}
-	main.Ref = main.PURL
 	for _, s := range info.Settings {
-		main.Properties = append(main.Properties, bomProperty{"riffle:build:" + s.Key, s.Value})
+		binary.Properties = append(binary.Properties, bomProperty{"riffle:build:" + s.Key, s.Value})
 	}
 	document := bomDocument{
 		Format: "CycloneDX", SpecVersion: "1.6", Version: 1, SerialNumber: serialNumber(sum),
-		Metadata: bomMetadata{Timestamp: src.time.UTC().Format(time.RFC3339), Component: main},
+		Metadata:     bomMetadata{Timestamp: src.time.UTC().Format(time.RFC3339), Component: binary},
+		Dependencies: []bomDependency{{Ref: id}},
 	}
-	// The standard library is no module of the build information, but as much a part of the binary.
-	linked := map[string]string{standard: strings.TrimPrefix(info.GoVersion, "go")}
-	hashes := map[string]string{}
+	// The build information does not list the standard library, which is part of the binary as well.
+	linked := map[string]*debug.Module{standard: {Version: strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, d := range info.Deps {
-		linked[d.Path], hashes[d.Path] = d.Version, d.Sum
+		linked[d.Path] = d
 	}
-	root := bomDependency{Ref: main.Ref}
-	var leaves []bomDependency
 	for _, m := range modules {
-		if linked[m.path] != m.version {
+		d := linked[m.path]
+		if d == nil || d.Version != m.version {
 			continue // linked into another binary of the release
 		}
 		delete(linked, m.path)
+		id := purl(m.path, m.version)
 		c := bomComponent{
-			Type: "library", Name: m.path, Version: m.version, PURL: purl(m.path, m.version),
-			Licences: []bomLicence{{m.licence}},
+			Ref: id, PURL: id, Type: "library", Name: m.path, Version: m.version, Licences: []bomLicence{{m.licence}},
 		}
-		if text, ok := strings.CutPrefix(hashes[m.path], "h1:"); ok { // of the module's files, as go.sum has it
+		if text, ok := strings.CutPrefix(d.Sum, "h1:"); ok { // of the module's files, as in go.sum
 			hash, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
 				return nil, fmt.Errorf("hash of %s: %w", m.path, err)
 			}
-			c.Hashes = []bomHash{{"SHA-256", fmt.Sprintf("%x", hash)}}
+			c.Hashes = sha256Hash(hash)
 		}
-		c.Ref = c.PURL
 		document.Components = append(document.Components, c)
-		root.DependsOn = append(root.DependsOn, c.Ref)
-		leaves = append(leaves, bomDependency{Ref: c.Ref})
+		document.Dependencies[0].DependsOn = append(document.Dependencies[0].DependsOn, id)
+		document.Dependencies = append(document.Dependencies, bomDependency{Ref: id})
 	}
 	if len(linked) > 0 {
-		return nil, fmt.Errorf("the licences of these modules are not known: %v", linked)
+		return nil, fmt.Errorf("the licences of these modules are not known: %v", slices.Sorted(maps.Keys(linked)))
 	}
-	slices.Sort(root.DependsOn)
-	document.Dependencies = append([]bomDependency{root}, leaves...)
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -117,14 +111,16 @@ func sbom(
 	return text.Bytes(), err
 }
 
-// purl is the package URL of a Go module (https://github.com/package-url/purl-spec). The characters that Go allows in
-// paths and versions need no escape there, but for the plus sign.
+func sha256Hash(sum []byte) []bomHash { return []bomHash{{"SHA-256", fmt.Sprintf("%x", sum)}} }
+
+// purl is the package URL of a Go module (https://github.com/package-url/purl-spec). Of the
+// characters that Go allows in paths and versions, only the plus sign needs an escape.
 func purl(path, version string) string {
 	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
-// serialNumber is a UUID (RFC 9562, version 8) made from the hash of the binary, where others draw one at random: two
-// builds of the same binary must have the same SBOM.
+// serialNumber is a UUID (RFC 9562, version 8) made from the hash of the binary and not at random, because two builds of
+// the same binary must have the same SBOM.
 func serialNumber(sum [sha256.Size]byte) string {
 	u := sum[:16]
 	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80
