@@ -102,8 +102,8 @@ const gate = "door-"
 
 // testSides puts a probe into the network namespace of every container, where it can do what a process could that took
 // the container over, and lets it call every address of every container and of this machine. A role must reach the
-// broker's one port on their common network and itself; the broker must reach itself; a door its own role. Nobody but a
-// door reaches this machine.
+// broker's one port on their common network and itself; the broker must reach itself; a door its own role. No process
+// but a door reaches this machine.
 func (outer *stack) testSides(t *testing.T) {
 	s := outer.within(t)
 	folder := t.TempDir()
@@ -117,7 +117,7 @@ func (outer *stack) testSides(t *testing.T) {
 	s.must(time.Minute, "docker", "build", "-q", "-t", image, folder)
 	defer s.must(time.Minute, "docker", "image", "rm", "-f", image)
 
-	// This machine listens on all its addresses, as a database might that somebody runs beside the deployment.
+	// This machine listens on all its addresses, as a database might that runs beside the deployment.
 	machine, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,9 @@ func newStack(t *testing.T, name string) *stack {
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := s.run(time.Minute, "sh", "-c",
-				`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
+				`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do
+					docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1
+				done`, s.project)
 			t.Log(out)
 		}
 		s.must(2*time.Minute, s.script("down"), "--volumes")

@@ -46,7 +46,7 @@ type bad struct {
 	run     func(*trial) error
 }
 
-// saying is that somebody said that they are not ready.
+// saying is that a role said that it is not ready.
 type saying struct {
 	who   string
 	after time.Duration // from the trouble on
@@ -230,7 +230,10 @@ func (x *trial) try(c bad) *row {
 // explain shows the last lines of every role's log.
 func (x *trial) explain() {
 	out, _ := x.stack.run(time.Minute, "sh", "-c",
-		`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c; docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400; done`, x.project)
+		`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do
+			docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c
+			docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400
+		done`, x.project)
 	x.t.Log(out)
 }
 

@@ -48,8 +48,8 @@ const diskYAML = `
 services:
   provision:
     command: [broker, provision, --keys, /keys, --broker-url, "tls://nats:4222", --broker-ca, /keys/ca.pem,
-      --max-report-bytes, "33554432", --max-report-size, "16384", --max-host-reports, "1024", --max-mixed-bytes, "33554432",
-      --max-audit-bytes, "16777216", --max-announcement-bytes, "16777216", --max-key-bytes, "4194304"]
+      --max-report-bytes, "33554432", --max-report-size, "16384", --max-host-reports, "1024",
+      --max-mixed-bytes, "33554432", --max-audit-bytes, "16777216", --max-announcement-bytes, "16777216", --max-key-bytes, "4194304"]
 volumes:
   nats: {driver: local, driver_opts: {type: tmpfs, device: tmpfs, o: "size=192m,uid=UID,mode=0700"}}
 `
@@ -251,7 +251,7 @@ func rolledBack(x *trial, service, volume string) error {
 		return err
 	}
 	newer := x.bringBack(service, volume, older)
-	if service == "nats" { // nor does anybody remember what the copy lacks
+	if service == "nats" { // and no role remembers what the copy lacks
 		for _, role := range x.roles() {
 			x.must(time.Minute, "docker", "restart", "-t", "15", x.id(role))
 		}
@@ -270,7 +270,7 @@ func (x *trial) wayBack(service, volume, newer string) {
 		if warnings := x.warnings(service); len(warnings) > 0 {
 			x.note("%s warns: %q", service, warnings[0])
 		} else {
-			x.fault("nobody says that anything is wrong")
+			x.fault("no role says that anything is wrong")
 		}
 		return
 	}
@@ -359,7 +359,7 @@ func olderHost(x *trial) error {
 	handed := x.handedIn() - before
 	newer := x.bringBack("host1", "host1", older)
 	if err := x.steady(20 * time.Second); err != nil {
-		x.note("with the older store, before anybody came: %v", err)
+		x.note("with the older store, before any device came: %v", err)
 	}
 	// its API opens after its container
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(watchEvery) {

@@ -1,22 +1,10 @@
 package plan
 
-// The terms of a deployment that sets no others. Package analyzer documents the setting that changes each.
-const (
-	DefaultEpsilon   = 1.0
-	DefaultDelta     = 1e-6
-	DefaultDropOut   = 0.05 // share of a cohort that may fail to report
-	DefaultMinCohort = 50   // reports
-	DefaultMaxShift  = 16.0 // levels
-
-	// DefaultDishonestReports keeps a single device from destroying a cohort.
-	DefaultDishonestReports = 1
-)
-
-// DefaultTerms returns these terms, with a limit on messages that follows the numbers released (ByCoordinates).
+// DefaultTerms returns the terms of a deployment that sets no others. Package analyzer documents the setting that
+// changes each.
 func DefaultTerms() Terms {
 	return Terms{
-		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
-		DishonestReports: DefaultDishonestReports,
-		MinCohort:        DefaultMinCohort, MaxMessages: ByCoordinates, MaxShift: DefaultMaxShift,
+		Epsilon: 1, Delta: 1e-6, DropOut: 0.05, MinCohort: 50, MaxMessages: ByCoordinates, MaxShift: 16,
+		DishonestReports: 1, // a single device cannot destroy a cohort
 	}
 }

@@ -63,7 +63,7 @@ func Central(epsilon, delta float64) Trust {
 
 // ranges describes the statistics of the step's round to a Gaussian channel. The channel gives its whole budget to the statistics that
 // it is told of; where an epoch has more rounds, diameters are scaled up so that each statistic gets its share of the epoch's budget.
-func ranges(step glm.Step) ([]simulated.Statistic, error) {
+func ranges(step glm.Step) ([]simulated.Range, error) {
 	var total, round float64
 	for i, shares := range step.Shares {
 		for _, share := range shares {
@@ -73,13 +73,13 @@ func ranges(step glm.Step) ([]simulated.Statistic, error) {
 			}
 		}
 	}
-	var out []simulated.Statistic
+	var out []simulated.Range
 	for i, s := range step.Statistics[step.Round] {
 		b, err := s.Bounds()
 		if err != nil {
 			return nil, fmt.Errorf("simulate: epoch %d: %w", step.Epoch, err)
 		}
-		out = append(out, simulated.Statistic{Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter * math.Sqrt(total/round), Share: step.Shares[step.Round][i]})
+		out = append(out, simulated.Range{Lower: b.Lower, Upper: b.Upper, Diameter: b.Diameter * math.Sqrt(total/round), Share: step.Shares[step.Round][i]})
 	}
 	return out, nil
 }

@@ -17,9 +17,9 @@ var update = flag.Bool("update", false, "write docs/access.md")
 
 const page = "../../../docs/access.md"
 
-// TestAccessPage tries everything with the credentials that keygen makes, over TLS, and holds the page in the docs
-// against what it finds.
-func TestAccessPage(t *testing.T) {
+// TestAccessPageIsWhatTheBrokerAllows tries everything with the credentials that keygen makes, over TLS, and holds the
+// page in the docs against what it finds.
+func TestAccessPageIsWhatTheBrokerAllows(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	err := keyring.Generate(keys, keyring.Options{
 		Name: "demo", Hosts: []keyring.HostOptions{{Name: "one", Devices: 5}},
@@ -87,12 +87,13 @@ func TestAccessPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != text {
-		t.Error("docs/access.md is not what this test finds: run go test ./internal/access -update and look at what has changed")
+		t.Error("docs/access.md is not what this test finds: " +
+			"run go test ./internal/testing/access -update and look at what has changed")
 	}
 }
 
 // What is not refused must show, and so must a refusal that proves nothing.
-func TestFaults(t *testing.T) {
+func TestUnexpectedOutcomeIsAFault(t *testing.T) {
 	attempts := bus.Attempts()
 	good := func() access.Outcomes {
 		o := access.Outcomes{}
@@ -108,7 +109,7 @@ func TestFaults(t *testing.T) {
 	if f := good().Faults(); len(f) > 0 {
 		t.Fatal(f)
 	}
-	for _, spoiled := range []bus.Outcome{{Reached: true, Reason: "answered"}, {Reason: "nobody there"},
+	for _, spoiled := range []bus.Outcome{{Reached: true, Reason: "answered"}, {Reason: "no responders"},
 		{Reason: "no permission; no answer"}} {
 		o := good()
 		o[bus.Auditor][0] = spoiled // creating a stream, which no auditor may

@@ -7,13 +7,13 @@ import (
 )
 
 // Central is the trusted curator: one party sees every vector, and adds Gaussian noise once to what it publishes. Its
-// error is what the shuffle protocol is measured against. A research baseline, with floating-point noise: not for
-// protecting anyone.
+// error is what the shuffle protocol is measured against. It is a research baseline with
+// floating-point noise, and does not protect anyone.
 type Central struct{ gaussian }
 
 // NewCentral calibrates the curator's noise to (epsilon, delta) for all statistics of a record together, under
 // replacement of one record, with the analytic Gaussian mechanism. Errors wrap ErrChannel.
-func NewCentral(statistics []Statistic, epsilon, delta float64) (*Central, error) {
+func NewCentral(statistics []Range, epsilon, delta float64) (*Central, error) {
 	g, err := calibrate(statistics, epsilon, delta)
 	if err != nil {
 		return nil, err

@@ -10,20 +10,21 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Statistic is what a Gaussian channel must know of one statistic.
-type Statistic struct {
+// Range is what a Gaussian channel must know of the vectors of one statistic.
+type Range struct {
 	Lower, Upper []float64 // range of each entry, data units; entries outside are clamped
-	// largest l2 distance between the vectors of two records, null record included, data units; must hold after
-	// clamping
+	// Diameter is the largest l2 distance between the clamped vectors of two records, the null record included, in data
+	// units.
 	Diameter float64
-	// weight > 0 of this statistic in the privacy budget: its part of mu^2 is Share over the sum of shares
+	// Share is the positive weight of this statistic in the privacy budget: its part of mu^2 is Share over the sum of
+	// the shares.
 	Share float64
 }
 
 // gaussian holds what Local and Central share: ranges, and the standard deviation of one draw of noise for each
 // statistic.
 type gaussian struct {
-	statistics []Statistic
+	statistics []Range
 	dims       []int
 	sigmas     []float64
 }
@@ -31,7 +32,7 @@ type gaussian struct {
 // calibrate splits the budget of one record, (epsilon, delta) under replacement, over its statistics: mu(epsilon,
 // delta) of the Gaussian mechanism (Balle and Wang, "Improving the Gaussian mechanism for differential privacy", 2018;
 // Dong, Roth and Su, Corollary 1), mu_s^2 in proportion to the shares, sigma_s = Diameter_s / mu_s.
-func calibrate(statistics []Statistic, epsilon, delta float64) (gaussian, error) {
+func calibrate(statistics []Range, epsilon, delta float64) (gaussian, error) {
 	mu, err := privacy.MuFor(epsilon, delta)
 	if err != nil {
 		return gaussian{}, fmt.Errorf("%w: %w", ErrChannel, err)
@@ -54,7 +55,7 @@ func calibrate(statistics []Statistic, epsilon, delta float64) (gaussian, error)
 	return g, nil
 }
 
-func (s Statistic) validate() error {
+func (s Range) validate() error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	if len(s.Lower) == 0 || len(s.Lower) != len(s.Upper) {
 		return fmt.Errorf("%d lower and %d upper ends of ranges", len(s.Lower), len(s.Upper))
@@ -114,7 +115,7 @@ func (g gaussian) noise(src protocol.Source) func(s int, x []float64) {
 	}
 }
 
-// setVariance gives every entry the variance of so many draws.
+// setVariance gives every entry the variance of the sum of this number of draws.
 func (g gaussian) setVariance(aggregates []Aggregate, draws int) {
 	for s, dim := range g.dims {
 		aggregates[s].Variance = make([]float64, dim)

@@ -11,8 +11,8 @@ import (
 
 // The noise a Gaussian channel reports is the one its budget asks for: mu(1, 1e-6) = 0.2367043807, so 4.2247 diameters
 // for a statistic that has the whole budget; what the parts spend composes to the whole.
-func TestGaussianCalibration(t *testing.T) {
-	one := []simulated.Statistic{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
+func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
+	one := []simulated.Range{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
 	c, err := simulated.NewCentral(one, 1, 1e-6)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestGaussianCalibration(t *testing.T) {
 // four reports; mean within 5 standard errors (false alarm 6e-7 each), variance within 6 % (six standard errors),
 // correlation within 0.035 (five standard errors). Power: noise forgotten on one of four reports moves Local's variance
 // by 25 %.
-func TestGaussianMoments(t *testing.T) {
+func TestGaussianErrorsHaveTheReportedMoments(t *testing.T) {
 	const releases = 20_000
 	reports := fiveReports()[:4]
 	exact, err := simulated.Exact{}.Aggregate(slices.Values(reports), nil)
@@ -107,7 +107,7 @@ func TestGaussianMoments(t *testing.T) {
 
 // A vector outside its range counts as its nearest point: two cohorts that differ only outside the range give the same
 // sums.
-func TestGaussianClamps(t *testing.T) {
+func TestGaussianChannelsClampVectorsIntoTheirRange(t *testing.T) {
 	for name, c := range all(t, 1, 1e-6) {
 		if name == "exact" || name == "shuffle" {
 			continue

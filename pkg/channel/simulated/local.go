@@ -6,14 +6,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Local is local differential privacy: each device adds Gaussian noise of its own, enough for (epsilon, delta) whoever
-// looks at its report. Nobody need be trusted, and the error of a sum grows with the square root of the cohort. A
-// research baseline, with floating-point noise: not for protecting anyone.
+// Local is local differential privacy: each device adds Gaussian noise of its own, enough for (epsilon, delta)
+// against any reader of its report. No party is trusted, and the error of a sum grows with the square root of the
+// cohort. It is a research baseline with floating-point noise, and does not protect anyone.
 type Local struct{ gaussian }
 
 // NewLocal calibrates the noise of every device to (epsilon, delta) for all its statistics together, with the analytic
 // Gaussian mechanism. Errors wrap ErrChannel.
-func NewLocal(statistics []Statistic, epsilon, delta float64) (*Local, error) {
+func NewLocal(statistics []Range, epsilon, delta float64) (*Local, error) {
 	g, err := calibrate(statistics, epsilon, delta)
 	if err != nil {
 		return nil, err

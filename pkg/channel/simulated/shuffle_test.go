@@ -83,7 +83,7 @@ type outcomes struct {
 	marginal [3]map[int]int
 }
 
-// sample runs a protocol so many times.
+// sample runs a protocol the given number of times.
 func sample(runs int, run func() [][]float64) outcomes {
 	encodings := twoStatistics()
 	seen := outcomes{joint: map[[3]int]int{}, marginal: [3]map[int]int{{}, {}, {}}}
@@ -206,7 +206,7 @@ func TestShuffleIsTheProtocol(t *testing.T) {
 	}
 }
 
-// echo hands out each word so many times.
+// echo hands out each word the given number of times.
 type echo struct {
 	src         protocol.Source
 	word        uint64
@@ -221,10 +221,10 @@ func (e *echo) Uint64() uint64 {
 	return e.word
 }
 
-// A8 for the channel: unbiased within 5 standard errors of 40000 releases (false alarm 6e-7 per coordinate, seed fixed;
-// power: a noise bit too many would be more than 100 standard errors), variance as computed within 5 % (seven standard
-// errors) and below the bound it reports.
-func TestA8ShuffleIsUnbiased(t *testing.T) {
+// The shuffle channel is unbiased within 5 standard errors of 40000 releases (false alarm 6e-7 per coordinate, seed
+// fixed; power: a noise bit too many would be more than 100 standard errors), variance as computed within 5 % (seven
+// standard errors) and below the bound it reports.
+func TestShuffleIsUnbiasedWithTheVarianceItReports(t *testing.T) {
 	statistical(t)
 	const releases = 40_000
 	encodings, reports := twoStatistics(), fiveReports()

@@ -1,14 +1,14 @@
 // Package simulated brings the sums of a cohort's statistics back to a learner under different assumptions of trust, in
 // one process.
 //
-// Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range
-// and diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know
-// which channel it was. Shuffle is the protocol of this project. Local and Central are what it is compared with, Exact
-// is no privacy at all.
+// Which party is trusted is a matter of the channel and not of the learner. A device turns its record into one vector
+// per statistic, each of a known range and diameter; a channel returns their sums, with an error of mean zero and known
+// variance; the learner does not know which channel it was. Shuffle is the protocol of this project. Local and Central
+// are its baselines, and Exact has no privacy at all.
 //
-//	Exact     everyone sees everything
+//	Exact     every party sees every vector
 //	Central   a curator sees every vector and publishes noisy sums
-//	Shuffle   the devices' noise and a shuffler; nobody sees a vector
+//	Shuffle   the devices' noise and a shuffler; no party sees a vector
 //	Local     the devices' noise alone
 //
 // A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run
@@ -33,7 +33,8 @@ type Report = [][]float64
 // Aggregate is what a channel brings back of one statistic.
 type Aggregate struct {
 	Sum []float64 // unbiased estimate of the sum of the cohort's vectors, data units
-	// of Sum's error, per coordinate, squared data units; an upper bound for Shuffle, exact for the others
+	// Variance is that of Sum's error, per coordinate, in squared data units: an upper bound for Shuffle, exact for the
+	// others.
 	Variance []float64
 	Reports  int // reports that were summed
 }

@@ -32,8 +32,8 @@ var (
 )
 
 // unitStatistics are the ranges of reports with vectors of two entries and of one.
-func unitStatistics() []simulated.Statistic {
-	return []simulated.Statistic{
+func unitStatistics() []simulated.Range {
+	return []simulated.Range{
 		{Lower: []float64{-1, 0}, Upper: []float64{0.5, 1}, Diameter: math.Sqrt2, Share: 3},
 		{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 1},
 	}
@@ -59,7 +59,7 @@ func all(t fataler, epsilon, delta float64) map[string]simulated.Channel {
 type fataler interface{ Fatalf(string, ...any) }
 
 // Every channel refuses what does not fit, and returns nothing with the error.
-func TestChannelsRefuse(t *testing.T) {
+func TestChannelsRefuseReportsAndCohortsThatDoNotFit(t *testing.T) {
 	good := simulated.Report{{0, 0}, {0}}
 	for name, c := range all(t, 1, 1e-6) {
 		for what, bad := range map[string]simulated.Report{
@@ -97,27 +97,27 @@ func TestChannelsRefuse(t *testing.T) {
 			t.Errorf("%+v: %v, %v; want ErrChannel", c, got, err)
 		}
 	}
-	change := func(f func(*simulated.Statistic)) []simulated.Statistic {
+	change := func(f func(*simulated.Range)) []simulated.Range {
 		statistics := unitStatistics()
 		f(&statistics[1])
 		return statistics
 	}
 	for name, c := range map[string]struct {
-		statistics     []simulated.Statistic
+		statistics     []simulated.Range
 		epsilon, delta float64
 	}{
 		"none":         {nil, 1, 1e-6},
 		"epsilon 0":    {unitStatistics(), 0, 0},
 		"epsilon NaN":  {unitStatistics(), math.NaN(), 1e-6},
 		"delta 1":      {unitStatistics(), 1, 1},
-		"no share":     {change(func(s *simulated.Statistic) { s.Share = 0 }), 1, 1e-6},
-		"share NaN":    {change(func(s *simulated.Statistic) { s.Share = math.NaN() }), 1, 1e-6},
-		"no diameter":  {change(func(s *simulated.Statistic) { s.Diameter = 0 }), 1, 1e-6},
-		"diameter Inf": {change(func(s *simulated.Statistic) { s.Diameter = math.Inf(1) }), 1, 1e-6},
-		"no range":     {change(func(s *simulated.Statistic) { s.Lower, s.Upper = nil, nil }), 1, 1e-6},
-		"half a range": {change(func(s *simulated.Statistic) { s.Upper = nil }), 1, 1e-6},
-		"empty range":  {change(func(s *simulated.Statistic) { s.Lower[0] = 2 }), 1, 1e-6},
-		"range NaN":    {change(func(s *simulated.Statistic) { s.Lower[0] = math.NaN() }), 1, 1e-6},
+		"no share":     {change(func(s *simulated.Range) { s.Share = 0 }), 1, 1e-6},
+		"share NaN":    {change(func(s *simulated.Range) { s.Share = math.NaN() }), 1, 1e-6},
+		"no diameter":  {change(func(s *simulated.Range) { s.Diameter = 0 }), 1, 1e-6},
+		"diameter Inf": {change(func(s *simulated.Range) { s.Diameter = math.Inf(1) }), 1, 1e-6},
+		"no range":     {change(func(s *simulated.Range) { s.Lower, s.Upper = nil, nil }), 1, 1e-6},
+		"half a range": {change(func(s *simulated.Range) { s.Upper = nil }), 1, 1e-6},
+		"empty range":  {change(func(s *simulated.Range) { s.Lower[0] = 2 }), 1, 1e-6},
+		"range NaN":    {change(func(s *simulated.Range) { s.Lower[0] = math.NaN() }), 1, 1e-6},
 	} {
 		if got, err := simulated.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
 			got != nil {
