@@ -18,7 +18,7 @@ import (
 )
 
 // TestCompose brings a deployment up, lets it learn from 300 people while its processes are killed and its keys are
-// rotated, and then tries at it what nobody may do. Every report of every enrolled device must be in a release.
+// rotated, and then tries what no role may do. Every report of every enrolled device must be in a release.
 func TestCompose(t *testing.T) {
 	s := newStack(t, "")
 	s.up()
@@ -59,7 +59,8 @@ func TestCompose(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch now.Epoch {
-		case 2: // reports arrive while nobody takes them, sealed to a key that is not the newest when they are opened
+		// reports arrive while no shuffler takes them, sealed to a key that is not the newest when they are opened
+		case 2:
 			s.kill("shuffler")
 			owed := c.pending(ctx)
 			for c.pending(ctx) > 0 && ctx.Err() == nil {
@@ -244,7 +245,7 @@ func TestComposeCluster(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	// Whoever joins the brokers must show a certificate of the deployment's authority; no role has one.
+	// A process that joins the brokers must show a certificate of the deployment's authority; no role has one.
 	pair, err := tls.LoadX509KeyPair(filepath.Join(s.keys(), "broker-nats", "server.pem"),
 		filepath.Join(s.keys(), "broker-nats", "server.key"))
 	if err != nil {

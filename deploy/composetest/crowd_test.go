@@ -25,7 +25,7 @@ type crowd struct {
 
 	mu      sync.Mutex
 	people  int            // who have come so far
-	full    uint64         // epoch whose cohort somebody was told is full
+	full    uint64         // epoch whose cohort a device was told is full
 	asking  int            // who wait for their decision
 	sampled map[uint64]int // by epoch
 	missed  map[string]int // decisions that were not sampled, by reason

@@ -81,7 +81,8 @@ func report(rows []*row, took time.Duration) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"%s\n| what happened | what must come of it | enrolled | reports at the broker in time | outcome | said not ready | next cohort |\n|---|---|---|---|---|---|---|\n", tableBegin)
+		"%s\n| what happened | what must come of it | enrolled | reports at the broker in time "+
+			"| outcome | said not ready | next cohort |\n|---|---|---|---|---|---|---|\n", tableBegin)
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s | %s | %s |\n", r.name, r.expects, r.enrolled,
 			r.reported, r.outcome, strings.ReplaceAll(r.ready(), "|", "/"), r.next)

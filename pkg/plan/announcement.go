@@ -14,12 +14,14 @@ import (
 // The last announcement of a deployment has Final set. It carries the last policy and nothing to report on: Reference,
 // Plan, Encodings, Cohort, Timing and AnalyzerKey are zero.
 type Announcement struct {
-	Deployment string
+	Deployment string // 1 to 63 of a-z, 0-9 and "-"
 	Epoch      uint64 // from 1
 	Round      uint32 // from 0
 	Previous   []byte // digest of the announcement before this one, 32 bytes; empty for the first
 	Policy     glm.Policy
-	Reference  []float64 // the point at which this round's statistics are evaluated; length Policy.Dimension
+	// Reference is the point at which this round's statistics are evaluated. It has Policy.Dimension entries and at
+	// most the norm Policy.Radius.
+	Reference []float64
 
 	Plan        Plan
 	Encodings   []protocol.Encoding // of this round's releases, in the plan's order; noise bits and bias are the plan's
@@ -29,41 +31,41 @@ type Announcement struct {
 	Final       bool
 }
 
-// Plan lists every release that will use a record of the epoch, and what the analyzer claims that these reveal
-// together. A device computes its own guarantee (Guarantee) and believes no claim.
+// Plan lists every release that uses a record of the epoch, and what the analyzer claims that these reveal together. A
+// device computes its own guarantee (Guarantee) and does not use the claim.
 type Plan struct {
-	Rounds    []Round
-	Epsilon   float64
-	Delta     float64
-	TailDelta float64 // share of Delta that each coordinate of each release spends on the tails of its noise
+	Rounds    []Round // 1 to 1024
+	Epsilon   float64 // claimed; positive
+	Delta     float64 // claimed; in (0, 1)
+	TailDelta float64 // part of Delta that each coordinate of each release spends on noise tails; in (0, Delta]
 }
 
-// Round is the releases of one round of reports.
+// Round lists the releases of one round of reports, 1 to 256 of them.
 type Round struct{ Releases []Release }
 
-// Release fixes the privacy of one release before its epoch starts. Its scale may follow the public iterate; its shift
-// may not.
+// Release fixes the privacy of one release before its epoch starts. Its scale may depend on the public iterate; its
+// shift may not.
 type Release struct {
 	Statistic glm.StatisticKind
-	Shift     float64       // largest l2 shift, in levels, that replacing one record can cause
-	NoiseBits uint32        // per device and coordinate
-	Bias      protocol.Bias // probability that a noise bit is one
+	Shift     float64       // largest l2 shift, in levels, that the replacement of one record can cause; positive
+	NoiseBits uint32        // per device and coordinate; at least 1
+	Bias      protocol.Bias // probability that a noise bit is one; positive
 }
 
-// Cohort says how many devices may take part in an epoch.
+// Cohort bounds the number of devices that take part in an epoch.
 type Cohort struct {
-	Size         uint32 // slots
-	Minimum      uint32 // a release with fewer reports does not leave the shuffler
-	MaxDishonest uint32 // reports whose noise is not counted
+	Size         uint32 // number of slots
+	Minimum      uint32 // a release with fewer reports does not leave the shuffler; 1 to Size
+	MaxDishonest uint32 // number of reports whose noise is not counted; below Minimum
 }
 
-// Timing is public and fixed before any device enrols. Each duration is a whole number of milliseconds.
+// Timing is public and is fixed before any device enrols. Each duration is a whole number of milliseconds below 2^31.
 type Timing struct {
 	RewardWindow time.Duration // from enrolment to the report
 	Jitter       time.Duration // public spread of report times over slots
-	Grace        time.Duration // from the last report time to the deadline
-	RoundWindow  time.Duration // for each round after the first
-	Enrolment    time.Duration // longest time that the cohort stays open; 0: until it is full
+	Grace        time.Duration // from the last report time to the deadline of the round
+	RoundWindow  time.Duration // length of each round after the first; positive if the plan has more than one
+	Enrolment    time.Duration // longest time for which the cohort stays open; 0: until it is full
 }
 
 // MaxReportMessages bounds the bit messages of one report: 6.8 MB.

@@ -1,8 +1,11 @@
-// Package plan turns what a learner wants to know into the releases of an announcement, and recomputes from an
-// announcement what those releases can reveal about one record.
+// Package plan holds the announcement of a round as Go structs, turns what a learner wants to know into the releases of
+// an announcement, and recomputes from an announcement what those releases can reveal about one record.
 //
-// Propose is the analyzer's side. Guarantee and CheckRound are everybody else's: a device, the shuffler and an auditor
-// compute the guarantee from the announced numbers and their own formulas and believe no claim.
+// Propose is the analyzer's side. Guarantee and CheckRound are the side of a device, the shuffler and an auditor: they
+// compute the guarantee from the announced numbers and their own formulas and use no claim of the analyzer.
+//
+// The guarantee holds for announcements whose fields are in range, which pkg/wire checks. This package has no clock, no
+// network and no randomness: the same input gives the same plan and the same guarantee.
 package plan
 
 import (
@@ -22,17 +25,18 @@ var ErrPlan = errors.New("plan")
 // shiftSlack is the relative excess of a recomputed shift over the planned one that rounding explains.
 const shiftSlack = 1e-9
 
-// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch, when only honest
-// devices' noise is counted. dishonest is the caller's own bound on dishonest reports; the larger of it and the
-// announced one counts.
+// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch, if only the noise of
+// honest devices is counted. dishonest is the caller's own bound on dishonest reports; the larger of it and the
+// announced one counts. Errors wrap ErrPlan and come with a guarantee of nothing.
 //
-// The planned shift fixes the privacy of a release whatever public iterate it will be evaluated at; CheckRound is what
-// holds each round to it. Releases that are made in the announced round, at its public point, are certified together:
-// no pair of records is far apart in all of them (glm.JointSpread, privacy.CertifyJoint).
+// The planned shift fixes the privacy of a release at every public iterate; CheckRound holds each round to it. Releases
+// that are made in the announced round, at its public point, are certified together, because no pair of records is far
+// apart in all of them (glm.JointSpread, privacy.CertifyJoint).
 func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 	honest := int(a.Cohort.Minimum) - max(dishonest, int(a.Cohort.MaxDishonest))
 	if honest < 1 {
-		return privacy.NoGuarantee(), fmt.Errorf("%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
+		return privacy.NoGuarantee(), fmt.Errorf(
+			"%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
 			ErrPlan, a.Cohort.Minimum, max(dishonest, int(a.Cohort.MaxDishonest)))
 	}
 	rounds := a.Plan.Rounds
@@ -69,7 +73,8 @@ func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 	return privacy.Compose(all...), nil
 }
 
-// GuaranteeWith is the guarantee for a cohort of which this many reports came: what a release turned out to reveal.
+// GuaranteeWith is the guarantee of a release that held the given number of reports. The announced number of dishonest
+// reports is not counted.
 func GuaranteeWith(a *Announcement, reports uint32) (privacy.Guarantee, error) {
 	live := *a
 	live.Cohort.Minimum = reports
@@ -142,7 +147,7 @@ type Encoder struct {
 // CheckRound derives the round's statistics and encodings from an announcement that is in range, and refuses an
 // encoding under which replacing one record could move the vector further than planned.
 func CheckRound(a *Announcement) (*Encoder, error) {
-	if int(a.Round) >= len(a.Plan.Rounds) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
+	if uint64(a.Round) >= uint64(len(a.Plan.Rounds)) || len(a.Plan.Rounds[a.Round].Releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%w: the encodings do not fit the plan", ErrPlan)
 	}
 	r := new(Encoder)
@@ -169,7 +174,9 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
 		if shift := bounds.Diameter * e.Scale; !(shift <= p.Shift*(1+shiftSlack)) {
-			return nil, fmt.Errorf("%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g", ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
+			return nil, fmt.Errorf(
+				"%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g",
+				ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
 		}
 		r.Statistics = append(r.Statistics, s)
 		r.Encodings = append(r.Encodings, e)

@@ -108,7 +108,7 @@ func cases(n int) int {
 }
 
 // Every way to weaken an announced plan shows in the guarantee that a device computes, or is refused.
-func TestWeakerAnnouncements(t *testing.T) {
+func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
 	step := stepAt(t, glm.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
 	p, err := Propose(step, terms)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestWeakerAnnouncements(t *testing.T) {
 		"no noise":                     func(a *Announcement) { release(a, 1).NoiseBits = 0 },
 		"a smaller minimum":            func(a *Announcement) { a.Cohort.Minimum -= 100 },
 		"more dishonest reports":       func(a *Announcement) { a.Cohort.MaxDishonest += 100 },
-		"nobody honest":                func(a *Announcement) { a.Cohort.MaxDishonest = a.Cohort.Minimum },
+		"no one honest":                func(a *Announcement) { a.Cohort.MaxDishonest = a.Cohort.Minimum },
 		"a larger tail":                func(a *Announcement) { a.Plan.TailDelta *= 1000 },
 		"a tail that is no number":     func(a *Announcement) { a.Plan.TailDelta = math.NaN() },
 		"a larger scale":               func(a *Announcement) { a.Encodings[1].Scale *= 1.01 },
@@ -185,12 +185,12 @@ func TestWeakerAnnouncements(t *testing.T) {
 	}
 	if _, err := Guarantee(good, int(good.Cohort.Minimum)); err == nil ||
 		!strings.Contains(err.Error(), "leaves no noise") {
-		t.Errorf("everybody dishonest: %v", err)
+		t.Errorf("every report dishonest: %v", err)
 	}
 }
 
-// What CheckRound refuses by itself, whatever the planned shift allows.
-func TestRoundsOutOfRange(t *testing.T) {
+// What CheckRound refuses by itself, for every planned shift.
+func TestRoundOutOfRangeIsRefused(t *testing.T) {
 	step := stepAt(t, glm.Config{Dimension: 4, Horizon: 5000}, 800, 0.7)
 	p, err := Propose(step, terms)
 	if err != nil {
@@ -215,7 +215,7 @@ func TestRoundsOutOfRange(t *testing.T) {
 	}
 }
 
-// The paper profile's later rounds are encoded at iterates that nobody knew when the epoch was planned. Their scales
+// The paper profile's later rounds are encoded at iterates that no one knew when the epoch was planned. Their scales
 // follow, their shifts stay, and the epoch's guarantee holds all the same.
 func TestLaterRoundsKeepTheirShift(t *testing.T) {
 	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 3, Horizon: 20000,
@@ -261,7 +261,8 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := checked.Encodings[0].Scale*bounds.Diameter, p.Plan.Rounds[round].Releases[0].Shift; math.Abs(got/want-1) > 1e-9 {
+		got, want := checked.Encodings[0].Scale*bounds.Diameter, p.Plan.Rounds[round].Releases[0].Shift
+		if math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("round %d: shift %v, planned %v", round, got, want)
 		}
 		if again, err := Guarantee(a, 0); err != nil || again != g {
@@ -279,7 +280,7 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 }
 
 // Between knots a chord lies above the spread, and hardly so.
-func TestChords(t *testing.T) {
+func TestChordsLieJustAboveTheSpread(t *testing.T) {
 	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 500, 1)
 	exact, err := glm.JointSpread(step.Statistics[0][0], step.Statistics[0][1])
 	if err != nil {
@@ -310,7 +311,7 @@ func TestLevelsStayInRangeOfTheCertificate(t *testing.T) {
 }
 
 // Without a budget in messages or variance the learner's advice is taken.
-func TestLearnersAdvice(t *testing.T) {
+func TestProposalFollowsTheLearnersVarianceRatio(t *testing.T) {
 	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 1000, 0)
 	step.VarianceRatio = 1.25
 	p, err := Propose(step, Terms{Epsilon: 1, Delta: 1e-6})

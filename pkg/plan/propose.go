@@ -11,36 +11,37 @@ import (
 
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
 type Terms struct {
-	Epsilon, Delta float64
-	DropOut        float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
-	Dishonest      float64 // share of a cohort whose noise is not counted, in [0, 1)
-	// DishonestReports is the fewest reports whose noise is not counted, whatever the share of a cohort comes to. As
-	// many malformed bit messages as the counted reports hold are borne: with none, one such message destroys a cohort.
+	Epsilon   float64 // bound of the guarantee for all rounds of an epoch together; positive
+	Delta     float64 // of that guarantee; in (0, 1)
+	DropOut   float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
+	Dishonest float64 // share of a cohort whose noise is not counted, in [0, 1)
+	// DishonestReports is the smallest number of reports whose noise is not counted, for any size of the cohort. A
+	// release survives as many malformed bit messages as these reports hold. If it is 0, one such message destroys a
+	// cohort.
 	DishonestReports int
-	MinCohort        int     // no plan has a smaller minimum; 0: none
+	MinCohort        int     // smallest minimum of a plan, in reports; 0: none
 	MaxMessages      int     // bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
 	VarianceRatio    float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
 	MaxShift         float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
-	NoiseBits        uint32  // 0: searched
+	NoiseBits        uint32  // per device and coordinate; 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias
 }
 
-// ByCoordinates as a limit on one person's messages makes it follow the numbers that are released.
+// ByCoordinates as Terms.MaxMessages makes the limit follow the number of coordinates that are released.
 const ByCoordinates = -1
 
-// What ByCoordinates comes to: LeastMessages, which cost a person 8 kB and some 10 ms and so are not worth saving, and
-// from 5 dimensions on MessagesPerCoordinate. That holds the noise near where it is at 5 dimensions, at 0.9 to 1.4
-// times a trusted curator's variance, up to 36 dimensions, for the cohorts that 5000 people are divided into (the table
-// in README). A number costs as many messages whatever the dimension, because cohorts grow with it; in very large
-// cohorts more messages would still help.
+// The limit of ByCoordinates is LeastMessages up to 4 dimensions and MessagesPerCoordinate from 5 dimensions on.
+// LeastMessages cost a person 8 kB and about 10 ms, so fewer would save nothing that matters. MessagesPerCoordinate
+// keeps the noise at 0.9 to 1.4 times a trusted curator's variance up to 36 dimensions, near that of 5 dimensions, for
+// the cohorts that 5000 people are divided into (the table in README). A coordinate costs the same number of messages
+// in every dimension, because cohorts grow with the dimension. In very large cohorts more messages would still help.
 const (
 	LeastMessages         = 150
 	MessagesPerCoordinate = 7.5
 )
 
-// MessagesFor is the limit on one person's bit messages that follows the numbers released: 150 for the 20 of dimension
-// 5.
+// MessagesFor is the limit of ByCoordinates on one person's bit messages: 150 for the 20 coordinates of dimension 5.
 func MessagesFor(releases []privacy.Vector) int {
 	coordinates := 0
 	for _, s := range releases {
@@ -61,8 +62,8 @@ type Proposal struct {
 	Details   privacy.Solution    // of all rounds, with predicted errors
 }
 
-// A Proposer makes proposals and remembers what takes long to compute about statistics, for proposals that ask the same
-// ones. It is not safe for concurrent use. The zero value is ready.
+// A Proposer makes proposals. It keeps what takes long to compute about statistics, for later proposals with the same
+// statistics. It is not safe for concurrent use. The zero value is ready.
 type Proposer struct{ spreads map[string]privacy.Spread }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.

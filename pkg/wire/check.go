@@ -39,6 +39,10 @@ func checkPlace(deployment string, epoch uint64, round uint32) error {
 	if err := CheckDeployment(deployment); err != nil {
 		return err
 	}
+	return checkRound(epoch, round)
+}
+
+func checkRound(epoch uint64, round uint32) error {
 	if epoch == 0 {
 		return field("epoch", "is 0, epochs count from 1")
 	}

@@ -44,11 +44,8 @@ func ParseChunk(data []byte) (*Chunk, error) {
 }
 
 func checkChunk(m *rifflev1.MixedChunk) error {
-	if m.Epoch == 0 {
-		return field("epoch", "is 0, epochs count from 1")
-	}
-	if m.Round >= MaxRounds {
-		return field("round", "is %d, must be below %d", m.Round, MaxRounds)
+	if err := checkRound(m.Epoch, m.Round); err != nil {
+		return err
 	}
 	return checkBits(m.Bits, MaxChunkMessages)
 }

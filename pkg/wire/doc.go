@@ -1,32 +1,34 @@
-// Package wire turns what Riffle's roles exchange into bytes and back. It is the one place where bytes from elsewhere
-// are decoded and checked: what it returns is decoded strictly, signed by who it must be signed by, and in range field
-// by field.
+// Package wire turns what Riffle's roles exchange into bytes and back. It is the one place where bytes that another
+// process wrote are decoded and checked: what it returns was decoded strictly, has the signature of the expected
+// signer, and is in range field by field.
 //
 // # Statements
 //
 // A statement is a plain Go struct: plan.Announcement, or one of this package (KeySet, Manifest, Counts, Credential,
 // EnrolRequest, EnrolReply). It travels as riffle.v1 Signed. Sign checks, converts and signs a statement; Open
-// verifies, checks and converts one. The generated protobuf types stay inside this package. Enrolment has openers of
+// verifies, converts and checks one. The generated protobuf types stay inside this package. Enrolment has openers of
 // its own (OpenEnrolRequest, OpenEnrolReply), because the key that must have signed depends on what is inside.
 //
-// Every message has one encoding: the deterministic protobuf serialization without unknown fields. Anything else, such
-// as a repeated scalar, a default value written out or a field that the schema does not know, is refused, so that a
-// digest names a content and not one of several ways to write it.
+// Every statement has one encoding: the deterministic protobuf serialization of its message. Open refuses bytes that
+// differ from what Sign makes of the result: a repeated scalar, a default value that is written out, a field or an
+// enum value that the schema does not know, an empty message in place of an absent one. So no field is lost on the
+// way, and a digest names a statement and not one of several ways to write it. Empty and nil slices are the same
+// statement; Open returns nil. Zeros keep their sign.
 //
 // # Reports, envelopes, chunks
 //
-// BuildReport and ParseReport, SealReport and OpenEnvelope, BuildChunk and ParseChunk. For a given plan all reports,
-// and all envelopes, are equally long.
+// BuildReport and ParseReport, SealReport and OpenEnvelope, BuildChunk and ParseChunk. Under a given plan all reports
+// have the same length, and so have all envelopes.
 //
 // # What is checked where
 //
-// This package checks a message by itself: sizes, ranges, relations between its fields, its signature. Whether it fits
-// the state of a role (the epoch that is open, the digest that is admitted, the slot's device) is the role's to check.
-// So is privacy: a plan that passes here is well formed, not private. Devices compute its guarantee themselves.
+// This package checks a statement by itself: sizes, ranges, relations between its fields, its signature. Whether it
+// fits the state of a role (the open epoch, the admitted digest, the slot's device) is for the role to check. A plan
+// that passes here is well formed and not necessarily private: each device computes the guarantee of the plan itself.
 //
 // # Errors
 //
-// A *FieldError names a field out of range; ErrMalformed, ErrTooLarge, ErrSize, ErrSigner, ErrSignature, ErrCredential,
-// ErrDeployment the rest. Reason gives the riffle.v1 Refusal that a role answers, counts and logs. No error holds a
-// payload.
+// A *FieldError names a field that is out of range. ErrMalformed, ErrTooLarge, ErrSize, ErrSigner, ErrSignature,
+// ErrCredential and ErrDeployment are the other reasons. Reason gives the riffle.v1 Refusal that a role answers,
+// counts and logs. No error holds a payload.
 package wire

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestEnrolRequest(t *testing.T) {
+func TestEnrolRequestOpensAsSigned(t *testing.T) {
 	host, registrar := signer(t, 2), signer(t, 3)
 	signed, _, err := wire.SignMessage(enrolRequest(t, host, registrar), host)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestEnrolRequest(t *testing.T) {
 	}
 }
 
-func TestEnrolRequestRefusals(t *testing.T) {
+func TestEnrolRequestWithoutCredentialIsRefused(t *testing.T) {
 	host, registrar, stranger := signer(t, 2), signer(t, 3), signer(t, 4)
 	type r = rifflev1.EnrolRequest
 	change := func(f func(*r)) []byte {
@@ -103,7 +103,7 @@ func TestEnrolRequestRefusals(t *testing.T) {
 	}
 }
 
-func TestEnrolReply(t *testing.T) {
+func TestEnrolReplyAnswersItsRequestOnly(t *testing.T) {
 	shuffler := signer(t, 5)
 	for _, m := range []*rifflev1.EnrolReply{enrolReply(), refusal(), {Request: digestOf(7), Enrolled: true}} {
 		signed, _, err := wire.SignMessage(m, shuffler)

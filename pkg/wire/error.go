@@ -14,12 +14,12 @@ var (
 	ErrTooLarge = errors.New("message too large")
 	// ErrSize means a report or chunk of another length than its plan gives.
 	ErrSize = errors.New("wrong size")
-	// ErrSigner means a statement by somebody else than it must come from.
+	// ErrSigner means a statement that another key signed than the expected one.
 	ErrSigner = errors.New("signed with another key than expected")
-	// ErrForeign marks every error of Open where the bytes are none that the expected party signed for this deployment:
-	// whoever may write there can have put them. Other errors are about what the party did sign.
+	// ErrForeign marks every error of Open where the expected party did not sign the bytes for this deployment: any
+	// writer to that place can have put them there. Other errors are about what the party did sign.
 	ErrForeign = errors.New("not a statement of the expected party")
-	// ErrPlace means an announcement that lies under another round or epoch than it is about.
+	// ErrPlace means an announcement that is stored under another round or epoch than it is about.
 	ErrPlace = errors.New("stored under another round than it is about")
 	// ErrSignature means that the signature does not verify.
 	ErrSignature = seal.ErrSignature
@@ -47,7 +47,7 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %s %s", e.Message, e.Field, e.Problem)
 }
 
-// field makes a FieldError without the message's name, which check puts in.
+// field makes a FieldError without the message's name, which named adds.
 func field(path, problem string, a ...any) error {
 	return &FieldError{Field: path, Problem: fmt.Sprintf(problem, a...)}
 }

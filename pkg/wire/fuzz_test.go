@@ -21,7 +21,7 @@ func seeds(f *testing.F, names ...string) {
 }
 
 // FuzzOpenSigned feeds any bytes to every opener of signed statements. Nothing that is not in the golden set can open:
-// nobody else has the keys.
+// no one else has the keys.
 func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply"}

@@ -103,7 +103,7 @@ func refused(t testing.TB) map[string][][]byte {
 		add(format, append(bytes.Clone(good), 0xc0, 0x3e, 1)) // field 1000
 		add(format, append(bytes.Clone(good), 0))
 	}
-	add("announcement", forge(t, seal.Announcement, announcement(t), host)) // signed by somebody else
+	add("announcement", forge(t, seal.Announcement, announcement(t), host)) // signed by another party
 	add("announcement", forge(t, seal.Manifest, announcement(t), by))       // signed as another kind
 	for _, change := range []func(*rifflev1.Announcement){
 		func(a *rifflev1.Announcement) { a.Deployment = "other" },
@@ -148,12 +148,13 @@ var formats = []string{"announcement", "keyset", "manifest", "counts", "credenti
 
 const goldenFile = "testdata/wire.golden"
 
-// TestGolden compares every format with stored bytes: whoever changes one breaks the other side. Lines are "ok format
-// digest bytes" or "no format reason bytes".
-func TestGolden(t *testing.T) {
+// TestGoldenVectorsAreUnchanged compares every format with stored bytes: a change of one breaks the other side. Lines
+// are "ok format digest bytes" or "no format reason bytes".
+func TestGoldenVectorsAreUnchanged(t *testing.T) {
 	var b bytes.Buffer
 	fmt.Fprintln(&b,
-		"# riffle.v1 on the wire. ok format digest bytes | no format refusal bytes (must be refused). Keys: golden_test.go.")
+		"# riffle.v1 on the wire. ok format digest bytes | no format refusal bytes (must be refused). "+
+			"Keys: golden_test.go.")
 	open, good, bad := openers(t), accepted(t), refused(t)
 	for _, format := range formats {
 		for i, data := range good[format] {
@@ -188,9 +189,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenEnvelope opens a stored envelope around the golden report: line 1 is the envelope, sealed to the X25519 key
-// of 32 bytes 5.
-func TestGoldenEnvelope(t *testing.T) {
+// TestGoldenEnvelopeOpens opens a stored envelope around the golden report: line 1 is the envelope, sealed to the
+// X25519 key of 32 bytes 5.
+func TestGoldenEnvelopeOpens(t *testing.T) {
 	const file = "testdata/envelope.golden"
 	want := accepted(t)["report"][0]
 	if *update {

@@ -2,12 +2,12 @@ package wire
 
 import "github.com/riffle-dp/riffle/pkg/seal"
 
-// Limits on what is decoded. They bound memory, not use: a deployment comes nowhere near them.
+// Limits on what is decoded. They bound memory; a deployment stays far below them.
 const (
 	// MaxStatement bounds the bytes of a signed statement: what a broker with a payload limit of 8 MiB carries, headers
 	// included.
 	MaxStatement = 8<<20 - 4096
-	// MaxEnrolment bounds the bytes of an enrolment request or reply, which come from anybody.
+	// MaxEnrolment bounds the bytes of an enrolment request or reply, which any host can send.
 	MaxEnrolment = 4 << 10
 	// MaxChunkMessages bounds the bit messages of one chunk.
 	MaxChunkMessages = 1 << 17

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestPolicyRoundTrip(t *testing.T) {
+func TestPolicyIsCarriedExactly(t *testing.T) {
 	m := announcement(t).Policy
 	p := &opened(t).Policy
 	want := &glm.Policy{

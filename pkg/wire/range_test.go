@@ -59,7 +59,7 @@ func refuses[T any, M interface {
 
 var notFinite = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
 
-func TestAnnouncementRanges(t *testing.T) {
+func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 	type a = rifflev1.Announcement
 	cases := []bad[a]{
 		{"deployment", func(m *a) { m.Deployment = "" }},
@@ -175,7 +175,7 @@ func TestFirstAnnouncementHasNoPrevious(t *testing.T) {
 	}
 }
 
-func TestKeySetRanges(t *testing.T) {
+func TestKeySetOutOfRangeIsRefused(t *testing.T) {
 	type k = rifflev1.KeySet
 	refuses(t, seal.KeySet, func() *k { return keySet(t) }, []bad[k]{
 		{"deployment", func(m *k) { m.Deployment = "a b" }},
@@ -188,7 +188,7 @@ func TestKeySetRanges(t *testing.T) {
 	})
 }
 
-func TestManifestRanges(t *testing.T) {
+func TestManifestOutOfRangeIsRefused(t *testing.T) {
 	type m = rifflev1.Manifest
 	refuses(t, seal.Manifest, manifest, []bad[m]{
 		{"deployment", func(x *m) { x.Deployment = "" }},
@@ -217,7 +217,7 @@ func TestManifestRanges(t *testing.T) {
 	})
 }
 
-func TestCountsRanges(t *testing.T) {
+func TestCountsOutOfRangeAreRefused(t *testing.T) {
 	type c = rifflev1.Counts
 	refuses(t, seal.Counts, counts, []bad[c]{
 		{"epoch", func(x *c) { x.Epoch = 0 }},
@@ -233,7 +233,7 @@ func TestCountsRanges(t *testing.T) {
 	})
 }
 
-func TestCredentialRanges(t *testing.T) {
+func TestCredentialOutOfRangeIsRefused(t *testing.T) {
 	type c = rifflev1.Credential
 	refuses(t, seal.Credential, func() *c { return credential(t, signer(t, 2)) }, []bad[c]{
 		{"deployment", func(x *c) { x.Deployment = "*" }},

@@ -6,6 +6,7 @@ import (
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -23,25 +24,17 @@ type Report struct {
 // signatureField is the length of a report's last field: tag, length, Ed25519 signature.
 const signatureField = 2 + seal.SignatureSize
 
-// ReportSize is the length of every report with so many bit messages.
+// ReportSize is the length in bytes of every report that holds this number of bit messages.
 func ReportSize(messages int) int {
 	const fixed = (2 + digestSize) + 9 + 3*5 + 1 + (2 + keySize) + signatureField
 	bits := messages * seal.BitSize
-	length := 1
-	for n := bits; n >= 0x80; n >>= 7 {
-		length++
-	}
-	return fixed + length + bits
+	return fixed + protowire.SizeBytes(bits)
 }
 
-// EnvelopeSize is the length of every envelope of such a report.
+// EnvelopeSize is the length in bytes of every envelope around a report that holds this number of bit messages.
 func EnvelopeSize(messages int) int {
 	ciphertext := ReportSize(messages) + seal.EnvelopeOverhead
-	length := 1
-	for n := ciphertext; n >= 0x80; n >>= 7 {
-		length++
-	}
-	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + length + ciphertext
+	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + protowire.SizeBytes(ciphertext)
 }
 
 // BuildReport encodes a report and signs it with the host's key.
@@ -70,15 +63,15 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
 }
 
-// ParseReport decodes a report that must hold exactly so many bit messages, and verifies its signature by the host key
-// it names. It does not know whether that host's device holds that slot: the caller compares HostKey, Device and Slot
-// with the enrolment. The digest is ReportDigest's.
+// ParseReport decodes a report that must hold exactly the given number of bit messages, and verifies its signature by
+// the host key it names. It does not know whether that host's device holds that slot: the caller compares HostKey,
+// Device and Slot with the enrolment. The digest is SHA-256 of the bytes; the manifest names the report by it.
 func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
 	r, err := parseReport(data, messages)
 	if err != nil {
 		return nil, [32]byte{}, named("report", err)
 	}
-	return r, ReportDigest(data), nil
+	return r, sum(data), nil
 }
 
 func parseReport(data []byte, messages int) (*Report, error) {
@@ -116,11 +109,8 @@ func checkReport(m *rifflev1.Report) error {
 	if m.Epoch == nil || m.Round == nil || m.Slot == nil || m.Device == nil {
 		return field("epoch", "or round, slot or device is absent: they are always present, zero or not")
 	}
-	if *m.Epoch == 0 {
-		return field("epoch", "is 0, epochs count from 1")
-	}
-	if *m.Round >= MaxRounds {
-		return field("round", "is %d, must be below %d", *m.Round, MaxRounds)
+	if err := checkRound(*m.Epoch, *m.Round); err != nil {
+		return err
 	}
 	return checkLength("host_key", m.HostKey, keySize)
 }
@@ -131,9 +121,6 @@ func checkBits(bits []byte, most int) error {
 	}
 	return nil
 }
-
-// ReportDigest names a report in the manifest: SHA-256 of its bytes.
-func ReportDigest(report []byte) [32]byte { return sum(report) }
 
 // SealReport seals the bytes of a report to the shuffler's HPKE key.
 func SealReport(report, shuffler []byte, context seal.ReportContext) ([]byte, error) {

@@ -58,7 +58,7 @@ func TestStatementsRoundTrip(t *testing.T) {
 	roundTrip(t, seal.Credential, credential(t, signer(t, 2)))
 }
 
-func TestOpenWrongParty(t *testing.T) {
+func TestStatementOfAnotherPartyIsRefused(t *testing.T) {
 	id, other := signer(t, 1), signer(t, 2)
 	signed, _, err := wire.SignMessage(manifest(), id)
 	if err != nil {
@@ -99,8 +99,8 @@ func TestOpenWrongParty(t *testing.T) {
 	}
 }
 
-// TestOneEncoding: of all the ways to write a message that protobuf allows, one opens.
-func TestOneEncoding(t *testing.T) {
+// TestOneEncodingOfAMessageOpens: of all the ways to write a message that protobuf allows, one opens.
+func TestOneEncodingOfAMessageOpens(t *testing.T) {
 	id := signer(t, 1)
 	body := encode(t, manifest())
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
@@ -167,7 +167,7 @@ func TestEmptyMessageIsNotAnAbsentOne(t *testing.T) {
 	}
 }
 
-func TestReportMessages(t *testing.T) {
+func TestReportMessagesCountLevelsAndNoise(t *testing.T) {
 	a := opened(t)
 	if n, want := a.ReportMessages(), 3*(7+2)+2*(7+3); n != want {
 		t.Errorf("%d, want %d", n, want)
@@ -179,7 +179,7 @@ func TestReportMessages(t *testing.T) {
 	}
 }
 
-func TestReasonIsFieldOrMore(t *testing.T) {
+func TestRandomBytesAreRefusedWithAReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data")
 		_, _, err := wire.Open[wire.Counts](data, wire.Party{Deployment: deployment, Key: make([]byte, 32)})

@@ -8,16 +8,18 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// Statement is what Sign signs and Open opens. The numbers that every field may have are in the checks of this package.
+// Statement is what Sign signs and Open opens. Unless a field says otherwise, a deployment is a name that
+// CheckDeployment accepts, an epoch counts from 1, a round counts from 0 and is below MaxRounds, and a digest has 32
+// bytes.
 type Statement interface {
 	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply
 }
 
-// KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for what is in
-// flight.
+// KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for messages that
+// are on their way.
 type KeySet struct {
 	Deployment string
-	Keys       [][]byte // 32 bytes each
+	Keys       [][]byte // 1 to MaxKeys different keys of 32 bytes
 	Number     uint64   // from 1; a later set has a larger number, and a role that saw it refuses an earlier one
 }
 
@@ -25,37 +27,39 @@ type KeySet struct {
 // it.
 type Credential struct {
 	Deployment string
-	HostKey    []byte // Ed25519 public key
-	Devices    uint32
+	HostKey    []byte // Ed25519 public key, 32 bytes
+	Devices    uint32 // at least 1
 }
 
 // EnrolRequest asks the shuffler for a slot in the current cohort. The host signs it.
 type EnrolRequest struct {
 	Deployment   string
 	Epoch        uint64
-	Announcement []byte // digest of the epoch's first announcement, as the device sees it
-	Device       uint32
-	Credential   []byte // signed, as Sign returned it to the registrar
+	Announcement []byte // digest of the epoch's first announcement that the device holds
+	Device       uint32 // below the credential's Devices
+	Credential   []byte // signed bytes of the host's Credential
 }
 
-// EnrolReply is the shuffler's answer to an EnrolRequest.
+// EnrolReply is the shuffler's answer to an EnrolRequest. If the device is refused, Slot, ReportAfter and Held are
+// zero.
 type EnrolReply struct {
 	Request     []byte // digest of the request (RequestDigest)
 	Enrolled    bool
-	Refusal     Refusal // where not enrolled
+	Refusal     Refusal // NoRefusal if and only if the device is enrolled
 	Slot        uint32
-	ReportAfter time.Duration // from now, in whole milliseconds
-	Held        bool          // where enrolled: the device held the slot before this request was decided on
+	ReportAfter time.Duration // from the reply to the report: 0 to MaxTiming whole milliseconds
+	Held        bool          // the device already held the slot when this request was decided
 }
 
-// Outcome of a round at the shuffler.
+// Outcome says how a round ended at the shuffler.
 type Outcome int32
 
 // The outcomes. Their numbers stand in messages and journals.
 const (
 	Undecided Outcome = 0 // never in a manifest
 	Released  Outcome = 1
-	Destroyed Outcome = 2 // fewer reports than the minimum: nothing left the shuffler and the reports are gone
+	// Destroyed means fewer reports than the minimum: no message left the shuffler, and the reports are deleted.
+	Destroyed Outcome = 2
 )
 
 // String is "released" or "destroyed".
@@ -63,32 +67,35 @@ func (o Outcome) String() string {
 	return strings.ToLower(strings.TrimPrefix(rifflev1.Outcome(o).String(), "OUTCOME_"))
 }
 
-// Manifest is the shuffler's statement of how a round ended.
+// Manifest is the shuffler's statement of how a round ended. If it was destroyed, Messages, Chunks and ChunksDigest are
+// zero and ReportsDigest may be empty.
 type Manifest struct {
 	Deployment    string
 	Epoch         uint64
 	Round         uint32
-	Announcement  []byte // digest: the one that was admitted
-	Outcome       Outcome
+	Announcement  []byte  // digest: the only one that was admitted
+	Outcome       Outcome // Released or Destroyed
 	Enrolled      uint32
-	Reports       uint32
-	Messages      uint64
-	Chunks        uint32
-	ChunksDigest  []byte // of ChunksDigest
-	ReportsDigest []byte // of ReportsDigest
+	Reports       uint32 // at most Enrolled; at least 1 in a release
+	Messages      uint64 // the same number, 1 to plan.MaxReportMessages, for each report
+	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages
+	ChunksDigest  []byte // of ChunksDigest, 32 bytes
+	ReportsDigest []byte // of ReportsDigest, 32 bytes
 }
 
 // ReleaseCounts is all that the analyzer keeps of a release.
-type ReleaseCounts struct{ Ones []uint64 } // per coordinate
+type ReleaseCounts struct {
+	Ones []uint64 // per coordinate, 1 to MaxCoordinates of them; each at most Reports times plan.MaxReportMessages
+}
 
 // Counts is the analyzer's statement of what it counted in a round. Every policy is a function of these.
 type Counts struct {
 	Deployment   string
 	Epoch        uint64
 	Round        uint32
-	Announcement []byte // digest
-	Manifest     []byte // digest
-	Reports      uint32
-	Releases     []ReleaseCounts
+	Announcement []byte          // digest
+	Manifest     []byte          // digest
+	Reports      uint32          // at least 1 unless the cohort was destroyed
+	Releases     []ReleaseCounts // 1 to MaxReleases; none if the cohort was destroyed
 	Destroyed    bool
 }

@@ -209,15 +209,6 @@ func match(path string, derived, stored []byte) error {
 	return nil
 }
 
-func read(path string) ([]byte, error) {
-	f, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return readAll(f)
-}
-
 // readPrivate looks at the permissions of the file it has opened, not of the name, so that no one can swap it in
 // between.
 func readPrivate(path string) ([]byte, error) {

@@ -1,4 +1,5 @@
-// Package browser lets tests look at a page with a real browser: Chromium without a window. Only tests use it.
+// Package browser lets tests look at a page with a real browser: Chromium without a window. Only tests use it. It shows
+// that a page works in that browser, and not in others.
 package browser
 
 import (
@@ -26,7 +27,8 @@ func Find(t testing.TB) string {
 			return path
 		}
 	}
-	const missing = "NOT TESTED: there is no Chromium here, so nobody looked at the page. Install it (Debian: apt-get install chromium) and run this test again."
+	const missing = "NOT TESTED: there is no Chromium here, so the page was not looked at. " +
+		"Install it (Debian: apt-get install chromium) and run this test again."
 	if os.Getenv("CI") != "" {
 		t.Fatal(missing)
 	}

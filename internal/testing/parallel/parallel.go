@@ -4,7 +4,7 @@ package parallel
 
 import "flag"
 
-// Tests lets so many tests of a package run at the same time unless -parallel says otherwise. A package's TestMain
+// Tests lets n tests of a package run at the same time unless -parallel says otherwise. A package's TestMain
 // calls it first; the flags are parsed then.
 func Tests(n string) {
 	flag.Parse()

@@ -21,9 +21,9 @@ type Mark struct {
 	Bytes []byte
 }
 
-// Marks are the ways in which a recognisable number could turn up where it must not: as text, however formatted, as
-// bytes of a float, as the digits of these. The number should have at least nine significant digits, by which its text
-// is searched: so it turns up nowhere by chance.
+// Marks are the ways in which a recognisable number could be written where it must not be: as text in any format, as
+// the bytes of a float, as the digits of these bytes. The number should have at least 9 significant digits, by which
+// its text is searched, so that it is found nowhere by chance.
 func Marks(values ...float64) (all []Mark) {
 	for _, v := range values {
 		if v < 0 {
@@ -47,7 +47,7 @@ func Marks(values ...float64) (all []Mark) {
 	return all
 }
 
-// significant cuts a decimal after so many significant digits, rounding nothing.
+// significant cuts a decimal after the given number of significant digits, without rounding.
 func significant(s string, digits int) string {
 	n, begun := 0, false
 	for i, c := range s {

@@ -76,8 +76,9 @@ func (b *Bed) Seal(r wire.Report, host *seal.Identity) []byte {
 	return envelope
 }
 
-// Junk stores under a round what whoever has the analyzer's broker credential can, without its signing key: nonsense,
-// an announcement that somebody else signed, and what else is given, such as a genuine one of another round.
+// Junk stores under a round what a holder of the analyzer's broker credential can store without its signing key:
+// nonsense, an announcement that another key signed, and the further bytes that are given, such as a genuine
+// announcement of another round.
 func (b *Bed) Junk(analyzer *bus.Conn, epoch uint64, round uint32, more ...[]byte) {
 	b.tb.Helper()
 	a := b.Announcement(glm.Practical, 12)

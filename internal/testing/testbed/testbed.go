@@ -1,5 +1,5 @@
-// Package testbed is a broker and the keys of a small deployment, for tests of the roles. What the other roles would
-// do, a test does by hand with it: announce, enrol, report, shuffle. Nothing but tests imports it.
+// Package testbed runs a broker and holds the keys of a small deployment, for tests of the roles. A test uses it to do
+// what the other roles would do: announce, enrol, report, shuffle. Only tests import it.
 package testbed
 
 import (
@@ -35,8 +35,8 @@ const Patience = 30 * time.Second
 // streams' limits.
 const maxStore = 1 << 40
 
-// ackWait is after how long the bed's broker delivers again what was on its way to a role that was stopped: well within
-// Patience.
+// ackWait is the time after which the bed's broker delivers again what was on its way to a role that was stopped. It is
+// well within Patience.
 const ackWait = 5 * time.Second
 
 // Bed is a running broker with the keys of one deployment.
@@ -144,12 +144,12 @@ func (b *Bed) Host(devices uint32) (*seal.Identity, []byte) {
 	return id, signed
 }
 
-// AnalyzerParty is whom announcements come from, ShufflerParty manifests.
+// AnalyzerParty is the signer of announcements.
 func (b *Bed) AnalyzerParty() wire.Party {
 	return wire.Party{Deployment: Deployment, Key: b.Analyzer.Public()}
 }
 
-// ShufflerParty is whom manifests and key sets come from.
+// ShufflerParty is the signer of manifests and key sets.
 func (b *Bed) ShufflerParty() wire.Party {
 	return wire.Party{Deployment: Deployment, Key: b.Shuffler.Public()}
 }
@@ -182,7 +182,7 @@ func Account(tb testing.TB, item string, held func() int64, reasons []outcome.Re
 	return o
 }
 
-// Refused is how many items of an account had that reason.
+// Refused is the number of items of an account that had the reason.
 func Refused(o *outcome.Outcomes, r outcome.Reason) int {
 	for _, c := range o.Balance().Refused {
 		if c.Reason == r {
@@ -204,13 +204,13 @@ func Eventually(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Terms are terms under which cohorts of twenty people can be planned with few messages. Nobody should ask for so
-// little privacy.
+// Terms are terms under which cohorts of 20 people can be planned with few messages. They give too little privacy for a
+// real deployment.
 func Terms() plan.Terms {
 	return plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 }
 
-// Learner is the configuration of a learner in dimension 2 whose first cohort has so many people.
+// Learner is the configuration of a learner in dimension 2 whose first cohort has the given number of people.
 func Learner(profile glm.Profile, cohort int) glm.Config {
 	return glm.Config{
 		Profile: profile, Dimension: 2, Radius: 2, Horizon: 3 * cohort, Epsilon: 4, Delta: 1e-3, MinCohort: cohort,
@@ -252,7 +252,7 @@ func (b *Bed) Draw(step glm.Step, terms plan.Terms, epoch uint64, previous []byt
 	}
 	return &plan.Announcement{
 		Deployment: Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous, Policy: step.Policy,
-		Reference: reference,
-		Plan:      p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(), AnalyzerKey: b.AnalyzerKey.Public(),
+		Reference: reference, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: Timing(),
+		AnalyzerKey: b.AnalyzerKey.Public(),
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Central is the trusted curator: one party sees every vector, and adds Gaussian noise once to what it publishes. Its
-// error is what the shuffle protocol is measured against. A research baseline, with floating-point noise: not for
-// protecting anyone.
+// error is what the shuffle protocol is measured against. It is a research baseline with
+// floating-point noise, and does not protect anyone.
 type Central struct{ gaussian }
 
 // NewCentral calibrates the curator's noise to (epsilon, delta) for all statistics of a record together, under
