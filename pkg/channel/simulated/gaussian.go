@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -71,38 +72,19 @@ func (s Range) validate() error {
 	return nil
 }
 
-// sum adds up the cohort's clamped vectors; each is given to noise, if there is one, before it is added.
+// sum adds up the cohort's clamped vectors; if noise is not nil, it is applied to each vector before it is added.
 func (g gaussian) sum(cohort iter.Seq[Report], noise func(s int, x []float64)) ([]Aggregate, error) {
-	aggregates := make([]Aggregate, len(g.dims))
-	clamped := make([][]float64, len(g.dims))
-	for s, dim := range g.dims {
-		aggregates[s].Sum, clamped[s] = make([]float64, dim), make([]float64, dim)
-	}
-	reports := 0
-	for report := range cohort {
-		if err := checkReport(report, g.dims, reports); err != nil {
-			return nil, err
+	clamped := make([]float64, slices.Max(g.dims))
+	return sum(cohort, g.dims, func(s int, x []float64) []float64 {
+		out := clamped[:len(x)]
+		for j, value := range x {
+			out[j] = min(max(value, g.statistics[s].Lower[j]), g.statistics[s].Upper[j])
 		}
-		for s, x := range report {
-			for j, value := range x {
-				clamped[s][j] = min(max(value, g.statistics[s].Lower[j]), g.statistics[s].Upper[j])
-			}
-			if noise != nil {
-				noise(s, clamped[s])
-			}
-			for j, value := range clamped[s] {
-				aggregates[s].Sum[j] += value
-			}
+		if noise != nil {
+			noise(s, out)
 		}
-		reports++
-	}
-	if reports == 0 {
-		return nil, fmt.Errorf("%w: no reports", ErrCohort)
-	}
-	for s := range aggregates {
-		aggregates[s].Reports = reports
-	}
-	return aggregates, nil
+		return out
+	})
 }
 
 // noise returns a function that adds independent Gaussian noise to every entry of a vector of statistic s.
@@ -117,8 +99,7 @@ func (g gaussian) noise(src protocol.Source) func(s int, x []float64) {
 
 // setVariance gives every entry the variance of the sum of this number of draws.
 func (g gaussian) setVariance(aggregates []Aggregate, draws int) {
-	for s, dim := range g.dims {
-		aggregates[s].Variance = make([]float64, dim)
+	for s := range aggregates {
 		for j := range aggregates[s].Variance {
 			aggregates[s].Variance[j] = float64(draws) * g.sigmas[s] * g.sigmas[s]
 		}
