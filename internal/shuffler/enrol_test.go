@@ -112,3 +112,19 @@ func TestNoDeviceIsInTwoCohorts(t *testing.T) {
 		t.Errorf("after a restart: %v", r)
 	}
 }
+
+// Devices are enrolled under the longest times that an announcement can have: a report may be due after more than one of
+// them allows.
+func TestEnrolmentUnderTheLongestTimes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.announcement()
+	a.Timing.RewardWindow, a.Timing.Jitter = wire.MaxTiming*time.Millisecond, wire.MaxTiming*time.Millisecond
+	s.open(a)
+	for device := range uint32(3) {
+		if r := s.ask(device); !r.Enrolled || r.ReportAfter < a.Timing.RewardWindow-time.Minute {
+			t.Errorf("device %d: %+v", device, r)
+		}
+	}
+}

@@ -172,7 +172,7 @@ func checkTiming(t plan.Timing) error {
 		{"reward_window_ms", t.RewardWindow}, {"jitter_ms", t.Jitter}, {"grace_ms", t.Grace},
 		{"round_window_ms", t.RoundWindow}, {"enrolment_ms", t.Enrolment},
 	} {
-		if err := checkTime(f.name, f.d); err != nil {
+		if err := checkTime(f.name, f.d, MaxTiming); err != nil {
 			return err
 		}
 	}

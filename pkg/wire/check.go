@@ -60,13 +60,13 @@ func checkPositive(path string, x float64) error {
 	return nil
 }
 
-// checkTime refuses a duration that a message cannot carry.
-func checkTime(path string, d time.Duration) error {
+// checkTime refuses a duration that a message cannot carry: the field has at most this many milliseconds.
+func checkTime(path string, d time.Duration, most int64) error {
 	if d < 0 || d%time.Millisecond != 0 {
 		return field(path, "is %v, must be whole milliseconds", d)
 	}
-	if ms := d.Milliseconds(); ms > MaxTiming {
-		return field(path, "is %d, at most %d", ms, MaxTiming)
+	if ms := d.Milliseconds(); ms > most {
+		return field(path, "is %d, at most %d", ms, most)
 	}
 	return nil
 }

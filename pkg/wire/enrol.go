@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
@@ -45,7 +46,8 @@ func checkEnrolReply(r *EnrolReply) error {
 		if r.Refusal != NoRefusal {
 			return field("refusal", "must be absent where the device is enrolled")
 		}
-		return checkTime("report_after_ms", r.ReportAfter)
+		// A report is due after the reward window and the jitter, which may be MaxTiming each.
+		return checkTime("report_after_ms", r.ReportAfter, math.MaxUint32)
 	}
 	if _, known := rifflev1.Refusal_name[int32(r.Refusal)]; !known || r.Refusal == NoRefusal {
 		return field("refusal", "is %d, which is no reason", r.Refusal)

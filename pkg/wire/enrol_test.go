@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"testing"
+	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -138,6 +139,25 @@ func TestEnrolReplyAnswersItsRequestOnly(t *testing.T) {
 			if !errors.As(err, &f) || f.Field != fieldName && f.Field != "refusal" {
 				t.Errorf("%s: %v", fieldName, err)
 			}
+		}
+	}
+}
+
+// A report is due after the reward window and the jitter: the longest of each together.
+func TestEnrolReplyCarriesTheSumOfTheLongestWindowAndJitter(t *testing.T) {
+	shuffler, longest := signer(t, 5), 2*wire.MaxTiming*time.Millisecond
+	signed, _, err := wire.Sign(&wire.EnrolReply{Request: digestOf(7), Enrolled: true, ReportAfter: longest}, shuffler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digestOf(7)))
+	if err != nil || got.ReportAfter != longest {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, wrong := range []time.Duration{-time.Millisecond, time.Microsecond, (1 << 32) * time.Millisecond} {
+		reply := &wire.EnrolReply{Request: digestOf(7), Enrolled: true, ReportAfter: wrong}
+		if _, _, err := wire.Sign(reply, shuffler); err == nil {
+			t.Errorf("a report after %v is signed", wrong)
 		}
 	}
 }
