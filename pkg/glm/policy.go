@@ -161,7 +161,7 @@ func (p *Policy) validate() error {
 		}
 		for _, v := range []float64{s.SelfConcordance, s.MaxWeight, s.Diameter} {
 			if !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("scaling: self-concordance %v, weight %v and diameter %v must be positive and finite",
+				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
 					s.SelfConcordance, s.MaxWeight, s.Diameter)
 			}
 		}
