@@ -231,6 +231,9 @@ type Answer struct {
 // Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state
 // to be older than what the device has done: the device takes no further part in the deployment.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
+	if d.kept.RolledBack != "" {
+		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	}
 	if d.request == nil {
 		return Answer{}, errors.New("device: nothing was asked")
 	}
@@ -300,6 +303,8 @@ func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
 // same bytes until the broker has them. ErrNoReport says that none is due yet, or any more.
 func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, err error) {
 	switch {
+	case d.kept.RolledBack != "":
+		return nil, fmt.Errorf("%w: %w: %s", ErrNoReport, ErrRolledBack, d.kept.RolledBack)
 	case d.record == nil || d.record.Over() || d.record.Reported() != int(d.last.Round):
 		return nil, ErrNoReport
 	case now.Before(d.due):

@@ -261,3 +261,60 @@ func TestSumsRefuseImpossibleCounts(t *testing.T) {
 		}
 	}
 }
+
+// What the announcement and the manifest do not allow is refused as a whole, also where the rest fits together.
+func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(x *table, m *wire.Manifest, messages []byte){
+		"another announcement": func(_ *table, m *wire.Manifest, _ []byte) { m.Announcement = make([]byte, 32) },
+		"too few reports":      func(x *table, _ *wire.Manifest, _ []byte) { x.round.Cohort.Minimum++ },
+		"too many reports": func(x *table, _ *wire.Manifest, _ []byte) {
+			x.round.Cohort.Size, x.round.Cohort.Minimum = people-1, people-1
+		},
+		"other chunks":                 func(_ *table, m *wire.Manifest, _ []byte) { m.ChunksDigest = make([]byte, 32) },
+		"another number of messages":   func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
+		"messages of fewer reports":    func(x *table, m *wire.Manifest, _ []byte) { m.Reports--; x.round.Cohort.Minimum-- },
+		"a message that does not open": nil,
+		"nothing wrong":                func(*table, *wire.Manifest, []byte) {},
+	} {
+		x := newTable(t)
+		messages := x.reports()
+		if change == nil {
+			messages[len(messages)-1] ^= 1
+		}
+		chunks, m := x.cut(messages)
+		if change != nil {
+			change(x, m, messages)
+		}
+		counts, err := x.count(m, func() { x.take(chunks...) })
+		if name == "nothing wrong" {
+			if err != nil || counts == nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if !errors.Is(err, Rejected) || counts != nil {
+			t.Errorf("%s: %v, %v", name, counts, err)
+		}
+	}
+}
+
+// A chunk of another round is not counted, wherever it is stored, and a chunk that comes twice counts once.
+func TestAChunkCountsOnceAndInItsRound(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	chunks, m := x.cut(x.reports())
+	foreign, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Round: 1, Index: 0, Bits: x.report()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := x.count(m, func() {
+		x.take(foreign)
+		x.take(chunks...)
+		x.take(chunks...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []uint64{people * 4, people * 5}; !reflect.DeepEqual(counts[0].Ones, want) {
+		t.Errorf("ones %v, want %v", counts[0].Ones, want)
+	}
+}

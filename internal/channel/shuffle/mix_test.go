@@ -276,3 +276,21 @@ func BenchmarkRepeated(b *testing.B) {
 		})
 	}
 }
+
+// A release holds the messages of its own members alone, also where more were looked through for repetitions before.
+func TestWhoLeftTheReleaseIsNotInIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 4, 3)
+	if slots, err := f.Repeated(t.Context(), f.release); err != nil || len(slots) > 0 {
+		t.Fatal(slots, err)
+	}
+	fewer := *f.release
+	fewer.Members = slices.Delete(slices.Clone(f.release.Members), 1, 2)
+	m := new(wire.Manifest)
+	f.must(f.Release(t.Context(), &fewer, m))
+	left := f.left()
+	slices.Sort(left)
+	if want := []byte{0, 1, 2, 6, 7, 8, 9, 10, 11}; !bytes.Equal(left, want) || m.Messages != 9 {
+		t.Errorf("%v left, want %v; the manifest says %d", left, want, m.Messages)
+	}
+}

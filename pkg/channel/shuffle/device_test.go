@@ -62,7 +62,7 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 		}
 	}
 	src := rand.NewChaCha8([32]byte{})
-	for _, vectors := range [][][]float64{nil, {{0, 0}}, {{0}, {0}}, {{0, math.NaN()}, {0}}} {
+	for _, vectors := range [][][]float64{nil, {{0, 0}}, {{0, 0}, {0}, {0}}, {{0}, {0}}, {{0, math.NaN()}, {0}}} {
 		if _, err := d.Append(nil, vectors, src); err == nil {
 			t.Errorf("vectors %v are taken", vectors)
 		}
