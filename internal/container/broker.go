@@ -62,7 +62,7 @@ func BrokerHealthCommand(health, data string) *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
-		Short: "ask the broker that runs beside this whether it is ready",
+		Short: "ask the broker in this container whether it is ready",
 		Long: `
 Asks once, and exits with 0 if the answer is yes and with 1 if not. When a write fails on a full disk, nats-server keeps
 the error and refuses all further writes until it is restarted. With --restart this command ends the server once the

@@ -51,9 +51,9 @@ func HealthCommand(url string) *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
-		Short: "ask the role that runs beside this whether it is ready",
-		Long: "Asks once, and exits with 0 if the answer is yes and with 1 if not. Made for the HEALTHCHECK of an " +
-			"image that has no shell.",
+		Short: "ask the role in this container whether it is ready",
+		Long: "Asks once, and exits with 0 if the answer is yes and with 1 if not. It is made for the HEALTHCHECK " +
+			"of an image that has no shell.",
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
@@ -129,8 +129,8 @@ func InstallCommand() *cobra.Command {
 		Use:   "install-keys",
 		Short: "copy keys to where only this user can read them",
 		Long: `
-Copies a folder of keys with mode 0600. It is made for init containers in Kubernetes: its secrets are readable by a
-group, and the roles refuse such keys.`[1:],
+Copies a folder of keys with mode 0600. It is made for init containers in Kubernetes, which shows
+secrets as files that a group can read: the roles refuse such keys.`[1:],
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error { return Install(from, to) },
 	}

@@ -116,12 +116,12 @@ func DoorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "door",
 		Short: "forward published ports to a role",
-		Long: `Forwards connections from the ports that a machine publishes to one role.
+		Long: `Forwards connections that reach a machine's published ports to one role.
 
-A role's own networks have no address of the machine, so that no role reaches what listens there. The door is on both
-sides, holds no key and stores nothing.
+A role's own networks have no address of the machine, so that no role reaches what listens there. The door is on the
+machine's network and on the role's. It holds no key and stores nothing.
 
-` + doorVariable + ` says what is forwarded: LISTEN=TO pairs of host:port, separated by spaces.`,
+` + doorVariable + ` says what is forwarded: pairs LISTEN=TO of addresses host:port, separated by spaces.`,
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			forwards, err := ParseForwards(os.Getenv(doorVariable))
@@ -132,8 +132,7 @@ sides, holds no key and stores nothing.
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "healthcheck", Short: "look whether the door that runs beside this " +
-			"listens", Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		Use: "healthcheck", Short: "check whether the door in this container listens", Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			forwards, err := ParseForwards(os.Getenv(doorVariable))
 			return errors.Join(err, listening(forwards))

@@ -209,7 +209,7 @@ func TestPageInABrowser(t *testing.T) {
 	passed.Cohort = ptr(*busy.Cohort)
 	passed.Cohort.Deadline = ptr(time.Now().Add(-time.Minute))
 	host := status.Snapshot{Deployment: "clinic", Epoch: 2, Rounds: 1,
-		Warnings: []string{"The announced plan is refused."}, Devices: &status.Places{Known: 12, Capacity: 500},
+		Warnings: []string{"The announced plan is refused."}, Devices: &status.Devices{Known: 12, Capacity: 500},
 		Cohort: &status.Cohort{Size: 800, Minimum: 760, Messages: 147}, Budget: &status.Budget{Epsilon: 0.99,
 			Delta: 1e-6}}
 	endless := busy
