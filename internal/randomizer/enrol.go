@@ -70,7 +70,7 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 		case <-q.done:
 		case <-ctx.Done():
 			return a, nil, because(Unreachable,
-				"the shuffler did not answer in time; the host asks on, and if it was given a place the device "+
+				"the shuffler did not answer in time; the host asks on, and if it was given a slot the device "+
 					"reports without this decision"), nil
 		}
 		switch {

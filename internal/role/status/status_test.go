@@ -40,7 +40,7 @@ var busy = status.Snapshot{
 			Epsilon: 0.96100000001},
 	},
 	Warnings: []string{
-		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 places: with m more than counted, the guarantee is weaker. " +
+		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 slots: with m more than counted, the guarantee is weaker. " +
 			"Look at who runs it.",
 		"<i>not slanted</i> & \"plain\"",
 	},
