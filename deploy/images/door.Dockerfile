@@ -1,4 +1,4 @@
-# What leads from a port of this machine to a role: one static binary, no key, no state.
+# A door, which forwards ports of this machine to a role: one static binary, no key and no state.
 FROM scratch
 ARG UID=65532
 COPY door /door

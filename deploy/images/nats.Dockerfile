@@ -1,5 +1,5 @@
-# The broker: nats-server as it stands in go.mod, a health check, which also ends a broker that only a restart helps (--restart), and an
-# empty folder for the streams.
+# The broker: nats-server in the version of go.mod, an empty folder for the streams, and a health check, which also ends
+# a broker that needs a restart (--restart).
 FROM scratch
 ARG UID=65532
 COPY nats-server healthcheck /

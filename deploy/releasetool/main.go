@@ -25,7 +25,7 @@ import (
 const usage = `Makes a release: static binaries for each platform in an archive, an SBOM for each binary, SHA256SUMS,
 and the images if a Docker engine answers. It builds the last commit; changes that are not committed are left out.
 
-  deploy/release                                      a trial: the version is the one that Go gives the commit
+  deploy/release                                      a test run, with the version that Go gives the commit
   deploy/release --version v0.1.0 --check             a release, built a second time and compared
   deploy/release --platform linux/arm64 --no-images   one platform
   deploy/release --notice                             update the list of modules in NOTICE

@@ -104,7 +104,8 @@ func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, 
 			z.c.notice(manifestCondition, unlogged)
 			if !waiting {
 				waiting = true
-				z.c.Log.Warn().Uint64("epoch", at.epoch).Uint32("round", at.round).Msg(unlogged.Error())
+				z.c.Log.Warn().Err(unlogged).Uint64("epoch", at.epoch).Uint32("round", at.round).
+					Msg("a manifest is not in the audit log yet")
 			}
 		}
 		select {

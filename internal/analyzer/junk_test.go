@@ -58,7 +58,7 @@ func TestJunkStopsNothing(t *testing.T) {
 	}
 }
 
-// Two analyzers with one key: the announcement that the broker stored first counts for everybody, and the analyzer
+// Two analyzers with one key: the announcement that the broker stored first counts for every reader, and the analyzer
 // whose it is not stops. Where the other one is there already it stores nothing.
 func TestSecondAnalyzer(t *testing.T) {
 	t.Parallel()

@@ -57,12 +57,6 @@ func TestRejectedReleases(t *testing.T) {
 			many.manifest.Enrolled++
 			return many
 		},
-		"fewer messages than reports hold": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
-			honest, _ := s.honest(a, digest, int(a.Cohort.Minimum))
-			honest.manifest.Reports *= 2
-			honest.manifest.Enrolled = honest.manifest.Reports
-			return honest
-		},
 		"a message does not open": func(s *scene, a *plan.Announcement, digest [32]byte, r *release) *release {
 			other := digest
 			other[3] ^= 1

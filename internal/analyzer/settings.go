@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -205,7 +206,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, errors.Join(s.faults()...) // this error is one of them
 	}
-	messages, err := outcome.New(env.Metrics, env.Name, "bit_message", nil, Reasons()...)
+	messages, err := outcome.New(env.Metrics, env.Name, shuffle.Item, nil, Reasons()...)
 	if err != nil {
 		return nil, err
 	}

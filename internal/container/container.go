@@ -1,5 +1,8 @@
-// Package container holds what a role's image needs in place of a shell and its tools, of which it has none: a look
-// at its own readiness, and keys put where they can be read by their owner alone.
+// Package container holds the commands that replace a shell and its tools in the images, which have none: health checks
+// of a role and of the broker, the installation of keys with the modes that the roles require, and the door, which
+// forwards published ports to a role.
+//
+// It does not authenticate the callers of a door, and does not read what passes through one.
 package container
 
 import (
@@ -26,8 +29,8 @@ const maxAnswer = 1 << 10
 // ErrNotReady says that what was asked answers, but is not ready.
 var ErrNotReady = errors.New("not ready")
 
-// Ready asks a readiness address, such as a role's /readyz, once. It is nil where the answer is 200; ErrNotReady
-// carries any other answer's text.
+// Ready asks a readiness address, such as a role's /readyz, once. The error is nil if the answer is 200; for any other
+// answer it is ErrNotReady with the answer's text.
 func Ready(ctx context.Context, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -45,15 +48,14 @@ func Ready(ctx context.Context, url string) error {
 	return err
 }
 
-// HealthCommand is the command that an image's HEALTHCHECK runs. url is where the role says whether it is ready
-// unless told otherwise.
+// HealthCommand is the command that an image's HEALTHCHECK runs. url is the default of the role's readiness address.
 func HealthCommand(url string) *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask the role in this container whether it is ready",
-		Long: "Asks once, and exits with 0 if the answer is yes and with 1 if not. It is made for the HEALTHCHECK " +
-			"of an image that has no shell.",
+		Long: "Asks the role once, and exits with 0 if it is ready and with 1 if not. It is the HEALTHCHECK of an " +
+			"image without a shell.",
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
@@ -62,15 +64,14 @@ func HealthCommand(url string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", url, "address to ask")
-	cmd.Flags().DurationVar(&within, "within", 3*time.Second, "how long the answer may take")
+	cmd.Flags().DurationVar(&within, "within", 3*time.Second, "longest wait for the answer")
 	return cmd
 }
 
 // Install copies the files of a folder, and of folders below it, to another folder with the modes that keys must
-// have: 0600, and 0700 for folders. Kubernetes shows secrets as files that a group can read, which the roles rightly
-// refuse to use; an init container copies them into the memory of its pod. Symbolic links to files, as Kubernetes
-// makes them, are followed; hidden entries, which are its own bookkeeping, are left out. Files that are there already
-// are replaced.
+// have: 0600, and 0700 for folders. Kubernetes shows secrets as files that a group can read, which the roles refuse to
+// use; an init container copies them into the memory of its pod. Symbolic links to files, which Kubernetes makes, are
+// followed; hidden entries, which are Kubernetes' own bookkeeping, are left out. Existing files are replaced.
 func Install(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -94,7 +95,7 @@ func Install(from, to string) error {
 		case info.Mode().IsRegular():
 			err = installFile(source, target)
 		default:
-			err = fmt.Errorf("%s: neither a file nor a folder", source)
+			err = fmt.Errorf("%s is neither a file nor a folder", source)
 		}
 		if err != nil {
 			return err
@@ -114,7 +115,7 @@ func installFile(from, to string) error {
 		return err
 	}
 	if len(content) > maxFile {
-		return fmt.Errorf("%s: more than %d bytes: not a key file", from, maxFile)
+		return fmt.Errorf("%s has more than %d bytes and cannot be a key file", from, maxFile)
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -127,19 +128,20 @@ func InstallCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "install-keys",
-		Short: "copy keys to where only this user can read them",
+		Short: "copy keys into files that only this user can read",
 		Long: `
-Copies a folder of keys with mode 0600. It is made for init containers in Kubernetes, which shows
-secrets as files that a group can read: the roles refuse such keys.`[1:],
+Copies a folder of keys; the copies have mode 0600. The command is meant for init containers in Kubernetes, where
+secrets are files that a group can read, which the roles refuse.`[1:],
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error { return Install(from, to) },
 	}
 	cmd.Flags().StringVar(&from, "from", "/secrets", "folder to copy")
-	cmd.Flags().StringVar(&to, "to", "/keys", "folder to copy to; in memory")
+	cmd.Flags().StringVar(&to, "to", "/keys", "folder to copy to; it should be in memory")
 	return cmd
 }
 
-// Equip adds both commands to a role's command. readiness is its readiness address inside its container.
+// Equip adds HealthCommand and InstallCommand to a role's command. readiness is the role's readiness address inside its
+// container.
 func Equip(role *cobra.Command, readiness string) *cobra.Command {
 	role.AddCommand(HealthCommand(readiness), InstallCommand())
 	return role

@@ -15,18 +15,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A door's own limits. Its two sides are a machine's loopback and one role, neither far away.
+// A door's own limits. It connects a machine's loopback with one role, which is on the same machine.
 const (
-	// doorCallers bounds connections at a time: far above what a role serves at once, far below the container's memory.
+	// doorCallers is the largest number of open connections: far more than a role serves at the same time, and far
+	// fewer than fit into the container's memory.
 	doorCallers = 1024
-	// doorPatience bounds how long a role may take to answer a call.
+	// doorPatience is the longest time in which a role must accept a connection.
 	doorPatience = 5 * time.Second
-	// doorVariable names the variable that says what is forwarded, for the door itself and for its health check.
+	// doorVariable is the environment variable with the addresses to forward; the door and its health check read it.
 	doorVariable = "RIFFLE_DOOR"
 )
 
-// Forward is one address that a door listens at, and the one that it calls for each connection. Names are looked up at
-// each call.
+// Forward is one address at which a door listens, and the address to which it forwards each connection. Names are
+// looked up for each connection.
 type Forward struct {
 	Listen, To string // host:port
 }
@@ -43,13 +44,13 @@ func ParseForwards(text string) (all []Forward, err error) {
 		all = append(all, Forward{listen, to})
 	}
 	if len(all) == 0 {
-		return nil, errors.New("nothing to forward")
+		return nil, errors.New("there is nothing to forward")
 	}
 	return all, nil
 }
 
-// Door forwards connections until the context ends; those that are open end with it. It looks at nothing that passes.
-// The error is the listener's that could not be opened.
+// Door forwards connections until the context ends, and then closes those that are open. It does not read what it
+// forwards. The error is that of a listener that could not be opened.
 func Door(ctx context.Context, forwards []Forward) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -73,7 +74,7 @@ func Door(ctx context.Context, forwards []Forward) error {
 				near, err := listener.Accept()
 				if err != nil {
 					<-places
-					time.Sleep(10 * time.Millisecond) // too many open files: some connection will end
+					time.Sleep(10 * time.Millisecond) // too many open files: wait until a connection ends
 					continue
 				}
 				all.Go(func() {
@@ -87,13 +88,13 @@ func Door(ctx context.Context, forwards []Forward) error {
 	return nil
 }
 
-// pass calls an address and carries bytes both ways until both sides have said all.
+// pass connects to an address and copies bytes in both directions until both sides have closed theirs.
 func pass(ctx context.Context, near net.Conn, to string) {
 	defer func() { _ = near.Close() }()
 	dialer := net.Dialer{Timeout: doorPatience}
 	far, err := dialer.DialContext(ctx, "tcp", to)
 	if err != nil {
-		return // the caller sees a connection that ends, as it would of a role that is not there
+		return // the caller sees a connection that ends, as if the role were not running
 	}
 	defer func() { _ = far.Close() }()
 	defer context.AfterFunc(ctx, func() { _, _ = near.Close(), far.Close() })()
@@ -105,7 +106,7 @@ func pass(ctx context.Context, near net.Conn, to string) {
 				_ = half.CloseWrite()
 				return
 			}
-			_, _ = near.Close(), far.Close() // one side broke: the other must not wait for it
+			_, _ = near.Close(), far.Close() // one side failed: the other must not wait for it
 		})
 	}
 	both.Wait()
@@ -118,10 +119,10 @@ func DoorCommand() *cobra.Command {
 		Short: "forward published ports to a role",
 		Long: `Forwards connections that reach a machine's published ports to one role.
 
-A role's own networks have no address of the machine, so that no role reaches what listens there. The door is on the
-machine's network and on the role's. It holds no key and stores nothing.
+A role's own networks have no address of the machine, so no role reaches the machine's listeners. The door is on a
+network of the machine and on one of the role; it holds no key and stores nothing.
 
-` + doorVariable + ` says what is forwarded: pairs LISTEN=TO of addresses host:port, separated by spaces.`,
+The variable ` + doorVariable + ` holds the addresses: LISTEN=TO pairs of host:port, separated by spaces.`,
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			forwards, err := ParseForwards(os.Getenv(doorVariable))
@@ -132,7 +133,8 @@ machine's network and on the role's. It holds no key and stores nothing.
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "healthcheck", Short: "check whether the door in this container listens", Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		Use: "healthcheck", Short: "check whether the door in this container listens", Args: cobra.NoArgs,
+		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
 			forwards, err := ParseForwards(os.Getenv(doorVariable))
 			return errors.Join(err, listening(forwards))
@@ -141,14 +143,14 @@ machine's network and on the role's. It holds no key and stores nothing.
 	return cmd
 }
 
-// listening tells whether something listens at every address. It takes no connection, which the role would only see
-// break off.
+// listening checks that a process listens at every address. It opens no connection, because the door would forward it
+// to the role.
 func listening(forwards []Forward) (err error) {
 	for _, f := range forwards {
 		l, refused := net.Listen("tcp", f.Listen)
 		switch {
 		case refused == nil:
-			err = errors.Join(err, fmt.Errorf("%w: nothing listens at %s", ErrNotReady, f.Listen), l.Close())
+			err = errors.Join(err, fmt.Errorf("%w: no process listens at %s", ErrNotReady, f.Listen), l.Close())
 		case !errors.Is(refused, syscall.EADDRINUSE):
 			err = errors.Join(err, refused)
 		}

@@ -63,13 +63,24 @@ func looseLines(t *testing.T, name string, src any) (found []string) {
 			}
 		}
 		if end.Sel.Name == "Msg" {
-			if text, ok := call.Args[0].(*ast.BasicLit); !ok || text.Kind != token.STRING {
+			if !constant(call.Args[0]) {
 				found = append(found, fset.Position(call.End()).String()+": the message is not a constant")
 			}
 		}
 		return true
 	})
 	return found
+}
+
+// constant says whether an expression is a string that stands in the program, in one piece or in several.
+func constant(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		return e.Op == token.ADD && constant(e.X) && constant(e.Y)
+	}
+	return false
 }
 
 // Log lines are typed attributes: in every role and command, no line takes a value of any type, or a message put
@@ -82,6 +93,8 @@ func TestLogLinesAreTyped(t *testing.T) {
 		`log.Info().Interface("record", r).Msg("done")`:      true,
 		`log.Warn().Str("a", "b").Any("record", r).Send()`:   true,
 		`log.Debug().Msgf("got %v", r)`:                      true,
+		`log.Info().Msg("done, " + "all of it")`:             false,
+		`log.Info().Msg("got " + r)`:                         true,
 		`log.Debug().Msg("got " + r)`:                        true,
 		`log.With().Interface("record", r).Logger()`:         true,
 		`s.log.Error().Err(err).RawJSON("b", b).Msg("what")`: true,

@@ -4,9 +4,9 @@
 // for it: go build in a clone of the repository stamps the commit and, on a commit with a tag such as v0.1.0, that
 // version; go install MODULE@VERSION stamps the version.
 //
-// Not promised: what the Go tool does not stamp is missing here too. go run, go test, a linked worktree of git and a
-// source archive leave the commit out and the version at "(devel)". A packager who builds from a source archive gives
-// the version to the linker:
+// Not promised: what the Go tool does not stamp is missing here too. Builds by go run and go test, in a linked worktree
+// of git, and from a source archive have no commit and the version "(devel)". A packager who builds from a source
+// archive gives the version to the linker:
 //
 //	go build -ldflags '-X github.com/riffle-dp/riffle/internal/version.release=v0.1.0' ./cmd/...
 package version
@@ -23,16 +23,17 @@ import (
 // module is the path of Riffle's own module.
 const module = "github.com/riffle-dp/riffle"
 
-// unknown is the version that the Go tool gives a build of which it knows none.
+// unknown is the version that the Go tool stamps if it knows none.
 const unknown = "(devel)"
 
-// release is the version of a build from a source archive; only the linker sets it. What the Go tool stamped wins.
+// release is the version of a build from a source archive; only the linker sets it. A version that the Go tool stamped
+// takes precedence.
 var release string
 
 // An Info describes one build. Its JSON form is what riffle version --json prints.
 type Info struct {
 	Module     string `json:"module"`      // path of the Go module
-	Version    string `json:"version"`     // v0.1.0, a pseudo-version where no tag names it, or (devel) if unknown
+	Version    string `json:"version"`     // v0.1.0, a pseudo-version if the commit has no tag, or (devel) if unknown
 	Commit     string `json:"commit"`      // the full hash; empty if unknown
 	CommitTime string `json:"commit_time"` // RFC 3339, UTC; empty if the commit is unknown
 	Modified   bool   `json:"modified"`    // whether the tree differed from the commit; also false if unknown
@@ -47,8 +48,8 @@ func Read() Info {
 	return of(build, release)
 }
 
-// of reads what the Go tool stamped; build is nil where it stamped nothing. release stands in for a version that was
-// not stamped.
+// of reads what the Go tool stamped; build is nil if it stamped nothing. release replaces a version that was not
+// stamped.
 func of(build *debug.BuildInfo, release string) Info {
 	info := Info{Module: module, Version: unknown, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if build != nil {
@@ -82,7 +83,7 @@ func of(build *debug.BuildInfo, release string) Info {
 	return info
 }
 
-// String is the description for people: three lines, of which the first is the version, without a newline at the end.
+// String is the description for people: 3 lines, the first of which is the version, without a newline at the end.
 func (i Info) String() string {
 	commit := "unknown"
 	if i.Commit != "" {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -28,7 +27,7 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if a.Final {
 		return checkFinal(a)
 	}
-	if err := checkReference(a); err != nil {
+	if err := checkTheta("reference", a.Reference, &a.Policy); err != nil {
 		return err
 	}
 	if err := checkPlan(&a.Plan); err != nil {
@@ -72,21 +71,6 @@ func checkFinal(a *plan.Announcement) error {
 	return nil
 }
 
-// checkReference refuses a reference that is not a parameter of the policy, with the slack of glm for its norm.
-func checkReference(a *plan.Announcement) error {
-	if len(a.Reference) != a.Policy.Dimension {
-		return field("reference", "has %d entries, the policy's dim is %d", len(a.Reference), a.Policy.Dimension)
-	}
-	norm := 0.0
-	for _, x := range a.Reference {
-		norm = math.Hypot(norm, x)
-	}
-	if !(norm <= a.Policy.Radius*(1+1e-12)) { // also refuses NaN and infinities
-		return field("reference", "has norm %v, above policy.norm_bound %v", norm, a.Policy.Radius)
-	}
-	return nil
-}
-
 func checkPlan(p *plan.Plan) error {
 	if n := len(p.Rounds); n == 0 || n > MaxRounds {
 		return field("rounds", "has %d entries, must have 1 to %d", n, MaxRounds)
@@ -115,7 +99,7 @@ func checkPlan(p *plan.Plan) error {
 
 func checkRelease(r plan.Release) error {
 	if number(statistics, r.Statistic) == 0 {
-		return field("statistic", "%q is not known", r.Statistic)
+		return field("statistic", "is %s, which is not known", r.Statistic)
 	}
 	if err := checkPositive("shift", r.Shift); err != nil {
 		return err

@@ -62,8 +62,29 @@ func checkPositive(path string, x float64) error {
 
 // checkTime refuses a duration that a message cannot carry.
 func checkTime(path string, d time.Duration) error {
-	if d < 0 || d > MaxTiming*time.Millisecond || d%time.Millisecond != 0 {
-		return field(path, "is %v, must be 0 to %d whole milliseconds", d, MaxTiming)
+	if d < 0 || d%time.Millisecond != 0 {
+		return field(path, "is %v, must be whole milliseconds", d)
+	}
+	if ms := d.Milliseconds(); ms > MaxTiming {
+		return field(path, "is %d, at most %d", ms, MaxTiming)
+	}
+	return nil
+}
+
+// checkTheta refuses a vector that is not a parameter of the policy, with the slack of glm for its norm.
+func checkTheta(path string, theta []float64, p *glm.Policy) error {
+	if len(theta) != p.Dimension {
+		return field(path, "has %d entries, the policy's dim is %d", len(theta), p.Dimension)
+	}
+	norm := 0.0
+	for i, x := range theta {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return field(path, "has entry %d = %v, must be finite", i, x)
+		}
+		norm = math.Hypot(norm, x)
+	}
+	if !(norm <= p.Radius*(1+1e-12)) {
+		return field(path, "has norm %v, above policy.norm_bound %v", norm, p.Radius)
 	}
 	return nil
 }
@@ -77,6 +98,11 @@ func checkPolicy(p *glm.Policy) error {
 		return field("policy.stages", "has %d entries, at most %d", len(p.Stages), MaxStages)
 	}
 	if err := p.Validate(); err != nil {
+		if p.Radius > 0 && len(p.Theta) == p.Dimension { // only then the field can be named
+			if named := checkTheta("policy.theta", p.Theta, p); named != nil {
+				return named
+			}
+		}
 		return field("policy", "is refused: %v", err)
 	}
 	if s := p.Scaling; s != nil && s.Diameter != 2*p.Radius {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -96,7 +97,7 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 		var r plan.Round
 		for _, release := range round.GetReleases() {
 			r.Releases = append(r.Releases, plan.Release{
-				Statistic: statistics[release.Statistic], Shift: release.Shift,
+				Statistic: statisticOf(release.Statistic), Shift: release.Shift,
 				NoiseBits: release.NoiseBits, Bias: protocol.Bias(release.Bias),
 			})
 		}
@@ -251,6 +252,14 @@ var (
 		rifflev1.Play_PLAY_UNIFORM: glm.PlayUniform,
 	}
 )
+
+// statisticOf keeps a number that is not known as its digits, so that the refusal can name it.
+func statisticOf(s rifflev1.Statistic) glm.StatisticKind {
+	if kind, known := statistics[s]; known {
+		return kind
+	}
+	return glm.StatisticKind(strconv.Itoa(int(s)))
+}
 
 // number returns the number of a name, 0 for a name that has none.
 func number[N ~int32, S ~string](names map[N]S, name S) (n N) {

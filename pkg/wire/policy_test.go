@@ -60,7 +60,7 @@ func TestSignRefusesAnnouncementsOutOfRange(t *testing.T) {
 			}
 		}},
 		"diameter": {"policy.scaling", func(a *plan.Announcement) { a.Policy.Scaling.Diameter = 5 }},
-		"theta":    {"policy", func(a *plan.Announcement) { a.Policy.Theta[0] = math.NaN() }},
+		"theta":    {"policy.theta", func(a *plan.Announcement) { a.Policy.Theta[0] = math.NaN() }},
 		"psd":      {"policy", func(a *plan.Announcement) { a.Policy.Stages[0].Covariance[0] = -1 }},
 		"statistic": {"plan.rounds[0].releases[0].statistic",
 			func(a *plan.Announcement) { a.Plan.Rounds[0].Releases[0].Statistic = "x" }},

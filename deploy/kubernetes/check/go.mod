@@ -1,5 +1,5 @@
-// Module check holds the Kubernetes manifests against Kubernetes' own types. It is a module of its own, so that nobody who builds or
-// imports Riffle downloads the Kubernetes API machinery for a test.
+// Module check checks the Kubernetes manifests against Kubernetes' own types. It is a module of its own, so that builds
+// and imports of Riffle do not download the Kubernetes API machinery for a test.
 module github.com/riffle-dp/riffle/deploy/kubernetes/check
 
 go 1.26.0

@@ -89,14 +89,14 @@ func TestKeys(t *testing.T) {
 	}
 	for name := range made {
 		if _, ok := want[name]; !ok {
-			t.Errorf("%s is made, and nobody asks for it", name)
+			t.Errorf("%s is made, but no manifest asks for it", name)
 		}
 	}
 	testRoom(t, dir)
 	m := buildNames(t)
 	for name := range m {
 		if _, ok := want[name]; !ok {
-			t.Errorf("the manifests ask for %s, which nobody makes", name)
+			t.Errorf("the manifests ask for %s, which deploy/kubernetes/keys does not make", name)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type place struct {
 
 func (p place) matched(namespace string, peer networkingv1.NetworkPolicyPeer) bool {
 	if peer.IPBlock != nil {
-		return true // an address could be anybody's
+		return true // an address could be that of any pod
 	}
 	if peer.NamespaceSelector == nil && namespace != p.namespace || peer.NamespaceSelector != nil && !selects(peer.NamespaceSelector, p.of) {
 		return false
@@ -82,8 +82,8 @@ func TestWhoReachesWhom(t *testing.T) {
 	for at, w := range m.workloads {
 		places[at] = place{w.namespace, w.pod.Labels, with(m.namespaces[w.namespace], "kubernetes.io/metadata.name", w.namespace)}
 	}
-	places["somebody in a role's namespace"] = place{"riffle-mixing", map[string]string{"app": "x"}, with(m.namespaces["riffle-mixing"], "kubernetes.io/metadata.name", "riffle-mixing")}
-	places["somebody elsewhere"] = place{"default", map[string]string{"app": "x"}, map[string]string{"kubernetes.io/metadata.name": "default"}}
+	places["another pod in a role's namespace"] = place{"riffle-mixing", map[string]string{"app": "x"}, with(m.namespaces["riffle-mixing"], "kubernetes.io/metadata.name", "riffle-mixing")}
+	places["a pod in another namespace"] = place{"default", map[string]string{"app": "x"}, map[string]string{"kubernetes.io/metadata.name": "default"}}
 	places["monitoring"] = place{"mon", nil, map[string]string{"kubernetes.io/metadata.name": "mon", "riffle-dp.github.io/monitoring": "true"}}
 	places["apps"] = place{"apps", nil, map[string]string{"kubernetes.io/metadata.name": "apps", "riffle-dp.github.io/apps": "true"}}
 
@@ -110,17 +110,17 @@ func TestWhoReachesWhom(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs of pods and ports", tried)
-	// Whoever else is in a namespace of ours is on their own.
+	// Any other pod in a namespace of Riffle has no access.
 	for namespace, labels := range m.namespaces {
 		stranger := place{namespace, map[string]string{"app": "x"}, with(labels, "kubernetes.io/metadata.name", namespace)}
-		if allows(m.policies, stranger, places["somebody elsewhere"], 443) || allows(m.policies, places["somebody elsewhere"], stranger, 80) {
+		if allows(m.policies, stranger, places["a pod in another namespace"], 443) || allows(m.policies, places["a pod in another namespace"], stranger, 80) {
 			t.Errorf("a pod that no policy names may call or be called in %s", namespace)
 		}
 	}
 	// The way out of a role's pod leads to the brokers and to the name service only.
 	for at := range m.workloads {
-		if allows(m.policies, places[at], places["somebody elsewhere"], 443) {
-			t.Errorf("%s may call anybody", at)
+		if allows(m.policies, places[at], places["a pod in another namespace"], 443) {
+			t.Errorf("%s may call a pod in another namespace", at)
 		}
 	}
 }

@@ -229,6 +229,18 @@ func TestSecondPassComparesWhatWasCounted(t *testing.T) {
 	}
 }
 
+// Fewer messages than the manifest's reports hold are rejected: a report that left messages out would shift the sums.
+func TestMissingMessagesAreRejected(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	chunks, m := x.cut(x.reports())
+	x.round.Cohort.Size++
+	m.Reports++
+	if counts, err := x.count(m, func() { x.take(chunks...) }); !errors.Is(err, Rejected) {
+		t.Errorf("%v, %v", counts, err)
+	}
+}
+
 // Counts that do not fit the announcement give no sums.
 func TestSumsRefuseImpossibleCounts(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,8 @@ func start(t *testing.T) *cluster.Cluster {
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Dir: t.TempDir(), Name: "loadtest", Executable: self, Hosts: []string{"one", "two", hostile}, Devices: 5000,
 		Analyzer: []string{"--learner-dimension", "5", "--learner-horizon", fmt.Sprint(learners),
-			"--learner-first-cohort", fmt.Sprint(learners / 2), "--learner-growth", "1.01", "--timing-reward-window", "2s",
+			"--learner-first-cohort", fmt.Sprint(learners / 2), "--learner-growth", "1.01",
+			"--timing-reward-window", "2s",
 			"--timing-jitter", "200ms", "--timing-grace", "10s", "--timing-enrolment", "20s"},
 		Randomizer: []string{"--api-count-rewards"},
 	})
@@ -102,7 +103,8 @@ func TestAgainstADeployment(t *testing.T) {
 		Hostile: load.Hostile{Host: hostile, Devices: 1},
 		Shares:  load.Shares{DropOut: 0.05, Duplicate: 0.05, Late: 0.02, Malformed: 0.05},
 		Goals: []load.Goal{
-			goal("lost=0"), goal("unexpected=0"), goal("anomalies=0"), goal("error_z<=6"), goal("final=1"), goal("p50_ms<=0"),
+			goal("lost=0"), goal("unexpected=0"), goal("anomalies=0"), goal("error_z<=6"), goal("final=1"),
+			goal("p50_ms<=0"),
 		},
 		Progress: progress.New(io.Discard, progress.Options{Mode: progress.Quiet}),
 	}
@@ -190,7 +192,8 @@ func TestShortCohortIsNamedAndNotWaitedFor(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Dir: t.TempDir(), Name: "shorttest", Executable: self, Hosts: []string{"one"}, Devices: 500,
 		Analyzer: []string{"--learner-dimension", "2", "--learner-horizon", "120", "--learner-first-cohort", "60",
-			"--learner-growth", "1.01", "--timing-reward-window", "1s", "--timing-jitter", "0s", "--timing-grace", "10s"},
+			"--learner-growth", "1.01",
+			"--timing-reward-window", "1s", "--timing-jitter", "0s", "--timing-grace", "10s"},
 	})
 	if err != nil {
 		t.Fatal(err)

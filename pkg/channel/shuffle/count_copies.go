@@ -27,9 +27,9 @@ const (
 //
 // A round's bit messages are all different: each has an encapsulated key of its own. A shuffler that forwards copies of
 // one person's messages multiplies that person's part in the sums, and the copies add no noise: the next policy would
-// tell the record. So a round in which a message stands twice is not counted. Who cannot open a message cannot make a
-// different one with the same content, so it is enough to compare bytes. A shuffler that puts bits of its own making in
-// place of all other people's is not found out.
+// reveal the record. So a round in which a message stands twice is not counted. It is enough to compare bytes, because a
+// party that cannot open a message cannot make a different one with the same content. A shuffler that replaces all other
+// people's bits by bits that it made itself is not detected.
 type Copies struct {
 	seed     maphash.Seed
 	filter   []uint64

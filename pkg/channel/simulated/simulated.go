@@ -76,3 +76,37 @@ func checkReport(report Report, dims []int, number int) error {
 	}
 	return nil
 }
+
+// sum adds up what a channel makes of each vector of a cohort. If dims is nil, the first report sets the dimensions.
+// The variances are zero.
+func sum(cohort iter.Seq[Report], dims []int, made func(s int, x []float64) []float64) ([]Aggregate, error) {
+	var aggregates []Aggregate
+	reports := 0
+	for report := range cohort {
+		if dims == nil {
+			for _, x := range report {
+				dims = append(dims, len(x))
+			}
+		}
+		if err := checkReport(report, dims, reports); err != nil {
+			return nil, err
+		}
+		for s, x := range report {
+			if len(aggregates) == s {
+				aggregates = append(aggregates,
+					Aggregate{Sum: make([]float64, len(x)), Variance: make([]float64, len(x))})
+			}
+			for j, value := range made(s, x) {
+				aggregates[s].Sum[j] += value
+			}
+		}
+		reports++
+	}
+	if reports == 0 {
+		return nil, fmt.Errorf("%w: no reports", ErrCohort)
+	}
+	for s := range aggregates {
+		aggregates[s].Reports = reports
+	}
+	return aggregates, nil
+}
