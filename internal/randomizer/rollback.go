@@ -20,7 +20,7 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // stops whether or not the mark can be written.
 //
 // Why there is no false alarm: a device's wish is durable before its first request leaves, so what the shuffler knows
-// of a device, the store that asked for it knows too, in whatever moment the process was killed. Within one question
+// of a device, the store that asked for it knows too, at whatever moment the process was killed. Within one question
 // the shuffler may have heard an earlier try whose answer was lost, and then speaks of a slot that the device has; so
 // its word proves something only where every try before was answered, or not heard by the shuffler, and no earlier
 // process left the question open (heard, in settle). A try is a single message: the broker's client never writes one

@@ -4,8 +4,8 @@
 // commits the membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It
 // never releases a round below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
 //
-// What it decides is a function of its journal (State, Event). What a report carries, what becomes of it and what of it
-// leaves is the channel's business (package channel). This package does not protect anyone from a malicious shuffler,
+// Its decisions are a function of its journal (State, Event). The channel (package channel) determines what a report
+// carries and what leaves the shuffler. This package does not protect anyone from a malicious shuffler,
 // which knows who reported and could release what it likes.
 package shuffler
 
