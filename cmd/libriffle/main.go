@@ -173,7 +173,7 @@ func riffle_keys(handle C.int64_t, statement unsafe.Pointer, size C.size_t) C.ri
 	return with(handle, func(d *device.Device) (any, error) { return nil, d.Keys(taken(statement, size)) })
 }
 
-// riffle_enrol returns the request for a place in the cohort. Call it before the arms of the decision are known.
+// riffle_enrol returns the request for a slot in the cohort. Call it before the arms of the decision are known.
 //
 //export riffle_enrol
 func riffle_enrol(handle C.int64_t) C.riffle_result {

@@ -25,7 +25,7 @@ import (
 
 var bads = []bad{
 	{"broker paused for 20 s while people enrol",
-		"every place that was given is filled, by a null report where nobody came", pausedBroker},
+		"every slot that was given gets a report, a null report where the decision was lost", pausedBroker},
 	{"shuffler paused past the deadline", "what waits at the broker is taken in first", pausedShuffler},
 	{"50 000 junk reports of 200 bytes from one host", "the other host's reports are in time", junkReports},
 	{"bodies of 4 MB at a randomizer: 8, then 200 clients for 5 s", "it goes on, with all rewards", largeBodies},

@@ -190,7 +190,7 @@ func (z *Analyzer) round(
 	ctx context.Context, past *past, step glm.Step, a *plan.Announcement, digest [32]byte,
 ) (err error) {
 	begin := z.c.Clock.Now()
-	counts, replayed := past.counts[place{a.Epoch, a.Round}]
+	counts, replayed := past.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
 		past.resumed(z.c.Log)
 		if counts, err = z.count(ctx, a, digest); err != nil {

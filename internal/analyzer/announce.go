@@ -13,16 +13,16 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// place is one round of one epoch.
-type place struct {
+// roundID names one round of one epoch.
+type roundID struct {
 	epoch uint64
 	round uint32
 }
 
 // past is what this analyzer announced and counted before.
 type past struct {
-	announced map[place]stored
-	counts    map[place]*wire.Counts
+	announced map[roundID]stored
+	counts    map[roundID]*wire.Counts
 	replay    replay
 }
 
@@ -33,9 +33,9 @@ type stored struct {
 }
 
 // past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and
-// the first of two at one place, as for every other reader.
+// the first of two for one round, as for every other reader.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
-	p := &past{announced: map[place]stored{}}
+	p := &past{announced: map[roundID]stored{}}
 	all, err := z.c.Bus.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 		if a == nil {
 			continue
 		}
-		at := place{a.Epoch, a.Round}
+		at := roundID{a.Epoch, a.Round}
 		if first, ok := p.announced[at]; !ok {
 			p.announced[at] = stored{digest, a.AnalyzerKey}
 		} else if first.digest != digest {
@@ -126,10 +126,10 @@ func reference(step glm.Step) []float64 {
 }
 
 // announce signs and stores an announcement. One that was stored before must be the same except for a rotated HPKE key.
-// The broker stores any number of them for a place, and every reader takes the first: so none is stored if there is one
+// The broker stores any number of them for a round, and every reader takes the first: so none is stored if there is one
 // already, and what was stored is read back.
 func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *past) (digest [32]byte, err error) {
-	at := place{a.Epoch, a.Round}
+	at := roundID{a.Epoch, a.Round}
 	before, known := past.announced[at]
 	if known && !a.Final {
 		if _, counted := past.counts[at]; !counted { // nothing is opened again with the key of a counted round
@@ -173,8 +173,8 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	return digest, nil
 }
 
-// first is the digest of the announcement that counts at a place; zero if there is none.
-func (z *Analyzer) first(ctx context.Context, at place) (digest [32]byte, err error) {
+// first is the digest of the announcement that counts for a round; zero if there is none.
+func (z *Analyzer) first(ctx context.Context, at roundID) (digest [32]byte, err error) {
 	all, err := z.c.Bus.AnnouncementsAt(ctx, at.epoch, at.round)
 	if err != nil {
 		return digest, err

@@ -47,7 +47,7 @@ func (z *Analyzer) count(ctx context.Context, a *plan.Announcement, digest [32]b
 	counts := &wire.Counts{Deployment: z.c.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:]}
 	counts.Releases, err = z.counting.Count(ctx, &channel.Round{Announcement: a, Digest: digest, Key: key},
 		func(ctx context.Context) (*wire.Manifest, error) {
-			m, digest, err := z.manifest(ctx, place{a.Epoch, a.Round})
+			m, digest, err := z.manifest(ctx, roundID{a.Epoch, a.Round})
 			if err != nil {
 				return nil, err
 			}
@@ -75,7 +75,7 @@ const poll = 2 * time.Second
 
 // manifest waits for the shuffler's manifest of a round, and until it stands in the audit log: the analyzer acts on
 // nothing that the shuffler could deny later.
-func (z *Analyzer) manifest(ctx context.Context, at place) (m *wire.Manifest, digest [32]byte, err error) {
+func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, digest [32]byte, err error) {
 	from := wire.Party{Deployment: z.c.Deployment, Key: z.c.Shuffler}
 	for waiting := false; ; {
 		payload, err := z.c.Bus.ReadManifest(ctx, at.epoch, at.round)
@@ -125,7 +125,7 @@ func (z *Analyzer) settle(ctx context.Context, counts *wire.Counts) (*wire.Count
 	if err != nil {
 		return nil, err
 	}
-	if first := logged[place{counts.Epoch, counts.Round}]; first != nil {
+	if first := logged[roundID{counts.Epoch, counts.Round}]; first != nil {
 		z.c.Log.Warn().Uint64("epoch", counts.Epoch).Uint32("round", counts.Round).
 			Msg("this round's counts are in the audit log already and stay: " +
 				"the broker's data was set back, and brought forward again")
@@ -140,9 +140,9 @@ func (z *Analyzer) settle(ctx context.Context, counts *wire.Counts) (*wire.Count
 
 // counted reads the counts of every round that this analyzer signed from the audit log. The first of a round were acted
 // on.
-func (z *Analyzer) counted(ctx context.Context) (map[place]*wire.Counts, error) {
+func (z *Analyzer) counted(ctx context.Context) (map[roundID]*wire.Counts, error) {
 	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	counts := map[place]*wire.Counts{}
+	counts := map[roundID]*wire.Counts{}
 	err := z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
 		c, _, err := wire.Open[wire.Counts](s.Payload, own)
 		if err != nil {
@@ -150,7 +150,7 @@ func (z *Analyzer) counted(ctx context.Context) (map[place]*wire.Counts, error) 
 				Msg("counts that this analyzer did not sign are skipped")
 			return nil
 		}
-		if at := (place{c.Epoch, c.Round}); counts[at] == nil {
+		if at := (roundID{c.Epoch, c.Round}); counts[at] == nil {
 			counts[at] = c
 		}
 		return nil

@@ -37,44 +37,44 @@ type LearnerSettings struct {
 	Family    string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
 	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
 	Dimension int     `key:"dimension" doc:"Length of an arm's vector." required:"true"`
-	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large costs little; too small biases."`
+	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
 	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
 
 	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical). 0: by epsilon and dimension."`
 	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical). 0: the default."`
 
-	Width      float64 `key:"width" doc:"Multiplier of confidence widths; in the practical profile, of the second cohort's. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
-	AheadWidth float64 `key:"ahead_width" doc:"Multiplier of the widths from the third cohort on, in deviations left after the cohort (practical). 0: the default; negative: as width."`
+	Width      float64 `key:"width" doc:"Multiplier of confidence widths; the practical profile uses it in the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
+	AheadWidth float64 `key:"ahead_width" doc:"Multiplier of confidence widths from the third cohort on; it applies to the standard deviations that will be left after the cohort (practical). 0: the default; negative: the value of width."`
 
-	Explorers     float64 `key:"explorers" doc:"People of a cohort who explore, in first cohorts (practical). 0: the default; negative: all."`
+	Explorers     float64 `key:"explorers" doc:"Number of people of a cohort who explore, as a multiple of the first cohort (practical). 0: the default; negative: all people explore."`
 	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical). 0: the default; negative: none."`
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.
 type PrivacySettings struct {
-	Epsilon float64 `key:"epsilon" doc:"Guarantee for one person."`
+	Epsilon float64 `key:"epsilon" doc:"Largest epsilon of one person's guarantee."`
 	Delta   float64 `key:"delta" doc:"The delta of that guarantee."`
 	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed. Their noise is not counted."`
 
-	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest. Their noise is not counted, and as many malformed bit messages as their reports hold are borne."`
+	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest. Their noise is not counted, and as many malformed bit messages as their reports hold are tolerated."`
 	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise, which is little
 	// next to a drop-out of 5 %.
-	DishonestReports int `key:"dishonest_reports" doc:"Fewest dishonest reports that every cohort bears, whatever dishonest comes to. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
+	DishonestReports int `key:"dishonest_reports" doc:"Least number of dishonest reports that every cohort tolerates, whatever number the share dishonest gives. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 
 	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
-	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 up to 5 dimensions, and beyond them 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
+	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
 
 	VarianceRatio float64 `key:"variance_ratio" doc:"Noise variance allowed, divided by that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
-	MaxShift      float64 `key:"max_shift" doc:"Most levels of a record: above, sampling error dominates. 0: no limit."`
+	MaxShift      float64 `key:"max_shift" doc:"Most levels by which one record can move a release; with more, sampling error dominates. 0: no limit."`
 }
 
 // TimingSettings say when devices report.
 type TimingSettings struct {
-	RewardWindow time.Duration `key:"reward_window" doc:"From decision to report. Later rewards are lost."`
+	RewardWindow time.Duration `key:"reward_window" doc:"Time from decision to report. Later rewards are lost."`
 	Jitter       time.Duration `key:"jitter" doc:"Public spread of report times."`
-	Grace        time.Duration `key:"grace" doc:"From the last report time to the cohort's deadline."`
-	RoundWindow  time.Duration `key:"round_window" doc:"For each further round (paper profile)."`
+	Grace        time.Duration `key:"grace" doc:"Time from the last report time to the cohort's deadline."`
+	RoundWindow  time.Duration `key:"round_window" doc:"Length of each round after the first (paper profile)."`
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open. 0: until it is full."`
 }
 

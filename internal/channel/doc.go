@@ -39,5 +39,6 @@
 //   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
 //   - internal/channel/<name>/mix.go and count.go: the two sides of the servers.
 //   - pkg/plan and pkg/wire: what an announcement, a report and a manifest say of it, and new fields of Layout.
-//   - Two lines where the roles pick the channel: shuffler.New and its counterpart in the analyzer.
+//   - The lines that pick the channel: channels in pkg/device/core.go, shuffler.New, and in the analyzer the Broker
+//     interface, Config.counting and Reasons. The roles have one channel today, and no announcement names it yet.
 package channel

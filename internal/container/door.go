@@ -117,7 +117,7 @@ func DoorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "door",
 		Short: "forward published ports to a role",
-		Long: `Forwards connections from the ports that a machine publishes to one role.
+		Long: `Forwards connections that reach a machine's published ports to one role.
 
 A role's own networks have no address of the machine, so no role reaches the machine's listeners. The door is on a
 network of the machine and on one of the role; it holds no key and stores nothing.

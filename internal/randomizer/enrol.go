@@ -11,7 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A place that was given and that stays empty can destroy a cohort. So a device's wish for a place is durable before
+// A slot that was given and that stays empty can destroy a cohort. So a device's wish for a slot is durable before
 // the shuffler hears of it, and once the shuffler may have heard of it the host asks on until it knows the answer, for
 // as long as the epoch is in force, over restarts too. Only the decision that began it stops waiting earlier: its
 // device then reports the null record.
@@ -31,7 +31,7 @@ const (
 	maxPatient = 32
 )
 
-// question is a device's wish for a place in one cohort, from when it is durable until the shuffler's answer is.
+// question is a device's wish for a slot in one cohort, from when it is durable until the shuffler's answer is.
 type question struct {
 	a      *device.Announced
 	seat   *seat
@@ -70,7 +70,7 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 		case <-q.done:
 		case <-ctx.Done():
 			return a, nil, because(Unreachable,
-				"the shuffler did not answer in time; the host asks on, and if it was given a place the device "+
+				"the shuffler did not answer in time; the host asks on, and if it was given a slot the device "+
 					"reports without this decision"), nil
 		}
 		switch {
@@ -153,7 +153,7 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 func (h *Host) askOn() error {
 	a, why, err := h.enrolling()
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
-		return nil // no place is asked for now
+		return nil // no slot is asked for now
 	}
 	for _, seat := range h.seats() {
 		if !seat.now().Asked(a.Epoch) {
@@ -272,7 +272,7 @@ func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *ses
 	}
 }
 
-// takeBack releases what was set aside for a place that will not be given.
+// takeBack releases what was set aside for a slot that will not be given.
 func (h *Host) takeBack(q *question) error {
 	q.seat.mu.Lock()
 	defer q.seat.mu.Unlock()

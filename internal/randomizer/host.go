@@ -79,7 +79,7 @@ type Host struct {
 	timetable *timetable
 	outbox    chan Outgoing // sealed reports
 
-	seen   Place      // the latest announcement that an earlier process saw
+	seen   RoundID    // the latest announcement that an earlier process saw
 	unsent []Outgoing // what it sealed and may not have sent
 
 	mu         sync.Mutex

@@ -20,15 +20,15 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // stops whether or not the mark can be written.
 //
 // Why there is no false alarm: a device's wish is durable before its first request leaves, so what the shuffler knows
-// of a device, the store that asked for it knows too, in whatever moment the process was killed. Within one question
-// the shuffler may have heard an earlier try whose answer was lost, and then speaks of a place that the device has; so
+// of a device, the store that asked for it knows too, at whatever moment the process was killed. Within one question
+// the shuffler may have heard an earlier try whose answer was lost, and then speaks of a slot that the device has; so
 // its word proves something only where every try before was answered, or not heard by the shuffler, and no earlier
 // process left the question open (heard, in settle). A try is a single message: the broker's client never writes one
 // twice. "Held" then speaks of a request that this store does not have; "already enrolled" of an earlier cohort, where
 // an entry that was asked for without an answer stays in the ledger for ever, so it is proof where the ledger holds no
 // other entry.
 //
-// What it misses: a first question whose first try got no answer is not judged. Its device then takes the place that
+// What it misses: a first question whose first try got no answer is not judged. Its device then takes the slot that
 // its number had before, which the shuffler lets report once. The host's next numbers are judged again.
 //
 // What it relies on: a broker that delivers one request twice and hands the host the second answer makes the host stop.

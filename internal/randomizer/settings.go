@@ -38,17 +38,17 @@ type Settings struct {
 // APISettings say where apps find this host.
 type APISettings struct {
 	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and authenticates no caller: loopback only, unless allow_remote is set. Port 0 takes a free one."`
-	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Others are refused: a web page whose name was made to lead here would read ledgers."`
+	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Requests under other names are refused; otherwise a web page whose name resolves to this host could read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
 
-	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: only where no one but these people can read /metrics, as in a load test. Never logged."`
+	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: turn this on only where no one but these people can read /metrics, as in a load test. These counts are never logged."`
 
-	Remote bool `key:"allow_remote" doc:"Let listen be an address that other machines reach: only where something in front of it authenticates and encrypts."`
+	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
 }
 
 // LimitSettings are what the host's people agree to.
 type LimitSettings struct {
-	Epsilon     float64 `key:"epsilon" doc:"Weakest guarantee for one person, over everything the deployment ever releases about them."`
+	Epsilon     float64 `key:"epsilon" doc:"Largest epsilon that one person's guarantee may have, over everything that the deployment ever releases about them."`
 	Delta       float64 `key:"delta" doc:"The delta of that guarantee."`
 	MinCohort   int     `key:"min_cohort" doc:"Smallest cohort to take part in."`
 	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, whatever the plan says."`
@@ -178,7 +178,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		if h := running.Load(); h != nil {
 			return h.Snapshot()
 		}
-		return status.Snapshot{Deployment: keys.Bundle.Deployment, Devices: &status.Places{Capacity: int(keys.Devices)}}
+		return status.Snapshot{Deployment: keys.Bundle.Deployment, Devices: &status.Devices{Capacity: int(keys.Devices)}}
 	})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	s := h.Status()
 	out := status.Snapshot{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final,
-		Devices: &status.Places{Known: s.Devices, Capacity: s.Capacity},
+		Devices: &status.Devices{Known: s.Devices, Capacity: s.Capacity},
 	}
 	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)

@@ -33,7 +33,7 @@ type Store interface {
 	// Follow keeps the digest of a round's announcement; device.ErrRewound if the round had another one before.
 	Follow(epoch uint64, round uint32, digest [32]byte) error
 	// Latest is the last round that Follow kept; zero before the first.
-	Latest() (Place, error)
+	Latest() (RoundID, error)
 	// PutNote keeps what holds for the whole store, under a name.
 	PutNote(name, text []byte) error
 	// Note is what PutNote kept; empty where there is nothing.
@@ -41,8 +41,8 @@ type Store interface {
 	Close() error
 }
 
-// Place is a place in the chain of announcements.
-type Place struct {
+// RoundID names one round of one epoch.
+type RoundID struct {
 	Epoch uint64
 	Round uint32
 }
@@ -155,7 +155,7 @@ func (s *fileStore) Follow(epoch uint64, round uint32, digest [32]byte) error {
 	})
 }
 
-func (s *fileStore) Latest() (p Place, err error) {
+func (s *fileStore) Latest() (p RoundID, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		k, _ := tx.Bucket(bucketChain).Cursor().Last()
 		if k == nil {
@@ -164,7 +164,7 @@ func (s *fileStore) Latest() (p Place, err error) {
 		if len(k) != 12 {
 			return fmt.Errorf("announcement key of %d bytes", len(k))
 		}
-		p = Place{binary.BigEndian.Uint64(k), binary.BigEndian.Uint32(k[8:])}
+		p = RoundID{binary.BigEndian.Uint64(k), binary.BigEndian.Uint32(k[8:])}
 		return nil
 	})
 	return p, err

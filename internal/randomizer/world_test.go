@@ -138,7 +138,7 @@ func (m *memory) Note(name []byte) ([]byte, error)      { return m.notes[string(
 func (m *memory) Load(func(Device) error) error         { return nil }
 func (m *memory) Unsent(func(Outgoing)) error           { return nil }
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }
-func (m *memory) Latest() (Place, error)                { return Place{}, nil }
+func (m *memory) Latest() (RoundID, error)              { return RoundID{}, nil }
 func (m *memory) Close() error                          { return nil }
 
 // A host runs on any broker, store and clock: with all three in memory, a report that is due in a day leaves when the

@@ -85,8 +85,8 @@ func Command[C any](role Role[C]) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	path := cmd.Flags().String(configFlag, "", "YAML file to read ["+prefix+"CONFIG]")
-	check := cmd.Flags().Bool(checkFlag, false, "do all that starting does up to the first touch of the outside, "+
-		"then exit: 0 if it would start, 1 if not")
+	check := cmd.Flags().Bool(checkFlag, false, "check all that a start checks before it opens a port, a lock "+
+		"or a connection, then exit: 0 if the role would start, 1 if not")
 	print := cmd.Flags().Bool(printFlag, false, "print the configuration in force as a file that documents every "+
 		"key, then exit")
 	flags := s.addFlags(cmd.Flags(), prefix)

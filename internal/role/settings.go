@@ -21,7 +21,7 @@ type LogSettings struct {
 
 // OpsSettings say how the role is watched and stopped.
 type OpsSettings struct {
-	Listen     string        `key:"listen" doc:"host:port of /metrics, /healthz, /readyz and the role's status page. Nothing there asks who is calling: keep it on loopback or on a network of your own. Port 0 takes a free one. Empty: none."`
+	Listen     string        `key:"listen" doc:"host:port of /metrics, /healthz, /readyz and the role's status page. It authenticates no caller: keep it on loopback or on a network of your own. Port 0 takes a free one. Empty: none."`
 	PProf      string        `key:"pprof" doc:"host:port of the Go profiler, on loopback only: a profile shows what the process works on. Empty: none."`
 	StopWithin time.Duration `key:"stop_within" doc:"How long the role may take to finish its work after SIGINT or SIGTERM before it exits with code 2. Keep it below what the supervisor grants (Docker: 10 s). 0: as long as it takes."`
 }

@@ -74,7 +74,7 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	case errors.As(err, &no):
 		if no.Reason == wire.RefusalWrongEpoch {
 			s.mu.Lock()
-			if at := (place{o.Epoch, int(o.Round)}); s.unfit[at] == nil { // the first one counts
+			if at := (roundID{o.Epoch, int(o.Round)}); s.unfit[at] == nil { // the first one counts
 				s.unfit[at] = o
 			}
 			s.doubt = true
@@ -95,7 +95,7 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 func (s *Shuffler) hopeless(o *opening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.never[place{o.Epoch, int(o.Round)}] = o.digest
+	s.never[roundID{o.Epoch, int(o.Round)}] = o.digest
 }
 
 // follow opens the round of an announcement, unless it is open or over. Its error is State.Open's, or fatal.
@@ -147,7 +147,7 @@ func (s *Shuffler) reconsider() error {
 			s.c.Announcements.Released(1)
 		}
 		s.mu.Lock()
-		delete(s.unfit, place{o.Epoch, int(o.Round)})
+		delete(s.unfit, roundID{o.Epoch, int(o.Round)})
 		s.mu.Unlock()
 	}
 	if waits != nil {

@@ -64,14 +64,14 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	if err != nil {
 		return nil, err
 	}
-	there := map[place]*opening{}
+	there := map[roundID]*opening{}
 	var order []*opening
 	for _, a := range stored {
 		o, err := s.verify(a)
 		if err != nil { // what is refused is said when it comes by in order
 			continue
 		}
-		at := place{o.Epoch, int(o.Round)}
+		at := roundID{o.Epoch, int(o.Round)}
 		if _, second := there[at]; second { // two analyzers ran with one key: every role goes by the first
 			continue
 		}
@@ -136,8 +136,8 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
 // round that is over.
-func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[place]*opening, order []*opening) error {
-	o := there[place{last.epoch, int(last.round)}]
+func (s *Shuffler) seen(ctx context.Context, last seenRound, there map[roundID]*opening, order []*opening) error {
+	o := there[roundID{last.epoch, int(last.round)}]
 	if o == nil {
 		newest := "no announcement of the analyzer's"
 		if len(order) > 0 {
@@ -179,7 +179,7 @@ func (s *Shuffler) complete() bool {
 
 // settled tells whether an announcement was opened, or is refused for good. The lock is held.
 func (s *Shuffler) settled(o *opening) bool {
-	never, refused := s.never[place{o.Epoch, int(o.Round)}]
+	never, refused := s.never[roundID{o.Epoch, int(o.Round)}]
 	return s.state.knows(o.Epoch, o.Round) || refused && never == o.digest
 }
 

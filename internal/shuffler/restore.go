@@ -121,7 +121,7 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 	if strangers > 0 && lost {
 		s.c.Log.Error().Err(errState).Str(outcome.Field, string(reason(wire.RefusalNotEnrolled))).
 			Func(about(last.epoch, last.round)).Int("reports", strangers).
-			Msg("reports of devices whose enrolments are lost cannot be used; their places go to others")
+			Msg("reports of devices whose enrolments are lost cannot be used; their slots go to others")
 	}
 	return err
 }

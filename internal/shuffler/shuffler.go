@@ -4,8 +4,8 @@
 // commits the membership of a release durably before anything leaves, has the channel send it, and signs a manifest. It
 // never releases a round below the minimum cohort, however it is asked, and a retry after a crash sends the same bytes.
 //
-// What it decides is a function of its journal (State, Event). What a report carries, what becomes of it and what of it
-// leaves is the channel's business (package channel). This package does not protect anyone from a malicious shuffler,
+// Its decisions are a function of its journal (State, Event). The channel (package channel) determines what a report
+// carries and what leaves the shuffler. This package does not protect anyone from a malicious shuffler,
 // which knows who reported and could release what it likes.
 package shuffler
 
@@ -88,9 +88,9 @@ type Shuffler struct {
 	latest   func() error                  // waits until the last decision is durable; nil before the first
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch
-	epsilon  map[place]float64             // by epoch and reports: it takes a while to compute
-	unfit    map[place]*opening            // announcements that do not fit yet, by epoch and round
-	never    map[place]Digest              // announcements that are refused for good, by epoch and round
+	epsilon  map[sized]float64             // by epoch and reports: it takes a while to compute
+	unfit    map[roundID]*opening          // announcements that do not fit yet, by epoch and round
+	never    map[roundID]Digest            // announcements that are refused for good, by epoch and round
 	doubt    bool                          // one came since the broker was last held against the journal
 	trouble  error                         // the broker shows less than the journal knows
 	lost     bool                          // the state folder is known to be older than what was signed
@@ -126,8 +126,8 @@ func New(c Config) (*Shuffler, error) {
 	s := &Shuffler{
 		c: c, opener: opener, journal: c.Journal, wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
 		state:   NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		planned: map[uint64]*plan.Announcement{}, epsilon: map[place]float64{},
-		unfit: map[place]*opening{}, never: map[place]Digest{},
+		planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{},
+		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
 	s.channel = &shuffle.Mixing{Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
 	err = s.journal.Replay(func(entry []byte) error {

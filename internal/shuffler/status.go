@@ -23,10 +23,16 @@ const (
 // Steps lists the steps whose time is measured.
 func Steps() []string { return []string{stepEnrolment, stepAdmission, stepRelease} }
 
-// place is an epoch, with one of its rounds or a number of reports.
-type place struct {
+// roundID names one round of one epoch.
+type roundID struct {
 	epoch uint64
-	n     int
+	round int
+}
+
+// sized is an epoch with a number of reports.
+type sized struct {
+	epoch   uint64
+	reports int
 }
 
 // shown is an outcome as people read it.
@@ -85,7 +91,7 @@ func (s *Shuffler) promised(a *plan.Announcement) {
 // guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it
 // has none.
 func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
-	at := place{epoch, reports}
+	at := sized{epoch, reports}
 	s.mu.Lock()
 	a, eps := s.planned[epoch], s.epsilon[at]
 	s.mu.Unlock()

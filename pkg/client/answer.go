@@ -33,7 +33,7 @@ type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"`              // 0: no policy was announced yet
 	Round      uint32  `json:"round"`              // of the epoch, from 0
-	Cohort     uint32  `json:"cohort"`             // places in the epoch's cohort
+	Cohort     uint32  `json:"cohort"`             // slots in the epoch's cohort
 	Enrolling  bool    `json:"enrolling"`          // whether a device that asks now may be sampled
 	Final      bool    `json:"final"`              // the last policy is in force: learning is over
 	Epsilon    float64 `json:"epsilon,omitempty"`  // guarantee of the epoch, at Delta, as this randomizer computes it
@@ -79,7 +79,7 @@ type EntryState string
 
 // States of an entry.
 const (
-	Asked    EntryState = "asked"    // the device asked for a place in the cohort and has no answer
+	Asked    EntryState = "asked"    // the device asked for a slot in the cohort and has no answer
 	Reserved EntryState = "reserved" // the device promised to report and has sent nothing
 	Spent    EntryState = "spent"    // a report was sent, or may have been
 )
@@ -98,7 +98,7 @@ const (
 	PlanRefused         Reason = "plan_refused"         // the randomizer's limits rule the announced plan out
 	RecordUsed          Reason = "record_used"          // the device's ledger allows no further record
 	RoundsUnderWay      Reason = "rounds_under_way"     // the epoch is past its enrolment
-	CohortFull          Reason = "cohort_full"          // the epoch's cohort has no place left
+	CohortFull          Reason = "cohort_full"          // the epoch's cohort has no slot left
 	ShufflerUnreachable Reason = "shuffler_unreachable" // the shuffler did not answer
 	NotAdmitted         Reason = "not_admitted"         // the shuffler refused for another reason; see Decision.Detail
 	StateRolledBack     Reason = "state_rolled_back"    // the randomizer's state is older than its last action

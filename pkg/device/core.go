@@ -91,7 +91,7 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 
 func (c *Core) party(key []byte) wire.Party { return wire.Party{Deployment: c.c.Deployment, Key: key} }
 
-// Request is the signed request of a device for a place in the announced cohort. Its bytes are the same at every call.
+// Request is the signed request of a device for a slot in the announced cohort. Its bytes are the same at every call.
 // It may leave once the state that State.Ask returned is durable.
 func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	request, _, err := wire.Sign(&wire.EnrolRequest{

@@ -14,8 +14,8 @@ import (
 
 // Errors of a Device. Each is wrapped in a sentence that says more.
 var (
-	// ErrNoPlace says that the device can ask for no place in a cohort now.
-	ErrNoPlace = errors.New("no place can be asked for")
+	// ErrNoPlace says that the device can ask for no slot in a cohort now.
+	ErrNoPlace = errors.New("no slot can be asked for")
 	// ErrNoReport says that no report is due.
 	ErrNoReport = errors.New("no report is due")
 	// ErrNoPolicy says that no announcement was followed yet.
@@ -188,7 +188,7 @@ func (d *Device) Status() Status {
 	return s
 }
 
-// Enrol returns the request for a place in the cohort in force. Call it before the arms of the decision are known, and
+// Enrol returns the request for a slot in the cohort in force. Call it before the arms of the decision are known, and
 // again where no answer came. ErrNoPlace says why there is none to ask for.
 func (d *Device) Enrol() (request []byte, err error) {
 	a := d.last

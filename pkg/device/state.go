@@ -20,7 +20,7 @@ var ErrRolledBack = errors.New("the state of this host is older than what it has
 type State struct {
 	Number uint32         `json:"number"` // of the devices of one identity
 	Ledger privacy.Ledger `json:"ledger"`
-	// Enrolment is the place in the latest cohort that the device took.
+	// Enrolment is the slot in the latest cohort that the device took.
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func (c *Core) NewState(number uint32) State {
 	return State{Number: number, Ledger: privacy.Ledger{Epsilon: l.Epsilon, Delta: l.Delta, Records: l.Records}}
 }
 
-// Asked tells whether the device asked for a place in an epoch's cohort and knows no answer.
+// Asked tells whether the device asked for a slot in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
 // Ask sets the guarantee of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
@@ -52,7 +52,7 @@ func (s State) Ask(a *Announced) (next State, err error) {
 	return next, err
 }
 
-// Promise enters the place that the shuffler gave: from here on there will be a report at ReportAt, a null record's if
+// Promise enters the slot that the shuffler gave: from here on there will be a report at ReportAt, a null record's if
 // need be.
 func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (next State, err error) {
 	next = s
@@ -63,7 +63,7 @@ func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (nex
 	return next, nil
 }
 
-// Release takes back what was set aside for a place that will certainly not be given.
+// Release takes back what was set aside for a slot that will certainly not be given.
 func (s State) Release(a *Announced) (next State, err error) {
 	next = s
 	next.Ledger, err = s.Ledger.Release(a.Epoch)

@@ -22,7 +22,7 @@ var (
 type EntryState string
 
 const (
-	// Asked: a place in the epoch's cohort was asked for, and it is not known whether it was given: the device may be
+	// Asked: a slot in the epoch's cohort was asked for, and it is not known whether it was given: the device may be
 	// in the cohort without having heard so. Nothing has left the device. The guarantee counts as spent all the same,
 	// for ever if no answer comes.
 	Asked EntryState = "asked"
@@ -67,7 +67,7 @@ func (l Ledger) Total() Guarantee {
 	return Compose(gs...)
 }
 
-// Ask sets the guarantee of an epoch's releases aside, before a place in its cohort is asked for. It refuses
+// Ask sets the guarantee of an epoch's releases aside, before a slot in its cohort is asked for. It refuses
 // (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing.
 func (l Ledger) Ask(epoch uint64, releases int, g Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {

@@ -73,10 +73,11 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 		{seal.Manifest, manifest()}, {seal.Manifest, destroyedManifest()}, {seal.Counts, counts()},
 		{seal.Credential, credential(t, host)},
 	}
-	opens := 0
+	opens, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom(statements).Draw(t, "statement")
 		for range 20 {
+			tried++
 			m := proto.Clone(s.m)
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
 				changeMessage(t, m.ProtoReflect())
@@ -86,8 +87,8 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 			}
 		}
 	})
-	if opens < 100 {
-		t.Errorf("only %d changed statements open", opens)
+	if 20*opens < tried {
+		t.Errorf("only %d of %d changed statements open", opens, tried)
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 	RefusalLate              Refusal = 13 // after the deadline
 	RefusalUndecryptable     Refusal = 14 // no key opens it
 	RefusalWrongSize         Refusal = 15 // not exactly the plan's number of bit messages
-	RefusalWeakPlan          Refusal = 16 // below the role's own minimum cohort or honest share
+	RefusalWeakPlan          Refusal = 16 // below the role's own minimum cohort
 	RefusalHostShare         Refusal = 17 // the host holds as many slots of the cohort as one host may
 	// a bit message of the report stands in it twice, or in another report of the round
 	RefusalRepeatedMessage Refusal = 18

@@ -148,7 +148,7 @@ func (c *Counting) open(r *round, payload []byte) {
 
 // tally checks the round against announcement and manifest, and returns its counts. copied, if not nil, is why the
 // round is refused even if its numbers are right. Dishonest devices can make messages that do not open or name the
-// wrong coordinate: as many as the plan's dishonest reports can hold are borne, and count as zeros. If there are more,
+// wrong coordinate: as many as the plan's dishonest reports can hold are tolerated, and count as zeros. If there are more,
 // the round is rejected.
 func (c *Counting) tally(r *round, m *wire.Manifest, copied error) ([]wire.ReleaseCounts, error) {
 	total, digests := shuffle.NewTally(r.Encodings), make([][32]byte, 0, m.Chunks)

@@ -3,7 +3,7 @@
 // drive people with it.
 //
 // A [Gate] decides when the next person may come: while the deployment learns, only as many as the open cohort has
-// places. It learns that from the randomizers' status alone, as an app could.
+// slots. It learns that from the randomizers' status alone, as an app could.
 //
 // People come in the population's order, and person i always uses the same device of the same randomizer. In which
 // order their requests arrive, and who is in which cohort, depends on the machine's scheduling and is not reproducible.
@@ -155,7 +155,7 @@ func (c *Crowd) invite(ctx context.Context, visits chan<- Visit, done <-chan ser
 	}
 }
 
-// admit waits for a place and for the next person's time, which it returns.
+// admit waits for a slot and for the next person's time, which it returns.
 func (c *Crowd) admit(ctx context.Context, pace *arrivals) (time.Time, error) {
 	if !c.Gate.Try() {
 		c.waiting(true)

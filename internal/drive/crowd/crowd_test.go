@@ -42,7 +42,7 @@ func TestPeopleComeAgainUntilTheyAreSampled(t *testing.T) {
 	}
 }
 
-// No more people are sent than the cohort has places, and a place that was given back is used.
+// No more people are sent than the cohort has slots, and a slot that was given back is used.
 func TestPeopleComeWhileTheCohortHasPlaces(t *testing.T) {
 	p := people(t, 20)
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestPeopleComeWhileTheCohortHasPlaces(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Drive(ctx) }()
-		synctest.Wait() // until the next person waits for a place
+		synctest.Wait() // until the next person waits for a slot
 		if !slices.Equal(came, []int{0, 1, 2, 3}) {
 			t.Errorf("%v came", came)
 		}

@@ -31,8 +31,8 @@ type Gate struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed, and made anew, at each change
 	epoch   uint64
-	size    int // places of the epoch's cohort
-	free    int // places that no person was sent to
+	size    int // slots of the epoch's cohort
+	free    int // slots that no person was sent to
 	final   bool
 	err     error
 }
@@ -102,7 +102,7 @@ func (g *Gate) change() {
 	g.changed = make(chan struct{})
 }
 
-// Try takes a place if there is one.
+// Try takes a slot if there is one.
 func (g *Gate) Try() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +120,7 @@ func (g *Gate) take() bool {
 	return true
 }
 
-// Enter takes a place, or waits for one.
+// Enter takes a slot, or waits for one.
 func (g *Gate) Enter(ctx context.Context) error {
 	return g.wait(ctx, func() (bool, error) { return g.take(), nil })
 }
@@ -156,13 +156,13 @@ func (g *Gate) wait(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// Left gives back the place of a person who was not sampled; d is nil if their request was refused. No further person
+// Left gives back the slot of a person who was not sampled; d is nil if their request was refused. No further person
 // is sent to a cohort that is full or past its enrolment.
 func (g *Gate) Left(d *client.Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case d != nil && d.Epoch < g.epoch: // their place was in an earlier cohort
+	case d != nil && d.Epoch < g.epoch: // their slot was in an earlier cohort
 	case d != nil && (d.Reason == client.CohortFull || d.Reason == client.RoundsUnderWay):
 		g.free = 0
 	default:
@@ -171,7 +171,7 @@ func (g *Gate) Left(d *client.Decision) {
 	}
 }
 
-// Room returns the places of the epoch's cohort and those that no person was sent to; both are 0 while the gate is
+// Room returns the slots of the epoch's cohort and those that no person was sent to; both are 0 while the gate is
 // always open.
 func (g *Gate) Room() (epoch uint64, size, free int) {
 	g.mu.Lock()

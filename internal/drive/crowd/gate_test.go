@@ -45,11 +45,11 @@ func TestGateLetsInOnePersonForEachPlace(t *testing.T) {
 			t.Fatalf("person %d came: %v", i, !want)
 		}
 	}
-	g.Left(&client.Decision{Epoch: 1, Reason: client.ShufflerUnreachable}) // their place is free again
+	g.Left(&client.Decision{Epoch: 1, Reason: client.ShufflerUnreachable}) // their slot is free again
 	if err := g.Enter(ctx); err != nil || g.Try() {
 		t.Fatal("not one more came")
 	}
-	g.see([]client.Status{status(1, true), status(1, true)}) // the same epoch gives no new places
+	g.see([]client.Status{status(1, true), status(1, true)}) // the same epoch gives no new slots
 	if g.Try() {
 		t.Fatal("a place came without a cohort")
 	}

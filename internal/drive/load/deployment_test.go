@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // hostile is the host whose keys send garbage. Its randomizer runs, and no person asks it for anything.
 const hostile = "hostile"
 
-// learners is how many people the test's deployment learns from: two cohorts. Some of the places go to malformed
+// learners is how many people the test's deployment learns from: two cohorts. Some of the slots go to malformed
 // requests and to the hostile host, so that a few people find the last policy out.
 const learners = 320
 

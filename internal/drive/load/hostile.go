@@ -121,7 +121,7 @@ func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]by
 	return nil
 }
 
-// enrol takes a place for the next device that never had one.
+// enrol takes a slot for the next device that never had one.
 func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
 	ask := func(number uint32) (*wire.EnrolReply, error) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
@@ -245,7 +245,7 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 		if err != nil {
 			return err
 		}
-		if l.manifests[place{c.a.Epoch, 0}] != nil {
+		if l.manifests[roundID{c.a.Epoch, 0}] != nil {
 			break
 		}
 		if !crowd.Pause(ctx, settle) {

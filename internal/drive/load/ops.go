@@ -100,7 +100,7 @@ func metricsOf(ctx context.Context, base string) ([]sample, error) {
 	return parseMetrics(response.Body)
 }
 
-// enrolled is the number of places of an epoch's cohort that are taken, as the shuffler's ops listener shows; false if
+// enrolled is the number of slots of an epoch's cohort that are taken, as the shuffler's ops listener shows; false if
 // none of the listeners is that of a shuffler in this epoch.
 func enrolled(ctx context.Context, ops []string, epoch uint64) (int, bool) {
 	for _, base := range ops {

@@ -38,26 +38,27 @@ func newReader(ctx context.Context, keys string, broker bus.Options) (*reader, e
 
 func (r *reader) close() { r.conn.Close() }
 
-type place struct {
+// roundID names one round of one epoch.
+type roundID struct {
 	epoch uint64
 	round uint32
 }
 
 // ledger is everything public, by round.
 type ledger struct {
-	announced map[place]*plan.Announcement
-	digests   map[place][32]byte
-	manifests map[place]*wire.Manifest
-	manifest  map[place][32]byte // digests
-	counts    map[place]*wire.Counts
-	order     []place // of announcements
+	announced map[roundID]*plan.Announcement
+	digests   map[roundID][32]byte
+	manifests map[roundID]*wire.Manifest
+	manifest  map[roundID][32]byte // digests
+	counts    map[roundID]*wire.Counts
+	order     []roundID // of announcements
 	final     bool
 }
 
 // read reads the whole public record.
 func (r *reader) read(ctx context.Context) (*ledger, error) {
-	l := &ledger{announced: map[place]*plan.Announcement{}, digests: map[place][32]byte{}, manifests: map[place]*wire.Manifest{},
-		manifest: map[place][32]byte{}, counts: map[place]*wire.Counts{}}
+	l := &ledger{announced: map[roundID]*plan.Announcement{}, digests: map[roundID][32]byte{}, manifests: map[roundID]*wire.Manifest{},
+		manifest: map[roundID][32]byte{}, counts: map[roundID]*wire.Counts{}}
 	all, err := r.conn.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := place{a.Epoch, a.Round}
+		at := roundID{a.Epoch, a.Round}
 		if _, ok := l.announced[at]; ok {
 			continue // the first counts
 		}
@@ -84,14 +85,14 @@ func (r *reader) read(ctx context.Context) (*ledger, error) {
 			if err != nil {
 				return skipForeign(err)
 			}
-			at := place{m.Epoch, m.Round}
+			at := roundID{m.Epoch, m.Round}
 			l.manifests[at], l.manifest[at] = m, digest
 		case s.Role == bus.Analyzer && s.Kind == "counts":
 			c, _, err := wire.Open[wire.Counts](s.Payload, r.bundle.AnalyzerParty())
 			if err != nil {
 				return skipForeign(err)
 			}
-			if at := (place{c.Epoch, c.Round}); l.counts[at] == nil { // the first was acted on
+			if at := (roundID{c.Epoch, c.Round}); l.counts[at] == nil { // the first was acted on
 				l.counts[at] = c
 			}
 		}
@@ -109,7 +110,7 @@ func skipForeign(err error) error {
 }
 
 // holds checks that the statements about a round fit together: numbers of reports and messages, and whom they refer to.
-func (l *ledger) holds(at place) error {
+func (l *ledger) holds(at roundID) error {
 	a, m, c := l.announced[at], l.manifests[at], l.counts[at]
 	wrong := func(format string, v ...any) error {
 		return fmt.Errorf("round %d of epoch %d: %s", at.round, at.epoch, fmt.Sprintf(format, v...))
@@ -194,7 +195,7 @@ func (r *reader) settled(
 // over tells whether nothing more comes of an epoch: all its rounds are counted, or one was destroyed.
 func (l *ledger) over(epoch uint64, a *plan.Announcement) bool {
 	for round := range a.Plan.Rounds {
-		c := l.counts[place{epoch, uint32(round)}]
+		c := l.counts[roundID{epoch, uint32(round)}]
 		if c == nil || c.Destroyed {
 			return c != nil
 		}

@@ -12,7 +12,7 @@ type Shortfall struct {
 	Epoch   uint64 `json:"epoch"`
 	Size    int    `json:"size"`
 	Minimum int    `json:"minimum"` // reports that its release needs
-	Taken   int    `json:"taken"`   // places that were taken
+	Taken   int    `json:"taken"`   // slots that were taken
 	Own     bool   `json:"own"`     // Taken counts this run's people only: no shuffler's ops listener was given
 	Closes  bool   `json:"closes"`  // timing.enrolment ends it, and it is destroyed; otherwise it stays open
 }
@@ -68,7 +68,7 @@ func (c *session) shortfall(ctx context.Context, public *reader) (short *Shortfa
 	if err != nil {
 		return nil, "", err
 	}
-	a := l.announced[place{epoch, 0}]
+	a := l.announced[roundID{epoch, 0}]
 	if a == nil {
 		return nil, "", fmt.Errorf("load: epoch %d is open at the randomizers, and was never announced", epoch)
 	}

@@ -1,6 +1,6 @@
 // Package keyfile keeps keys in files: one key per file, one line of text, comments before it.
 //
-//	# Riffle private key (Ed25519 identity). Whoever reads this file can act as its owner.
+//	# Riffle private key (Ed25519 identity). Anyone who reads this file can act as its owner.
 //	riffle-ed25519-private <base64 of the private key> <base64 of the public key>
 //
 // A private file is created with mode 0600 and never over an existing one; Load refuses one that group or others can
@@ -158,7 +158,7 @@ func Create(path string, content []byte, mode fs.FileMode) (err error) {
 }
 
 func writePrivate(path, kind, words string, private, public []byte) error {
-	text := fmt.Sprintf("# Riffle private key (%s). Whoever reads this file can act as its "+
+	text := fmt.Sprintf("# Riffle private key (%s). Anyone who reads this file can act as its "+
 		"owner.\nriffle-%s-private %s %s\n",
 		words, kind, EncodeKey(private), EncodeKey(public))
 	return Create(path, []byte(text), 0o600)

@@ -67,8 +67,8 @@ func Run(o Options) (*Result, error) {
 }
 
 // explorationRule says in words what glm.Config.Exploration computes.
-var explorationRule = fmt.Sprintf("the first cohort tries every arm, a later one those that look worse than the best "+
-	"by at most so many standard deviations (the width: wider, the more people come after it for each who explores); "+
+var explorationRule = fmt.Sprintf("the first cohort tries every arm; a later one tries those that look worse than "+
+	"the best by at most w standard deviations, where w grows with the number of people still to come per explorer; "+
 	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
 	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)",
 	glm.DefaultExplorers, percent(glm.DefaultExplorerShare))

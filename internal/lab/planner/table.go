@@ -143,7 +143,7 @@ func (r Result) notes() []string {
 	}
 	if c := r.Cohorts[0]; c.Honest < c.Minimum {
 		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold "+
-			"are borne and destroy nothing, and their noise is not counted. If it were, the same messages would give "+
+			"are tolerated and destroy nothing, and their noise is not counted. If it were, the same messages would give "+
 			"epsilon %s instead of %s.",
 			plural(c.Minimum-c.Honest, "report", "reports"), up(c.HonestEpsilon), up(c.Epsilon)))
 	}

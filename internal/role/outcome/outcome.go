@@ -1,6 +1,6 @@
 // Package outcome keeps account of what became of the items that a role receives.
 //
-// Every tier of Riffle keeps the identity
+// Every role of Riffle keeps the identity
 //
 //	resumed + received = released + refused{reason} + pending
 //
@@ -156,7 +156,7 @@ func (o *Outcomes) count(counter *uint64, n int) {
 	o.mu.Unlock()
 }
 
-// reasonIn is the reason that err holds, whether or not anybody declared it.
+// reasonIn is the reason that err holds, whether or not it was declared.
 func reasonIn(err error) Reason {
 	reason := Unlisted
 	errors.As(err, &reason)

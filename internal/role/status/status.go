@@ -19,16 +19,16 @@ import (
 
 // Snapshot is what a role tells about its work. Zero values are not shown.
 type Snapshot struct {
-	Deployment string  `json:"deployment"`
-	Epoch      uint64  `json:"epoch"`  // 0: nothing was announced yet
-	Epochs     int     `json:"epochs"` // that the schedule plans; 0: this role does not know
-	Round      uint32  `json:"round"`
-	Rounds     int     `json:"rounds"` // of the epoch
-	Final      bool    `json:"final"`  // the last policy is out
-	Cohort     *Cohort `json:"cohort,omitempty"`
-	Budget     *Budget `json:"budget,omitempty"`
-	Releases   []Round `json:"releases"` // finished rounds, oldest first; nil: this role does not know
-	Devices    *Places `json:"devices,omitempty"`
+	Deployment string   `json:"deployment"`
+	Epoch      uint64   `json:"epoch"`  // 0: nothing was announced yet
+	Epochs     int      `json:"epochs"` // that the schedule plans; 0: this role does not know
+	Round      uint32   `json:"round"`
+	Rounds     int      `json:"rounds"` // of the epoch
+	Final      bool     `json:"final"`  // the last policy is out
+	Cohort     *Cohort  `json:"cohort,omitempty"`
+	Budget     *Budget  `json:"budget,omitempty"`
+	Releases   []Round  `json:"releases"` // finished rounds, oldest first; nil: this role does not know
+	Devices    *Devices `json:"devices,omitempty"`
 	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do;
 	// the page shows them at its head.
 	Warnings []string `json:"warnings,omitempty"`
@@ -99,8 +99,8 @@ const (
 	Destroyed = "destroyed"
 )
 
-// Places are the devices of a randomizer host.
-type Places struct {
+// Devices are the devices of a randomizer host.
+type Devices struct {
 	Known    int `json:"known"`
 	Capacity int `json:"capacity"`
 }

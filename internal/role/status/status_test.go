@@ -40,7 +40,7 @@ var busy = status.Snapshot{
 			Epsilon: 0.96100000001},
 	},
 	Warnings: []string{
-		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 places: with m more than counted, the guarantee is weaker. " +
+		"Host 6f1c2a90 holds 1,204 of the cohort's 1,600 slots: with m more than counted, the guarantee is weaker. " +
 			"Look at who runs it.",
 		"<i>not slanted</i> & \"plain\"",
 	},
@@ -209,7 +209,7 @@ func TestPageInABrowser(t *testing.T) {
 	passed.Cohort = ptr(*busy.Cohort)
 	passed.Cohort.Deadline = ptr(time.Now().Add(-time.Minute))
 	host := status.Snapshot{Deployment: "clinic", Epoch: 2, Rounds: 1,
-		Warnings: []string{"The announced plan is refused."}, Devices: &status.Places{Known: 12, Capacity: 500},
+		Warnings: []string{"The announced plan is refused."}, Devices: &status.Devices{Known: 12, Capacity: 500},
 		Cohort: &status.Cohort{Size: 800, Minimum: 760, Messages: 147}, Budget: &status.Budget{Epsilon: 0.99,
 			Delta: 1e-6}}
 	endless := busy

@@ -179,6 +179,48 @@ func TestTheMapNamesEveryPackage(t *testing.T) {
 	}
 }
 
+// In the picture of the map a room imports only rooms on lines below its own, so that it can be read downwards.
+func TestThePictureShowsWhatImportsWhat(t *testing.T) {
+	text, err := os.ReadFile(mapPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(text), "```text unchecked\n")
+	picture, _, _ = strings.Cut(picture, "```")
+	line := map[string]int{}
+	for i, l := range strings.Split(picture, "\n") {
+		for _, room := range regexp.MustCompile(`\b(cmd|internal|pkg)/\w+`).FindAllString(l, -1) {
+			if line[room] != 0 {
+				t.Errorf("%s stands twice in the picture", room)
+			}
+			line[room] = i + 1
+		}
+	}
+	room := func(path string) string { return strings.Join(strings.SplitN(path, "/", 3)[:2], "/") }
+	unshown := []string{"cmd/door", "cmd/healthcheck", "internal/testing"} // programs of images; tests
+	every(t, func(p Package) {
+		if !below(p.path(), "cmd") && !below(p.path(), "internal") && !below(p.path(), "pkg") {
+			return
+		}
+		from := room(p.path())
+		if slices.Contains(unshown, from) {
+			return
+		}
+		if line[from] == 0 {
+			t.Errorf("%s is not in the picture", from)
+		}
+		for _, imported := range p.Imports {
+			to, ours := strings.CutPrefix(imported, module)
+			if !ours || below(to, "messages") || room(to) == from {
+				continue
+			}
+			if to = room(to); line[to] <= line[from] {
+				t.Errorf("%s imports %s, which does not stand below it in the picture", p.path(), to)
+			}
+		}
+	})
+}
+
 func count(all []string, one string) (n int) {
 	for _, s := range all {
 		if s == one {

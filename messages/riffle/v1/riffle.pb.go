@@ -209,7 +209,7 @@ const (
 	Refusal_REFUSAL_LATE               Refusal = 13 // came after the deadline
 	Refusal_REFUSAL_UNDECRYPTABLE      Refusal = 14 // no key opens it
 	Refusal_REFUSAL_WRONG_SIZE         Refusal = 15 // the number of bit messages is not the plan's
-	Refusal_REFUSAL_WEAK_PLAN          Refusal = 16 // the plan is below the role's own minimum cohort or honest share
+	Refusal_REFUSAL_WEAK_PLAN          Refusal = 16 // the plan is below the role's own minimum cohort
 	Refusal_REFUSAL_HOST_SHARE         Refusal = 17 // the host already holds the largest number of slots that one host may hold
 	Refusal_REFUSAL_REPEATED_MESSAGE   Refusal = 18 // a bit message of the report occurs in it twice, or in another report of the round
 )
