@@ -29,16 +29,32 @@
 // # Channels that exchange several messages
 //
 // Release may take as long as it needs and talk to the analyzer meanwhile, over a broker interface that its channel
-// declares. A channel of secret shares keeps a journal of its own on the Disk that it is given, writes each of its
-// messages there before it sends it, and repeats them from there. If the analyzer's accepted set turns out to be too
-// small, Release returns ErrImpossible before the aggregate share leaves. A channel whose payload is one sealed box has
-// a Layout of one message and releases the boxes as shuffle releases bit messages.
+// declares; its messages need subjects and rights of their own in internal/bus and internal/broker. A channel of secret
+// shares keeps a journal of its own on the Disk that it is given, writes each of its messages there before it sends it,
+// and repeats them from there. If the analyzer's accepted set turns out to be too small, Release returns ErrImpossible
+// before the aggregate share leaves.
+//
+// A channel whose payload is one sealed box has a Layout of one message, with the length of the box in a new field, and
+// releases the boxes as shuffle releases bit messages: permuted, stored, and sent in chunks that the manifest names.
 //
 // # Where to add a channel
 //
 //   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
 //   - internal/channel/<name>/mix.go and count.go: the two sides of the servers.
-//   - pkg/plan and pkg/wire: what an announcement, a report and a manifest say of it, and new fields of Layout.
-//   - The lines that pick the channel: channels in pkg/device/core.go, shuffler.New, and in the analyzer the Broker
-//     interface, Config.counting and Reasons. The roles have one channel today, and no announcement names it yet.
+//   - Layout: new fields, where the number of messages does not fix a report's length.
+//   - pkg/wire: BuildReport, ParseReport, EnvelopeSize, BuildChunk and ParseChunk take payloads of whole bit messages
+//     (seal.BitSize) only. Another payload needs them to take its length in bytes.
+//   - pkg/plan: what an announcement says of the channel, and which noise its guarantee counts. pkg/wire converts it.
+//   - The lines where a channel is picked: the table of channels and the name in pkg/device/core.go, shuffler.New and
+//     Config.counting in internal/analyzer/broker.go. The account's item (internal/shuffler/settings.go), the reasons
+//     (Reasons in internal/analyzer/count.go) and what of the broker the channel needs (the Broker interfaces of the
+//     roles) stand beside them.
+//   - docs/architecture.md: a line for each new package.
+//
+// # What the interfaces do not carry yet
+//
+// A payload is made of vectors alone: pkg/channel.Device is not told the device's number, its host's identity and
+// credential, or what the enrolment reply said, and keeps nothing. The enrolment reply has no part that is a channel's.
+// The analyzer has no Disk. Mixing.Layout cannot refuse an announcement. The counts name as many reports as the
+// manifest: Count cannot accept fewer.
 package channel
