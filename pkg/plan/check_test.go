@@ -143,8 +143,11 @@ func TestWeakerAnnouncementShowsOrIsRefused(t *testing.T) {
 		},
 		"a release without encoding":               func(a *Announcement) { a.Encodings = a.Encodings[:1] },
 		"an encoding with less noise than planned": func(a *Announcement) { a.Encodings[1].NoiseBits-- },
-		"an encoding with another bias":            func(a *Announcement) { a.Encodings[0].Bias /= 2 },
-		"no rounds":                                func(a *Announcement) { a.Plan.Rounds = nil },
+		"an encoding with a coordinate of no levels": func(a *Announcement) {
+			a.Encodings[1].Coordinates[0].Levels = 0
+		},
+		"an encoding with another bias": func(a *Announcement) { a.Encodings[0].Bias /= 2 },
+		"no rounds":                     func(a *Announcement) { a.Plan.Rounds = nil },
 		"an empty round": func(a *Announcement) {
 			a.Plan.Rounds = append(a.Plan.Rounds,
 				Round{})
@@ -330,5 +333,43 @@ func TestProposalFollowsTheLearnersVarianceRatio(t *testing.T) {
 		if b != protocol.BiasHalf && b != protocol.BiasQuarter {
 			t.Errorf("bias %v", b)
 		}
+	}
+}
+
+// The guarantee for the reports that came counts their noise, less that of the reports that may be dishonest.
+func TestGuaranteeCountsTheReportsThatCame(t *testing.T) {
+	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 600, 0.5)
+	terms := Terms{Epsilon: 1, Delta: 1e-6, DropOut: 0.05, DishonestReports: 5, MaxMessages: 150, MaxShift: 16}
+	p, err := Propose(step, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := announce(t, step, p)
+	epsilon := func(reports, dishonest uint32) float64 {
+		live := a.Clone()
+		live.Cohort.MaxDishonest = dishonest
+		g, err := GuaranteeWith(live, reports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Epsilon(1e-6)
+	}
+	planned, err := Guarantee(a, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	minimum := a.Cohort.Minimum
+	if got := epsilon(minimum, 5); got != planned.Epsilon(1e-6) {
+		t.Errorf("with the minimum cohort epsilon %v, planned %v", got, planned.Epsilon(1e-6))
+	}
+	more, exactly, fewer := epsilon(600, 5), epsilon(minimum, 5), epsilon(minimum-100, 5)
+	if !(more < exactly && exactly < fewer) {
+		t.Errorf("epsilon %v with more reports, %v with the minimum, %v with fewer", more, exactly, fewer)
+	}
+	if got, want := epsilon(minimum, 50), epsilon(minimum-45, 5); got != want {
+		t.Errorf("epsilon %v with 45 more dishonest reports, %v with 45 fewer reports", got, want)
+	}
+	if a.Cohort.Minimum != minimum {
+		t.Error("the announcement was changed")
 	}
 }
