@@ -206,7 +206,7 @@ func credentialOf(m *rifflev1.Credential) *Credential {
 }
 
 func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
-	credential, _ := openSigned(s.Credential, MaxEnrolment) // checkEnrolRequest has opened it
+	credential, _ := decodeSigned(s.Credential) // checkEnrolRequest has decoded it
 	return &rifflev1.EnrolRequest{
 		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
 		Credential: credential,

@@ -129,8 +129,8 @@ func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
 	if len(signed) > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(signed), limit)
 	}
-	outer := new(rifflev1.Signed)
-	if err := unmarshal(signed, outer); err != nil {
+	outer, err := decodeSigned(signed)
+	if err != nil {
 		return nil, err
 	}
 	if len(outer.Key) != keySize || len(outer.Signature) != seal.SignatureSize {
@@ -138,6 +138,12 @@ func openSigned(signed []byte, limit int) (*rifflev1.Signed, error) {
 			ErrMalformed, len(outer.Key), len(outer.Signature))
 	}
 	return outer, nil
+}
+
+// decodeSigned decodes the outer message and checks nothing in it.
+func decodeSigned(signed []byte) (*rifflev1.Signed, error) {
+	outer := new(rifflev1.Signed)
+	return outer, unmarshal(signed, outer)
 }
 
 // format is what Sign and Open need to know of a type of statement.
