@@ -53,7 +53,7 @@ type scene struct {
 	api  *httptest.Server
 	stop func() error
 
-	unserve context.CancelFunc // ends the shuffler's service of enrolment
+	unserve func() // ends the shuffler's service of enrolment, and returns when the broker knows
 
 	mu        sync.Mutex
 	lost      func(*wire.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
@@ -84,9 +84,18 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	serving, unserve := context.WithCancel(ctx)
-	s.unserve = unserve
-	wg.Go(func() { _ = s.shuffler.ServeEnrol(serving, 4, s.enrol) })
+	serving, end := context.WithCancel(ctx)
+	served := make(chan struct{})
+	s.unserve = func() {
+		end()
+		<-served
+		_, err := s.shuffler.Keys(s.Context(), bus.Shuffler) // answered after the end of the subscription was heard
+		s.must(err)
+	}
+	wg.Go(func() {
+		defer close(served)
+		_ = s.shuffler.ServeEnrol(serving, 4, s.enrol)
+	})
 	wg.Go(func() { _ = s.shuffler.Reports(ctx, s.take) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
