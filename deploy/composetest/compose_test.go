@@ -269,7 +269,7 @@ func TestComposeCluster(t *testing.T) {
 	// back.
 	s.start("nats")
 	out := s.must(time.Minute, "docker", "logs", s.id("provision"))
-	if !strings.Contains(out, "copies of each: 3") {
+	if !strings.Contains(out, "Copies of each: 3") {
 		t.Errorf("provisioning said %q", out)
 	}
 }
