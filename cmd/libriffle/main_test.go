@@ -48,9 +48,9 @@ func announcement(key *seal.HPKEKey) *plan.Announcement {
 	terms := plan.Terms{Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: 4, MaxShift: 2, VarianceRatio: 64}
 	p := must(plan.Propose(step, terms))
 	return &plan.Announcement{
-		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64,
-			2), Plan: p.Plan, Cohort: p.Cohort,
-		Encodings: p.Encodings, Timing: plan.Timing{RewardWindow: time.Minute}, AnalyzerKey: key.Public(),
+		Deployment: deployment, Epoch: 1, Policy: step.Policy, Reference: make([]float64, 2),
+		Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings, Timing: plan.Timing{RewardWindow: time.Minute},
+		AnalyzerKey: key.Public(),
 	}
 }
 

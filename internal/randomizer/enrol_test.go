@@ -33,8 +33,7 @@ func (s *scene) impatient(name string) Decision {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	d, err := s.host.Decide(ctx, name, func(int) ([][]float64, error) {
-		return [][]float64{{0.6, 0.2}, {-0.3, 0.5}},
-			nil
+		return [][]float64{{0.6, 0.2}, {-0.3, 0.5}}, nil
 	})
 	s.must(err)
 	return d
