@@ -12,6 +12,18 @@ export RIFFLE_RUN=${RIFFLE_RUN:-$here/run}
 export RIFFLE_CONFIG=${RIFFLE_CONFIG:-$here/config}
 # Randomizer hosts and how many devices each may enrol. compose.yaml runs host1 and host2.
 export RIFFLE_HOSTS=${RIFFLE_HOSTS:-host1=10000 host2=10000}
+# The channel: how people's sums reach the analyzer, and whom they trust for it (docs/trust.md). If it is not set, the
+# analyzer's configuration file says it. A deployment keeps its channel for life, so $RIFFLE_RUN remembers it.
+if [ -e "$RIFFLE_RUN/channel" ]; then
+    remembered=$(cat "$RIFFLE_RUN/channel")
+    if [ "${RIFFLE_CHANNEL:-$remembered}" != "$remembered" ]; then
+        echo "deploy: $RIFFLE_RUN holds a deployment with the channel $remembered. Choose another RIFFLE_RUN," \
+            "or end that deployment with deploy/down --volumes." >&2
+        exit 1
+    fi
+    RIFFLE_CHANNEL=$remembered
+fi
+if [ -n "${RIFFLE_CHANNEL:-}" ]; then export RIFFLE_ANALYZER_PRIVACY_CHANNEL=$RIFFLE_CHANNEL; fi
 # Ports on this machine's loopback: of the broker, for the operator's tools, and of the randomizers' APIs, for apps.
 export RIFFLE_BROKER_PORT=${RIFFLE_BROKER_PORT:-4222}
 export RIFFLE_API_PORT_1=${RIFFLE_API_PORT_1:-8401} RIFFLE_API_PORT_2=${RIFFLE_API_PORT_2:-8402}
@@ -23,9 +35,11 @@ export RIFFLE_OPS_PORT_1=${RIFFLE_OPS_PORT_1:-9411} RIFFLE_OPS_PORT_2=${RIFFLE_O
 # Two deployments on one machine must differ in them, so they are derived from the name.
 name_sum=$(printf %s "$COMPOSE_PROJECT_NAME" | cksum | cut -d ' ' -f 1)
 export RIFFLE_SUBNET=${RIFFLE_SUBNET:-10.$((128 + name_sum % 64)).$((name_sum / 64 % 256))}
-# Most bytes on the broker's disk of reports that wait and of mixed messages that wait.
+# Most bytes on the broker's disk of reports that wait, of mixed messages that wait, and of the analyzer's answers to the
+# shuffler (in the channel shares).
 export RIFFLE_MAX_REPORT_BYTES=${RIFFLE_MAX_REPORT_BYTES:-2147483648}
 export RIFFLE_MAX_MIXED_BYTES=${RIFFLE_MAX_MIXED_BYTES:-2147483648}
+export RIFFLE_MAX_PREPARED_BYTES=${RIFFLE_MAX_PREPARED_BYTES:-268435456}
 # Most bytes of one report, and most reports that one host may have waiting: see riffle broker provision --help.
 export RIFFLE_MAX_REPORT_SIZE=${RIFFLE_MAX_REPORT_SIZE:-131072} RIFFLE_MAX_HOST_REPORTS=${RIFFLE_MAX_HOST_REPORTS:-8192}
 # Most bytes of all streams together. The broker reserves the bytes of reports and of mixed messages within them. Keep

@@ -87,7 +87,6 @@ type config struct {
 	Identity   []byte        `json:"identity"`   // seed of the Ed25519 key that signs for the device, 32 bytes: secret
 	Credential []byte        `json:"credential"` // signed by the registrar
 	Limits     device.Limits `json:"limits"`     // what is absent is as in device.DefaultLimits
-	Channels   []string      `json:"channels"`   // that reports may take; absent: every known one
 }
 
 // riffle_open opens a device: config is JSON that ends in a zero byte, saved what riffle_save returned, size 0 for a
@@ -110,7 +109,7 @@ func riffle_open(text *C.char, saved unsafe.Pointer, size C.size_t) C.riffle_res
 		d, err := device.Open(device.Config{
 			Deployment: c.Deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: identity,
 			Credential: c.Credential,
-			Limits:     c.Limits, Channels: c.Channels,
+			Limits:     c.Limits,
 		}, c.Number, taken(saved, size))
 		if err == nil {
 			handle = handles.Add(1)

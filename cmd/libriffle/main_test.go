@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -54,8 +57,8 @@ func announcement(key *seal.HPKEKey) *plan.Announcement {
 	}
 }
 
-// A C program lives a device's whole life through the library: what it sends is what the shuffler and the analyzer
-// expect, its mistakes are errors, and neither an error nor what is saved names a value of the record.
+// A C program lives a device's whole life through the library, in each channel: what it sends is what the shuffler and
+// the analyzer expect, its mistakes are errors, and neither an error nor what is saved names a value of the record.
 func TestACProgramRunsADevice(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -64,9 +67,31 @@ func TestACProgramRunsADevice(t *testing.T) {
 		}
 		t.Skip("no C compiler")
 	}
+	folder := t.TempDir()
+	library, program := filepath.Join(folder, "libriffle.so"), filepath.Join(folder, "life")
+	run(t, "go", "build", "-buildmode=c-shared", "-o", library, ".")
+	run(t, gcc, "-Wall", "-Werror", "-I", folder, "-o", program, filepath.Join("testdata", "life.c"), library,
+		"-Wl,-rpath,"+folder)
+	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
+		t.Run(string(c), func(t *testing.T) { live(t, c, program) })
+	}
+}
+
+func run(t *testing.T, name string, arguments ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+// live has the program live a device's life in a channel.
+func live(t *testing.T, in plan.Channel, program string) {
 	analyzer, shuffler, registrar, own := identity(1), identity(2), identity(3), identity(4)
 	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
 	a := announcement(analyzerKey)
+	a.Plan.Channel = in
 	c := config{
 		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
 		Identity:   own.Bytes(),
@@ -74,6 +99,7 @@ func TestACProgramRunsADevice(t *testing.T) {
 		Limits:     device.DefaultLimits(),
 	}
 	c.Limits.Epsilon, c.Limits.Delta, c.Limits.MinCohort = 4, 1e-3, 4
+	c.Limits.Trust = []plan.Channel{in}
 
 	core := must(device.New(device.Config{
 		Deployment: deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: own, Credential: c.Credential,
@@ -81,31 +107,24 @@ func TestACProgramRunsADevice(t *testing.T) {
 	}))
 	request := must(core.Request(must(core.Judge(sign(a, analyzer), 1, 0)), 3)) // the same bytes as the library's
 	digest := wire.RequestDigest(request)
+	judged := must(core.Judge(sign(a, analyzer), 1, 0)).Digest
+	secret := shares.NewSecret(shuffler, judged)
+	yes := &wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute}
+	if in == plan.Shares {
+		yes.Commitment = secret.Commitment()
+	}
 	folder := t.TempDir()
 	for name, b := range map[string][]byte{
 		"config": must(json.Marshal(c)), "announcement": sign(a, analyzer),
-		"keys": sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
-		"reply": sign(&wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute},
-			shuffler),
+		"keys":  sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
+		"reply": sign(yes, shuffler),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	library, program := filepath.Join(folder, "libriffle.so"), filepath.Join(folder, "life")
-	run := func(name string, arguments ...string) string {
-		t.Helper()
-		out, err := exec.Command(name, arguments...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-		return string(out)
-	}
-	run("go", "build", "-buildmode=c-shared", "-o", library, ".")
-	run(gcc, "-Wall", "-Werror", "-I", folder, "-o", program, filepath.Join("testdata", "life.c"), library,
-		"-Wl,-rpath,"+folder)
-	out := run(program, folder)
+	out := run(t, program, folder)
 
 	for _, want := range []string{
 		`follow: {"fresh":true}`, `answer: {"enrolled":true,"report_at":"2026-01-01T12:01:00Z"}`,
@@ -113,6 +132,7 @@ func TestACProgramRunsADevice(t *testing.T) {
 		`reward: {"accepted":true,"clipped":true,"used":1,"range":[0,1]}`,
 		`"state":"reserved"`, "report too early fails: no report is due before " +
 			"2026-01-01T12:01:00Z", "follow nothing fails: the library failed",
+		`"channel":"` + string(in) + `","rests_on":"` + in.RestsOn(), `"epsilon_alone":null`,
 		"status of a closed handle fails: 2 is the handle of no device", "reward again fails: bad reward",
 	} {
 		if !strings.Contains(out, want) {
@@ -130,16 +150,29 @@ func TestACProgramRunsADevice(t *testing.T) {
 	}
 	opener := must(seal.NewReportOpener(shufflerKey))
 	plain := must(wire.OpenEnvelope(file("report"), opener, seal.ReportContext{Deployment: deployment, Epoch: 1}))
-	report, _, err := wire.ParseReport(plain, a.ReportMessages())
+	report, _, err := wire.ParseReport(plain, registry.PayloadSize(in, a.Encodings))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if report.Slot != 7 || report.Device != 3 || report.Epoch != 1 || !bytes.Equal(report.HostKey[:], own.Public()) {
 		t.Errorf("report of device %d in slot %d", report.Device, report.Slot)
 	}
+	if in == plan.Shares { // both servers accept it
+		round := must(shares.NewRound(a, judged))
+		row, _, err := must(round.NewLeader(secret)).Prepare(nil, report.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := channel.NewVerifier(wire.Party{Deployment: deployment, Key: registrar.Public()})
+		v, err := must(round.NewHelper(secret, analyzerKey, by)).Verify(row)
+		if err != nil || v.Participant.Number != 3 || !bytes.Equal(v.Participant.Host[:], own.Public()) {
+			t.Errorf("%+v %v", v.Participant, err)
+		}
+		return
+	}
 	bits := seal.NewBitOpener(analyzerKey, report.Announcement)
-	for at := 0; at < len(report.Bits); at += seal.BitSize {
-		if _, _, _, err := bits.Open(report.Bits[at : at+seal.BitSize]); err != nil {
+	for at := 0; at < len(report.Payload); at += seal.BitSize {
+		if _, _, _, err := bits.Open(report.Payload[at : at+seal.BitSize]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,6 +44,6 @@ with the configuration that riffle broker config writes, and create the streams 
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "address to listen on; without TLS use a loopback address")
 	cmd.Flags().IntVar(&port, "port", 4222, "port to listen on; 0: any free port")
 	reportLimits(cmd.Flags(), &limits)
-	cmd.AddCommand(configCommand(), provisionCommand())
+	cmd.AddCommand(configCommand(), provisionCommand(), cluster.BrokerCommand())
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -22,6 +23,9 @@ type demoFlags struct {
 	profile        string
 	hosts          int
 	epsilon, delta float64
+	trust          string
+	serverNoise    float64
+	noDeviceNoise  bool
 	out            string
 	json, keep     bool
 }
@@ -31,13 +35,14 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "run a whole deployment on this machine and show what it learns and costs",
-		Long: `Runs a whole deployment on this machine: a broker inside this process, and the shuffler, the analyzer and
-the randomizers as separate processes, each with its own keys and rights. The people of a population ask for decisions
-through the API that an app would use; their devices answer with noisy, encrypted bits; the analyzer learns from counts
-of ones. At the end the demo prints a table of the cost in privacy, regret, messages and seconds, and draws a picture.
+		Long: `Runs a whole deployment on this machine: the broker, the shuffler, the analyzer and the randomizers as
+separate processes, each with its own keys and rights. The people of a population ask for decisions
+through the API that an app would use; their devices answer with noisy, encrypted bits, or with what the channel of
+--trust has in their place; the analyzer learns from sums over many people. At the end the demo prints a table of the cost in privacy, regret, messages and seconds, and draws a picture.
 
 The seed determines the people. It has no effect on the devices' noise, so two runs with the same seed differ.`,
 		Example: `  riffle demo
+  riffle demo --trust shares
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
 		Args: cobra.NoArgs,
@@ -48,11 +53,16 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	f.populationFlags.add(flags)
 	flags.Float64Var(&f.epsilon, "epsilon", 1, "epsilon of each person's privacy guarantee")
 	flags.Float64Var(&f.delta, "delta", 1e-6, "delta of each person's privacy guarantee")
+	flags.StringVar(&f.trust, "trust", string(plan.Shuffle), "whom people trust, which is how sums reach the analyzer: "+
+		"shuffle (an honest shuffler),\nshares (shuffler or analyzer is honest), local (nobody) or central (the analyzer)")
 	flags.StringVar(&f.out, "out", "out/demo", "folder for result.json and regret.png")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
 	flags.StringVar(&f.profile, "profile", string(glm.Practical),
 		"learner's profile: practical (one report per person) or paper (several rounds)")
+	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what alone "+
+		"gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
+	flags.BoolVar(&f.noDeviceNoise, "no-device-noise", false, "devices add no noise; needs --server-noise 1")
 	flags.IntVar(&f.hosts, "hosts", 2, "number of randomizer processes, which share the people's devices")
 	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams, in the output folder")
 	return cmd
@@ -61,6 +71,7 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 func runDemo(cmd *cobra.Command, f demoFlags) error {
 	options := demo.Options{
 		Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep,
+		Trust: plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
 	}
 	people, err := f.open()
 	if err != nil {
@@ -107,6 +118,10 @@ func drawRegret(path string, info population.Info, r chart.Result, curves []char
 
 // subtitle is the line under the title of a run's picture.
 func subtitle(info population.Info, r chart.Result) string {
-	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %.0f bit messages each",
-		chart.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, r.MessagesPerUser)
+	cost := fmt.Sprintf("%.0f bit messages", r.MessagesPerUser)
+	if r.Trust != "" && r.Trust != string(plan.Shuffle) {
+		cost = fmt.Sprintf("%s, %.1f kB", r.Trust, r.BytesPerUser/1000)
+	}
+	return fmt.Sprintf("%s people (%s), ε = %s, δ = %g, %d cohorts, %s each",
+		chart.Number(float64(r.Users), 0), info.Name, privacy.Spell(r.Epsilon), r.Delta, r.Epochs, cost)
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // loadFlags are the flags of riffle load.
@@ -19,6 +23,8 @@ type loadFlags struct {
 	broker brokerFlags
 	goals  []string
 	json   bool
+	own    load.Own
+	trust  string
 }
 
 // exitShort is the exit code of a load test that ended with a cohort short of people, and with nothing else wrong.
@@ -36,6 +42,9 @@ send malformed requests. With --keys the load test reads what the deployment rel
 rounding explain the error of every released sum; it knows the true sums because it plays the people. With --ops it
 checks that every role accounts for all that it received.
 
+With --trust the load test starts a deployment of its own on this machine: broker, shuffler and analyzer as processes,
+and all people's devices inside this one, in one cohort of any size. At the end it says what each process used.
+
 Each person waits until a cohort has room for them, so that the deployment learns from everyone. With --steady people
 do not wait.
 
@@ -45,7 +54,8 @@ made.
 
 A goal compares one of these measures with a number (<= >= < > = !=):
 `[1:] + strings.TrimRight(load.Measures(), "\n"),
-		Example: `  riffle load --api http://127.0.0.1:8400 --users 1000
+		Example: `  riffle load --trust shares --users 100000
+  riffle load --api http://127.0.0.1:8400 --users 1000
   riffle load --api http://127.0.0.1:8401,http://127.0.0.1:8402 --users 5000 \
       --keys keys --broker-url nats://127.0.0.1:4222 \
       --ops http://127.0.0.1:9401,http://127.0.0.1:9402 \
@@ -59,10 +69,20 @@ A goal compares one of these measures with a number (<= >= < > = !=):
 	flags.StringSliceVar(&f.APIs, "api", []string{"http://127.0.0.1:8400"},
 		"base URLs of the randomizers' APIs, separated by commas")
 	f.populationFlags.add(flags)
+	flags.StringVar(&f.trust, "trust", "", "start a deployment for the run, with this channel: shuffle, shares, local or "+
+		"central;\nempty: people use the one at --api")
+	flags.Float64Var(&f.own.Epsilon, "epsilon", plan.DefaultEpsilon, "with --trust: epsilon of each person's guarantee")
+	flags.Float64Var(&f.own.Delta, "delta", plan.DefaultDelta, "with --trust: its delta")
+	flags.Float64Var(&f.own.ServerNoise, "server-noise", 0, "with --trust: noise that servers add, from 0 to 1, as a "+
+		"share of what alone gives epsilon")
+	flags.BoolVar(&f.own.NoDeviceNoise, "no-device-noise", false, "with --trust: devices add no noise; needs "+
+		"--server-noise 1")
+	flags.IntVar(&f.own.HostDevices, "host-devices", load.DefaultHostDevices, "with --trust: devices of one host")
 	flags.Float64Var(&f.Rate, "rate", 0, "people per second, whose waiting time counts from when they are due; "+
 		"0: as many as --concurrency can serve")
 	flags.DurationVar(&f.Ramp, "ramp", 0, "time over which the rate, or the concurrency, is reached")
-	flags.IntVar(&f.Concurrency, "concurrency", load.DefaultConcurrency, "number of people served at the same time")
+	flags.IntVar(&f.Concurrency, "concurrency", 0, fmt.Sprintf("number of people served at the "+
+		"same time; 0: %d, or 256 with --trust", load.DefaultConcurrency))
 	flags.BoolVar(&f.Steady, "steady", false, "people do not wait until a cohort has room for them")
 	flags.StringVar(&f.Device, "devices", "",
 		"prefix of the devices' names; empty: a new one, so that no device has taken part before")
@@ -109,15 +129,21 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 	if err != nil {
 		faults = append(faults, err)
 	}
+	if f.trust != "" && f.Keys == "" {
+		f.Keys = "keys" // of the deployment that will be started
+	}
 	if faults = append(faults, f.Faults()...); len(faults) > 0 {
 		return &role.ConfigError{Faults: faults}
+	}
+	if f.trust != "" && !slices.Contains(plan.Channels(), plan.Channel(f.trust)) {
+		return fmt.Errorf("--trust %s: must be one of %s", f.trust, plan.List(plan.Channels()))
 	}
 	f.Population, f.Seed = people, f.seed
 	ctx, stop := untilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	f.Progress = shown
-	result, err := load.Run(ctx, f.Options)
+	result, err := f.play(ctx)
 	shown.Close()
 	if err != nil {
 		return err
@@ -126,6 +152,19 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		return err
 	}
 	return judge(result)
+}
+
+// play runs the load test, against a deployment of its own where --trust says so.
+func (f *loadFlags) play(ctx context.Context) (*load.Result, error) {
+	if f.trust == "" {
+		return load.Run(ctx, f.Options)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f.own.Trust, f.own.Executable = plan.Channel(f.trust), executable
+	return load.RunOwn(ctx, f.own, f.Options)
 }
 
 // judge gives the error, with its exit code, with which a run ends.

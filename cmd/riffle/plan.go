@@ -29,6 +29,8 @@ type planFlags struct {
 	honest float64
 	share  string
 	biases []float64
+	trust  string
+	device bool
 	json   bool
 	out    string
 }
@@ -50,14 +52,20 @@ noise bits and their bias. On request it also divides the budget over the releas
 messages over the cohorts (--mean-messages).
 
 With --releases N it plans N rounds of vectors with entries in [-1/2, 1/2] and diameter 1 instead of the learner's
-statistics. Then --min-cohort, --drop-out, --dishonest-reports, --max-shift and --messages default to 0, --cohort
-defaults to 2000 people, and --variance defaults to 2 if no other budget is given.
+statistics, and for the channel shuffle alone. Then --min-cohort, --drop-out, --dishonest-reports, --max-shift and
+--messages default to 0, --cohort defaults to 2000 people, and --variance defaults to 2 if no other budget is given.
+
+A table puts the four channels beside each other: what a person sends, what each role computes, how much noise there
+is, what one lying report can do, both guarantees, and whom a person must trust. It says which channel the planner
+would take, and by which rule. With --trust the plan above the table is for another channel than shuffle.
 
 In the JSON output the numbers at the top describe the cohort in which a person sends the most messages and, within
 it, the release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is
 in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		Example: `  riffle plan
   riffle plan --dim 20
+  riffle plan --dim 20 --trust shares
+  riffle plan --server-noise 0.5
   riffle plan --users 50000 --dim 10 --epsilon 0.5 --honest 0.9
   riffle plan --cohort 2000 --variance 1.2 --out plan.png
   riffle plan --dim 15 --cohort 2000 --releases 1 --epsilon 1 --delta 1e-6 --variance 2 --json`,
@@ -89,7 +97,8 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		"most bit messages per person on average; cohorts in which messages help more get more of them")
 	flags.IntVar(&f.o.Bytes, "bytes", 0, "most bytes that one person sends, over all rounds; 0: no limit")
 	flags.Float64Var(&f.o.VarianceRatio, "variance", 0,
-		"largest noise variance of a release, relative to a trusted curator's; 0: the least that the messages allow")
+		"largest noise variance of a release, relative to a trusted curator's; 0: the least that the messages allow,\n"+
+			"or the default of the channel that --trust names")
 	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
@@ -105,6 +114,11 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 		"number of rounds of one generic vector each, planned instead of the learner's statistics")
 	flags.Uint32Var(&f.o.NoiseBits, "noise-bits", 0, "noise bits per device and coordinate; 0: searched")
 	flags.Float64SliceVar(&f.biases, "bias", []float64{0.5, 0.25}, "probabilities of a noise bit to search")
+	flags.StringVar(&f.trust, "trust", string(plan.Shuffle),
+		"the channel to plan for: shuffle, shares, local or central")
+	flags.Float64Var(&f.o.ServerNoise, "server-noise", 0,
+		"share of the noise that alone gives the guarantee, added by servers of shuffle and shares")
+	flags.BoolVar(&f.device, "device-noise", true, "whether devices add noise in shuffle and shares")
 	flags.BoolVar(&f.json, "json", false, "print the plan, or why there is none, as one JSON object")
 	flags.StringVar(&f.out, "out", "", "file for a chart of the frontier, .png or .svg")
 	return cmd
@@ -129,6 +143,7 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 	if f.o.HessianShare, err = parseShare(f.share); err != nil {
 		return err
 	}
+	f.o.Channel, f.o.NoDeviceNoise = plan.Channel(f.trust), !f.device
 	for _, p := range f.biases {
 		b, err := protocol.BiasFrom(p)
 		if err != nil {
@@ -172,9 +187,10 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 
 func runPlan(cmd *cobra.Command, f planFlags) error {
 	var err error
-	if f.o.SealSeconds, err = planner.MeasureSeal(); err != nil {
+	if f.o.Machine, err = planner.Measure(); err != nil {
 		return err
 	}
+	f.o.SealSeconds = f.o.Machine.SealBit
 	result, err := planner.Run(f.o)
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {

@@ -64,6 +64,8 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 	reportLimits(flags, &o)
 	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", bus.DefaultMaxMixedBytes,
 		"most bytes of mixed messages on disk; negative: no limit")
+	flags.Int64Var(&o.MaxPreparedBytes, "max-prepared-bytes", bus.DefaultMaxPreparedBytes,
+		"most bytes of the analyzer's answers to the shuffler on disk; negative: no limit")
 	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes,
 		"most bytes of the audit log on disk; negative: no limit")
 	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes,

@@ -9,6 +9,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/experiment"
+	"github.com/riffle-dp/riffle/internal/lab/planner"
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 type simulateFlags struct {
@@ -18,6 +21,9 @@ type simulateFlags struct {
 	horizons             []int
 	epsilons             []float64
 	only                 []string
+	trust                string
+	serverNoise          float64
+	deviceNoise          bool
 	out, logs            string
 }
 
@@ -36,6 +42,8 @@ Finished runs are kept in the output folder: an interrupted experiment continues
 are added to those already run. The results are a function of the experiment and the program.`[1:],
 		Example: `  riffle simulate --list
   riffle simulate headline --seeds 2
+  riffle simulate trust --seeds 3
+  riffle simulate headline --trust shares --seeds 2 --only riffle,uniform
   riffle simulate headline --epsilon 0.5,4 --horizon 20000 --json
   riffle simulate mine.yaml
   riffle simulate headline --seeds 1 --horizon 5000 --only riffle,uniform --logs logs`,
@@ -58,6 +66,12 @@ are added to those already run. The results are a function of the experiment and
 		"privacy guarantees, separated by commas, instead of the experiment's")
 	flags.StringSliceVar(&f.only, "only", nil,
 		"names of the experiment's algorithms to run, separated by commas; default: all")
+	flags.StringVar(&f.trust, "trust", "",
+		"channel of all algorithms of kind riffle: shuffle, shares, local or central; default: the experiment's")
+	flags.Float64Var(&f.serverNoise, "server-noise", 0,
+		"share of the noise that alone gives the guarantee, added by servers, instead of the experiment's")
+	flags.BoolVar(&f.deviceNoise, "device-noise", true,
+		"whether devices add noise, instead of what the experiment says")
 	flags.BoolVar(&f.json, "json", false, "print the rows as one JSON object")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the table as Markdown")
 	flags.StringVar(&f.out, "out", "", "folder for tables, charts and finished runs (default out/simulate/NAME)")
@@ -85,8 +99,15 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Change(experiment.Changes{Seeds: f.seeds, FirstSeed: f.firstSeed, Horizons: f.horizons,
-		Epsilons: f.epsilons, Only: f.only}); err != nil {
+	changes := experiment.Changes{Seeds: f.seeds, FirstSeed: f.firstSeed, Horizons: f.horizons, Epsilons: f.epsilons,
+		Only: f.only, Trust: plan.Channel(f.trust)}
+	if cmd.Flags().Changed("server-noise") {
+		changes.ServerNoise = &f.serverNoise
+	}
+	if cmd.Flags().Changed("device-noise") {
+		changes.DeviceNoise = &f.deviceNoise
+	}
+	if err := e.Change(changes); err != nil {
 		return err
 	}
 	if f.out == "" {
@@ -104,6 +125,9 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 		return fmt.Errorf("interrupted; finished runs are kept in %s; run the command again to continue", f.out)
 	}
 	if err != nil {
+		return err
+	}
+	if err := price(rows); err != nil {
 		return err
 	}
 	pictures, err := e.Save(f.out, rows)
@@ -125,4 +149,18 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "Picture:", p)
 	}
 	return nil
+}
+
+// price adds CPU times to rows whose channel is named. They are measured now, and not kept with the runs.
+func price(rows []experiment.Row) error {
+	var machine *planner.Machine
+	return experiment.Price(rows, func(w simulate.Work) (device, servers float64, err error) {
+		if machine == nil {
+			if machine, err = planner.Measure(); err != nil {
+				return 0, 0, err
+			}
+		}
+		cpu, err := machine.CPU(w)
+		return cpu.Device, cpu.Servers(), err
+	})
 }

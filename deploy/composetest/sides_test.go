@@ -35,7 +35,7 @@ func (outer *stack) testContainers(t *testing.T) {
 		mounts []string
 	}{
 		"shuffler":  {[]string{"role"}, append([]string{"/keys/shuffler", "/state", "/etc/riffle/shuffler.yaml"}, role...)},
-		"analyzer":  {[]string{"role"}, append([]string{"/keys/analyzer", "/etc/riffle/analyzer.yaml"}, role...)},
+		"analyzer":  {[]string{"role"}, append([]string{"/keys/analyzer", "/state", "/etc/riffle/analyzer.yaml"}, role...)},
 		"host1":     {[]string{"role"}, append([]string{"/keys/randomizer-host1", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
 		"host2":     {[]string{"role"}, append([]string{"/keys/randomizer-host2", "/state", "/etc/riffle/randomizer.yaml"}, role...)},
 		"nats":      {[]string{"healthcheck", "nats-server"}, []string{"/data", "/etc/nats/ca.pem", "/etc/nats/nats.conf", "/etc/nats/tls"}},

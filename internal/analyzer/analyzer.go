@@ -28,9 +28,11 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -45,7 +47,11 @@ type Config struct {
 	Terms      plan.Terms
 	Timing     plan.Timing
 	Bus        Broker
-	Clock      role.Clock // nil: the system's
+	Disk       channel.Disk    // for the channel; belongs to one process; nil: none, which shares and central refuse
+	Source     protocol.Source // of the analyzer's noise: a CSPRNG; nil: the system's
+	Registrar  []byte          // Ed25519 public key that credentials of hosts must be signed with
+	HostShare  float64         // largest share of a cohort that one host's devices may be; 0: 1, all of it
+	Clock      role.Clock      // nil: the system's
 	Log        zerolog.Logger
 	Messages   *outcome.Outcomes // account of the channel's messages, made with Reasons
 	Steps      *role.Steps       // made with Steps; may be nil
@@ -70,7 +76,7 @@ var ErrConfigChanged = errors.New("analyzer: what was announced before does not 
 type Analyzer struct {
 	c         Config
 	learner   *glm.Learner
-	largest   int           // messages of the largest report that is planned
+	largest   int           // bytes of the largest payload of a report that is planned
 	published chan struct{} // holds a token after a manifest arrived
 
 	mu       sync.Mutex
@@ -91,6 +97,8 @@ type Progress struct {
 	Rounds        int
 	Messages      int     // of one report in the round
 	Epsilon       float64 // the largest that a plan so far promises its people
+	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
+	Channel       plan.Channel
 }
 
 // ReleaseStats is one counted round.
@@ -107,6 +115,13 @@ type ReleaseStats struct {
 func New(c Config) (*Analyzer, error) {
 	if len(c.Keys) == 0 {
 		return nil, fmt.Errorf("analyzer: no HPKE key")
+	}
+	if c.Disk == nil && (c.Terms.Channel == plan.Shares || c.Terms.Channel == plan.Central) {
+		return nil, fmt.Errorf("analyzer: the channel %s needs a folder for state: "+
+			"the analyzer must remember whom it counted", c.Terms.Channel)
+	}
+	if c.Source == nil {
+		c.Source = entropy.New()
 	}
 	if c.Clock == nil {
 		c.Clock = role.SystemClock()
@@ -136,8 +151,15 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := z.c.provisioned(ctx); err != nil {
+		return err
+	}
+	counting, err := z.c.counting(past)
+	if err != nil {
+		return err
+	}
 	z.mu.Lock()
-	z.counting = z.c.counting()
+	z.counting = counting
 	z.mu.Unlock()
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return z.receive(ctx) })

@@ -50,11 +50,11 @@ func TestCountsAreExact(t *testing.T) {
 					released += int(r.manifest.Messages)
 					var sums []glm.Aggregate
 					for i, e := range a.Encodings {
-						sum, err := e.Decode(ones[i], uint64(a.Cohort.Minimum))
+						sum, err := e.Decode(ones[i], uint64(a.Cohort.Minimum), 0)
 						s.must(err)
 						sums = append(sums, glm.Aggregate{
 							Kind: a.Plan.Rounds[round].Releases[i].Statistic, Sum: sum,
-							Variance: e.Variance(uint64(a.Cohort.Minimum)), Reports: int(a.Cohort.Minimum),
+							Variance: e.Variance(uint64(a.Cohort.Minimum), 0), Reports: int(a.Cohort.Minimum),
 						})
 					}
 					s.must(learner.Absorb(sums))

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/box"
+	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -18,7 +21,16 @@ import (
 const Destroyed outcome.Reason = "destroyed"
 
 // Reasons lists why a message may not be counted.
-func Reasons() []outcome.Reason { return append(shuffle.CountReasons(), Destroyed) }
+func Reasons() []outcome.Reason {
+	var all []outcome.Reason
+	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), box.CountReasons(),
+		[]outcome.Reason{Destroyed}) {
+		if !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
 
 // receive takes in what the shuffler sends. An acknowledged part stays in the stream until its round is counted.
 func (z *Analyzer) receive(ctx context.Context) error {

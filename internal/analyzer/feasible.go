@@ -5,36 +5,58 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// feasible makes the learner, and plans every cohort of its schedule. largest is the number of messages of the largest
-// report.
-func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
-	learner, err = glm.NewLearner(c)
+// planned makes the learner, plans every cohort of its schedule and gives each plan to f.
+func planned(c glm.Config, terms plan.Terms, f func(glm.Step, *plan.Proposal)) (*glm.Learner, error) {
+	learner, err := glm.NewLearner(c)
 	if err != nil {
-		return nil, 0, fmt.Errorf("analyzer: %w", err)
+		return nil, fmt.Errorf("analyzer: %w", err)
 	}
 	step := learner.Next()
 	for i, n := range learner.Schedule() {
 		step.Cohort = n
 		p, err := plan.Propose(step, terms)
 		if err != nil {
-			return nil, 0, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
+			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
 		}
+		f(step, p)
+	}
+	return learner, nil
+}
+
+// NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
+// same budget.
+func (s Settings) NoiseRatio() (largest float64, err error) {
+	_, err = planned(s.learner(), s.terms(), func(_ glm.Step, p *plan.Proposal) {
+		for _, r := range p.Details.Releases {
+			largest = max(largest, r.VarianceRatio)
+		}
+	})
+	return largest, err
+}
+
+// feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of the
+// largest report.
+func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
+	learner, err = planned(c, terms, func(step glm.Step, p *plan.Proposal) {
 		k := 0
 		for _, round := range step.Statistics {
-			messages := 0
+			var encodings []protocol.Encoding
 			for range round {
-				messages += p.Details.Releases[k].Encoding.Messages()
+				encodings = append(encodings, p.Details.Releases[k].Encoding)
 				k++
 			}
-			largest = max(largest, messages)
+			largest = max(largest, registry.PayloadSize(terms.Channel, encodings))
 		}
-	}
-	return learner, largest, nil
+	})
+	return learner, largest, err
 }
 
 // oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
@@ -44,10 +66,14 @@ func (s Settings) oversized(largest int) []error {
 	if largest == 0 || s.MaxReportSize <= 0 || size <= s.MaxReportSize {
 		return nil
 	}
-	needs := fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs",
-		size, largest)
+	needs := fmt.Sprintf("is less than the %d bytes of a report, which the plan needs", size)
 	remedy := fmt.Sprintf("give the broker room with riffle broker provision --max-report-size %d or more "+
-		"and say so here, or lower privacy.max_messages", size)
+		"and say so here", size)
+	if s.Privacy.channel() == plan.Shuffle {
+		needs = fmt.Sprintf("is less than the %d bytes of a report of %d bit messages, which the plan needs", size,
+			largest/seal.BitSize)
+		remedy += ", or lower privacy.max_messages"
+	}
 	fault := role.Wrong("max_report_size", s.MaxReportSize, needs)
 	return []error{fault.Because(remedy).Given("learner", "privacy")}
 }
@@ -142,7 +168,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		key   string
 		value any
 		good  bool
-	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0}} {
+	}{{"variance_ratio", p.VarianceRatio, p.VarianceRatio >= 0}, {"max_shift", p.MaxShift, p.MaxShift >= 0 || p.MaxShift == byChannel}} {
 		if !limit.good {
 			faults = append(faults, role.Wrong(limit.key, limit.value, "must not be negative"))
 		}

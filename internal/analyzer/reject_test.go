@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -141,7 +141,7 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 			if got.Destroyed != c.refused || len(got.Releases) == 0 != c.refused {
 				t.Errorf("%d bad messages: %v", n, got)
 			}
-			odd := testbed.Refused(s.analyzer.c.Messages, shuffle.Undecryptable)
+			odd := testbed.Refused(s.analyzer.c.Messages, chunks.Undecryptable)
 			if !c.refused && (got.Reports != r.manifest.Reports || odd != n) {
 				t.Errorf("%d bad messages, account %+v", n, s.analyzer.c.Messages.Balance())
 			}

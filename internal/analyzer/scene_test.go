@@ -277,7 +277,7 @@ func (s *scene) cut(a *plan.Announcement, digest [32]byte, messages []byte, repo
 	var digests [][32]byte
 	for part := range slices.Chunk(messages, 70*seal.BitSize) {
 		index := uint32(len(r.chunks))
-		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Round: a.Round, Index: index, Bits: part})
+		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Round: a.Round, Index: index, Payload: part})
 		s.must(err)
 		r.chunks, digests = append(r.chunks, chunk), append(digests, wire.ChunkDigest(chunk))
 	}

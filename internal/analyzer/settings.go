@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -22,9 +25,12 @@ import (
 type Settings struct {
 	Keys string `key:"keys" doc:"Folder made by riffle keygen. The bundle and analyzer/ are read." required:"true"`
 
-	Learner LearnerSettings `key:"learner"`
-	Privacy PrivacySettings `key:"privacy"`
-	Timing  TimingSettings  `key:"timing"`
+	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local."`
+
+	Learner   LearnerSettings   `key:"learner"`
+	Privacy   PrivacySettings   `key:"privacy"`
+	Admission AdmissionSettings `key:"admission"`
+	Timing    TimingSettings    `key:"timing"`
 	// A report that the broker does not store is lost, and with enough of them each cohort.
 	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
 
@@ -51,8 +57,17 @@ type LearnerSettings struct {
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
 }
 
+// AdmissionSettings say whose reports are counted, where the analyzer sees who took part.
+type AdmissionSettings struct {
+	HostShare float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. 1: no limit."`
+}
+
 // PrivacySettings say what is promised, and what it may cost.
 type PrivacySettings struct {
+	Channel     string  `key:"channel" doc:"How sums reach the analyzer, and whom people must trust for it: shuffle (an honest shuffler), shares (that shuffler and analyzer are not both dishonest), local (nobody) or central (the analyzer; devices refuse it unless their people allow it). It cannot change during a deployment."`
+	ServerNoise float64 `key:"server_noise" doc:"Noise that servers add to each release, in [0, 1], as a share of what alone gives epsilon. It is what is left of the promise if all other devices are dishonest. In shuffle the shuffler adds it, in shares both servers do, each all of it. In central the analyzer always adds all of it, and in local there is none."`
+	DeviceNoise bool    `key:"device_noise" doc:"Whether devices add noise of their own. false needs server_noise 1, in shuffle or shares: the promise then rests on the servers' noise alone, and in shuffle nothing protects from a shuffler that remembers its noise."`
+
 	Epsilon float64 `key:"epsilon" doc:"Largest epsilon of one person's guarantee."`
 	Delta   float64 `key:"delta" doc:"The delta of that guarantee."`
 	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed. Their noise is not counted."`
@@ -63,10 +78,10 @@ type PrivacySettings struct {
 	DishonestReports int `key:"dishonest_reports" doc:"Least number of dishonest reports that every cohort tolerates, whatever number the share dishonest gives. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 
 	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
-	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit."`
+	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit. Only shuffle has bit messages."`
 
 	VarianceRatio float64 `key:"variance_ratio" doc:"Noise variance allowed, divided by that of a trusted curator's Gaussian mechanism. 0: the least that max_messages allows."`
-	MaxShift      float64 `key:"max_shift" doc:"Most levels by which one record can move a release; with more, sampling error dominates. 0: no limit."`
+	MaxShift      float64 `key:"max_shift" doc:"Most levels by which one record can move a release; with more, sampling error dominates. -1: 16 in shuffle, and no limit in other channels, where more levels cost no messages; 0: no limit."`
 }
 
 // TimingSettings say when devices report.
@@ -78,6 +93,9 @@ type TimingSettings struct {
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open. 0: until it is full."`
 }
 
+// byChannel as a limit stands for the default of the channel.
+const byChannel = -1
+
 // DefaultSettings are the settings of a deployment that says nothing else.
 func DefaultSettings() Settings {
 	terms := plan.DefaultTerms()
@@ -86,8 +104,10 @@ func DefaultSettings() Settings {
 		Privacy: PrivacySettings{
 			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
 			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,
-			VarianceRatio: terms.VarianceRatio, MaxShift: terms.MaxShift,
+			VarianceRatio: terms.VarianceRatio, MaxShift: byChannel,
+			Channel: string(terms.Channel), ServerNoise: terms.ServerNoise, DeviceNoise: !terms.NoDeviceNoise,
 		},
+		Admission: AdmissionSettings{HostShare: 1},
 		Timing: TimingSettings{
 			RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute,
 		},
@@ -102,7 +122,7 @@ func (s Settings) Validate() (faults []error) {
 		must := fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)
 		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, must))
 	}
-	return faults
+	return append(faults, s.channelFaults()...)
 }
 
 // Validate lists what is wrong.
@@ -123,7 +143,7 @@ func (t TimingSettings) Validate() (faults []error) {
 
 // Validate lists what is wrong with values by themselves; planning finds out whether a plan exists.
 func (p PrivacySettings) Validate() (faults []error) {
-	faults = p.promise()
+	faults = append(p.promise(), p.channelFaults()...)
 	for key, v := range map[string]float64{"drop_out": p.DropOut, "dishonest": p.Dishonest} {
 		if !(v >= 0 && v < 1) {
 			faults = append(faults, role.Wrong(key, v, "must be a share in [0, 1)"))
@@ -160,13 +180,23 @@ func (s Settings) learner() glm.Config {
 	}
 }
 
+// terms are what is asked of every plan. Limits that are the channel's are its defaults.
 func (s Settings) terms() plan.Terms {
 	p := s.Privacy
-	return plan.Terms{
-		Epsilon: p.Epsilon, Delta: p.Delta, DropOut: p.DropOut, Dishonest: p.Dishonest,
-		DishonestReports: p.DishonestReports, MinCohort: p.MinCohort, MaxMessages: p.MaxMessages,
-		VarianceRatio: p.VarianceRatio, MaxShift: p.MaxShift,
+	t := plan.DefaultTermsFor(p.channel())
+	t.Epsilon, t.Delta, t.DropOut, t.Dishonest = p.Epsilon, p.Delta, p.DropOut, p.Dishonest
+	t.DishonestReports, t.MinCohort, t.VarianceRatio = p.DishonestReports, p.MinCohort, p.VarianceRatio
+	if p.MaxMessages != byChannel {
+		t.MaxMessages = p.MaxMessages
 	}
+	if p.MaxShift != byChannel {
+		t.MaxShift = p.MaxShift
+	}
+	t.ServerNoise, t.NoDeviceNoise = p.ServerNoise, !p.DeviceNoise
+	if p.channel() == plan.Central { // whose noise is the analyzer's, all of it
+		t.ServerNoise, t.NoDeviceNoise = 0, false
+	}
+	return t
 }
 
 func (t TimingSettings) announced() plan.Timing {
@@ -181,11 +211,11 @@ func (t TimingSettings) announced() plan.Timing {
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "analyzer",
-		Short: "announce policies, count noisy bits, learn",
-		Long: `The analyzer announces with which policy people's devices decide and how they report. It opens the bit
-messages that the shuffler forwards, counts ones, removes the bias and announces the next policy. While the shuffler is
-honest the analyzer sees no more of a person than the announced guarantee allows. It can be restarted at any time: its
-state is a function of what it released.`,
+		Short: "announce policies, count noisy reports, learn",
+		Long: `The analyzer announces with which policy people's devices decide and how they report. It counts what the
+shuffler forwards of a cohort, removes the bias of the noise and announces the next policy. How a cohort's sum reaches
+it, and whom people must trust for that, is the deployment's channel (privacy.channel). It can be restarted at any time:
+its state is a function of what it released and of what its channel keeps in the state folder.`,
 		Defaults:  DefaultSettings(),
 		OpsListen: "127.0.0.1:9402",
 		Prepare:   prepare,
@@ -215,8 +245,17 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	var disk channel.Disk
+	if s.State != "" {
+		if err := os.MkdirAll(s.State, 0o700); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		disk = channel.Folder(s.State)
+	}
 	z, err := New(Config{
+		Disk: disk, HostShare: s.Admission.HostShare,
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
+		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
 		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
 		Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -19,19 +20,25 @@ func Steps() []string { return []string{stepRound, stepLearning} }
 
 // announced notes what is in force.
 func (z *Analyzer) announced(a *plan.Announcement, step glm.Step) error {
-	messages, eps := 0, 0.0
+	messages, eps, alone := 0, 0.0, 0.0
 	if !a.Final {
 		messages = a.ReportMessages()
 		g, err := plan.Guarantee(a, 0)
 		if err != nil {
 			return fmt.Errorf("analyzer: epoch %d: %w", a.Epoch, err)
 		}
-		eps = g.Epsilon(z.c.Terms.Delta)
+		eps, alone = g.Epsilon(z.c.Terms.Delta), math.Inf(1)
+		if g, err := plan.Alone(a); err == nil {
+			alone = g.Epsilon(z.c.Terms.Delta)
+		}
 	}
 	z.note(func(p *Progress) {
 		p.Epoch, p.Round, p.Final, p.Policy = a.Epoch, a.Round, a.Final, step.Policy
 		p.Size, p.Minimum, p.Rounds, p.Messages = a.Cohort.Size, a.Cohort.Minimum, len(a.Plan.Rounds), messages
-		p.Epsilon = max(p.Epsilon, eps)
+		p.Epsilon, p.EpsilonAlone = max(p.Epsilon, eps), max(p.EpsilonAlone, alone)
+		if !a.Final {
+			p.Channel = a.Plan.Channel
+		}
 	})
 	return nil
 }
@@ -70,6 +77,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 	}
 	if p.Epsilon > 0 {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
+		out.Budget.In(p.Channel, p.EpsilonAlone)
 	}
 	return out
 }

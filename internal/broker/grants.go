@@ -105,6 +105,10 @@ func Grants() []Grant {
 		// After a crash it must see whether a chunk that it repeats is the one that it stored: its own words, nothing
 		// new.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
+		// In the channel of shares it reads the analyzer's answers, and whether what the analyzer signed is in the log.
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamPrepared},
+		Grant{Role: bus.Shuffler, Access: Watch, Subject: bus.SubjectAnswered + ".>"},
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamAudit},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectKeys + "." + string(bus.Shuffler)},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectAudit + "." + string(bus.Shuffler) + ".*.*"},
 	)
@@ -117,6 +121,10 @@ func Grants() []Grant {
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
 		// It drops chunks that are counted.
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.PURGE." + bus.StreamMixed},
+		// It answers the shuffler, compares what it repeats, and drops its answers when the round is over.
+		Grant{Role: bus.Analyzer, Access: Publish, Subject: bus.SubjectPrepared + ".*.*.*"},
+		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamPrepared},
+		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.PURGE." + bus.StreamPrepared},
 		// The bucket takes each key once, with the digest in it: the analyzer cannot take back or alter what it
 		// announced, nor can a thief of its credential occupy a place.
 		Grant{Role: bus.Analyzer, Access: Publish, Subject: bus.SubjectAnnouncements + ".*.*.*"},

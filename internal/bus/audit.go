@@ -62,6 +62,32 @@ func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []by
 	return err == nil && bytes.Equal(r.Data, payload), err
 }
 
+// Said hands the statements that a role appended under a kind to the handler, in the order of the log, and returns at its
+// end. It asks for one statement at a time, as a role may that reads little of the log. What was appended before the call
+// is not missed.
+//
+// Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
+func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(payload []byte) error) error {
+	if err := errors.Join(checkToken("role", string(role), maxKind),
+		checkToken("audit kind", kind, maxKind)); err != nil {
+		return err
+	}
+	filter := SubjectAudit + "." + string(role) + "." + kind + ".*"
+	for from := uint64(1); ; {
+		r, err := c.leader(ctx, StreamAudit, query{Next: filter, Sequence: from})
+		if errors.Is(err, ErrGone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := handler(r.Data); err != nil {
+			return err
+		}
+		from = r.Sequence + 1
+	}
+}
+
 // subjectAudit names a statement by its digest.
 func subjectAudit(role Role, kind string, payload []byte) string {
 	digest := sha256.Sum256(payload)

@@ -28,6 +28,7 @@ func (r Role) valid() bool { return slices.Contains(Roles(), r) }
 const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
+	StreamPrepared       = "PREPARED"         // the analyzer's answers to the shuffler, of rounds under way
 	StreamAudit          = "AUDIT"            // signed statements, append-only
 	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
@@ -43,9 +44,11 @@ const (
 	SubjectReport        = subjectPrefix + "report"     // .<the host's public key as a user of the broker>
 	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>
 	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
+	SubjectPrepared      = subjectPrefix + "prepared"   // .<epoch>.<round>.<index>
 	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored
+	SubjectAnswered      = subjectPrefix + "answered"   // .<epoch>.<round>, a notice that an answer was stored
 	SubjectRekeyed       = subjectPrefix + "rekeyed"    // .<role>, a notice that a key set was stored
 	SubjectAnnouncements = "$KV." + BucketAnnouncements // .<epoch>.<round>.<digest of the payload>
 	SubjectKeys          = "$KV." + BucketKeys          // .<role>

@@ -41,6 +41,7 @@ const (
 	// filling the disk under the others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit
 	// messages of 100 bytes each is 200 MB of MIXED, a policy of 20 dimensions some ten kB of announcements.
 	DefaultMaxMixedBytes        = 2 << 30
+	DefaultMaxPreparedBytes     = 256 << 20 // a report takes 33 bytes of it while its round is under way
 	DefaultMaxAuditBytes        = 512 << 20
 	DefaultMaxAnnouncementBytes = 256 << 20
 	DefaultMaxKeyBytes          = 16 << 20
@@ -61,6 +62,7 @@ type ProvisionOptions struct {
 	// Bytes on disk at most, then ErrFull; the default where 0, no limit where negative. The broker reserves them:
 	// together they must fit into what it may store.
 	MaxMixedBytes        int64 // default DefaultMaxMixedBytes
+	MaxPreparedBytes     int64 // default DefaultMaxPreparedBytes
 	MaxAuditBytes        int64 // default DefaultMaxAuditBytes
 	MaxAnnouncementBytes int64 // default DefaultMaxAnnouncementBytes
 	MaxKeyBytes          int64 // default DefaultMaxKeyBytes
@@ -84,6 +86,7 @@ func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	}
 	o.MaxReportBytes = byDefault(o.MaxReportBytes, DefaultMaxReportBytes)
 	o.MaxMixedBytes = byDefault(o.MaxMixedBytes, DefaultMaxMixedBytes)
+	o.MaxPreparedBytes = byDefault(o.MaxPreparedBytes, DefaultMaxPreparedBytes)
 	o.MaxAuditBytes = byDefault(o.MaxAuditBytes, DefaultMaxAuditBytes)
 	o.MaxAnnouncementBytes = byDefault(o.MaxAnnouncementBytes, DefaultMaxAnnouncementBytes)
 	o.MaxKeyBytes = byDefault(o.MaxKeyBytes, DefaultMaxKeyBytes)
@@ -229,6 +232,11 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	mixed := once(base(StreamMixed, "mixed bit messages and manifests", SubjectMixed+".*.*.*", SubjectManifest+".*.*"))
 	mixed.MaxBytes = o.MaxMixedBytes
 
+	prepared := once(base(StreamPrepared, "answers about rounds that are prepared", SubjectPrepared+".*.*.*"))
+	prepared.MaxBytes = o.MaxPreparedBytes
+	prepared.RePublish = &jetstream.RePublish{Source: SubjectPrepared + ".*.*.*",
+		Destination: SubjectAnswered + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
+
 	audit := once(base(StreamAudit, "signed statements", SubjectAudit+".*.*.*"))
 	audit.DenyPurge = true
 	audit.MaxBytes = o.MaxAuditBytes
@@ -247,7 +255,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}",
 		HeadersOnly: true}
 
-	return []jetstream.StreamConfig{reports, mixed, audit, announcements, keys}
+	return []jetstream.StreamConfig{reports, mixed, prepared, audit, announcements, keys}
 }
 
 // byDefault is a limit as the broker writes it, whatever the caller wrote: -1 is none.

@@ -11,50 +11,59 @@
 //   - Nothing leaves before the commit. Only Release sends, and the shuffler calls it only for a release whose members
 //     are durable in its journal, and are at least the minimum.
 //   - Every retry sends the same bytes. Whatever Release draws or computes that a later attempt could not repeat, such
-//     as an order or server noise, is durable before the first byte that depends on it leaves. Noise that no one has
-//     seen may be drawn again.
+//     as an order, a sealed message or server noise, is durable before the first byte that depends on it leaves. Noise
+//     that no one has seen may be drawn again.
 //   - What would undo the protection is never stored: no permutation, no noise beside the sum that it hides, no report
 //     beside its sender. What is stored is what leaves.
 //   - What leaves is bound to the release by the manifest, which Release completes and the shuffler signs, logs and
 //     sends last.
 //   - What was stored for the release is forgotten when its manifest is out.
-//   - Number and length of everything that is stored or sent depend on the plan and on the number of members alone.
+//   - Number and length of everything that is stored or sent depend on the plan, on the number of members, and on which
+//     reports the two servers refused. An honest device's report is refused for no reason that depends on its record.
 //
-// A channel guarantees nothing about who takes part: it sees slots and digests of reports, and refuses copies
-// (Repeated), which would multiply one person's part. It does not guarantee that the sum is right if its own process is
+// A channel is told who takes part as slots and digests of reports. Repeated refuses what would multiply one person's
+// part, as far as the mixing side can see it. A channel does not guarantee that the sum is right if its own process is
 // malicious.
 //
 // What every counting side guarantees stands at Counting.
 //
+// # What passes between the sides
+//
+//   - Layout says how long a round's reports are. It may refuse an announcement that the channel cannot carry.
+//   - Commitment goes into every reply to an enrolment, and the device keeps it with its slot. A channel whose devices
+//     must bind their reports to something that the shuffler fixed before the epoch (shares: the secret of its
+//     verification keys) puts it there. It must be a function of the shuffler's identity and the epoch's first
+//     announcement, so that no restart and no restored folder changes it.
+//   - Release.Announced and Release.First are the announcement of the round, and the digest of the epoch's first one.
+//   - Release returns the members that are not part of what left. The shuffler takes them out of the manifest and of the
+//     count, after the commit and with a reason each, and destroys a release that falls below the minimum.
+//   - Chunks have any payload. Where the analyzer answers, as in shares, the answers are a stream of their own, which
+//     only the analyzer writes and only the shuffler reads. Nothing in a chunk or an answer is signed by itself: the
+//     chunks are named by the manifest, and the answers by the statement of the accepted set, both of which are signed
+//     and stand in the audit log before anyone acts on them. Until then, whoever controls the broker can make a release
+//     fail, and no more.
+//   - Participants is the analyzer's memory of the devices that it counted, for every channel in which devices prove
+//     their participation to it (pkg/channel.Sender). It is on a Disk of the analyzer's own. It is durable before anything
+//     leaves that depends on those devices' reports, and it refuses to be older than what the analyzer signed.
+//
 // # Channels that exchange several messages
 //
 // Release may take as long as it needs and talk to the analyzer meanwhile, over a broker interface that its channel
-// declares; its messages need subjects and rights of their own in internal/bus and internal/broker. A channel of secret
-// shares keeps a journal of its own on the Disk that it is given, writes each of its messages there before it sends it,
-// and repeats them from there. If the analyzer's accepted set turns out to be too small, Release returns ErrImpossible
-// before the aggregate share leaves.
-//
-// A channel whose payload is one sealed box has a Layout of one message, with the length of the box in a new field, and
-// releases the boxes as shuffle releases bit messages: permuted, stored, and sent in chunks that the manifest names.
+// declares. Each side makes what it says durable before it says it, and repeats it from there; what it cannot repeat
+// byte for byte it must not say again. If the analyzer's accepted set turns out to be too small, Release returns
+// ErrImpossible before the aggregate share leaves. Package shares is the example.
 //
 // # Where to add a channel
 //
 //   - pkg/channel/<name>: the device's side, vectors to payload, and the pure part of counting.
-//   - internal/channel/<name>/mix.go and count.go: the two sides of the servers.
-//   - Layout: new fields, where the number of messages does not fix a report's length.
-//   - pkg/wire: BuildReport, ParseReport, EnvelopeSize, BuildChunk and ParseChunk take payloads of whole bit messages
-//     (seal.BitSize) only. Another payload needs them to take its length in bytes.
-//   - pkg/plan: what an announcement says of the channel, and which noise its guarantee counts. pkg/wire converts it.
-//   - The lines where a channel is picked: the table of channels and the name in pkg/device/core.go, shuffler.New and
-//     Config.counting in internal/analyzer/broker.go. The account's item (internal/shuffler/settings.go), the reasons
-//     (Reasons in internal/analyzer/count.go) and what of the broker the channel needs (the Broker interfaces of the
-//     roles) stand beside them.
-//   - docs/architecture.md: a line for each new package.
-//
-// # What the interfaces do not carry yet
-//
-// A payload is made of vectors alone: pkg/channel.Device is not told the device's number, its host's identity and
-// credential, or what the enrolment reply said, and keeps nothing. The enrolment reply has no part that is a channel's.
-// The analyzer has no Disk. Mixing.Layout cannot refuse an announcement. The counts name as many reports as the
-// manifest: Count cannot accept fewer.
+//   - pkg/channel/registry: its line, and the size of its payload.
+//   - internal/channel/<name>: the two sides of the servers. A channel whose payload is one sealed box can use the mixing
+//     side of shuffle, which permutes messages of any one size.
+//   - pkg/plan: its name in Channels, which noise its guarantee counts (counted in check.go), on whom it rests
+//     (trust.go). pkg/wire converts the name; the schema has its number.
+//   - The lines where a channel is picked: shuffler.New, Config.counting in internal/analyzer/broker.go, and Reasons in
+//     internal/analyzer/count.go. What of the broker it needs stands in the Broker interfaces of the roles, with subjects
+//     in internal/bus and rights in internal/broker.
+//   - docs/architecture.md: a line for each new package. docs/privacy.md: which noise an observer does not know, and why
+//     what the observer sees follows from the noised counts. docs/threat-model.md: its column.
 package channel

@@ -1,20 +1,24 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Mixing is the mixing side of a channel. Layout, EnvelopeSize and Parse are pure and safe for concurrent use; the
+// Mixing is the mixing side of a channel. Layout, Commitment and Parse are pure and safe for concurrent use; the
 // other methods are called by one goroutine, and for one release at a time.
 type Mixing interface {
-	// Layout is what the reports of an announced round look like. It depends on the announcement alone.
-	Layout(a *plan.Announcement) Layout
-	// EnvelopeSize is the length in bytes of every sealed report of this layout, whatever the device's data.
-	EnvelopeSize(l Layout) int
+	// Layout is what the reports of an announced round look like. It depends on the announcement alone. Its error says
+	// why the channel cannot carry such a round: the announcement is refused.
+	Layout(a *plan.Announcement) (Layout, error)
+	// Commitment is what the shuffler's replies to the enrolments of an epoch say of the channel, for the devices to
+	// bind their reports to; nil where the channel says nothing. first is the digest of the epoch's first announcement.
+	Commitment(first [32]byte) []byte
 	// Parse decodes an opened report, verifies its signature by the host key that it names, and checks all that can be
 	// seen of its payload alone. The digest is wire.ReportDigest's. Its errors are those of package wire.
 	Parse(report []byte, l Layout) (r *wire.Report, digest [32]byte, err error)
@@ -28,8 +32,11 @@ type Mixing interface {
 	// sent. It does not send the manifest. It is called again after any other error than ErrImpossible, and by the next
 	// process after a crash, and then sends the same bytes.
 	//
+	// rejected are the members whose reports are not part of what left, by slot: the shuffler takes them out of the
+	// release, whose other members are at least the minimum. It may call Release once more without them.
+	//
 	// Errors: ErrImpossible; or those of broker and disk, which can be matched with errors.Is.
-	Release(ctx context.Context, r *Release, m *wire.Manifest) error
+	Release(ctx context.Context, r *Release, m *wire.Manifest) (rejected []Rejected, err error)
 	// Forget removes what Release made durable, and what an attempt that was cut short left behind. It can be repeated.
 	Forget(epoch uint64, round uint32) error
 }
@@ -45,7 +52,22 @@ type Layout struct {
 	// Messages is how many messages one report holds; above 0. Accounts and people are told of messages in this
 	// measure.
 	Messages int `json:"messages"`
+	// Channel is the plan's; empty for plan.Shuffle.
+	Channel plan.Channel `json:"channel,omitempty"`
+	// Payload is the length in bytes of a report's payload; 0 where it is as many bit messages.
+	Payload int `json:"payload,omitempty"`
 }
+
+// Size is the length in bytes of the payload of every report.
+func (l Layout) Size() int {
+	if l.Payload > 0 {
+		return l.Payload
+	}
+	return l.Messages * seal.BitSize
+}
+
+// Of is the channel.
+func (l Layout) Of() plan.Channel { return cmp.Or(l.Channel, plan.Shuffle) }
 
 // Release is what a channel knows of a round that is released.
 type Release struct {
@@ -55,6 +77,16 @@ type Release struct {
 	Layout       Layout
 	Minimum      uint32   // fewest members
 	Members      []Member // by slot
+	// Announced is the round's announcement, whose digest Announcement is. Repeated may be called without it.
+	Announced *plan.Announcement
+	// First is the digest of the epoch's first announcement.
+	First [32]byte
+}
+
+// Rejected is a member of a release whose report is not part of what left.
+type Rejected struct {
+	Slot   uint32
+	Reason wire.Refusal
 }
 
 // Messages is how many messages the members' reports hold together.

@@ -72,6 +72,9 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	}
 	h.mu.Lock()
 	h.current, h.full, h.refusal = a, false, nil
+	if !a.Final {
+		h.pinned = a.Plan.Channel
+	}
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()

@@ -174,8 +174,11 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) 
 		return
 	}
 	ledger := h.Ledger(name)
-	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger,
-		"explanation": strings.Split(strings.TrimSpace(ledger.Explain()), "\n")})
+	explanation := strings.Split(strings.TrimSpace(ledger.Explain()), "\n")
+	if c := h.channel(); c != "" && len(ledger.Entries) > 0 { // the deployment keeps it
+		explanation = append(explanation, fmt.Sprintf("Reports take the channel %s: the guarantee %s.", c, c.RestsOn()))
+	}
+	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger, "explanation": explanation})
 }
 
 func checkName(name string) error {

@@ -52,6 +52,10 @@ func shape(t reflect.Type) (out []string) {
 		return []string{t.Kind().String()}
 	}
 	for f := range t.Fields() {
+		if f.Anonymous { // JSON has its fields in its place
+			out = append(out, shape(f.Type)...)
+			continue
+		}
 		for _, s := range shape(f.Type) {
 			out = append(out, f.Name+" "+f.Tag.Get("json")+" "+s)
 		}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must
@@ -73,6 +75,14 @@ type sent struct {
 	Device  uint32
 	Size    int
 	Reports int
+}
+
+// numberSize is how many bytes a device's number takes in a request.
+func numberSize(number uint32) int {
+	if number == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(uint64(number))
 }
 
 // Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody
@@ -159,24 +169,27 @@ func outside(t *testing.T, name string) view {
 			}
 		}
 	}
-	for _, e := range s.enrolments() {
-		v.Enrolled = append(v.Enrolled, seen{e.device, e.slot, e.size})
+	// Each host numbers its devices in an order of its own: here they are known by the order of their enrolment.
+	rank := map[uint32]uint32{}
+	for i, e := range s.enrolments() {
+		rank[e.device] = uint32(i)
+		v.Enrolled = append(v.Enrolled, seen{rank[e.device], e.slot, e.size - numberSize(e.device)})
 		// The promise was made when the enrolment was answered: nothing of the record had a part in its time.
 		if wait := due[e.device].Sub(e.at); wait < window || wait > window+patience {
 			t.Errorf("device %d enrolled and is due %v later, announced are %v", e.device, wait, window)
 		}
 	}
 	v.Reports = map[uint32]sent{}
-	late := map[uint32]time.Duration{} // by device
+	late := map[uint32]time.Duration{} // by rank
 	for _, r := range s.reports(people) {
 		report := s.Open(r.envelope, a)
 		one := v.Reports[report.Slot]
-		v.Reports[report.Slot] = sent{report.Device, len(r.envelope), one.Reports + 1}
-		if len(r.envelope) != wire.EnvelopeSize(a.ReportMessages()) {
-			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(a.ReportMessages()))
+		v.Reports[report.Slot] = sent{rank[report.Device], len(r.envelope), one.Reports + 1}
+		if len(r.envelope) != wire.EnvelopeSize(a.ReportMessages()*seal.BitSize) {
+			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(a.ReportMessages()*seal.BitSize))
 		}
-		if late[report.Device] = r.at.Sub(due[report.Device]); late[report.Device] < 0 {
-			t.Errorf("device %d reported %v before its time", report.Device, -late[report.Device])
+		if late[rank[report.Device]] = r.at.Sub(due[report.Device]); late[rank[report.Device]] < 0 {
+			t.Errorf("device %d reported %v before its time", report.Device, -late[rank[report.Device]])
 		}
 	}
 	// A busy machine delays everybody. Nobody is delayed for their own sake.

@@ -109,9 +109,9 @@ func TestBitMessagesShareNothing(t *testing.T) {
 	keys, ciphertexts, outer := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, r := range s.reports(6) {
 		report := s.Open(r.envelope, a)
-		for at := 0; at < len(report.Bits); at += seal.BitSize {
-			keys[string(report.Bits[at:at+seal.EncapsulatedSize])] = true
-			ciphertexts[string(report.Bits[at+seal.EncapsulatedSize:at+seal.BitSize])] = true
+		for at := 0; at < len(report.Payload); at += seal.BitSize {
+			keys[string(report.Payload[at:at+seal.EncapsulatedSize])] = true
+			ciphertexts[string(report.Payload[at+seal.EncapsulatedSize:at+seal.BitSize])] = true
 		}
 		outer[string(r.envelope[:2+seal.HPKEKeySize+2+seal.EncapsulatedSize])] = true
 	}
@@ -139,9 +139,9 @@ func TestReportsAreBoundToTheAnnouncement(t *testing.T) {
 	s.bits(r.envelope, a, digest) // all of them open under it
 	another := digest
 	another[0] ^= 1
-	for at := 0; at < len(report.Bits); at += seal.BitSize {
+	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		if _, _, _, err := seal.NewBitOpener(s.AnalyzerKey,
-			another).Open(report.Bits[at : at+seal.BitSize]); err == nil {
+			another).Open(report.Payload[at : at+seal.BitSize]); err == nil {
 			t.Fatal("a bit message opens under another announcement")
 		}
 	}

@@ -120,11 +120,11 @@ func (h *Host) seat(name string) (*seat, error) {
 	if s := h.devices[name]; s != nil {
 		return s, nil
 	}
-	if int(h.numbers) >= h.c.Devices {
+	number, ok := h.numbers.next()
+	if !ok {
 		return nil, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
 	}
-	s := &seat{name: name, state: h.core.NewState(h.numbers)}
-	h.numbers++
+	s := &seat{name: name, state: h.core.NewState(number)}
 	h.devices[name] = s
 	return s, nil
 }

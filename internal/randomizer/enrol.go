@@ -247,7 +247,7 @@ func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.core.Reply(request, signed)
+	return h.core.Reply(q.a, request, signed)
 }
 
 // answered makes a definite answer durable. heard is as in settle, before the request that was answered.

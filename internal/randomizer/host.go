@@ -27,6 +27,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -87,12 +88,13 @@ type Host struct {
 	refusal    error // why the latest announcement is not in force; nil where it is
 	rolledBack error // proof that the store is older than what the host has done
 	current    *device.Announced
+	pinned     plan.Channel  // the deployment's; empty before the first announcement
 	changed    chan struct{} // closed when current changes, or nothing is asked any more
 	full       bool          // the current cohort takes no more devices
 	keys       *wire.KeySet  // the shuffler's latest
 	shuffler   []byte        // its key that reports are sealed to
 	devices    map[string]*seat
-	numbers    uint32              // devices numbered so far
+	numbers    *numbers            // of devices
 	sessions   map[string]*session // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
@@ -147,11 +149,12 @@ func New(c Config) (*Host, error) {
 		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
 		timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
+		numbers: newNumbers(c.Identity, uint32(c.Devices)),
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
 	err = st.Load(func(d Device) error {
-		h.devices[d.Name] = &seat{name: d.Name, state: d.State}
-		h.numbers = max(h.numbers, d.Number+1)
+		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State)}
+		h.numbers.take(d.Number)
 		return nil
 	})
 	if err == nil {
@@ -219,8 +222,10 @@ func (h *Host) Run(ctx context.Context) error {
 	})
 	due := make(chan job)
 	g.Go(func() error { return h.timetable.run(ctx, due) })
-	for range runtime.GOMAXPROCS(0) {
-		g.Go(func() error { return h.sealDue(ctx, due) })
+	cores := runtime.GOMAXPROCS(0)
+	at := newBench(cores, h.c.Source)
+	for range cores * sealersPerCore {
+		g.Go(func() error { return h.sealDue(ctx, due, at) })
 	}
 	for range senders {
 		g.Go(func() error { return h.send(ctx) })
@@ -262,17 +267,18 @@ type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
 	Round      uint32  `json:"round"`
-	Cohort     uint32  `json:"cohort"`            // slots of the epoch
-	Enrolling  bool    `json:"enrolling"`         // whether a decision made now may be sampled
-	Final      bool    `json:"final"`             // the last policy: learning is over
-	Epsilon    float64 `json:"epsilon,omitempty"` // what the epoch reveals about one record at most, computed here
-	Delta      float64 `json:"delta,omitempty"`   //
+	Cohort     uint32  `json:"cohort"`          // slots of the epoch
+	Enrolling  bool    `json:"enrolling"`       // whether a decision made now may be sampled
+	Final      bool    `json:"final"`           // the last policy: learning is over
+	Delta      float64 `json:"delta,omitempty"` // of the guarantee
+	device.Promise
 	// why this host takes no part in the epoch, or does not follow the latest announcement
 	Refused  string `json:"refused,omitempty"`
-	Devices  int    `json:"devices"`            // known here
-	Capacity int    `json:"capacity"`           // that the credential covers
-	Pending  int    `json:"pending"`            // promised reports that have not left
-	Messages int    `json:"messages,omitempty"` // bit messages of one report in the current round
+	Devices  int    `json:"devices"`  // known here
+	Capacity int    `json:"capacity"` // that the credential covers
+	Pending  int    `json:"pending"`  // promised reports that have not left
+	// messages of one report in the current round: bit messages in the channel shuffle, 1 in others
+	Messages int `json:"messages,omitempty"`
 }
 
 // Status describes the host now.
@@ -303,13 +309,21 @@ func (h *Host) Status() Status {
 	if h.rolledBack != nil {
 		return s
 	}
+	s.Promise = h.core.Promise(a)
 	if a.Weak != nil {
 		s.Refused = a.Weak.Error()
 		return s
 	}
 	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil
-	s.Delta, s.Epsilon, s.Messages = h.c.Limits.Delta, a.Guarantee.Epsilon(h.c.Limits.Delta), a.ReportMessages()
+	s.Delta, s.Messages = h.c.Limits.Delta, a.ReportMessages()
 	return s
+}
+
+// channel is the deployment's, empty before it is known.
+func (h *Host) channel() plan.Channel {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pinned
 }
 
 // Ledger returns what a device has promised and spent; a device that is not known has spent nothing.

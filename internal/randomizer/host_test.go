@@ -69,9 +69,9 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 		}
 	}
 	for k, e := range round.Encodings {
-		sum, err := e.Decode(ones[k], uint64(n))
+		sum, err := e.Decode(ones[k], uint64(n), 0)
 		s.must(err)
-		for j, variance := range e.Variance(uint64(n)) {
+		for j, variance := range e.Variance(uint64(n), 0) {
 			if z := (sum[j] - truth[k][j]) / math.Sqrt(variance); math.Abs(z) > 6 {
 				t.Errorf("%s, coordinate %d: sum %v, true %v, z = %.1f", round.Statistics[k].Kind, j, sum[j],
 					truth[k][j], z)

@@ -58,7 +58,9 @@ func forge(t *testing.T, a *rifflev1.Announcement, by *seal.Identity) (payload [
 
 // attack is one thing that a malicious analyzer may announce.
 type attack struct {
-	profile glm.Profile // default practical
+	profile glm.Profile  // default practical
+	channel plan.Channel // of the honest announcement; default shuffle
+	noised  bool         // the honest announcement has noise of servers
 	limits  func(*device.Limits)
 	// change makes the announcement malicious. honest, where it is true, has the device see the unchanged first
 	// announcement before.
@@ -208,6 +210,7 @@ var longNumber = regexp.MustCompile(`\d+\.\d{4,}(e[-+]\d+)?`)
 func TestMaliciousAnalyzer(t *testing.T) {
 	b := testbed.New(t)
 	all := attacks(t, b)
+	maps.Copy(all, channelAttacks())
 	said := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		k := all[name]
@@ -219,7 +222,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		if k.limits != nil {
 			k.limits(&limits)
 		}
-		honest := b.Announcement(k.profile, 12)
+		honest := moved(b.Announcement(k.profile, 12), k)
 		if k.exact { // the device grants what the honest plan needs, and nothing more
 			g, err := plan.Guarantee(honest, 0)
 			if err != nil {
@@ -229,7 +232,7 @@ func TestMaliciousAnalyzer(t *testing.T) {
 		}
 		h, err := New(Config{
 			Deployment: testbed.Deployment, Analyzer: b.Analyzer.Public(), Shuffler: b.Shuffler.Public(), Devices: 10,
-			Limits: limits,
+			Limits: limits, Identity: host(t, 1),
 			// no Bus: asking the shuffler would end the test
 			StateDir: t.TempDir(), Source: testbed.Source, Log: zerolog.Nop(), Reports: testbed.Account(t, "report",
 				nil, Reasons()),

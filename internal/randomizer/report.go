@@ -152,15 +152,30 @@ func (h *Host) drop(s *session, why outcome.Reason) {
 	h.c.Reports.Refused(why, 1)
 }
 
-// sealDue seals reports as they fall due, with a source of its own.
-func (h *Host) sealDue(ctx context.Context, due <-chan job) error {
-	src := h.c.Source()
+// sealersPerCore is how many reports are in the making at a time for each core. Few of them are computed, and the others
+// wait for the disk, which takes all that wait in one write. In a channel whose reports take less time than a write, the
+// cores would else wait for the disk.
+const sealersPerCore = 32
+
+// bench is where reports are computed: one place for each core, with a random source of its own.
+type bench chan protocol.Source
+
+func newBench(cores int, source func() protocol.Source) bench {
+	b := make(bench, cores)
+	for range cores {
+		b <- source()
+	}
+	return b
+}
+
+// sealDue seals reports as they fall due.
+func (h *Host) sealDue(ctx context.Context, due <-chan job, at bench) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case j := <-due:
-			o, ok, err := h.sealOne(j, src)
+			o, ok, err := h.sealOne(j, at)
 			if err != nil {
 				return err
 			}
@@ -178,8 +193,7 @@ func (h *Host) sealDue(ctx context.Context, due <-chan job) error {
 
 // sealOne makes the report of a job and makes it durable together with what it costs. The work is the same for every
 // record.
-func (h *Host) sealOne(j job, src protocol.Source) (o Outgoing, ok bool, err error) {
-	defer h.c.Steps.Since(stepSealing, h.c.Clock.Now())
+func (h *Host) sealOne(j job, at bench) (o Outgoing, ok bool, err error) {
 	s := j.session
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
@@ -194,7 +208,10 @@ func (h *Host) sealOne(j job, src protocol.Source) (o Outgoing, ok bool, err err
 		h.timetable.enter(j)
 		return o, false, nil
 	}
+	src := <-at
+	defer h.c.Steps.Since(stepSealing, h.c.Clock.Now())
 	envelope, next, err := h.core.Report(s.seat.state, s.record, j.under, shuffler, src)
+	at <- src
 	if err != nil {
 		return o, false, fmt.Errorf("randomizer: %w", err)
 	}

@@ -114,10 +114,13 @@ func TestRestartWhileTheShufflerAnswers(t *testing.T) {
 	for _, name := range []string{"d", "c", "b", "a"} {
 		s.decide(name, twoArms)
 	}
-	for name, number := range map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3} {
+	for name, slot := range map[string]uint32{"a": 0, "b": 1, "c": 2, "d": 3} {
 		testbed.Eventually(t, "promised", func() bool { return s.device(name).Enrolment != nil })
-		if d := s.device(name); d.Number != number || d.Enrolment.Slot != number {
-			t.Errorf("device %s: %+v, its number was %d", name, d, number)
+		s.mu.Lock()
+		given, known := s.slots[s.device(name).Number]
+		s.mu.Unlock()
+		if d := s.device(name); !known || given != slot || d.Enrolment.Slot != slot {
+			t.Errorf("device %s: %+v, its slot was %d", name, d, slot)
 		}
 	}
 	s.reports(4)
@@ -149,10 +152,10 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	s.open(a)
 	s.decide("x", twoArms)
 	s.host.mu.Lock()
-	held, current := s.host.open[0], s.host.current
+	held, current := s.host.open[s.host.devices["x"].state.Number], s.host.current
 	s.host.mu.Unlock()
 	// sealed, and never handed to a sender
-	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, testbed.Source())
+	o, ok, err := s.host.sealOne(job{time.Now(), held, current}, newBench(1, testbed.Source))
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

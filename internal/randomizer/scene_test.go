@@ -269,8 +269,8 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 	}
 	opener := seal.NewBitOpener(s.AnalyzerKey, digest)
 	report := s.Open(envelope, a)
-	for at := 0; at < len(report.Bits); at += seal.BitSize {
-		release, coordinate, one, err := opener.Open(report.Bits[at : at+seal.BitSize])
+	for at := 0; at < len(report.Payload); at += seal.BitSize {
+		release, coordinate, one, err := opener.Open(report.Payload[at : at+seal.BitSize])
 		s.must(err)
 		seen[release][coordinate]++
 		if one {

@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -48,24 +49,53 @@ type APISettings struct {
 
 // LimitSettings are what the host's people agree to.
 type LimitSettings struct {
-	Epsilon     float64 `key:"epsilon" doc:"Largest epsilon that one person's guarantee may have, over everything that the deployment ever releases about them."`
-	Delta       float64 `key:"delta" doc:"The delta of that guarantee."`
-	MinCohort   int     `key:"min_cohort" doc:"Smallest cohort to take part in."`
-	Dishonest   float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, whatever the plan says."`
-	MaxReleases int     `key:"max_releases" doc:"Most releases that one record may take part in."`
-	MaxNorm     float64 `key:"max_norm" doc:"Largest bound on the parameter's norm."`
-	MaxMessages int     `key:"max_messages" doc:"Most bit messages of one report."`
-	Records     int     `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
+	Trust        []string `key:"trust" doc:"Channels to take part in, which is whom these people trust: shuffle (the guarantee rests on an honest shuffler), shares (on shuffler and analyzer not both being dishonest), local (on nobody), central (on an honest analyzer, which sees each report). Under a plan of another channel nobody is enrolled."`
+	Epsilon      float64  `key:"epsilon" doc:"Largest epsilon that one person's guarantee may have, over everything that the deployment ever releases about them."`
+	EpsilonAlone float64  `key:"epsilon_alone" doc:"Largest epsilon of the same if no other device of a cohort is honest, so that only the noise of the person's own device and of one server counts. 0: no limit. A limit needs server noise, or the channel local."`
+	Delta        float64  `key:"delta" doc:"The delta of both guarantees."`
+	MinCohort    int      `key:"min_cohort" doc:"Smallest cohort to take part in."`
+	Dishonest    float64  `key:"dishonest" doc:"Share of a cohort that may be dishonest: their noise is not counted, whatever the plan says."`
+	MaxDishonest int      `key:"max_dishonest" doc:"Number of devices of a cohort that may be dishonest. The larger counts of this number, the share dishonest and what the plan says."`
+	MaxReleases  int      `key:"max_releases" doc:"Most releases that one record may take part in."`
+	MaxNorm      float64  `key:"max_norm" doc:"Largest bound on the parameter's norm."`
+	MaxMessages  int      `key:"max_messages" doc:"Most bit messages of one report, in the channel shuffle."`
+
+	MaxReportSize int `key:"max_report_size" doc:"Most bytes of one sealed report, in every other channel. 0: the default."`
+	MaxNoiseBits  int `key:"max_noise_bits" doc:"Most noise bits that a device draws for one report, over all numbers in it, in every other channel. 0: the default."`
+
+	Records int `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
 }
 
 // DefaultLimits are what a host agrees to by default.
 func DefaultLimits() LimitSettings {
-	return LimitSettings(device.DefaultLimits())
+	l := device.DefaultLimits()
+	s := LimitSettings{
+		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
+		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
+		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+	}
+	for _, c := range l.Trust {
+		s.Trust = append(s.Trust, string(c))
+	}
+	return s
+}
+
+// limits are those of the host's devices.
+func (l LimitSettings) limits() device.Limits {
+	out := device.Limits{
+		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
+		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
+		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+	}
+	for _, c := range l.Trust { // none is a fault, not the default
+		out.Trust = append(out.Trust, plan.Channel(c))
+	}
+	return out
 }
 
 // Validate lists what is wrong.
 func (l LimitSettings) Validate() (faults []error) {
-	for _, f := range device.Limits(l).Faults() {
+	for _, f := range l.limits().Faults() {
 		faults = append(faults, role.Wrong(f.Limit, f.Value, f.Problem))
 	}
 	return faults
@@ -107,7 +137,7 @@ func (a APISettings) callers() Callers {
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "randomizer",
-		Short: "decide for people on their side, and answer with noisy, encrypted bits only",
+		Short: "decide for people on their side, and answer with noisy, encrypted reports only",
 		Long: `The randomizer runs on people's side, for one device or for all devices of a gateway. Apps ask it for
 decisions over a local HTTP API and tell it rewards. It decides with the analyzer's public policy, recomputes the
 privacy guarantee of every plan, refuses one that is weaker than its limits, and reports at times that do not depend
@@ -196,7 +226,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: device.Limits(s.Limits), Clock: env.Clock,
+			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Clock: env.Clock,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,

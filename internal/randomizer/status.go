@@ -31,6 +31,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	out.Cohort = &status.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Messages: s.Messages}
 	if s.Epsilon > 0 {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(s.Epsilon), Delta: s.Delta}
+		out.Budget.In(a.Plan.Channel, a.Alone.Epsilon(s.Delta))
 	}
 	return out
 }

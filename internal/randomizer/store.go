@@ -73,8 +73,16 @@ var noteRolledBack = []byte("rolled back")
 const storeLock = 3 * time.Second
 
 // OpenStore opens the file of a Store, or begins it. One process can have it open.
-func OpenStore(path string) (Store, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: storeLock})
+func OpenStore(path string) (Store, error) { return openStore(path, bbolt.Options{Timeout: storeLock}) }
+
+// OpenUnsyncedStore is OpenStore for simulated devices: what it keeps survives the end of the process, and need not
+// survive a power cut. Never use it for people: a ledger that a power cut sets back forgets what was spent.
+func OpenUnsyncedStore(path string) (Store, error) {
+	return openStore(path, bbolt.Options{Timeout: storeLock, NoSync: true, NoFreelistSync: true})
+}
+
+func openStore(path string, o bbolt.Options) (Store, error) {
+	db, err := bbolt.Open(path, 0o600, &o)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
 			"its own", path)

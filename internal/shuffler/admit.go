@@ -89,7 +89,7 @@ func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, l channel.L
 		return no(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)
 	}
 	// All envelopes of a round have one size. An envelope of another size costs no more than this comparison.
-	if want := s.channel.EnvelopeSize(l); len(envelope) != want {
+	if want := wire.EnvelopeSize(l.Size()); len(envelope) != want {
 		return no(wire.RefusalWrongSize, "an envelope of %d bytes, this round's have %d", len(envelope), want)
 	}
 	at := seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round}
@@ -97,7 +97,7 @@ func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, l channel.L
 	if err != nil {
 		return no(wire.Reason(err), "%v", err)
 	}
-	report, digest, err := s.channel.Parse(plain, l)
+	report, digest, err := s.mixing(l).Parse(plain, l)
 	if err != nil {
 		return no(wire.Reason(err), "%v", err)
 	}
@@ -118,8 +118,13 @@ func (s *Shuffler) reread(ctx context.Context, r *channel.Release, m channel.Mem
 	if err != nil {
 		return nil, err
 	}
-	report, digest, err := s.open(envelope, r.Epoch, r.Round, r.Layout)
-	if err != nil || digest != m.Digest {
+	at := seal.ReportContext{Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round}
+	plain, err := wire.OpenEnvelope(envelope, s.opener, at)
+	var report *wire.Report
+	if err == nil { // it was verified and checked when it was admitted: its digest says that it is the same one
+		report, err = wire.ReparseReport(plain, r.Layout.Size(), m.Digest)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: slot %d: the broker has another report in its place; "+
 			"the broker's data was set back, and written anew since", channel.ErrImpossible, m.Slot)
 	}

@@ -35,7 +35,19 @@ func (s *Shuffler) verify(stored bus.Announcement) (*opening, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opening{a, digest, s.channel.Layout(a)}, nil
+	if a.Final {
+		return &opening{a, digest, channel.Layout{}}, nil
+	}
+	mixing := s.channels[a.Plan.Channel]
+	if mixing == nil || s.c.Channels != nil && !slices.Contains(s.c.Channels, a.Plan.Channel) {
+		return nil, refuse(wire.RefusalWeakPlan, "this shuffler does not take part in the channel %s: see its setting "+
+			"channels", a.Plan.Channel)
+	}
+	layout, err := mixing.Layout(a)
+	if err != nil {
+		return nil, refuse(wire.RefusalWeakPlan, "%v", err)
+	}
+	return &opening{a, digest, layout}, nil
 }
 
 // announced takes an announcement from the bucket, old ones first.
@@ -55,6 +67,8 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 			Msg("an announcement that is not the analyzer's is skipped: " +
 				"another client writes with the analyzer's broker credential")
 		return nil
+	case errors.As(err, new(*Refused)): // of this shuffler itself
+		return refused(err)
 	case err != nil:
 		return refused(no)
 	}

@@ -9,6 +9,7 @@ import (
 // Broker is what the shuffler needs of its broker. *bus.Conn is one, and documents each method.
 type Broker interface {
 	Announcements(ctx context.Context) ([]bus.Announcement, error)
+	AnnouncementsAt(ctx context.Context, epoch uint64, round uint32) ([]bus.Announcement, error)
 	WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error
 	Keys(ctx context.Context, role bus.Role) ([]byte, error)
 	PutKeys(ctx context.Context, payload []byte) error
@@ -21,6 +22,12 @@ type Broker interface {
 	PurgeReports(ctx context.Context, upTo uint64) error
 	Backlog(ctx context.Context) (bus.Backlog, error)
 	Traffic() bus.Traffic
+
+	// Of the channel of shares.
+	ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error)
+	PreparedNews(epoch uint64, round uint32) (news <-chan struct{}, stop func(), err error)
+	Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error)
+	Said(ctx context.Context, role bus.Role, kind string, handler func(payload []byte) error) error
 
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	AppendAudit(ctx context.Context, kind string, payload []byte) error

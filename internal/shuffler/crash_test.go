@@ -116,7 +116,7 @@ func bits(t *testing.T, chunks [][]byte) (all []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, chunk.Bits...)
+		all = append(all, chunk.Payload...)
 	}
 	return all
 }
@@ -255,7 +255,7 @@ func TestJournalHoldsNoReport(t *testing.T) {
 	}
 	for _, e := range envelopes {
 		report := s.Open(e, s.opened)
-		for _, secret := range [][]byte{e[len(e)-64:], report.Bits[:seal.BitSize], report.Bits[32:52], e[40:72]} {
+		for _, secret := range [][]byte{e[len(e)-64:], report.Payload[:seal.BitSize], report.Payload[32:52], e[40:72]} {
 			if bytes.Contains(b, secret) {
 				t.Error("part of a report is in the journal")
 			}

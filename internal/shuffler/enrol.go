@@ -24,6 +24,7 @@ func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	default:
 		reply.Enrolled, reply.Slot, reply.Held = true, given.slot, given.held
 		reply.ReportAfter = max(0, given.after.Truncate(time.Millisecond))
+		reply.Commitment = given.commitment
 		s.c.Enrolments.Released(1)
 	}
 	b, _, err := wire.Sign(reply, s.c.Identity)
@@ -35,10 +36,12 @@ type given struct {
 	slot  uint32
 	after time.Duration
 	held  bool
+	// of the channel
+	commitment []byte
 }
 
 func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err error) {
-	e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: s.c.Deployment, Key: s.c.Registrar})
+	e, err := s.admitted.OpenEnrolRequest(signed)
 	if err != nil {
 		return given{}, e.Digest, refuse(wire.Reason(err), "%v", err)
 	}
@@ -46,7 +49,11 @@ func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err err
 	err = s.decide(func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
 		slot, reportAt, ev, err := state.Enrol(id, e.Request.Epoch, Digest(e.Request.Announcement), now)
-		g = given{slot, reportAt.Sub(now), ev == nil}
+		g = given{slot: slot, after: reportAt.Sub(now), held: ev == nil}
+		if err == nil {
+			first := state.epoch.rounds[0]
+			g.commitment = s.mixing(first.layout).Commitment(first.digest)
+		}
 		return ev, err
 	})
 	s.dominated()

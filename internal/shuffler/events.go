@@ -18,6 +18,7 @@ type Event struct {
 	Admitted  *Admitted  `json:"admitted,omitempty"`
 	Excluded  *Excluded  `json:"excluded,omitempty"`
 	Committed *Committed `json:"committed,omitempty"`
+	Rejected  *Excluded  `json:"rejected,omitempty"` // out of a committed release, by its channel
 	Finished  *Finished  `json:"finished,omitempty"`
 	Adopted   *Adopted   `json:"adopted,omitempty"`
 	Passed    *Passed    `json:"passed,omitempty"`
@@ -162,6 +163,9 @@ func (s *State) Apply(ev *Event) error {
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
 		e.slots = append(e.slots, slot{id, at})
+		if at.After(e.last) {
+			e.last = at
+		}
 		e.held[id.Host]++
 		e.largest = max(e.largest, e.held[id.Host])
 		s.devices.add(id)
@@ -186,13 +190,16 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Undecided {
 			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
 		}
-		for _, slot := range ev.Excluded.Slots {
-			if _, ok := r.reports[slot]; !ok {
-				return fmt.Errorf("exclusion event: slot %d has no report", slot)
-			}
-			delete(r.reports, slot)
-			r.excluded[slot] = struct{}{}
+		return r.exclude(ev.Excluded.Slots)
+	case ev.Rejected != nil:
+		r, err := s.round(ev.Rejected.Round)
+		if err != nil {
+			return err
 		}
+		if r.outcome != wire.Released || r.done {
+			return fmt.Errorf("rejection event: round %d is not being released", ev.Rejected.Round)
+		}
+		return r.exclude(ev.Rejected.Slots)
 	case ev.Committed != nil:
 		r, err := s.round(ev.Committed.Round)
 		if err != nil {
@@ -246,8 +253,20 @@ func (s *State) applyOpened(o *Opened) error {
 		return nil
 	}
 	s.epoch = &epoch{
-		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened,
+		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, last: r.opened,
 		planned: o.Rounds, slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
+	}
+	return nil
+}
+
+// exclude takes reports out of the round.
+func (r *round) exclude(slots []uint32) error {
+	for _, slot := range slots {
+		if _, ok := r.reports[slot]; !ok {
+			return fmt.Errorf("exclusion event: slot %d has no report", slot)
+		}
+		delete(r.reports, slot)
+		r.excluded[slot] = struct{}{}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (s *scene) costly() []byte {
 	s.t.Helper()
 	stranger, _ := s.Host(capacity)
 	bits := make([]byte, s.opened.ReportMessages()*seal.BitSize)
-	r := wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Bits: bits}
+	r := wire.Report{Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Payload: bits}
 	return s.Seal(r, stranger)
 }
 

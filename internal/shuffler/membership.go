@@ -82,7 +82,7 @@ func (e *epoch) release(n int, minimum uint32) *Release {
 	return &Release{
 		Release: channel.Release{
 			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
-			Minimum: max(e.minimum, minimum), Members: members,
+			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
 		},
 		Outcome: r.outcome, Enrolled: uint32(len(e.slots)),
 	}
@@ -102,12 +102,7 @@ func (s *State) deadline(now, resumed time.Time) (at time.Time, fixed bool) {
 	} else if !e.closed(now) {
 		return time.Time{}, false
 	} else {
-		at = e.opened
-		for _, s := range e.slots {
-			if s.reportAt.After(at) {
-				at = s.reportAt
-			}
-		}
+		at = e.last
 	}
 	if resumed.After(at) {
 		at = resumed

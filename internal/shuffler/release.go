@@ -8,11 +8,16 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // releaseCondition is the readiness condition that what is due leaves.
 const releaseCondition = "release"
+
+// analyzerCondition is the readiness condition that the analyzer answers, in a round whose release needs it, within
+// shares.Patience.
+const analyzerCondition = "analyzer"
 
 // release watches the open round and carries out what is committed, one round at a time.
 func (s *Shuffler) release(ctx context.Context) error {
@@ -110,7 +115,7 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 	if r.Outcome != wire.Released {
 		return true, nil // nothing of it leaves
 	}
-	slots, err := s.channel.Repeated(ctx, &r.Release)
+	slots, err := s.mixing(r.Layout).Repeated(ctx, &r.Release)
 	if errors.Is(err, channel.ErrImpossible) {
 		return true, nil // it is committed, and destroyed when it is carried out
 	}
@@ -171,7 +176,7 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 	if err := s.forget(ctx, r); err != nil {
 		return err
 	}
-	if err := s.channel.Forget(r.Epoch, r.Round); err != nil {
+	if err := s.mixing(r.Layout).Forget(r.Epoch, r.Round); err != nil {
 		return err
 	}
 	if err := s.record(&Event{Finished: &Finished{Round: r.Round}}); err != nil {
@@ -209,11 +214,20 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 				"round %d of epoch %d is committed to a release of %d reports, below the minimum of %d",
 				r.Round, r.Epoch, len(r.Members), r.Minimum))
 		}
-		if err := s.channel.Release(ctx, &r.Release, manifest); errors.Is(err, channel.ErrImpossible) {
+		var err error
+		if r.Announced, err = s.announcement(ctx, r); err != nil {
+			return false, err
+		}
+		rejected, err := s.mixing(r.Layout).Release(ctx, &r.Release, manifest)
+		if errors.Is(err, channel.ErrImpossible) {
 			return false, s.destroy(r, err)
 		} else if err != nil {
 			return false, err
 		}
+		if err := s.reject(r, rejected); err != nil {
+			return false, err
+		}
+		manifest.Reports = uint32(len(r.Members))
 		reports := make([][32]byte, len(r.Members))
 		for i, m := range r.Members {
 			reports[i] = m.Digest
@@ -229,6 +243,56 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 		return false, err
 	}
 	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)
+}
+
+// announcement reads the announcement of a release's round.
+func (s *Shuffler) announcement(ctx context.Context, r *Release) (*plan.Announcement, error) {
+	all, err := s.c.Bus.AnnouncementsAt(ctx, r.Epoch, r.Round)
+	if err != nil {
+		return nil, err
+	}
+	for _, stored := range all {
+		if o, err := s.verify(stored); err == nil && o.digest == r.Announcement {
+			return o.Announcement, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the announcement of round %d of epoch %d is gone", errBroker, r.Round, r.Epoch)
+}
+
+// reject takes the members whose reports did not leave out of a committed release. Its error is fatal.
+func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
+	reasons := map[uint32]wire.Refusal{}
+	for _, one := range rejected {
+		reasons[one.Slot] = one.Reason
+	}
+	var left []channel.Member
+	var slots []uint32
+	for _, m := range r.Members {
+		if _, out := reasons[m.Slot]; out {
+			slots = append(slots, m.Slot)
+		} else {
+			left = append(left, m)
+		}
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	if len(left) < int(r.Minimum) { // the channel guarantees this; it must hold whatever it did
+		return fatal(fmt.Errorf("of round %d of epoch %d %d reports left, below the minimum of %d",
+			r.Round, r.Epoch, len(left), r.Minimum))
+	}
+	if err := s.record(&Event{Rejected: &Excluded{Round: r.Round, Slots: slots}}); err != nil {
+		return err
+	}
+	r.Members = left
+	for _, slot := range slots {
+		s.c.Reports.Refused(reason(reasons[slot]), 1)
+		s.c.Messages.Refused(reason(reasons[slot]), r.Layout.Messages)
+	}
+	s.c.Log.Warn().Func(about(r.Epoch, r.Round)).Int("reports", len(slots)).
+		Msg("reports of the release were not verified and are refused: their hosts do not follow the protocol, " +
+			"or the analyzer does not")
+	return nil
 }
 
 // destroy commits a release of which nothing has left to destruction.

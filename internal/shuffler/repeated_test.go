@@ -12,15 +12,15 @@ import (
 func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	s.t.Helper()
 	first := s.report(from)
-	bits := s.Open(first, s.opened).Bits
+	bits := s.Open(first, s.opened).Payload
 	size := seal.EncapsulatedSize // the message's public key alone: the rest is the second's own
 	if whole {
 		size = seal.BitSize
 	}
-	repeat := func(r *wire.Report) { copy(r.Bits[3*seal.BitSize:][:size], bits[7*seal.BitSize:]) }
+	repeat := func(r *wire.Report) { copy(r.Payload[3*seal.BitSize:][:size], bits[7*seal.BitSize:]) }
 	if from == to {
 		return [][]byte{s.report(from, func(r *wire.Report) {
-			copy(r.Bits[3*seal.BitSize:][:size], r.Bits[7*seal.BitSize:])
+			copy(r.Payload[3*seal.BitSize:][:size], r.Payload[7*seal.BitSize:])
 		})}
 	}
 	return [][]byte{first, s.report(to, repeat)}

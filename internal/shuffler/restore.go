@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -28,12 +29,12 @@ func (s *Shuffler) opened(o *opening) error {
 // adopt takes a manifest's word for a round that the journal ends otherwise or not at all. Its reports are forgotten
 // from time to time, as refused ones are. line describes the round, and is empty where there was nothing to adopt.
 func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
-	held, messages := 0, 0
+	held, messages, layout := 0, 0, channel.Layout{}
 	err = s.decide(func(state *State) (*Event, error) {
 		ev := state.Adopt(m)
 		if ev != nil {
 			r := state.epoch.rounds[m.Round]
-			held, messages = len(r.reports), r.layout.Messages
+			held, messages, layout = len(r.reports), r.layout.Messages, r.layout
 			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled",
 				m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
 		}
@@ -45,7 +46,7 @@ func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 	s.notice(historyCondition, errState)
 	defer s.notice(historyCondition, nil)
 	s.gone(m.Outcome, held, held*messages)
-	return line, s.channel.Forget(m.Epoch, m.Round)
+	return line, s.mixing(layout).Forget(m.Epoch, m.Round)
 }
 
 // stale says that rounds were taken from this shuffler's own manifests, and what follows.

@@ -98,9 +98,9 @@ func (s *scene) start() {
 	}
 	sh, err := New(s.configured())
 	s.must(err)
-	sh.channel.(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
+	sh.channels[plan.Shuffle].(*shuffle.Mixing).Chunk, sh.forgetEvery = 100, s.forgetEvery
 	if s.crash != nil {
-		sh.channel = crashingChannel{sh.channel, s.crash}
+		sh.channels[plan.Shuffle] = crashingChannel{sh.channels[plan.Shuffle], s.crash}
 	}
 	if s.prepare != nil {
 		s.prepare(sh)
@@ -214,7 +214,7 @@ func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 		s.must(err)
 	}
 	r := wire.Report{
-		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Bits: bits,
+		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Payload: bits,
 	}
 	for _, f := range change {
 		f(&r)

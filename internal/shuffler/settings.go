@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -13,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
@@ -23,6 +25,7 @@ type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
 	State     string              `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
+	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
 	Broker    role.BrokerSettings `key:"broker"`
 }
@@ -45,19 +48,45 @@ func (s Settings) Validate() (faults []error) {
 	if s.MinCohort < 1 {
 		faults = append(faults, role.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
 	}
+	must := "must be a list of channels, of " + plan.List(plan.Channels())
+	if len(s.Channels) == 0 {
+		faults = append(faults, role.Wrong("channels", s.Channels, must))
+	}
+	for _, c := range s.served() {
+		if !slices.Contains(plan.Channels(), c) {
+			faults = append(faults, role.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
+		}
+	}
 	return faults
+}
+
+// served are the channels whose cohorts the shuffler serves.
+func (s Settings) served() (all []plan.Channel) {
+	for _, c := range s.Channels {
+		all = append(all, plan.Channel(c))
+	}
+	return all
+}
+
+// everyChannel names the channels that there are.
+func everyChannel() (all []string) {
+	for _, c := range plan.Channels() {
+		all = append(all, string(c))
+	}
+	return all
 }
 
 // Role describes the shuffler to the start-up shell.
 func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "shuffler",
-		Short: "mix a cohort's bit messages so that no one knows whose they are",
+		Short: "mix a cohort's reports so that no one knows whose they are",
 		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report
-per device, permutes all bit messages of a cohort and forwards them with a signed manifest. It cannot open a bit
-message, and it never releases fewer reports than the minimum cohort.`,
+per device, and forwards a cohort with a signed manifest: in the channel shuffle all its bit messages, permuted; in
+shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
+boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
-			MinCohort: DefaultMinCohort, Admission: AdmissionSettings{HostShare: 1},
+			MinCohort: DefaultMinCohort, Channels: everyChannel(), Admission: AdmissionSettings{HostShare: 1},
 			Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
@@ -130,6 +159,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		sh, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Identity: keys.Identity, Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
+			Channels: s.served(),
 			StateDir: s.State, Source: entropy.New(), Clock: env.Clock, Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,

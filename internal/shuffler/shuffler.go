@@ -22,6 +22,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -29,6 +30,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Config is what a shuffler needs.
@@ -40,6 +42,7 @@ type Config struct {
 	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
 	MinCohort  int             // fewest reports of a release, whatever is announced
 	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
+	Channels   []plan.Channel  // whose cohorts are served; nil: every one
 	StateDir   string          // folder of journal and disk where these are nil; it belongs to one process
 	Journal    Journal         // nil: the file "journal" in StateDir
 	Disk       channel.Disk    // for the channel; nil: StateDir
@@ -74,14 +77,15 @@ const (
 
 // Shuffler is the running role.
 type Shuffler struct {
-	c       Config
-	opener  *seal.ReportOpener
-	channel channel.Mixing
-	journal Journal
-	clock   *clock
-	outages outages
-	waits   wait          // a report for a worker
-	wake    chan struct{} // a report was admitted
+	c        Config
+	opener   *seal.ReportOpener
+	admitted *wire.Credentials // that the registrar admits
+	channels map[plan.Channel]channel.Mixing
+	journal  Journal
+	clock    *clock
+	outages  outages
+	waits    wait          // a report for a worker
+	wake     chan struct{} // a report was admitted
 
 	mu       sync.Mutex
 	state    *State
@@ -89,6 +93,7 @@ type Shuffler struct {
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch
 	epsilon  map[sized]float64             // by epoch and reports: it takes a while to compute
+	alone    map[uint64]float64            // by epoch: what is left if one device is honest
 	unfit    map[roundID]*opening          // announcements that do not fit yet, by epoch and round
 	never    map[roundID]Digest            // announcements that are refused for good, by epoch and round
 	doubt    bool                          // one came since the broker was last held against the journal
@@ -125,11 +130,22 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: c.Journal, wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		state:   NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		planned: map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{},
+		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
+		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
+		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
-	s.channel = &shuffle.Mixing{Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
+	s.channels = map[plan.Channel]channel.Mixing{}
+	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
+		s.channels[mixed] = &shuffle.Mixing{
+			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source,
+		}
+	}
+	s.channels[plan.Shares] = &shares.Mixing{
+		Deployment: c.Deployment, Reports: s.reread, Broker: c.Bus, Disk: c.Disk, Source: c.Source,
+		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log,
+		Silent: func(err error) { s.notice(analyzerCondition, err) },
+	}
 	err = s.journal.Replay(func(entry []byte) error {
 		ev, err := DecodeEvent(entry)
 		if err != nil {
@@ -144,6 +160,9 @@ func New(c Config) (*Shuffler, error) {
 	s.clock = newClock(readings(c.Clock), s.state.Clock())
 	return s, nil
 }
+
+// mixing is the channel of a round's layout.
+func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
 
 // Close lets go of the journal.
 func (s *Shuffler) Close() error { return s.journal.Close() }

@@ -32,8 +32,8 @@ func TestACohortIsReleasedWhole(t *testing.T) {
 	for i := range uint32(12) {
 		envelope := s.report(i)
 		report := s.Open(envelope, s.opened)
-		for at := 0; at < len(report.Bits); at += seal.BitSize {
-			sent[string(report.Bits[at:at+seal.BitSize])] = true
+		for at := 0; at < len(report.Payload); at += seal.BitSize {
+			sent[string(report.Payload[at:at+seal.BitSize])] = true
 		}
 		s.send(envelope)
 	}
@@ -49,8 +49,8 @@ func TestACohortIsReleasedWhole(t *testing.T) {
 		digests = append(digests, wire.ChunkDigest(payload))
 		chunk, err := wire.ParseChunk(payload)
 		s.must(err)
-		for at := 0; at < len(chunk.Bits); at += seal.BitSize {
-			key := string(chunk.Bits[at : at+seal.BitSize])
+		for at := 0; at < len(chunk.Payload); at += seal.BitSize {
+			key := string(chunk.Payload[at : at+seal.BitSize])
 			if !sent[key] {
 				t.Fatal("a message left that no device sent, or twice")
 			}
@@ -197,9 +197,9 @@ func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 	refuse(wire.RefusalNotEnrolled, s.report(1, func(r *wire.Report) { r.Device = 2 }))
 	// Two plans, one number of messages.
 	refuse(wire.RefusalWrongAnnouncement, s.report(1, func(r *wire.Report) { r.Announcement[0] ^= 1 }))
-	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Bits = r.Bits[seal.BitSize:] }))
+	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) { r.Payload = r.Payload[seal.BitSize:] }))
 	refuse(wire.RefusalWrongSize, s.report(1, func(r *wire.Report) {
-		r.Bits = append(r.Bits, r.Bits[:seal.BitSize]...)
+		r.Payload = append(r.Payload, r.Payload[:seal.BitSize]...)
 	}))
 	tampered := bytes.Clone(good[1])
 	tampered[len(tampered)-1] ^= 1
@@ -207,7 +207,7 @@ func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 	other := *s.Bed
 	other.ShufflerKey = testbed.NewKey(t)
 	report, err := wire.BuildReport(wire.Report{
-		Announcement: s.digest, Epoch: 1, Slot: 1, Device: 1, Bits: s.Open(good[1], a).Bits,
+		Announcement: s.digest, Epoch: 1, Slot: 1, Device: 1, Payload: s.Open(good[1], a).Payload,
 	}, s.host)
 	s.must(err)
 	here := seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -43,6 +42,7 @@ type epoch struct {
 	opened    time.Time
 	planned   int // rounds
 	slots     []slot
+	last      time.Time // when the last report of round 0 is due; opened before there is one
 	slotOf    map[DeviceID]uint32
 	held      map[[32]byte]int // slots by host
 	largest   int              // that one host holds
@@ -85,13 +85,6 @@ func NewState(a Admission) *State {
 		a.HostShare = 1
 	}
 	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
-}
-
-// slotsOfOne is how many of size slots one host may hold at a share: the whole slots within it, 50 of 101 at one half,
-// and always one. A share that is not a binary fraction counts as the decimal that it was written as.
-func slotsOfOne(share float64, size uint32) int {
-	const rounding = 1e-9
-	return max(1, int(math.Floor(share*float64(size)+rounding)))
 }
 
 // ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a
@@ -181,7 +174,7 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 		return no(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
 		return no(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
-	case e.held[id.Host] >= slotsOfOne(s.share, e.size):
+	case e.held[id.Host] >= channel.HostQuota(s.share, e.size):
 		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may",
 			e.held[id.Host], e.size, number)
 	}

@@ -82,8 +82,12 @@ func (s *Shuffler) promised(a *plan.Announcement) {
 	if a.Final || a.Round > 0 {
 		return
 	}
+	alone := math.Inf(1)
+	if g, err := plan.Alone(a); err == nil {
+		alone = g.Epsilon(a.Plan.Delta)
+	}
 	s.mu.Lock()
-	s.planned[a.Epoch] = a
+	s.planned[a.Epoch], s.alone[a.Epoch] = a, alone
 	s.mu.Unlock()
 	s.guarantee(a.Epoch, int(a.Cohort.Minimum))
 }
@@ -115,7 +119,10 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	f, ok := s.state.Filling()
 	out.Warnings = slices.Clone(s.warnings)
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
-	plans := slices.Collect(maps.Values(s.planned))
+	plans, alone := slices.Collect(maps.Values(s.planned)), 0.0
+	for _, left := range s.alone {
+		alone = max(alone, left)
+	}
 	var layout channel.Layout
 	var deadline *time.Time
 	if ok && !f.Final {
@@ -157,6 +164,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	for _, a := range plans {
 		if out.Budget == nil {
 			out.Budget = &status.Budget{Delta: a.Plan.Delta, Spent: &spent}
+			out.Budget.In(a.Plan.Channel, alone)
 		}
 		out.Budget.Epsilon = max(out.Budget.Epsilon, status.Epsilon(s.guarantee(a.Epoch, int(a.Cohort.Minimum))))
 	}

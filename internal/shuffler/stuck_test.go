@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shares"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // A release that cannot be carried out, here because junk lies under the name of one of its chunks, is tried again and
@@ -44,6 +46,22 @@ func TestAReleaseThatWasInterruptedIsReadyAgain(t *testing.T) {
 	s.eventually("told", func() bool { return strings.Contains(s.why(releaseCondition), "interrupted") })
 	s.released(12)
 	s.eventually("ready", func() bool { return s.why(releaseCondition) == "" })
+}
+
+// An analyzer that leaves a round of shares without an answer shows in readiness until the answer comes.
+func TestASilentAnalyzerShowsInReadiness(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	mixing := s.shuffler.channels[plan.Shares].(*shares.Mixing)
+	mixing.Silent(errors.New("no answer"))
+	if why := s.why(analyzerCondition); why != "no answer" {
+		t.Errorf("readiness says %q of a silent analyzer", why)
+	}
+	mixing.Silent(nil)
+	if why := s.why(analyzerCondition); why != "" {
+		t.Errorf("readiness says %q of an analyzer that answered", why)
+	}
 }
 
 // A broker that refuses what the shuffler must know before it decides anything keeps it from being ready, whenever that

@@ -5,7 +5,19 @@
 // package.
 package channel
 
-import "github.com/riffle-dp/riffle/pkg/protocol"
+import (
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// Sender is whose report a payload is made for.
+type Sender struct {
+	Identity   *seal.Identity // of the device's host
+	Credential []byte         // signed by the registrar: it admits the host's devices
+	Number     uint32         // of the device among them
+	// Commitment is what the shuffler's reply to the device's enrolment said of the channel; nil where nothing.
+	Commitment []byte
+}
 
 // Device is a device's side of a channel, for one announced round: it turns the vectors of a record into the payload of
 // a report. An implementation is pure but for the randomness of its encryption, and safe for concurrent use.
@@ -13,8 +25,8 @@ type Device interface {
 	// Size is the length in bytes of the payload of every report of the round. It depends on the announcement alone.
 	Size() int
 	// Append appends the payload of one report to dst: Size bytes. vectors has one vector per release of the round, in
-	// the plan's order and in data units. All rounding and noise come from src: the number of words that are drawn does
+	// the plan's order and in data units. A channel that names the sender in the payload seals it to the analyzer. All rounding and noise come from src: the number of words that are drawn does
 	// not depend on the vectors. The vectors are not kept. An error is about the announcement or about vectors of
 	// another shape than it says.
-	Append(dst []byte, vectors [][]float64, src protocol.Source) ([]byte, error)
+	Append(dst []byte, by Sender, vectors [][]float64, src protocol.Source) ([]byte, error)
 }

@@ -31,18 +31,25 @@ type Acceptance struct {
 // Status describes a randomizer.
 type Status struct {
 	Deployment string  `json:"deployment"`
-	Epoch      uint64  `json:"epoch"`              // 0: no policy was announced yet
-	Round      uint32  `json:"round"`              // of the epoch, from 0
-	Cohort     uint32  `json:"cohort"`             // slots in the epoch's cohort
-	Enrolling  bool    `json:"enrolling"`          // whether a device that asks now may be sampled
-	Final      bool    `json:"final"`              // the last policy is in force: learning is over
-	Epsilon    float64 `json:"epsilon,omitempty"`  // guarantee of the epoch, at Delta, as this randomizer computes it
-	Delta      float64 `json:"delta,omitempty"`    // probability
-	Refused    string  `json:"refused,omitempty"`  // why this randomizer takes no part in the epoch; empty if it does
-	Devices    int     `json:"devices"`            // devices that the randomizer knows
-	Capacity   int     `json:"capacity"`           // devices that its credential covers
-	Pending    int     `json:"pending"`            // promised reports that were not sent yet
-	Messages   int     `json:"messages,omitempty"` // bit messages of one report in the current round
+	Epoch      uint64  `json:"epoch"`             // 0: no policy was announced yet
+	Round      uint32  `json:"round"`             // of the epoch, from 0
+	Cohort     uint32  `json:"cohort"`            // slots in the epoch's cohort
+	Enrolling  bool    `json:"enrolling"`         // whether a device that asks now may be sampled
+	Final      bool    `json:"final"`             // the last policy is in force: learning is over
+	Delta      float64 `json:"delta,omitempty"`   // probability
+	Epsilon    float64 `json:"epsilon,omitempty"` // guarantee of the epoch, at Delta, as this randomizer computes it
+	// EpsilonAlone is the guarantee if no other device of a cohort is honest; nil if nothing is left of it.
+	EpsilonAlone *float64 `json:"epsilon_alone"`
+	Channel      string   `json:"channel,omitempty"`   // shuffle, shares, local or central
+	RestsOn      string   `json:"rests_on,omitempty"`  // on whom the guarantee rests; continues "the guarantee"
+	Guarantee    string   `json:"guarantee,omitempty"` // all of it in sentences
+	Refused      string   `json:"refused,omitempty"`   // why this randomizer takes no part in the epoch; empty if it does
+	Devices      int      `json:"devices"`             // devices that the randomizer knows
+	Capacity     int      `json:"capacity"`            // devices that its credential covers
+	Pending      int      `json:"pending"`             // promised reports that were not sent yet
+	// Messages is how many messages one report of the current round has: bit messages in the channel shuffle, and one
+	// in every other.
+	Messages int `json:"messages,omitempty"`
 }
 
 // Statement is a device's ledger with its explanation.
@@ -58,6 +65,8 @@ type Ledger struct {
 	Delta   float64 `json:"delta"`             // probability
 	Records int     `json:"records,omitempty"` // how many entries are allowed; 0 means 1
 	Entries []Entry `json:"entries,omitempty"`
+	// EpsilonAlone is the limit at Delta if no other device is honest; 0: none.
+	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
 }
 
 // Entry is the use of one record in all releases of one epoch.
@@ -66,12 +75,15 @@ type Entry struct {
 	Releases  int        `json:"releases"` // releases that use the record
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
+	Alone     *Guarantee `json:"alone,omitempty"` // what is left if no other device is honest; nil: nothing
 }
 
 // Guarantee is Gaussian differential privacy after an event of probability TailDelta was given up.
 type Guarantee struct {
 	Mu        float64 // shift of the Gaussian in standard deviations; 0 reveals nothing
 	TailDelta float64 // probability
+	// Pure is an epsilon that adds to the Gaussian's.
+	Pure float64 `json:",omitempty"`
 }
 
 // EntryState says how far an entry has come. In every state the guarantee counts as spent.

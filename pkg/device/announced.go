@@ -20,6 +20,7 @@ type Announced struct {
 	// why the device takes no part under it; its policy decides all the same. Nil where it does
 	Weak      error
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
+	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
 	Releases  int               // that use one record, over all rounds
 	round     *plan.Encoder
 	channel   channel.Device
@@ -27,6 +28,11 @@ type Announced struct {
 
 // Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every
 // reason not to.
+//
+// The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
+// it, so that nobody can move people to a channel of other trust. Nothing follows the final announcement, which names no
+// channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
+// as it was before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
 		if a.Epoch != 1 || a.Round != 0 {
@@ -42,6 +48,12 @@ func (a *Announced) Follows(last *Announced) error {
 	}
 	changed := ""
 	switch {
+	case last.Final:
+		return fmt.Errorf("%w: round %d of epoch %d comes after the final announcement, of epoch %d",
+			ErrRewound, a.Round, a.Epoch, last.Epoch)
+	case !a.Final && a.Plan.Channel != last.Plan.Channel:
+		return fmt.Errorf("%w: round %d of epoch %d takes the channel %s, and the deployment's is %s since its first "+
+			"epoch: another channel needs a new deployment", ErrRewound, a.Round, a.Epoch, a.Plan.Channel, last.Plan.Channel)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):

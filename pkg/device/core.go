@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/channel"
-	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -25,29 +24,16 @@ type Config struct {
 	Identity   *seal.Identity // signs enrolment requests and reports
 	Credential []byte         // signed by the registrar: it admits the identity's devices
 	Limits     Limits
-	Channels   []string // names of the channels that reports may take; empty: every channel of this package
 }
 
 // Core judges and makes statements for the devices of one identity. It does not change and is safe for concurrent use.
 type Core struct{ c Config }
 
-// channels are the known channels by name.
-var channels = map[string]func(a *plan.Announcement, digest [32]byte) (channel.Device, error){
-	shuffle.Name: func(a *plan.Announcement, digest [32]byte) (channel.Device, error) {
-		return shuffle.NewDevice(a.Encodings, a.AnalyzerKey, digest)
-	},
-}
-
-// New refuses limits that have faults, and channels that it does not know.
+// New refuses limits that have faults.
 func New(c Config) (*Core, error) {
 	var all []error
 	for _, f := range c.Limits.Faults() {
 		all = append(all, f)
-	}
-	for _, name := range c.Channels {
-		if channels[name] == nil {
-			all = append(all, fmt.Errorf("channels: %q is not known", name))
-		}
 	}
 	if err := errors.Join(all...); err != nil {
 		return nil, fmt.Errorf("device: %w", err)
@@ -74,17 +60,14 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 	for _, r := range a.Plan.Rounds {
 		out.Releases += len(r.Releases)
 	}
-	name := shuffle.Name // announcements name no channel yet
-	if out.channel, err = channels[name](a, digest); err != nil {
+	if out.Weak = c.c.Limits.trusted(a.Plan.Channel); out.Weak != nil {
+		return out, nil // it is followed all the same, so that the deployment keeps this channel
+	}
+	if out.channel, err = registry.NewDevice(a, digest); err != nil {
 		return nil, err
 	}
-	if len(c.c.Channels) > 0 && !slices.Contains(c.c.Channels, name) {
-		out.Weak = &WeakPlan{"channels", fmt.Sprintf("its reports take the channel %q, this device allows %q", name,
-			c.c.Channels)}
-		return out, nil
-	}
-	if out.Guarantee, out.Weak = c.c.Limits.check(a); out.Weak == nil {
-		out.round, out.Weak = c.c.Limits.round(a)
+	if out.Guarantee, out.Alone, out.Weak = c.c.Limits.check(a); out.Weak == nil {
+		out.round, out.Weak = c.c.Limits.round(a, out.channel.Size())
 	}
 	return out, nil
 }
@@ -101,10 +84,26 @@ func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	return request, err
 }
 
-// Reply reads the shuffler's reply to a request. RefusalWrongEpoch in it is no answer: the shuffler is not in this
-// epoch yet, or not any more.
-func (c *Core) Reply(request, reply []byte) (*wire.EnrolReply, error) {
-	return wire.OpenEnrolReply(reply, c.c.Shuffler, wire.RequestDigest(request))
+// ErrCommitment says that a reply does not say of the channel what it must: it is no answer.
+var ErrCommitment = errors.New("the shuffler's reply is not one of the deployment's channel")
+
+// Reply reads the shuffler's reply to a request that was made under the announcement. RefusalWrongEpoch in it is no
+// answer: the shuffler is not in this epoch yet, or not any more. A reply that gives a slot holds a commitment to the
+// epoch's verification keys in the channel Shares, and in no other; else it is ErrCommitment.
+func (c *Core) Reply(a *Announced, request, reply []byte) (*wire.EnrolReply, error) {
+	r, err := wire.OpenEnrolReply(reply, c.c.Shuffler, wire.RequestDigest(request))
+	if err != nil || !r.Enrolled {
+		return r, err
+	}
+	switch committed := len(r.Commitment) > 0; {
+	case a.Plan.Channel == plan.Shares && !committed:
+		return nil, fmt.Errorf("%w: it gives a slot without a commitment to the epoch's verification keys, so that reports "+
+			"could be opened with other keys later; nothing is promised under it", ErrCommitment)
+	case a.Plan.Channel != plan.Shares && committed:
+		return nil, fmt.Errorf("%w: it holds a commitment to verification keys, and the channel %s has none", ErrCommitment,
+			a.Plan.Channel)
+	}
+	return r, nil
 }
 
 // Keys opens a signed set of the shuffler's keys. Reports are sealed to its first key.

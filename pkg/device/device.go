@@ -63,7 +63,7 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 	if err := json.Unmarshal(save, &d.kept); err != nil {
 		return nil, fmt.Errorf("device: the saved state: %w", err)
 	}
-	d.state, d.due = d.kept.State, d.kept.Due
+	d.state, d.due = core.Restored(d.kept.State), d.kept.Due
 	if len(d.kept.Keys) > 0 {
 		if d.keys, err = core.Keys(d.kept.Keys); err != nil {
 			return nil, fmt.Errorf("device: the saved keys: %w", err)
@@ -161,8 +161,7 @@ type Status struct {
 	Epoch uint64 `json:"epoch"` // 0: nothing was announced yet
 	Round uint32 `json:"round"`
 	Final bool   `json:"final"` // the last policy: learning is over
-	// what the epoch reveals about one record at most, at the limits' delta
-	Epsilon  float64        `json:"epsilon,omitempty"`
+	Promise
 	Refused  string         `json:"refused,omitempty"`   // why the device takes no part
 	ReportAt *time.Time     `json:"report_at,omitempty"` // when the next report is due
 	Ledger   privacy.Ledger `json:"ledger"`
@@ -179,11 +178,9 @@ func (d *Device) Status() Status {
 		return s
 	}
 	s.Epoch, s.Round, s.Final = a.Epoch, a.Round, a.Final
-	switch {
-	case a.Weak != nil && s.Refused == "":
+	s.Promise = d.core.Promise(a)
+	if a.Weak != nil && s.Refused == "" {
 		s.Refused = a.Weak.Error()
-	case a.Weak == nil && !a.Final:
-		s.Epsilon = a.Guarantee.Epsilon(d.core.c.Limits.Delta)
 	}
 	return s
 }
@@ -237,7 +234,7 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.request == nil {
 		return Answer{}, errors.New("device: nothing was asked")
 	}
-	r, err := d.core.Reply(d.request, reply)
+	r, err := d.core.Reply(d.last, d.request, reply)
 	if err != nil {
 		return Answer{}, err
 	}

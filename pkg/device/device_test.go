@@ -266,6 +266,9 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 		"max_messages": func(c *Config) { c.Limits.MaxMessages = 1 },
 		"max_releases": func(c *Config) { c.Limits.MaxReleases = 1 },
 		"max_norm":     func(c *Config) { c.Limits.MaxNorm = 1 },
+		"trust":        func(c *Config) { c.Limits.Trust = []plan.Channel{plan.Shares, plan.Local, plan.Central} },
+		// plans without server noise have no guarantee at all if no other device is honest
+		"epsilon_alone": func(c *Config) { c.Limits.EpsilonAlone = 1e6 },
 	} {
 		c := f.config()
 		change(&c)
@@ -289,29 +292,18 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 		t.Errorf("a report beyond the limits: %v", err)
 	}
 	c = f.config()
-	c.Channels = []string{"smoke"}
-	if _, err := Open(c, 0, nil); err == nil {
-		t.Error("a channel that does not exist is allowed")
+	c.Limits.Trust = []plan.Channel{plan.Shuffle, "smoke"}
+	if _, err := Open(c, 0, nil); err == nil || !strings.Contains(err.Error(), `"smoke"`) {
+		t.Errorf("a channel that does not exist is allowed: %v", err)
 	}
-	c.Channels, c.Limits.Epsilon = nil, 0
+	c.Limits.Trust = []plan.Channel{}
+	if _, err := Open(c, 0, nil); err == nil || !strings.Contains(err.Error(), "must be a list of channels") {
+		t.Errorf("a device that trusts no channel is opened: %v", err)
+	}
+	c.Limits.Trust, c.Limits.Epsilon = nil, 0
 	if _, err := Open(c, 0, nil); err == nil ||
 		!strings.Contains(err.Error(), "epsilon: 0 must be a finite number above 0") {
 		t.Errorf("limits with a fault: %v", err)
-	}
-}
-
-// A device that does not allow the announced channel takes no part.
-func TestAChannelThatIsNotAllowed(t *testing.T) {
-	f := newFixture(t)
-	channels["other"] = channels["shuffle"]
-	defer delete(channels, "other")
-	c := f.config()
-	c.Channels = []string{"other"}
-	d := must(Open(c, 0, nil))
-	must(d.Follow(f.announce(f.announcement(glm.Practical)), start))
-	var weak *WeakPlan
-	if _, err := d.Enrol(); !errors.As(err, &weak) || weak.Limit != "channels" {
-		t.Error(err)
 	}
 }
 

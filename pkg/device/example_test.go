@@ -63,7 +63,7 @@ func Example() {
 	envelope, err := d.Report(*answer.ReportAt, source)
 	check(err)
 	fmt.Println("as long as every report of the round:",
-		len(envelope) == wire.EnvelopeSize(announcement.ReportMessages()))
+		len(envelope) == wire.EnvelopeSize(announcement.ReportMessages()*seal.BitSize))
 	fmt.Println("ledger:", d.Status().Ledger.Entries[0].State)
 	// Output:
 	// epsilon of the epoch, computed by the device: 2.6

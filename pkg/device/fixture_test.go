@@ -119,7 +119,7 @@ func (f *fixture) open(envelope []byte, a *plan.Announcement) *wire.Report {
 	if err != nil {
 		f.Fatal(err)
 	}
-	report, _, err := wire.ParseReport(plain, a.ReportMessages())
+	report, _, err := wire.ParseReport(plain, a.ReportMessages()*seal.BitSize)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -98,6 +99,12 @@ func TestTheOwnShareOfDishonestReportsCounts(t *testing.T) {
 	if honest.Weak != nil || cautious.Weak == nil && !(cautious.Guarantee.Mu > honest.Guarantee.Mu) {
 		t.Errorf("%v, %+v; without dishonest devices %+v", cautious.Weak, cautious.Guarantee, honest.Guarantee)
 	}
+	// A part of a device is one: half a device more than announced counts as one more.
+	a := f.announcement(glm.Practical)
+	c.Limits.Dishonest = (float64(a.Cohort.MaxDishonest) + 0.5) / float64(a.Cohort.Size)
+	if more := must(must(New(c)).Judge(f.announce(a), 1, 0)); !(more.Guarantee.Mu > honest.Guarantee.Mu) {
+		t.Errorf("with half a device more dishonest %+v, without %+v", more.Guarantee, honest.Guarantee)
+	}
 }
 
 // The request names the announcement under which the device asks.
@@ -180,7 +187,7 @@ type spy struct{ vectors [][]float64 }
 
 func (*spy) Size() int { return 0 }
 
-func (s *spy) Append(dst []byte, vectors [][]float64, _ protocol.Source) ([]byte, error) {
+func (s *spy) Append(dst []byte, _ channel.Sender, vectors [][]float64, _ protocol.Source) ([]byte, error) {
 	s.vectors = vectors
 	for _, v := range vectors {
 		for _, x := range v {
@@ -198,7 +205,7 @@ func TestVectorsAreOverwritten(t *testing.T) {
 	_, _, a, _ := promised(t, glm.Practical)
 	watched, watcher := *a, new(spy)
 	watched.channel = watcher
-	made := must(watched.payload(glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}, source(1)))
+	made := must(watched.payload(glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}, channel.Sender{}, source(1)))
 	if len(made) != 1 {
 		t.Fatal("the vectors are zero")
 	}

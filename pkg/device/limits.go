@@ -1,36 +1,76 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Limits are what the people behind a device agree to, whatever is announced. They belong to the device, never to the
 // analyzer.
 type Limits struct {
-	Epsilon     float64 `json:"epsilon"`      // weakest guarantee for one person, over the whole deployment
-	Delta       float64 `json:"delta"`        // the delta of that guarantee
-	MinCohort   int     `json:"min_cohort"`   // smallest cohort among which to hide
-	Dishonest   float64 `json:"dishonest"`    // share of a cohort whose noise is not counted, whatever the plan says
-	MaxReleases int     `json:"max_releases"` // releases that one record may take part in
+	// Trust lists the channels that reports may take: whom these people agree to trust (plan.Channel.RestsOn). Nil is
+	// DefaultTrust.
+	Trust   []plan.Channel `json:"trust,omitempty"`
+	Epsilon float64        `json:"epsilon"` // weakest guarantee for one person, over the whole deployment
+	// weakest guarantee if no other device is honest (plan.Alone), over the whole deployment; 0: no limit
+	EpsilonAlone float64 `json:"epsilon_alone"`
+	Delta        float64 `json:"delta"`      // the delta of both guarantees
+	MinCohort    int     `json:"min_cohort"` // smallest cohort among which to hide
+	// What may be dishonest of a cohort, as a share and as a number of devices: the larger counts. Their noise is not
+	// counted, whatever the plan says.
+	Dishonest    float64 `json:"dishonest"`
+	MaxDishonest int     `json:"max_dishonest"`
+	MaxReleases  int     `json:"max_releases"` // releases that one record may take part in
 	// largest bound on the parameter's norm; a larger one only wastes precision
 	MaxNorm float64 `json:"max_norm"`
-	// bit messages of one report: what the device is ready to encrypt and send
-	MaxMessages int `json:"max_messages"`
-	Records     int `json:"records"` // records of one person over the deployment; the ledger adds them up
+	// What the device is ready to make and send in one report: bit messages, in the channel shuffle; bytes of the sealed
+	// report, in every other. 0 bytes: the default, for limits that were written before there was this one.
+	MaxMessages   int `json:"max_messages"`
+	MaxReportSize int `json:"max_report_size"`
+	// Noise bits that the device is ready to draw for one report, over all its coordinates, in every channel but shuffle,
+	// where each is a message. 0: the default, as above.
+	MaxNoiseBits int `json:"max_noise_bits"`
+	Records      int `json:"records"` // records of one person over the deployment; the ledger adds them up
 }
+
+// DefaultReportSize is how many bytes a sealed report of a channel other than shuffle may have: about as many as the
+// default of bit messages.
+const DefaultReportSize = 256 << 10
+
+// DefaultNoiseBits is how many noise bits a report of a channel other than shuffle may have: 2 MB of random words at
+// bias 1/2. It leaves room for 12,000 bits on each of the 1325 numbers of 50 dimensions; a default plan of the channel
+// local has some thousand.
+const DefaultNoiseBits = 1 << 24
 
 // DefaultLimits are the limits of a device whose people chose none.
 func DefaultLimits() Limits {
-	return Limits{Epsilon: 1, Delta: 1e-6, MinCohort: 50, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000, Records: 1}
+	return Limits{
+		Trust: DefaultTrust(), Epsilon: 1, Delta: 1e-6, MinCohort: 50, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000,
+		MaxReportSize: DefaultReportSize, MaxNoiseBits: DefaultNoiseBits, Records: 1,
+	}
+}
+
+// DefaultTrust lists the channels in which no single server can see what one person reported. In the channel central
+// one can, so that people choose it themselves.
+func DefaultTrust() []plan.Channel { return []plan.Channel{plan.Shuffle, plan.Shares, plan.Local} }
+
+// trust is the list of channels in force.
+func (l Limits) trust() []plan.Channel {
+	if l.Trust == nil {
+		return DefaultTrust()
+	}
+	return l.Trust
 }
 
 // A WeakPlan is an announced plan that the device's limits rule out. Its text is for an app's developer.
 type WeakPlan struct {
-	Limit  string // the limit that rules it out, by its name in JSON; "channels" for the list of channels
+	Limit  string // the limit that rules it out, by its name in JSON
 	Reason string
 }
 
@@ -54,22 +94,42 @@ func (l Limits) Faults() (all []Fault) {
 			all = append(all, Fault{limit, value, problem})
 		}
 	}
+	need(len(l.trust()) > 0, "trust", l.Trust, "must be a list of channels: "+plan.List(plan.Channels())+" are known")
+	for _, c := range l.Trust {
+		need(slices.Contains(plan.Channels(), c), "trust", l.Trust,
+			fmt.Sprintf("must be a list of channels, and %q is none: %s are known", c, plan.List(plan.Channels())))
+	}
 	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")
+	need(l.EpsilonAlone >= 0 && !math.IsInf(l.EpsilonAlone, 0), "epsilon_alone", l.EpsilonAlone,
+		"must be a finite number above 0, or 0 for no limit")
 	need(l.Delta > 0 && l.Delta < 1, "delta", l.Delta, "must be a number between 0 and 1")
 	need(l.MinCohort >= 1, "min_cohort", l.MinCohort, "must be at least 1")
 	need(l.Dishonest >= 0 && l.Dishonest < 1, "dishonest", l.Dishonest, "must be a share in [0, 1)")
+	need(l.MaxDishonest >= 0, "max_dishonest", l.MaxDishonest, "must be a number of devices, at least 0")
 	need(l.MaxReleases >= 1, "max_releases", l.MaxReleases, "must be at least 1")
 	need(l.MaxNorm > 0 && !math.IsInf(l.MaxNorm, 0), "max_norm", l.MaxNorm, "must be a finite number above 0")
 	need(l.MaxMessages >= 1, "max_messages", l.MaxMessages, "must be at least 1")
+	need(l.MaxReportSize >= 0, "max_report_size", l.MaxReportSize, "must be a number of bytes, at least 0")
+	need(l.MaxNoiseBits >= 0, "max_noise_bits", l.MaxNoiseBits, "must be a number of bits, at least 0")
 	need(l.Records >= 1, "records", l.Records, "must be at least 1")
 	return all
 }
 
-// check computes the guarantee of an epoch's plan from first principles and compares it, and all that the guarantee
-// rests on, with the limits. The announcement is in range and signed; nothing in it is believed.
-func (l Limits) check(a *plan.Announcement) (privacy.Guarantee, error) {
-	weak := func(limit, format string, v ...any) (privacy.Guarantee, error) {
-		return privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
+// trusted refuses a channel whose guarantee rests on someone whom these people do not agree to trust.
+func (l Limits) trusted(c plan.Channel) error {
+	if slices.Contains(l.trust(), c) {
+		return nil
+	}
+	return &WeakPlan{"trust", fmt.Sprintf("its reports take the channel %s, whose guarantee %s; this device takes part "+
+		"in %s only, and its people would have to allow %s", c, c.RestsOn(), plan.List(l.trust()), c)}
+}
+
+// check computes the guarantees of an epoch's plan from first principles and compares them, and all that they rest on,
+// with the limits: g counts the honest devices' noise, alone is what is left if no other device is honest. The
+// announcement is in range and signed; nothing in it is believed.
+func (l Limits) check(a *plan.Announcement) (g, alone privacy.Guarantee, err error) {
+	weak := func(limit, format string, v ...any) (g, alone privacy.Guarantee, err error) {
+		return privacy.NoGuarantee(), privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
 	}
 	releases := 0
 	for _, r := range a.Plan.Rounds {
@@ -86,8 +146,8 @@ func (l Limits) check(a *plan.Announcement) (privacy.Guarantee, error) {
 	if s := a.Policy.Radius; !(s <= l.MaxNorm) {
 		return weak("max_norm", "it bounds the parameter's norm by %g, this device by %g", s, l.MaxNorm)
 	}
-	dishonest := int(math.Ceil(l.Dishonest * float64(a.Cohort.Size)))
-	g, err := plan.Guarantee(a, dishonest)
+	dishonest := max(l.MaxDishonest, int(math.Ceil(l.Dishonest*float64(a.Cohort.Size))))
+	g, err = plan.Guarantee(a, dishonest)
 	if err != nil {
 		return weak("epsilon", "it bounds nothing of what it reveals about one person: %v", err)
 	}
@@ -101,20 +161,59 @@ func (l Limits) check(a *plan.Announcement) (privacy.Guarantee, error) {
 			"this device's limit is %g (the plan claims %g at delta %g)",
 			privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
 	}
-	return g, nil
+	if alone, err = plan.Alone(a); err != nil {
+		alone = privacy.NoGuarantee() // many plans have none: it is an error only for who asks for one
+	}
+	if eps := alone.Epsilon(l.Delta); l.EpsilonAlone > 0 && !(eps <= l.EpsilonAlone) {
+		return weak("epsilon_alone", "if no other device of the cohort is honest, what it reveals about one person is %s "+
+			"at delta %g, this device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
+			"analyzer), or the channel %s", bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
+	}
+	return g, alone, nil
 }
 
-// round prepares one round's statistics and encodings and refuses what the plan did not announce.
-func (l Limits) round(a *plan.Announcement) (*plan.Encoder, error) {
+// bounded says how an epsilon bounds what is revealed.
+func bounded(epsilon float64) string {
+	if math.IsInf(epsilon, 0) || math.IsNaN(epsilon) {
+		return "not bounded by anything"
+	}
+	return "bounded only by epsilon " + privacy.Spell(epsilon)
+}
+
+// round prepares one round's statistics and encodings and refuses what the plan did not announce, and reports that are
+// larger than the device is ready to make. payload is the length of one report's payload in bytes.
+func (l Limits) round(a *plan.Announcement, payload int) (*plan.Encoder, error) {
 	r, err := plan.CheckRound(a)
 	if err != nil {
 		return nil, &WeakPlan{"epsilon", err.Error()}
 	}
-	if r.Messages > l.MaxMessages {
-		return nil, &WeakPlan{
-			"max_messages", fmt.Sprintf("a report has %d bit messages, this device sends at most %d", r.Messages,
-				l.MaxMessages),
+	if a.Plan.Channel == plan.Shuffle {
+		if n := a.ReportMessages(); n > l.MaxMessages {
+			return nil, &WeakPlan{"max_messages",
+				fmt.Sprintf("a report has %d bit messages, this device sends at most %d", n, l.MaxMessages)}
 		}
+		return r, nil
+	}
+	most := cmp.Or(l.MaxReportSize, DefaultReportSize)
+	if n := wire.EnvelopeSize(payload); n > most {
+		return nil, &WeakPlan{"max_report_size",
+			fmt.Sprintf("a report has %d bytes, this device sends at most %d", n, most)}
+	}
+	if err := l.work(r); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// work refuses a report with more noise bits than the device is ready to draw.
+func (l Limits) work(r *plan.Encoder) error {
+	var noise uint64 // an encoding has fewer than 2^32 noise bits on fewer than 2^32 coordinates
+	for _, e := range r.Encodings {
+		noise += uint64(e.NoiseBits) * uint64(len(e.Coordinates))
+	}
+	if most := cmp.Or(l.MaxNoiseBits, DefaultNoiseBits); noise > uint64(most) {
+		return &WeakPlan{"max_noise_bits",
+			fmt.Sprintf("a report has %d noise bits, this device draws at most %d", noise, most)}
+	}
+	return nil
 }

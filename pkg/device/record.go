@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -126,12 +127,15 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 	if h.over || h.enrolment.Epoch != a.Epoch || h.reported != int(a.Round) || a.round == nil {
 		return nil, s, errors.New("device: this record has no report to make under this announcement")
 	}
-	payload, err := a.payload(h.record, src)
+	by := channel.Sender{
+		Identity: c.c.Identity, Credential: c.c.Credential, Number: h.number, Commitment: h.enrolment.Commitment,
+	}
+	payload, err := a.payload(h.record, by, src)
 	if err != nil {
 		return nil, s, err
 	}
 	report, err := wire.BuildReport(wire.Report{
-		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Bits: payload,
+		Announcement: a.Digest, Epoch: a.Epoch, Round: a.Round, Slot: h.enrolment.Slot, Device: h.number, Payload: payload,
 	}, c.c.Identity)
 	if err != nil {
 		return nil, s, err
@@ -157,7 +161,7 @@ func (r Record) Made() {
 
 // payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
 // that there are always the same messages.
-func (a *Announced) payload(record glm.Record, src protocol.Source) ([]byte, error) {
+func (a *Announced) payload(record glm.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
 	vectors, err := a.vectors(record)
 	if err != nil {
 		if vectors, err = a.vectors(glm.Record{Null: true}); err != nil {
@@ -169,7 +173,7 @@ func (a *Announced) payload(record glm.Record, src protocol.Source) ([]byte, err
 			clear(v)
 		}
 	}()
-	return a.channel.Append(make([]byte, 0, a.channel.Size()), vectors, src)
+	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, src)
 }
 
 func (a *Announced) vectors(record glm.Record) ([][]float64, error) {

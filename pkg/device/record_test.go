@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -179,7 +181,7 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if len(envelope) != wire.EnvelopeSize(a.ReportMessages()) {
+			if len(envelope) != wire.EnvelopeSize(a.ReportMessages()*seal.BitSize) {
 				t.Errorf("%s: a report of %d bytes", name, len(envelope))
 			}
 			report := f.open(envelope, a.Announcement)
@@ -187,7 +189,7 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 				report.Round != 0 {
 				t.Errorf("%s: report %d of device %d in slot %d", name, report.Round, report.Device, report.Slot)
 			}
-			_, seen := f.bits(report.Bits, a.Announcement)
+			_, seen := f.bits(report.Payload, a.Announcement)
 			for k, e := range a.Encodings {
 				for j := range seen[k] {
 					if seen[k][j] != uint64(e.MessagesAt(j)) {
@@ -213,7 +215,7 @@ func TestAReportHoldsWhatTheEncodingsGive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ones, _ := f.bits(f.open(envelope, a.Announcement).Bits, a.Announcement)
+			ones, _ := f.bits(f.open(envelope, a.Announcement).Payload, a.Announcement)
 			src := source(3)
 			for i, s := range a.round.Statistics {
 				vector, err := s.Vector(nil, record)
@@ -258,7 +260,7 @@ func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	for name, r := range records {
 		for range 2 {
 			before := src.words
-			must(a.payload(r, src))
+			must(a.payload(r, channel.Sender{}, src))
 			if drawn := src.words - before; drawn != alone.words {
 				t.Errorf("%s draws %d words, its encodings %d", name, drawn, alone.words)
 			}

@@ -30,25 +30,41 @@ type Enrolment struct {
 	Slot     uint32    `json:"slot"`
 	ReportAt time.Time `json:"report_at"`
 	Reported int       `json:"reported"` // rounds whose report was made
+	// Commitment is what the shuffler's reply said of the channel.
+	Commitment []byte `json:"commitment,omitempty"`
 }
 
 // NewState is the state of a device that has done nothing.
 func (c *Core) NewState(number uint32) State {
 	l := c.c.Limits
-	return State{Number: number, Ledger: privacy.Ledger{Epsilon: l.Epsilon, Delta: l.Delta, Records: l.Records}}
+	return State{Number: number, Ledger: privacy.Ledger{
+		Epsilon: l.Epsilon, Delta: l.Delta, Records: l.Records, EpsilonAlone: l.EpsilonAlone,
+	}}
+}
+
+// Restored is a state that was kept, under the limits of now where these are stricter: a person who lowers a limit means
+// all that is released from then on. A ledger keeps the limits that it began with where those are.
+func (c *Core) Restored(s State) State {
+	l := c.c.Limits
+	s.Ledger.Epsilon, s.Ledger.Delta = min(s.Ledger.Epsilon, l.Epsilon), min(s.Ledger.Delta, l.Delta)
+	s.Ledger.Records = min(max(1, s.Ledger.Records), l.Records)
+	if alone := s.Ledger.EpsilonAlone; l.EpsilonAlone > 0 && !(alone > 0 && alone < l.EpsilonAlone) {
+		s.Ledger.EpsilonAlone = l.EpsilonAlone
+	}
+	return s
 }
 
 // Asked tells whether the device asked for a slot in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
-// Ask sets the guarantee of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
+// Ask sets the guarantees of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
 // privacy.ErrBudget. Where the device has asked before and knows no answer the state stays as it is.
 func (s State) Ask(a *Announced) (next State, err error) {
 	if s.Asked(a.Epoch) {
 		return s, nil
 	}
 	next = s
-	next.Ledger, err = s.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee)
+	next.Ledger, err = s.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee, a.Alone)
 	return next, err
 }
 
@@ -59,7 +75,9 @@ func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (nex
 	if next.Ledger, err = s.Ledger.Promise(a.Epoch); err != nil {
 		return s, fmt.Errorf("the ledger changed while the shuffler was asked: %w", err)
 	}
-	next.Enrolment = &Enrolment{Epoch: a.Epoch, Slot: reply.Slot, ReportAt: now.Add(reply.ReportAfter)}
+	next.Enrolment = &Enrolment{
+		Epoch: a.Epoch, Slot: reply.Slot, ReportAt: now.Add(reply.ReportAfter), Commitment: reply.Commitment,
+	}
 	return next, nil
 }
 

@@ -63,7 +63,7 @@ func TestNoiseNormBoundsTheNoiseMatrix(t *testing.T) {
 		encoding.Coordinates = append(encoding.Coordinates, protocol.Coordinate{Offset: -1, Levels: 16})
 	}
 	const n = 2000
-	proxy := encoding.Variance(n)[0] // the proxy of fair bits is the variance
+	proxy := encoding.Variance(n, 0)[0] // the proxy of fair bits is the variance
 	bound := in.NoiseNorm(proxy)
 	if !about(proxy, 46.875, 1e-9) || !about(bound, 72.953520, 1e-6) {
 		t.Errorf("proxy %v, bound %.7f", proxy, bound)
@@ -79,7 +79,7 @@ func TestNoiseNormBoundsTheNoiseMatrix(t *testing.T) {
 		if err := encoding.AddNoise(ones, n, src); err != nil {
 			t.Fatal(err)
 		}
-		sums, err := encoding.Decode(ones, n)
+		sums, err := encoding.Decode(ones, n, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

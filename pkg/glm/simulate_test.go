@@ -185,7 +185,7 @@ func release(
 		for _, round := range step.Statistics[:step.Round] {
 			first += len(round)
 		}
-		shuffle := simulated.Shuffle{MinCohort: 1}
+		shuffle := simulated.Integer{MinCohort: 1}
 		for i, s := range statistics {
 			planned := plan.Releases[first+i]
 			bounds, err := s.Bounds()

@@ -101,7 +101,7 @@ func TestNoiseOfAReleasedMatrix(t *testing.T) {
 		if err := e.AddNoise(ones, reports, src); err != nil {
 			t.Fatal(err)
 		}
-		v, err := e.Decode(ones, reports)
+		v, err := e.Decode(ones, reports, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

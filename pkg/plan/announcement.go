@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -31,6 +32,20 @@ type Announcement struct {
 	Final       bool
 }
 
+// Channel names how a cohort's sum reaches the analyzer, and whom a person must trust for it.
+type Channel string
+
+// The channels. Packages of these names under pkg/channel hold a device's side of each.
+const (
+	Shuffle Channel = "shuffle" // the default
+	Shares  Channel = "shares"
+	Local   Channel = "local"
+	Central Channel = "central"
+)
+
+// Channels lists the channels, the default first.
+func Channels() []Channel { return []Channel{Shuffle, Shares, Local, Central} }
+
 // Plan lists every release that uses a record of the epoch, and what the analyzer claims that these reveal together. A
 // device computes its own guarantee (Guarantee) and does not use the claim.
 type Plan struct {
@@ -38,6 +53,7 @@ type Plan struct {
 	Epsilon   float64 // claimed; positive
 	Delta     float64 // claimed; in (0, 1)
 	TailDelta float64 // part of Delta that each coordinate of each release spends on noise tails; in (0, Delta]
+	Channel   Channel // one of Channels, the same in all epochs of a deployment
 }
 
 // Round lists the releases of one round of reports, 1 to 256 of them.
@@ -47,9 +63,13 @@ type Round struct{ Releases []Release }
 // shift may not.
 type Release struct {
 	Statistic glm.StatisticKind
-	Shift     float64       // largest l2 shift, in levels, that the replacement of one record can cause; positive
-	NoiseBits uint32        // per device and coordinate; at least 1
+	Shift     float64 // largest l2 shift, in levels, that the replacement of one record can cause; positive
+	// per device and coordinate; 0 only where a server's noise is announced that the channel's guarantee rests on
+	NoiseBits uint32
 	Bias      protocol.Bias // probability that a noise bit is one; positive
+	// Noise bits of the same bias that the shuffler and the analyzer add once per coordinate: at most MaxServerNoise.
+	// An observer's own noise does not count against that observer.
+	ShufflerNoise, AnalyzerNoise uint64
 }
 
 // Cohort bounds the number of devices that take part in an epoch.
@@ -68,11 +88,29 @@ type Timing struct {
 	Enrolment    time.Duration // longest time for which the cohort stays open; 0: until it is full
 }
 
+// ServerNoise is the number of noise bits that servers add to each coordinate.
+func (r Release) ServerNoise() uint64 { return r.ShufflerNoise + r.AnalyzerNoise }
+
+// MaxServerNoise bounds the noise bits that one server adds to one coordinate: more would protect no better.
+const MaxServerNoise = privacy.MaxNoise
+
 // MaxReportMessages bounds the bit messages of one report: 6.8 MB.
 const MaxReportMessages = 1 << 17
 
-// ReportMessages is the number of bit messages in every report of the announced round.
+// Releases are the planned releases of the announced round: one for each encoding. The announcement is in range.
+func (a *Announcement) Releases() []Release {
+	if a.Final {
+		return nil
+	}
+	return a.Plan.Rounds[a.Round].Releases
+}
+
+// ReportMessages is the number of messages in every report of the announced round: bit messages in the channel Shuffle,
+// and one in every other.
 func (a *Announcement) ReportMessages() int {
+	if a.Plan.Channel != Shuffle {
+		return 1
+	}
 	total := 0
 	for _, e := range a.Encodings {
 		total += e.Messages()
@@ -105,6 +143,6 @@ func (p Plan) Clone() Plan {
 
 // Equal says whether two plans are the same in every number.
 func (p Plan) Equal(q Plan) bool {
-	return p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
+	return p.Channel == q.Channel && p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
 		slices.EqualFunc(p.Rounds, q.Rounds, func(a, b Round) bool { return slices.Equal(a.Releases, b.Releases) })
 }

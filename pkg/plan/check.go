@@ -25,20 +25,84 @@ var ErrPlan = errors.New("plan")
 // shiftSlack is the relative excess of a recomputed shift over the planned one that rounding explains.
 const shiftSlack = 1e-9
 
-// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch, if only the noise of
-// honest devices is counted. dishonest is the caller's own bound on dishonest reports; the larger of it and the
-// announced one counts. Errors wrap ErrPlan and come with a guarantee of nothing.
+// Guarantee is what the announced plan can reveal about one record over all rounds of its epoch to the worst placed
+// observer that its channel protects from (Observers), if only the noise of honest devices is counted, and that of
+// servers which the observer is not. dishonest is the caller's own bound on dishonest reports; the larger of it and the
+// announced one counts. Where no honest devices can be counted on, every release needs noise of servers, and only the
+// person's own device counts beside it. Errors wrap ErrPlan and come with a guarantee of nothing.
 //
 // The planned shift fixes the privacy of a release at every public iterate; CheckRound holds each round to it. Releases
 // that are made in the announced round, at its public point, are certified together, because no pair of records is far
 // apart in all of them (glm.JointSpread, privacy.CertifyJoint).
 func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
-	honest := int(a.Cohort.Minimum) - max(dishonest, int(a.Cohort.MaxDishonest))
-	if honest < 1 {
-		return privacy.NoGuarantee(), fmt.Errorf(
-			"%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
-			ErrPlan, a.Cohort.Minimum, max(dishonest, int(a.Cohort.MaxDishonest)))
+	honest, err := a.honest(dishonest)
+	if err != nil {
+		return privacy.NoGuarantee(), err
 	}
+	return guarantee(a, func(r Release) uint64 { return counted(a.Plan.Channel, r, honest) })
+}
+
+// Alone bounds the same if no other device is honest: the person's own noise is left, and that of servers. Where that
+// bounds nothing it is privacy.NoGuarantee, which is no error. Errors wrap ErrPlan.
+func Alone(a *Announcement) (privacy.Guarantee, error) {
+	return guaranteeOrNone(a, func(r Release) uint64 { return counted(a.Plan.Channel, r, 1) })
+}
+
+// honest is the number of devices whose noise is in every release, the person's own among them.
+func (a *Announcement) honest(dishonest int) (int, error) {
+	m := max(dishonest, int(a.Cohort.MaxDishonest))
+	honest := int(a.Cohort.Minimum) - m
+	if honest >= 1 || a.Plan.Channel == Local {
+		return max(1, honest), nil
+	}
+	for _, round := range a.Plan.Rounds {
+		for _, r := range round.Releases {
+			if counted(a.Plan.Channel, r, 0) == 0 {
+				return 0, fmt.Errorf(
+					"%w: a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
+					ErrPlan, a.Cohort.Minimum, m)
+			}
+		}
+	}
+	return 1, nil // the person's own device
+}
+
+// counted is how many noise bits of each coordinate of a release the worst placed observer does not know, if this many
+// devices are honest, the person's own among them. Whoever adds noise knows it, so that it protects from everyone else,
+// and noise that the channel has no place for counts for nothing:
+//
+//   - Shuffle: the analyzer, while the shuffler is honest, does not know the honest devices' and the shuffler's.
+//   - Shares: the analyzer does not know the honest devices' and the shuffler's, if the shuffler is honest; the shuffler
+//     not theirs and the analyzer's, if the analyzer is. Either server may be malicious.
+//   - Local: everyone sees a person's own values, so only the noise of their own device counts.
+//   - Central: everyone but the analyzer does not know the analyzer's.
+func counted(c Channel, r Release, honest int) uint64 {
+	devices := uint64(honest) * uint64(r.NoiseBits)
+	switch c {
+	case Shuffle:
+		return devices + r.ShufflerNoise
+	case Shares:
+		return devices + min(r.ShufflerNoise, r.AnalyzerNoise)
+	case Local:
+		return uint64(r.NoiseBits)
+	case Central:
+		return r.AnalyzerNoise
+	}
+	return 0
+}
+
+// guaranteeOrNone is guarantee, with no guarantee in place of an error where the noise is too little for one.
+func guaranteeOrNone(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
+	g, err := guarantee(a, noise)
+	if errors.Is(err, privacy.ErrUncertified) {
+		return privacy.NoGuarantee(), nil
+	}
+	return g, err
+}
+
+// guarantee bounds what the plan reveals to an observer who does not know so many noise bits on each coordinate of a
+// release.
+func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, error) {
 	rounds := a.Plan.Rounds
 	if len(rounds) == 0 {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: no releases", ErrPlan)
@@ -48,7 +112,7 @@ func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 	for i, round := range rounds {
 		var releases []privacy.Release
 		for j, r := range round.Releases {
-			release, err := planned(r, a.Policy.Dimension, honest, a.Plan.TailDelta)
+			release, err := planned(a, r, noise(r))
 			if err != nil {
 				return privacy.NoGuarantee(), fmt.Errorf("%w: round %d, release %d: %w", ErrPlan, i, j, err)
 			}
@@ -121,7 +185,8 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 }
 
 // planned describes a release by its shift alone: the ranges of its coordinates follow the public point of its round.
-func planned(r Release, dim, honest int, tailDelta float64) (privacy.Release, error) {
+func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) {
+	dim := a.Policy.Dimension
 	switch r.Statistic {
 	case glm.Hessian, glm.Gradient, glm.Covariance:
 	default:
@@ -130,9 +195,15 @@ func planned(r Release, dim, honest int, tailDelta float64) (privacy.Release, er
 	if dim < 1 || dim > glm.MaxDimension {
 		return privacy.Release{}, fmt.Errorf("dimension %d is outside [1, %d]", dim, glm.MaxDimension)
 	}
+	if n := max(r.ShufflerNoise, r.AnalyzerNoise); n > MaxServerNoise {
+		return privacy.Release{}, fmt.Errorf("a server's noise of %d bits is more than %d", n, uint64(MaxServerNoise))
+	}
+	if noise == 0 {
+		return privacy.Release{}, fmt.Errorf("%w: there is no noise to count on", privacy.ErrUncertified)
+	}
 	return privacy.Release{
-		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: uint64(honest) * uint64(r.NoiseBits),
-		Bias: r.Bias.Float(), TailDelta: tailDelta,
+		Name: string(r.Statistic), Shift: r.Shift * (1 + shiftSlack), Noise: noise,
+		Bias: r.Bias.Float(), TailDelta: a.Plan.TailDelta,
 		Blocks: shiftOnly(glm.Statistic{Kind: r.Statistic, ArmDim: dim}.Dim()),
 	}, nil
 }
@@ -141,7 +212,7 @@ func planned(r Release, dim, honest int, tailDelta float64) (privacy.Release, er
 type Encoder struct {
 	Statistics []glm.Statistic
 	Encodings  []protocol.Encoding
-	Messages   int // bit messages of one report
+	Messages   int // of one report: bit messages in Shuffle, elsewhere one
 }
 
 // CheckRound derives the round's statistics and encodings from an announcement that is in range, and refuses an
@@ -180,7 +251,11 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 		}
 		r.Statistics = append(r.Statistics, s)
 		r.Encodings = append(r.Encodings, e)
-		r.Messages += e.Messages()
+	}
+	r.Messages = a.ReportMessages()
+	if most := MaxEntryBits(a.Plan.Channel); a.Plan.Channel != Shuffle && a.EntryBits() > most {
+		return nil, fmt.Errorf("%w: an entry of a report needs %d bits, at most %d are allowed", ErrPlan,
+			a.EntryBits(), most)
 	}
 	return r, nil
 }

@@ -12,11 +12,20 @@ const (
 	DefaultDishonestReports = 1
 )
 
-// DefaultTerms returns these terms, with a limit on messages that follows the numbers released (ByCoordinates).
-func DefaultTerms() Terms {
-	return Terms{
+// DefaultTerms returns these terms for the channel Shuffle, with a limit on messages that follows the numbers released
+// (ByCoordinates).
+func DefaultTerms() Terms { return DefaultTermsFor(Shuffle) }
+
+// DefaultTermsFor returns the default terms of a deployment with the given channel. Where devices send numbers there are
+// no messages and no shifts to limit.
+func DefaultTermsFor(c Channel) Terms {
+	t := Terms{
 		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
 		DishonestReports: DefaultDishonestReports, MinCohort: DefaultMinCohort, MaxMessages: ByCoordinates,
-		MaxShift: DefaultMaxShift,
+		MaxShift: DefaultMaxShift, Channel: c,
 	}
+	if c != Shuffle {
+		t.MaxMessages, t.MaxShift = 0, 0
+	}
+	return t
 }

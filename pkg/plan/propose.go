@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -11,6 +12,7 @@ import (
 
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
 type Terms struct {
+	Channel   Channel // empty: Shuffle
 	Epsilon   float64 // bound of the guarantee for all rounds of an epoch together; positive
 	Delta     float64 // of that guarantee; in (0, 1)
 	DropOut   float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
@@ -26,6 +28,13 @@ type Terms struct {
 	NoiseBits        uint32  // per device and coordinate; 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
 	Biases []protocol.Bias
+	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the plan's
+	// epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central the analyzer
+	// always adds all, and in Local there is none.
+	ServerNoise float64
+	// NoDeviceNoise leaves out the devices' own noise, so that the guarantee rests on the servers' alone. It needs a
+	// ServerNoise of 1, in Shuffle or Shares.
+	NoDeviceNoise bool
 }
 
 // ByCoordinates as Terms.MaxMessages makes the limit follow the number of coordinates that are released.
@@ -110,17 +119,32 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
 func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
+	t.Channel = cmp.Or(t.Channel, Shuffle)
+	if err := t.check(); err != nil {
+		return nil, err
+	}
 	request, err := p.Request(step, t)
 	if err != nil {
 		return nil, err
+	}
+	if t.Channel != Shuffle || t.NoDeviceNoise {
+		return p.proposeSums(step, t, request)
 	}
 	details, err := privacy.Solve(request)
 	if err != nil {
 		return nil, err
 	}
+	return p.proposal(step, t, request, details)
+}
+
+// proposal makes a proposal of a solution.
+func (p *Proposer) proposal(
+	step glm.Step, t Terms, request privacy.Request, details privacy.Solution,
+) (*Proposal, error) {
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}
-	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta}
+	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta,
+		Channel: t.Channel}
 	k := 0
 	for _, round := range step.Statistics {
 		var pr Round
@@ -137,7 +161,15 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proposal{Plan: announced, Cohort: cohort, Encodings: encodings, Details: details}, nil
+	out := &Proposal{Plan: announced, Cohort: cohort, Encodings: encodings, Details: details}
+	if t.Channel == Shuffle && t.ServerNoise == 0 {
+		return out, nil
+	}
+	t.addServerNoise(out)
+	if err := out.keep(step, t); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public

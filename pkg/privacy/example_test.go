@@ -54,7 +54,7 @@ func ExampleLedger() {
 	g := privacy.Guarantee{Mu: mu, TailDelta: 0.02e-6}
 	ledger := privacy.Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
 	for _, step := range []func(privacy.Ledger) (privacy.Ledger, error){
-		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Ask(7, 5, g) },
+		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Ask(7, 5, g, privacy.NoGuarantee()) },
 		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Promise(7) },
 		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Spend(7) },
 	} {
@@ -63,11 +63,12 @@ func ExampleLedger() {
 		}
 	}
 	fmt.Print(ledger.Explain())
-	_, err = ledger.Ask(8, 5, g)
+	_, err = ledger.Ask(8, 5, g, privacy.NoGuarantee())
 	fmt.Println(err)
 	// Output:
 	// Limit: epsilon 1 at delta 1e-06, 2 records.
 	// Epoch 7: epsilon 0.8000 over 5 releases; a report has left the device.
 	// Together: epsilon 0.8000 of 1. 1 record may still be used; the next one at epsilon 0.559 at most.
+	// If no other device is honest, nothing bounds what is revealed.
 	// privacy: past the budget: epoch 8 would bring epsilon to 1.1633 at delta 1e-06, the limit is 1; so far 0.8000
 }

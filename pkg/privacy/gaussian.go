@@ -10,13 +10,15 @@ import (
 // between "the view came from the first" and "it came from the second" lies above f(0,TailDelta) (x) G(Mu), the
 // trade-off function of a unit-variance Gaussian whose mean moves by Mu, after an event of probability TailDelta has
 // been given up (Dong, Roth, Su, "Gaussian differential privacy", 2019). Equivalently, for every epsilon >= 0 the view
-// is (epsilon, Delta(epsilon))-DP.
+// is (epsilon, Delta(epsilon))-DP. Where Pure is above 0, the view holds releases of two kinds: some that the above
+// describes, and some that are (Pure, 0)-DP together (see Delta).
 //
-// The zero value is perfect privacy: nothing was released. A guarantee with a NaN, negative or infinite Mu, or with a
-// TailDelta outside [0,1], promises nothing: Epsilon is +Inf and Delta is 1.
+// The zero value is perfect privacy: nothing was released. A guarantee with a NaN, negative or infinite Mu or Pure, or
+// with a TailDelta outside [0,1], promises nothing: Epsilon is +Inf and Delta is 1.
 type Guarantee struct {
 	Mu        float64 // shift of the dominating Gaussian, in its standard deviations; 0 hides everything
 	TailDelta float64 // probability given up, summed over the coordinates of all releases
+	Pure      float64 `json:",omitempty"` // epsilon of the releases with pure differential privacy, summed over them
 }
 
 // NoGuarantee is what functions of this package return with an error, so that an ignored error cannot be mistaken for
@@ -27,8 +29,12 @@ func NoGuarantee() Guarantee { return Guarantee{Mu: math.Inf(1), TailDelta: 1} }
 var ErrTarget = errors.New("privacy: invalid target")
 
 func (g Guarantee) promises() bool {
-	return g.Mu >= 0 && !math.IsInf(g.Mu, 1) && g.TailDelta >= 0 && g.TailDelta <= 1 // false for NaN
+	return g.Mu >= 0 && !math.IsInf(g.Mu, 1) && g.TailDelta >= 0 && g.TailDelta <= 1 && // false for NaN
+		g.Pure >= 0 && !math.IsInf(g.Pure, 1)
 }
+
+// Promises tells whether the guarantee bounds anything at all.
+func (g Guarantee) Promises() bool { return g.promises() }
 
 // Compose returns the guarantee of all the releases together when one record takes part in each of them, with
 // independent coins. The releases may be chosen adaptively (each after seeing the results of the earlier ones) as long
@@ -36,18 +42,19 @@ func (g Guarantee) promises() bool {
 //
 // Proof sketch: trade-off functions compose by tensor products, also adaptively; G(m1) (x) G(m2) = G(sqrt(m1^2+m2^2)),
 // and f(0,d1) (x) f(0,d2) = f(0, 1-(1-d1)(1-d2)), which d1+d2 bounds (Dong, Roth, Su, Theorem 4 and Corollary 2).
-// Rounded up.
+// Pure parts add: given any history, each pure release multiplies the likelihood ratio by at most e^Pure. Rounded up.
 func Compose(gs ...Guarantee) Guarantee {
-	var sum, d float64
+	var sum, d, pure float64
 	for _, g := range gs {
 		if !g.promises() {
 			return NoGuarantee()
 		}
 		sum += g.Mu * g.Mu
 		d += g.TailDelta
+		pure += g.Pure
 	}
 	up := 1 + float64(len(gs)+4)*0x1p-53
-	g := Guarantee{Mu: math.Sqrt(sum) * up, TailDelta: math.Min(1, d*up)}
+	g := Guarantee{Mu: math.Sqrt(sum) * up, TailDelta: math.Min(1, d*up), Pure: pure * up}
 	if len(gs) == 1 {
 		g = gs[0]
 	}
@@ -62,12 +69,28 @@ func Compose(gs ...Guarantee) Guarantee {
 //
 // Proof sketch: the hockey-stick divergence of f(0,d) (x) G(mu) is d + (1-d) * deltaG(epsilon; mu), with
 // deltaG = Phi(-epsilon/mu+mu/2) - e^epsilon Phi(-epsilon/mu-mu/2) (Dong, Roth, Su, Corollary 1).
+//
+// A pure part moves epsilon by Pure and costs no delta. Proof: let P and Q be the laws of the whole adaptive view under
+// the two records, and Q' the law in which the pure releases answer as under P and the others as under Q, each given
+// the same history. Every pure release has, whatever the history, a likelihood ratio of at most e to its epsilon, so Q
+// >= e^-Pure Q' on every set. P and Q' answer the pure releases alike, so these are coins and post-processing between
+// the others, and P(S) - e^x Q'(S) <= Delta(x) of the others alone, adaptive composition included. Together, for every
+// set S, P(S) - e^(x+Pure) Q(S) <= P(S) - e^x Q'(S) <= Delta(x) for x >= 0. Below Pure the answer is 1.
 func (g Guarantee) Delta(epsilon float64) float64 {
 	if !g.promises() || math.IsNaN(epsilon) {
 		return 1
 	}
 	if epsilon < 0 {
 		epsilon = 0
+	}
+	if g.Pure > 0 {
+		if epsilon < g.Pure {
+			return 1
+		}
+		epsilon = math.Nextafter(epsilon-g.Pure, 0)
+		if g.Mu == 0 && g.TailDelta == 0 {
+			return 0
+		}
 	}
 	return math.Min(1, math.Nextafter(g.TailDelta+(1-g.TailDelta)*gaussianDelta(epsilon, g.Mu), 2))
 }
@@ -77,6 +100,16 @@ func (g Guarantee) Delta(epsilon float64) float64 {
 func (g Guarantee) Epsilon(delta float64) float64 {
 	if !g.promises() || math.IsNaN(delta) {
 		return math.Inf(1)
+	}
+	if g.Pure > 0 {
+		rest := Guarantee{Mu: g.Mu, TailDelta: g.TailDelta}
+		switch {
+		case delta >= 1:
+			return 0
+		case rest == Guarantee{} && delta >= 0:
+			return g.Pure
+		}
+		return math.Nextafter(g.Pure+rest.Epsilon(delta), math.Inf(1))
 	}
 	if g.Delta(0) <= delta {
 		return 0

@@ -11,22 +11,23 @@ import (
 
 func TestPromisesNothing(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	for _, g := range []Guarantee{NoGuarantee(), {nan, 0}, {0, nan}, {-1, 0}, {inf, 0}, {1, -1e-9}, {1, 1.5}, {1, inf},
-		{math.Inf(-1), 0}} {
+	for _, g := range []Guarantee{NoGuarantee(), {Mu: nan}, {TailDelta: nan}, {Mu: -1}, {Mu: inf},
+		{Mu: 1, TailDelta: -1e-9}, {Mu: 1, TailDelta: 1.5}, {Mu: 1, TailDelta: inf}, {Mu: math.Inf(-1)}, {Pure: nan},
+		{Pure: -1e-9}, {Pure: inf}, {Mu: 1, Pure: math.Inf(-1)}} {
 		if e := g.Epsilon(1e-6); !math.IsInf(e, 1) {
 			t.Errorf("%+v: epsilon %v", g, e)
 		}
 		if d := g.Delta(1); d != 1 {
 			t.Errorf("%+v: delta %v", g, d)
 		}
-		if c := Compose(Guarantee{0.1, 1e-9}, g); c != NoGuarantee() {
+		if c := Compose(Guarantee{Mu: 0.1, TailDelta: 1e-9}, g); c != NoGuarantee() {
 			t.Errorf("%+v composes to %+v", g, c)
 		}
 		if c := Compose(g); c != NoGuarantee() {
 			t.Errorf("%+v alone composes to %+v", g, c)
 		}
 	}
-	fine := Guarantee{0.2, 1e-8}
+	fine := Guarantee{Mu: 0.2, TailDelta: 1e-8}
 	for _, d := range []float64{nan, 0, -1, 1e-8, 1e-9} {
 		if e := fine.Epsilon(d); !math.IsInf(e, 1) {
 			t.Errorf("delta %v: epsilon %v", d, e)
@@ -183,7 +184,7 @@ func FuzzGuarantee(f *testing.F) {
 	f.Add(1e-300, 0.0, 1e300, 1e-300)
 	f.Add(1e200, 0.5, 0.0, 0.9)
 	f.Fuzz(func(t *testing.T, mu, tail, epsilon, delta float64) {
-		g := Guarantee{mu, tail}
+		g := Guarantee{Mu: mu, TailDelta: tail}
 		if d := g.Delta(epsilon); !(d >= 0 && d <= 1) || g.promises() && d < tail {
 			t.Errorf("%+v.Delta(%v) = %v", g, epsilon, d)
 		}

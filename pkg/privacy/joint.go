@@ -26,22 +26,31 @@ func CertifyJoint(releases []Release, scales []float64, spread Spread) (Guarante
 		return NoGuarantee(), fmt.Errorf("%w: %d releases with %d scales, want one scale each and a Spread",
 			ErrRelease, len(releases), len(scales))
 	}
-	separate := make([]Guarantee, len(releases))
-	parts := make([]*jointPart, len(releases))
-	weights := make([]float64, len(releases))
+	certifiers := make([]*Certifier, len(releases))
 	for i, r := range releases {
 		if !(scales[i] > 0) || math.IsInf(scales[i], 1) {
 			return NoGuarantee(), fmt.Errorf("release %q: %w: scale %v, want a finite number > 0",
 				r.Name, ErrRelease, scales[i])
 		}
-		c, err := NewCertifier(r.Noise, r.Bias, r.TailDelta)
-		if err != nil {
+		var err error
+		if certifiers[i], err = NewCertifier(r.Noise, r.Bias, r.TailDelta); err != nil {
 			return NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
 		}
-		if separate[i], err = c.Certify(r.Blocks, r.Shift); err != nil {
+	}
+	return certifyJoint(certifiers, releases, scales, spread)
+}
+
+// certifyJoint is CertifyJoint with certifiers that were made for the releases' noise.
+func certifyJoint(certifiers []*Certifier, releases []Release, scales []float64, spread Spread) (Guarantee, error) {
+	separate := make([]Guarantee, len(releases))
+	parts := make([]*jointPart, len(releases))
+	weights := make([]float64, len(releases))
+	for i, r := range releases {
+		var err error
+		if separate[i], err = certifiers[i].Certify(r.Blocks, r.Shift); err != nil {
 			return NoGuarantee(), fmt.Errorf("release %q: %w", r.Name, err)
 		}
-		parts[i] = newJointPart(c, r)
+		parts[i] = newJointPart(certifiers[i], r)
 	}
 	g := Compose(separate...)
 	total := func() float64 {

@@ -38,6 +38,17 @@ type Entry struct {
 	Releases  int        `json:"releases"` // releases that use the record
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
+	// Alone is the guarantee that is left if no other device is honest. Nil: there is none, or the entry is of a version
+	// that did not know of it.
+	Alone *Guarantee `json:"alone,omitempty"`
+}
+
+// alone is the guarantee that is left if no other device is honest.
+func (e Entry) alone() Guarantee {
+	if e.Alone == nil {
+		return NoGuarantee()
+	}
+	return *e.Alone
 }
 
 // Ledger is what one person has promised and spent over a deployment. It is a value: every method that changes it
@@ -53,6 +64,9 @@ type Ledger struct {
 	// Records is how many records of this person may be used in the deployment; 0 means 1.
 	Records int     `json:"records,omitempty"`
 	Entries []Entry `json:"entries,omitempty"`
+	// EpsilonAlone is the person's limit, at Delta and over all entries, on what is revealed if no other device is
+	// honest; 0: no limit.
+	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
 }
 
 // records is how many entries the person agrees to.
@@ -67,9 +81,21 @@ func (l Ledger) Total() Guarantee {
 	return Compose(gs...)
 }
 
-// Ask sets the guarantee of an epoch's releases aside, before a slot in its cohort is asked for. It refuses
-// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing.
-func (l Ledger) Ask(epoch uint64, releases int, g Guarantee) (Ledger, error) {
+// TotalAlone is the guarantee of everything asked for, promised and spent that is left if no other device is honest:
+// none if one entry has none.
+func (l Ledger) TotalAlone() Guarantee {
+	gs := make([]Guarantee, len(l.Entries))
+	for i, e := range l.Entries {
+		gs[i] = e.alone()
+	}
+	return Compose(gs...)
+}
+
+// Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for: together while the
+// noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It refuses
+// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there is
+// a limit: always for together, and for alone where EpsilonAlone is set.
+func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
 	}
@@ -77,12 +103,24 @@ func (l Ledger) Ask(epoch uint64, releases int, g Guarantee) (Ledger, error) {
 		return l, fmt.Errorf("%w: %s of %d allowed; the last one in epoch %d",
 			ErrRecordUsed, count(len(l.Entries), "record"), n, l.Entries[len(l.Entries)-1].Epoch)
 	}
-	after := Compose(append([]Guarantee{g}, l.Total())...)
+	after := Compose(together, l.Total())
 	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
 		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s",
 			ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
 	}
-	l.Entries = append(slices.Clone(l.Entries), Entry{Epoch: epoch, Releases: releases, Guarantee: g, State: Asked})
+	if l.EpsilonAlone != 0 { // a limit that is not a number is one that nothing keeps
+		after := Compose(alone, l.TotalAlone())
+		if eps := after.Epsilon(l.Delta); !(eps <= l.EpsilonAlone) {
+			return l, fmt.Errorf("%w: if no other device is honest, epoch %d would bring epsilon to %s at delta %g, the "+
+				"limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, l.EpsilonAlone,
+				Spell(l.TotalAlone().Epsilon(l.Delta)))
+		}
+	}
+	entry := Entry{Epoch: epoch, Releases: releases, Guarantee: together, State: Asked}
+	if alone.promises() { // JSON has no number for the other
+		entry.Alone = &alone
+	}
+	l.Entries = append(slices.Clone(l.Entries), entry)
 	return l, nil
 }
 
@@ -137,6 +175,9 @@ func (l Ledger) Explain() string {
 	var b strings.Builder
 	total := l.Total().Epsilon(l.Delta)
 	fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s.\n", l.Epsilon, l.Delta, count(l.records(), "record"))
+	if l.EpsilonAlone > 0 {
+		fmt.Fprintf(&b, "Limit if no other device is honest: epsilon %g at delta %g.\n", l.EpsilonAlone, l.Delta)
+	}
 	if len(l.Entries) == 0 {
 		b.WriteString("Nothing was spent or promised: no report about this person has left the device.\n")
 		return b.String()
@@ -154,11 +195,20 @@ func (l Ledger) Explain() string {
 			e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
 	}
 	fmt.Fprintf(&b, "Together: epsilon %s of %g. ", Spell(total), l.Epsilon)
+	if l.EpsilonAlone != 0 {
+		fmt.Fprintf(&b, "If no other device is honest: epsilon %s of %g. ", Spell(l.TotalAlone().Epsilon(l.Delta)),
+			l.EpsilonAlone)
+	}
 	if left := l.records() - len(l.Entries); left > 0 {
 		fmt.Fprintf(&b, "%s may still be used; the next one at epsilon %.3f at most.\n",
 			count(left, "record"), math.Floor(l.Left()*1000)/1000)
 	} else {
 		fmt.Fprintf(&b, "Nothing more will be sent: %s used.\n", count(len(l.Entries), "record"))
+	}
+	if alone := Spell(l.TotalAlone().Epsilon(l.Delta)); alone != Spell(math.Inf(1)) {
+		fmt.Fprintf(&b, "If no other device is honest: epsilon %s.\n", alone)
+	} else {
+		b.WriteString("If no other device is honest, nothing bounds what is revealed.\n")
 	}
 	return b.String()
 }

@@ -76,6 +76,13 @@ type SolvedRelease struct {
 	// Limit says what keeps the scale from being larger: the privacy budget, or something else that leaves budget to
 	// spare.
 	Limit Limit `json:"limit"`
+	// What SolveSums adds. IdealRatio is the variance over that of Gaussian noise in the same place, certified in the same
+	// way: one curator's, each server's where several add noise, or each device's where a device has no other protection.
+	// ServerNoise is what each server must add, in noise bits per coordinate.
+	IdealRatio  float64 `json:"ideal_ratio,omitempty"`
+	ServerNoise uint64  `json:"server_noise,omitempty"`
+	// Poison is by how many standard deviations of a coordinate's error one dishonest report can move that coordinate.
+	Poison float64 `json:"poison,omitempty"`
 
 	release Release
 }
@@ -102,6 +109,8 @@ type Solution struct {
 	Messages  int             `json:"messages"`   // of one device over all releases
 	// Unused is the part of the budget mu^2 that no release can use, because each of them is limited by something else.
 	Unused float64 `json:"unused_budget"`
+	// EntryBits is the width of an entry of a report of numbers (SolveSums); 0 for bit messages.
+	EntryBits int `json:"entry_bits,omitempty"`
 
 	certify func(encodings []protocol.Encoding, honest int) (Guarantee, error)
 }

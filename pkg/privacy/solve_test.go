@@ -113,7 +113,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			if r.VarianceRatio > 0 && rel.VarianceRatio > r.VarianceRatio*(1+1e-9) && rel.Limit != LimitShift {
 				rt.Fatalf("release %d: variance ratio %v, asked for %v", i, rel.VarianceRatio, r.VarianceRatio)
 			}
-			if v := rel.Encoding.Variance(uint64(n))[0]; math.Abs(v/(rel.Deviation*rel.Deviation)-1) > 1e-9 {
+			if v := rel.Encoding.Variance(uint64(n), 0)[0]; math.Abs(v/(rel.Deviation*rel.Deviation)-1) > 1e-9 {
 				rt.Fatalf("release %d: predicted variance %v, the encoding has %v", i, rel.Deviation*rel.Deviation, v)
 			}
 			if r.MaxShift > 0 && rel.Encoding.Scale*r.Releases[i].Diameter > r.MaxShift {
@@ -271,7 +271,7 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						v := e.Variance(uint64(c.n))[0]
+						v := e.Variance(uint64(c.n), 0)[0]
 						if v*mu*mu > c.ratio {
 							continue
 						}

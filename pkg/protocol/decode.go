@@ -24,17 +24,18 @@ func Count(ones []uint64, bits []Bit) error {
 }
 
 // Decode turns counts of ones into an unbiased estimate of the sum of the reports' vectors (seed paper, Algorithm 6),
-// in data units: (ones - reports*NoiseBits*Bias/2^32)/Scale + reports*Offset per coordinate.
+// in data units: (ones - (reports*NoiseBits + serverBits)*Bias/2^32)/Scale + reports*Offset per coordinate.
 //
-// reports is the number of reports that were counted, not the number that was planned. Counts that this number of
-// reports cannot have produced are refused with ErrCounts. The subtraction is done in integers; each sum is then
-// rounded at most five times, in the same way on every machine.
-func (e Encoding) Decode(ones []uint64, reports uint64) ([]float64, error) {
-	if err := e.checkCounts(ones, reports); err != nil {
+// reports is the number of reports that were counted, not the number that was planned, and serverBits the number of
+// noise bits that servers added to each coordinate once (AddServerNoise; 0 if none did). Counts that these cannot have
+// produced are refused with ErrCounts. The subtraction is done in integers; each sum is then rounded at most five
+// times, in the same way on every machine.
+func (e Encoding) Decode(ones []uint64, reports, serverBits uint64) ([]float64, error) {
+	if err := e.checkCounts(ones, reports, serverBits); err != nil {
 		return nil, err
 	}
-	// The expected noise of one coordinate in units of 2^-32. reports*NoiseBits fits, as reports*MessagesAt(j) does.
-	meanHigh, meanLow := bits.Mul64(reports*uint64(e.NoiseBits), uint64(e.Bias))
+	// The expected noise of one coordinate in units of 2^-32. The bits fit, as reports*MessagesAt(j)+serverBits does.
+	meanHigh, meanLow := bits.Mul64(reports*uint64(e.NoiseBits)+serverBits, uint64(e.Bias))
 	sums := make([]float64, len(ones))
 	for j, count := range ones {
 		low, borrow := bits.Sub64(count<<32, meanLow, 0)
@@ -51,10 +52,14 @@ func (e Encoding) Decode(ones []uint64, reports uint64) ([]float64, error) {
 	return sums, nil
 }
 
-// checkCounts refuses counts that the given number of reports cannot produce.
-func (e Encoding) checkCounts(ones []uint64, reports uint64) error {
+// checkCounts refuses counts that the given number of reports, with the given number of servers' noise bits on each
+// coordinate, cannot produce.
+func (e Encoding) checkCounts(ones []uint64, reports, serverBits uint64) error {
 	if err := e.Validate(); err != nil {
 		return err
+	}
+	if serverBits > 0 && e.Bias == 0 {
+		return fmt.Errorf("%w: %d noise bits of servers of bias 0 are no noise; set a bias", ErrEncoding, serverBits)
 	}
 	if len(ones) != len(e.Coordinates) {
 		return fmt.Errorf("%w: %d counts for %d coordinates", ErrCounts, len(ones), len(e.Coordinates))
@@ -65,9 +70,14 @@ func (e Encoding) checkCounts(ones []uint64, reports uint64) error {
 			return fmt.Errorf("%w: %d reports of %d bits on coordinate %d overflow a counter",
 				ErrCounts, reports, e.MessagesAt(j), j)
 		}
+		most, carry := bits.Add64(most, serverBits, 0)
+		if carry != 0 {
+			return fmt.Errorf("%w: %d reports of %d bits and %d noise bits of servers on coordinate %d overflow a counter",
+				ErrCounts, reports, e.MessagesAt(j), serverBits, j)
+		}
 		if count > most {
-			return fmt.Errorf("%w: %d ones on coordinate %d, but %d reports send only %d bits for it",
-				ErrCounts, count, j, reports, most)
+			return fmt.Errorf("%w: %d ones on coordinate %d, but %d reports and %d noise bits of servers make only %d "+
+				"bits for it", ErrCounts, count, j, reports, serverBits, most)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func TestDecodeIsExact(t *testing.T) {
 		for j := range ones {
 			ones[j] = rapid.Uint64Range(0, reports*uint64(e.MessagesAt(j))).Draw(t, "ones")
 		}
-		sums, err := e.Decode(ones, reports)
+		sums, err := e.Decode(ones, reports, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestDecodeUndoesEncode(t *testing.T) {
 		for j := range levels {
 			ones[j] = uint64(levels[j])
 		}
-		sums, err := e.Decode(ones, 1)
+		sums, err := e.Decode(ones, 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,11 +78,11 @@ func TestDecodeUndoesEncode(t *testing.T) {
 	e := protocol.Encoding{Scale: 1, NoiseBits: 8, Bias: 3 << 29,
 		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 1000}}}
 	for _, reports := range []uint64{1, 7, 1 << 40} {
-		sums, err := e.Decode([]uint64{3*reports + 5}, reports)
+		sums, err := e.Decode([]uint64{3*reports + 5}, reports, 0)
 		if err != nil || sums[0] != 5 {
 			t.Errorf("%d reports: %v, %v; want 5", reports, sums, err)
 		}
-		if sums, err = e.Decode([]uint64{3*reports - 2}, reports); err != nil || sums[0] != -2 {
+		if sums, err = e.Decode([]uint64{3*reports - 2}, reports, 0); err != nil || sums[0] != -2 {
 			t.Errorf("%d reports: %v, %v; want -2", reports, sums, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestDecodeUndoesEncode(t *testing.T) {
 func TestDecodeRoundsOnce(t *testing.T) {
 	e := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: 1,
 		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 100}}}
-	sums, err := e.Decode([]uint64{1<<33 + 1}, 1<<32-1<<12-1)
+	sums, err := e.Decode([]uint64{1<<33 + 1}, 1<<32-1<<12-1, 0)
 	if want := (0x1p65 + 0x1p13) * 0x1p-32; err != nil || sums[0] != want {
 		t.Errorf("%v, %v; want %v", sums, err, want)
 	}
@@ -108,14 +108,14 @@ func TestDecodeRefuses(t *testing.T) {
 		{nil, 1}, {[]uint64{1}, 1}, {[]uint64{1, 2, 3}, 1}, {[]uint64{0, 12}, 1}, {[]uint64{1, 0}, 0},
 		{[]uint64{0, 0}, math.MaxUint64}, {[]uint64{111, 0}, 10}, {[]uint64{math.MaxUint64, 0}, 10},
 	} {
-		if sums, err := e.Decode(c.ones, c.reports); !errors.Is(err, protocol.ErrCounts) {
+		if sums, err := e.Decode(c.ones, c.reports, 0); !errors.Is(err, protocol.ErrCounts) {
 			t.Errorf("Decode(%v, %d) = %v, %v; want ErrCounts", c.ones, c.reports, sums, err)
 		}
 	}
-	if sums, err := e.Decode([]uint64{0, 0}, 0); err != nil || sums[0] != 0 || sums[1] != 0 {
+	if sums, err := e.Decode([]uint64{0, 0}, 0, 0); err != nil || sums[0] != 0 || sums[1] != 0 {
 		t.Errorf("no reports: %v, %v; want zeros", sums, err)
 	}
-	if sums, err := e.Decode([]uint64{110, 110}, 10); err != nil {
+	if sums, err := e.Decode([]uint64{110, 110}, 10, 0); err != nil {
 		t.Errorf("every bit a one: %v, %v", sums, err)
 	}
 	// Noise is for sums of levels, once.

@@ -61,7 +61,7 @@ func (e Encoding) fixed(c Coordinate, x float64) uint64 {
 // over those reports, one entry per coordinate; sums that this number of reports cannot have are refused with ErrCounts
 // and left alone.
 func (e Encoding) AddNoise(ones []uint64, reports uint64, src Source) error {
-	if err := e.checkCounts(ones, reports); err != nil {
+	if err := e.checkCounts(ones, reports, 0); err != nil {
 		return err
 	}
 	for j, c := range e.Coordinates {
@@ -72,6 +72,26 @@ func (e Encoding) AddNoise(ones []uint64, reports uint64, src Source) error {
 	}
 	for j := range ones {
 		ones[j] += Binomial(reports*uint64(e.NoiseBits), e.Bias, src)
+	}
+	return nil
+}
+
+// AddServerNoise adds serverBits noise bits to each count, drawn exactly from Bin(serverBits, Bias): what one server
+// adds once per release, whatever the number of reports, so it takes no counts into account and refuses none. Noise
+// that was drawn for a release must be drawn no second time: two noisy copies of one sum have less noise together. An
+// encoding without a bias is refused with ErrEncoding, and a count that the noise could overflow with ErrCounts; the
+// counts are then left alone. It takes serverBits/64 to serverBits/32 random words per coordinate.
+func (e Encoding) AddServerNoise(ones []uint64, serverBits uint64, src Source) error {
+	if serverBits > 0 && e.Bias == 0 {
+		return fmt.Errorf("%w: %d noise bits of a server of bias 0 are no noise; set a bias", ErrEncoding, serverBits)
+	}
+	for j, count := range ones {
+		if count > math.MaxUint64-serverBits {
+			return fmt.Errorf("%w: %d noise bits on coordinate %d may overflow a counter", ErrCounts, serverBits, j)
+		}
+	}
+	for j := range ones {
+		ones[j] += Binomial(serverBits, e.Bias, src)
 	}
 	return nil
 }

@@ -295,7 +295,7 @@ func TestEncodeRefuses(t *testing.T) {
 		x := make([]float64, len(e.Coordinates))
 		counts := make([]uint64, len(e.Coordinates))
 		_, err := e.Encode(nil, x, seeded("refuses", 0))
-		_, err2 := e.Decode(counts, 1)
+		_, err2 := e.Decode(counts, 1, 0)
 		_, err3 := e.AppendBits(nil, make([]uint32, len(x)))
 		err4 := e.AddNoise(counts, 1, seeded("refuses", 0))
 		for _, err := range []error{e.Validate(), err, err2, err3, err4} {
@@ -402,7 +402,7 @@ func TestDecodedSumsHaveTheirMoments(t *testing.T) {
 				counts[j] += uint64(count)
 			}
 		}
-		decoded, err := e.Decode(counts, reports)
+		decoded, err := e.Decode(counts, reports, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +414,7 @@ func TestDecodedSumsHaveTheirMoments(t *testing.T) {
 			}
 		}
 	}
-	bound := e.Variance(reports)
+	bound := e.Variance(reports, 0)
 	for j := range 6 {
 		if mean := first[j] / releases; math.Abs(mean) > 4*math.Sqrt(variance[j]/releases) {
 			t.Errorf("coordinate %d: mean error %v, standard error %v", j, mean, math.Sqrt(variance[j]/releases))

@@ -36,13 +36,13 @@ func Example() {
 	if err := protocol.Count(counts, messages); err != nil {
 		panic(err)
 	}
-	sums, err := e.Decode(counts, reports)
+	sums, err := e.Decode(counts, reports, 0)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Printf("%d messages, %d of each device\n", len(messages), e.Messages())
 	fmt.Printf("sums %.1f, standard deviation at most %.1f; without noise 250 and 500\n",
-		sums, math.Sqrt(e.Variance(reports)[0]))
+		sums, math.Sqrt(e.Variance(reports, 0)[0]))
 	// Output:
 	// 32000 messages, 32 of each device
 	// sums [243.8 495.9], standard deviation at most 4.2; without noise 250 and 500

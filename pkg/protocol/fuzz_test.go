@@ -113,7 +113,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		sums, err := e.Decode(ones, reports)
+		sums, err := e.Decode(ones, reports, 0)
 		if err != nil && !errors.Is(err, protocol.ErrCounts) && !errors.Is(err, protocol.ErrEncoding) {
 			t.Fatalf("%+v: untyped error %v", e, err)
 		}

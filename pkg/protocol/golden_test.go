@@ -69,7 +69,7 @@ func answer(t *testing.T, g golden) golden {
 			t.Fatal(err)
 		}
 	}
-	if g.Decoded, err = g.Encoding.Decode(counts, uint64(len(g.Vectors))); err != nil {
+	if g.Decoded, err = g.Encoding.Decode(counts, uint64(len(g.Vectors)), 0); err != nil {
 		t.Fatal(err)
 	}
 	return g

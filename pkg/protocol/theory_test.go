@@ -15,7 +15,7 @@ func TestTheoryHasThePaperParameters(t *testing.T) {
 	// deviation is the standard deviation of a decoded sum of values in [-1, 1].
 	deviation := func() float64 {
 		e := uniform(1, -1, 1, theory.Levels()/2, uint32(theory.NoiseBits()), protocol.BiasQuarter)
-		return math.Sqrt(e.Variance(uint64(theory.Reports))[0])
+		return math.Sqrt(e.Variance(uint64(theory.Reports), 0)[0])
 	}
 	if got := deviation(); math.Abs(got-7426.48) > 0.01 {
 		t.Errorf("standard deviation of a sum %v, want 7426.48", got)

@@ -10,6 +10,11 @@
 // sealed for one round opens in no other. Two messages share nothing that an outsider can link: each has its own
 // ephemeral key.
 //
+// # Boxes
+//
+// BoxSealer and BoxOpener encrypt content of any length to the analyzer in the same way, under an info string that names
+// what the box is for (BoxDomain) and the same digest, and with associated data.
+//
 // # Reports
 //
 // SealReport and ReportOpener wrap, for the shuffler, what one device sends in one round, in the same HPKE suite.

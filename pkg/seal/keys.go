@@ -2,7 +2,9 @@ package seal
 
 import (
 	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/cloudflare/circl/dh/x25519"
@@ -78,6 +80,24 @@ func (id *Identity) Public() []byte { return append([]byte(nil), id.key[ed25519.
 
 // Bytes returns a copy of the seed, 32 bytes, for a key file.
 func (id *Identity) Bytes() []byte { return id.key.Seed() }
+
+// Derive returns a secret of 32 bytes that follows from the identity and from what it is for: HKDF-SHA256 over the seed
+// of the identity, without salt, with purpose as info. Whoever knows it learns nothing of the identity or of the secrets
+// of other purposes. An identity that is restored from its file derives the same secrets.
+func (id *Identity) Derive(purpose []byte) [32]byte { return Derive(id.key.Seed(), purpose) }
+
+// Derive returns a secret of 32 bytes that follows from another secret and from what it is for: HKDF-SHA256 without
+// salt, with purpose as info.
+func Derive(secret, purpose []byte) [32]byte {
+	key, err := hkdf.Key(sha256.New, secret, nil, string(purpose), 32)
+	if err != nil { // only for more than 255 blocks, or for short secrets where FIPS 140-3 is enforced
+		panic("seal: " + err.Error())
+	}
+	return [32]byte(key)
+}
+
+// Random fills b from the system's cryptographic generator.
+func Random(b []byte) { rand.Read(b) } // never returns an error: without randomness the process ends
 
 // Format prints the start of the public half whatever the verb.
 func (id *Identity) Format(f fmt.State, _ rune) { printShort(f, "ed25519", id.key[ed25519.SeedSize:]) }

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
+
+	"github.com/cloudflare/circl/hpke"
 )
 
 // reportDomain is the info string of report envelopes.
@@ -38,12 +41,34 @@ type Envelope struct {
 	Ciphertext   []byte // EnvelopeOverhead longer than the plaintext
 }
 
-// SealReport encrypts a report to the shuffler's HPKE public key; aad is ReportContext.AAD. It returns ErrKey for a key
-// that is not 32 bytes long or is of low order.
-func SealReport(shuffler, aad, plaintext []byte) (Envelope, error) {
+// reportSender is sealing reports to one key, as newSender prepared it.
+type reportSender struct {
+	key    [HPKEKeySize]byte
+	sender *hpke.Sender
+}
+
+// lastReportSender is the one that sealed last. Devices of one process seal their reports to one key, the shuffler's,
+// and checking a key costs as much as half of an encapsulation. Nothing in it is secret.
+var lastReportSender atomic.Pointer[reportSender]
+
+func reportSenderTo(shuffler []byte) (*hpke.Sender, error) {
+	if last := lastReportSender.Load(); last != nil && bytes.Equal(last.key[:], shuffler) {
+		return last.sender, nil
+	}
 	sender, err := newSender(shuffler, []byte(reportDomain))
 	if err != nil {
-		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w", err)
+		return nil, fmt.Errorf("shuffler's HPKE key: %w", err)
+	}
+	lastReportSender.Store(&reportSender{key: [HPKEKeySize]byte(shuffler), sender: sender})
+	return sender, nil
+}
+
+// SealReport encrypts a report to the shuffler's HPKE public key; aad is ReportContext.AAD. It returns ErrKey for a key
+// that is not 32 bytes long or is of low order. It is safe for concurrent use.
+func SealReport(shuffler, aad, plaintext []byte) (Envelope, error) {
+	sender, err := reportSenderTo(shuffler)
+	if err != nil {
+		return Envelope{}, err
 	}
 	encapsulated, ciphertext, err := sealOne(*sender, plaintext, aad)
 	if err != nil {

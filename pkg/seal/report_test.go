@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -134,4 +136,55 @@ func FuzzReportOpener(f *testing.F) {
 			t.Fatal("length")
 		}
 	})
+}
+
+// Sealing to a key is prepared once. Keys that take turns are each sealed to, and one that the caller changes is another.
+func TestReportKeyIsPreparedOnce(t *testing.T) {
+	keys := []*seal.HPKEKey{fixedKey(t, 1), fixedKey(t, 2)}
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			key := keys[i%2]
+			opener, err := seal.NewReportOpener(key)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 50 {
+				e, err := seal.SealReport(key.Public(), []byte("aad"), []byte("report"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if plain, err := opener.Open(e, []byte("aad")); err != nil || string(plain) != "report" {
+					t.Errorf("%q, %v", plain, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	public := slices.Clone(keys[0].Public())
+	if _, err := seal.SealReport(public, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	clear(public) // of low order now, and not what was prepared
+	if _, err := seal.SealReport(public, nil, nil); !errors.Is(err, seal.ErrKey) {
+		t.Errorf("a key that the caller changed: %v", err)
+	}
+	if _, err := seal.SealReport(nil, nil, nil); !errors.Is(err, seal.ErrKey) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+func BenchmarkSealReport(b *testing.B) {
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		b.Fatal(err)
+	}
+	public, report := key.Public(), make([]byte, 3000)
+	for b.Loop() {
+		if _, err := seal.SealReport(public, nil, report); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

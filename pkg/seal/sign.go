@@ -20,6 +20,9 @@ const (
 	EnrolRequest
 	EnrolReply
 	Report
+	Accepted
+	Share
+	Summed
 )
 
 var kinds = [...]string{
@@ -31,6 +34,9 @@ var kinds = [...]string{
 	EnrolRequest: "enrol-request",
 	EnrolReply:   "enrol-reply",
 	Report:       "report",
+	Accepted:     "accepted",
+	Share:        "share",
+	Summed:       "summed",
 }
 
 // String is the kind's word in errors and logs.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -75,12 +76,15 @@ func checkPlan(p *plan.Plan) error {
 	if n := len(p.Rounds); n == 0 || n > MaxRounds {
 		return field("rounds", "has %d entries, must have 1 to %d", n, MaxRounds)
 	}
+	if !slices.Contains(plan.Channels(), p.Channel) {
+		return field("channel", "is %q, which is not known", p.Channel)
+	}
 	for i, r := range p.Rounds {
 		if n := len(r.Releases); n == 0 || n > MaxReleases {
 			return field(fmt.Sprintf("rounds[%d].releases", i), "has %d entries, must have 1 to %d", n, MaxReleases)
 		}
 		for j, release := range r.Releases {
-			if err := checkRelease(release); err != nil {
+			if err := checkRelease(release, p.Channel); err != nil {
 				return inside(fmt.Sprintf("rounds[%d].releases[%d].", i, j), err)
 			}
 		}
@@ -97,15 +101,33 @@ func checkPlan(p *plan.Plan) error {
 	return nil
 }
 
-func checkRelease(r plan.Release) error {
+// checkRelease refuses noise that does not exist in the channel, and a release without any. What a noise is worth is for
+// plan.Guarantee to say.
+func checkRelease(r plan.Release, c plan.Channel) error {
 	if number(statistics, r.Statistic) == 0 {
 		return field("statistic", "is %s, which is not known", r.Statistic)
 	}
 	if err := checkPositive("shift", r.Shift); err != nil {
 		return err
 	}
-	if r.NoiseBits == 0 {
+	if r.NoiseBits == 0 && r.ServerNoise() == 0 {
 		return field("noise_bits", "is 0: no noise, no privacy")
+	}
+	for _, f := range []struct {
+		name string
+		n    uint64
+		in   []plan.Channel // that have this noise
+	}{
+		{"noise_bits", uint64(r.NoiseBits), []plan.Channel{plan.Shuffle, plan.Shares, plan.Local}},
+		{"shuffler_noise", r.ShufflerNoise, []plan.Channel{plan.Shuffle, plan.Shares}},
+		{"analyzer_noise", r.AnalyzerNoise, []plan.Channel{plan.Shares, plan.Central}},
+	} {
+		if f.n > plan.MaxServerNoise {
+			return field(f.name, "is %d, at most %d", f.n, uint64(plan.MaxServerNoise))
+		}
+		if f.n > 0 && !slices.Contains(f.in, c) {
+			return field(f.name, "is %d, the channel %s has no such noise", f.n, c)
+		}
 	}
 	if r.Bias == 0 {
 		return field("bias", "is 0: no noise, no privacy")
@@ -142,8 +164,14 @@ func checkEncodings(a *plan.Announcement) error {
 		if err := e.Validate(); err != nil {
 			return field(path, "is refused: %v", err)
 		}
-		if total += e.Messages(); total > plan.MaxReportMessages {
+		if total += e.Messages(); total > plan.MaxReportMessages && a.Plan.Channel == plan.Shuffle {
 			return field("encodings", "make reports of more than %d bit messages", plan.MaxReportMessages)
+		}
+		for j := range e.Coordinates {
+			if n := e.MessagesAt(j); n > plan.MaxReportMessages {
+				return field(path+".coordinates", "has entry %d with values up to %d, at most %d are allowed",
+					j, n, plan.MaxReportMessages)
+			}
 		}
 	}
 	return nil

@@ -7,20 +7,19 @@ import (
 	"slices"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// Chunk is a run of a round's permuted bit messages.
+// Chunk is a part of what the shuffler sends of a round: in most channels a run of permuted messages.
 type Chunk struct {
-	Epoch uint64
-	Round uint32
-	Index uint32 // from 0
-	Bits  []byte // bit messages, one after another
+	Epoch   uint64
+	Round   uint32
+	Index   uint32 // from 0
+	Payload []byte // the channel's, 1 to MaxChunk bytes
 }
 
 // BuildChunk encodes a chunk.
 func BuildChunk(c Chunk) ([]byte, error) {
-	m := &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits}
+	m := &rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Payload: c.Payload}
 	if err := checkChunk(m); err != nil {
 		return nil, named("chunk", err)
 	}
@@ -30,7 +29,7 @@ func BuildChunk(c Chunk) ([]byte, error) {
 // ParseChunk decodes a chunk. Whether it is the shuffler's is known only from the manifest's digest of all chunks
 // (ChunksDigest).
 func ParseChunk(data []byte) (*Chunk, error) {
-	if most := MaxChunkMessages*seal.BitSize + 64; len(data) > most {
+	if most := MaxChunk + 64; len(data) > most {
 		return nil, named("chunk", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most))
 	}
 	m := new(rifflev1.MixedChunk)
@@ -40,14 +39,14 @@ func ParseChunk(data []byte) (*Chunk, error) {
 	if err := checkChunk(m); err != nil {
 		return nil, named("chunk", err)
 	}
-	return &Chunk{Epoch: m.Epoch, Round: m.Round, Index: m.Index, Bits: m.Bits}, nil
+	return &Chunk{Epoch: m.Epoch, Round: m.Round, Index: m.Index, Payload: m.Payload}, nil
 }
 
 func checkChunk(m *rifflev1.MixedChunk) error {
 	if err := checkRound(m.Epoch, m.Round); err != nil {
 		return err
 	}
-	return checkBits(m.Bits, MaxChunkMessages)
+	return checkPayload(m.Payload, MaxChunk)
 }
 
 // ChunkDigest is SHA-256 of a chunk's bytes.

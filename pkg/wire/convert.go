@@ -77,13 +77,16 @@ func announcedReleases(a *plan.Announcement) []plan.Release {
 }
 
 func planMessage(p plan.Plan) *rifflev1.Plan {
-	m := &rifflev1.Plan{Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta}
+	m := &rifflev1.Plan{
+		Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta, Channel: number(channels, p.Channel),
+	}
 	for _, round := range p.Rounds {
 		r := new(rifflev1.PlannedRound)
 		for _, release := range round.Releases {
 			r.Releases = append(r.Releases, &rifflev1.PlannedRelease{
 				Statistic: number(statistics, release.Statistic), Shift: release.Shift,
 				NoiseBits: release.NoiseBits, Bias: uint32(release.Bias),
+				ShufflerNoise: release.ShufflerNoise, AnalyzerNoise: release.AnalyzerNoise,
 			})
 		}
 		m.Rounds = append(m.Rounds, r)
@@ -92,13 +95,19 @@ func planMessage(p plan.Plan) *rifflev1.Plan {
 }
 
 func planOf(m *rifflev1.Plan) plan.Plan {
-	p := plan.Plan{Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta()}
+	if m == nil {
+		return plan.Plan{}
+	}
+	p := plan.Plan{
+		Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta(), Channel: channelOf(m.GetChannel()),
+	}
 	for _, round := range m.GetRounds() {
 		var r plan.Round
 		for _, release := range round.GetReleases() {
 			r.Releases = append(r.Releases, plan.Release{
 				Statistic: statisticOf(release.Statistic), Shift: release.Shift,
 				NoiseBits: release.NoiseBits, Bias: protocol.Bias(release.Bias),
+				ShufflerNoise: release.ShufflerNoise, AnalyzerNoise: release.AnalyzerNoise,
 			})
 		}
 		p.Rounds = append(p.Rounds, r)
@@ -163,7 +172,7 @@ func manifestMessage(s *Manifest) *rifflev1.Manifest {
 	return &rifflev1.Manifest{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement,
 		Outcome: rifflev1.Outcome(s.Outcome), Enrolled: s.Enrolled, Reports: s.Reports, Messages: s.Messages,
-		Chunks: s.Chunks, ChunksDigest: s.ChunksDigest, ReportsDigest: s.ReportsDigest,
+		Chunks: s.Chunks, ChunksDigest: s.ChunksDigest, ReportsDigest: s.ReportsDigest, NoiseMessages: s.NoiseMessages,
 	}
 }
 
@@ -171,7 +180,7 @@ func manifestOf(m *rifflev1.Manifest) *Manifest {
 	return &Manifest{
 		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement,
 		Outcome: Outcome(m.Outcome), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
-		Chunks: m.Chunks, ChunksDigest: m.ChunksDigest, ReportsDigest: m.ReportsDigest,
+		Chunks: m.Chunks, ChunksDigest: m.ChunksDigest, ReportsDigest: m.ReportsDigest, NoiseMessages: m.NoiseMessages,
 	}
 }
 
@@ -195,6 +204,34 @@ func countsOf(m *rifflev1.Counts) *Counts {
 		s.Releases = append(s.Releases, ReleaseCounts{r.GetOnes()})
 	}
 	return s
+}
+
+func acceptedMessage(s *Accepted) *rifflev1.Accepted {
+	return &rifflev1.Accepted{
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement, Reports: s.Reports,
+		Set: s.Set,
+	}
+}
+
+func acceptedOf(m *rifflev1.Accepted) *Accepted {
+	return &Accepted{
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Reports: m.Reports,
+		Set: m.Set,
+	}
+}
+
+func summedMessage(s *Summed) *rifflev1.Summed {
+	return &rifflev1.Summed{
+		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement, Reports: s.Reports,
+		Set: s.Set, Share: s.Share,
+	}
+}
+
+func summedOf(m *rifflev1.Summed) *Summed {
+	return &Summed{
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Reports: m.Reports,
+		Set: m.Set, Share: m.Share,
+	}
 }
 
 func credentialMessage(s *Credential) *rifflev1.Credential {
@@ -224,23 +261,29 @@ func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
 func enrolReplyMessage(s *EnrolReply) *rifflev1.EnrolReply {
 	return &rifflev1.EnrolReply{
 		Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
-		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held,
+		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held, Commitment: s.Commitment,
 	}
 }
 
 func enrolReplyOf(m *rifflev1.EnrolReply) *EnrolReply {
 	return &EnrolReply{
 		Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
-		ReportAfter: duration(m.ReportAfterMs), Held: m.Held,
+		ReportAfter: duration(m.ReportAfterMs), Held: m.Held, Commitment: m.Commitment,
 	}
 }
 
-// The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them.
+// The names that messages have numbers for. UNSPECIFIED, 0, stands for none of them; channels have none such.
 var (
 	statistics = map[rifflev1.Statistic]glm.StatisticKind{
 		rifflev1.Statistic_STATISTIC_HESSIAN:    glm.Hessian,
 		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
 		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
+	}
+	channels = map[rifflev1.Channel]plan.Channel{
+		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
+		rifflev1.Channel_CHANNEL_SHARES:  plan.Shares,
+		rifflev1.Channel_CHANNEL_LOCAL:   plan.Local,
+		rifflev1.Channel_CHANNEL_CENTRAL: plan.Central,
 	}
 	profiles = map[rifflev1.Profile]glm.Profile{
 		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
@@ -259,6 +302,14 @@ func statisticOf(s rifflev1.Statistic) glm.StatisticKind {
 		return kind
 	}
 	return glm.StatisticKind(strconv.Itoa(int(s)))
+}
+
+// channelOf keeps a number that is not known as its digits, so that the refusal can name it.
+func channelOf(c rifflev1.Channel) plan.Channel {
+	if channel, known := channels[c]; known {
+		return channel
+	}
+	return plan.Channel(strconv.Itoa(int(c)))
 }
 
 // number returns the number of a name, 0 for a name that has none.

@@ -27,7 +27,7 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	a.Reference = drawPoint(t, dim)
 	a.Plan = plan.Plan{
 		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, 0.5).Draw(t, "delta"),
-		TailDelta: 1e-10,
+		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
 	kinds := rapid.SampledFrom([]glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Covariance})
 	for range rapid.IntRange(1, 3).Draw(t, "rounds") {
@@ -37,6 +37,8 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 				Statistic: kinds.Draw(t, "statistic"), Shift: rapid.Float64Range(1e-3, 100).Draw(t, "shift"),
 				NoiseBits: rapid.Uint32Range(1, 1000).Draw(t, "noise bits"),
 				Bias:      protocol.Bias(rapid.Uint32Min(1).Draw(t, "bias")),
+
+				ShufflerNoise: rapid.Uint64Range(0, plan.MaxServerNoise).Draw(t, "shuffler noise"),
 			})
 		}
 		a.Plan.Rounds = append(a.Plan.Rounds, round)

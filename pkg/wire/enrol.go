@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 )
@@ -46,6 +47,9 @@ func checkEnrolReply(r *EnrolReply) error {
 		if r.Refusal != NoRefusal {
 			return field("refusal", "must be absent where the device is enrolled")
 		}
+		if n := len(r.Commitment); n != 0 && n != digestSize {
+			return field("commitment", "has %d bytes, must have none or %d", n, digestSize)
+		}
 		// A report is due after the reward window and the jitter, which may be MaxTiming each.
 		return checkTime("report_after_ms", r.ReportAfter, math.MaxUint32)
 	}
@@ -57,6 +61,9 @@ func checkEnrolReply(r *EnrolReply) error {
 	}
 	if r.Slot != 0 || r.ReportAfter != 0 {
 		return field("slot", "and report_after_ms must be 0 where the device is refused")
+	}
+	if len(r.Commitment) != 0 {
+		return field("commitment", "must be absent where the device is refused")
 	}
 	return nil
 }
@@ -74,16 +81,59 @@ type Enrolment struct {
 //
 // The digest is set even where an error is returned: a refusal names the request too.
 func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
+	return openEnrolRequest(signed, registrar.Deployment, func(credential []byte) (*Credential, error) {
+		c, _, err := Open[Credential](credential, registrar)
+		return c, err
+	})
+}
+
+// Credentials opens enrolment requests as OpenEnrolRequest does, and verifies each credential once: a host shows the
+// same bytes for each of its devices. It keeps only credentials that the registrar signed. Safe for concurrent use.
+type Credentials struct {
+	registrar Party
+
+	mu    sync.Mutex
+	known map[[32]byte]*Credential // by the SHA-256 of their Signed bytes
+}
+
+// NewCredentials takes the deployment's name and the registrar's key.
+func NewCredentials(registrar Party) *Credentials {
+	return &Credentials{registrar: registrar, known: map[[32]byte]*Credential{}}
+}
+
+// OpenEnrolRequest is the function of that name, with the same errors.
+func (k *Credentials) OpenEnrolRequest(signed []byte) (Enrolment, error) {
+	return openEnrolRequest(signed, k.registrar.Deployment, k.open)
+}
+
+func (k *Credentials) open(signed []byte) (*Credential, error) {
+	digest := sum(signed)
+	k.mu.Lock()
+	known := k.known[digest]
+	k.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	c, _, err := Open[Credential](signed, k.registrar)
+	if err == nil {
+		k.mu.Lock()
+		k.known[digest] = c
+		k.mu.Unlock()
+	}
+	return c, err
+}
+
+func openEnrolRequest(signed []byte, deployment string, opened func([]byte) (*Credential, error)) (Enrolment, error) {
 	out := Enrolment{Digest: sum(signed)}
 	o, err := open[EnrolRequest](signed, nil)
 	if err != nil {
 		return out, err
 	}
-	if o.deployment != registrar.Deployment {
+	if o.deployment != deployment {
 		return out, named("enrol-request",
-			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, registrar.Deployment))
+			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, deployment))
 	}
-	credential, _, err := Open[Credential](o.statement.Credential, registrar)
+	credential, err := opened(o.statement.Credential)
 	switch {
 	case err != nil:
 	case !bytes.Equal(credential.HostKey, o.signer):

@@ -164,3 +164,41 @@ func TestEnrolReplyCarriesTheSumOfTheLongestWindowAndJitter(t *testing.T) {
 		}
 	}
 }
+
+// A credential that was verified once is known by all its bytes: with it, no other one passes.
+func TestKnownCredentialsAdmitNoOthers(t *testing.T) {
+	host, registrar, stranger := signer(t, 2), signer(t, 3), signer(t, 4)
+	known := wire.NewCredentials(party(registrar))
+	request := func(by *seal.Identity, change func(*rifflev1.EnrolRequest)) []byte {
+		m := enrolRequest(t, host, registrar)
+		change(m)
+		return forge(t, seal.EnrolRequest, m, by)
+	}
+	for range 2 {
+		if _, err := known.OpenEnrolRequest(request(host, func(*rifflev1.EnrolRequest) {})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, signed := range map[string][]byte{
+		"shown by a stranger": request(stranger, func(*rifflev1.EnrolRequest) {}),
+		"past its devices":    request(host, func(m *rifflev1.EnrolRequest) { m.Device = 10 }),
+		"more devices": request(host, func(m *rifflev1.EnrolRequest) {
+			var c rifflev1.Credential
+			if err := proto.Unmarshal(m.Credential.Body, &c); err != nil {
+				t.Fatal(err)
+			}
+			c.Devices = 1000
+			body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Credential = &rifflev1.Signed{Body: body, Key: m.Credential.Key, Signature: m.Credential.Signature}
+			m.Device = 11
+		}),
+		"self-made": request(host, func(m *rifflev1.EnrolRequest) { m.Credential = signedCredential(t, host, host) }),
+	} {
+		if _, err := known.OpenEnrolRequest(signed); !errors.Is(err, wire.ErrCredential) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -28,6 +28,10 @@ var (
 	// ErrCredential means that a device may not do this: its credential is not the registrar's, or covers other hosts
 	// or devices.
 	ErrCredential = errors.New("no credential for this device")
+	// ErrProof means shares that decode but do not prove that every entry is in its range.
+	ErrProof = errors.New("the shares do not prove that every entry is in its range")
+	// ErrShare means a share that does not decode, or that is of another report or round.
+	ErrShare = errors.New("not a share of this report and round")
 )
 
 // foreign marks an error as ErrForeign and leaves its words.
@@ -90,6 +94,10 @@ func Reason(err error) Refusal {
 		return RefusalWrongSize
 	case errors.Is(err, seal.ErrOpen), errors.Is(err, seal.ErrUnknownKey):
 		return RefusalUndecryptable
+	case errors.Is(err, ErrProof):
+		return RefusalBadProof
+	case errors.Is(err, ErrShare):
+		return RefusalBadShare
 	}
 	return RefusalMalformed
 }

@@ -22,6 +22,10 @@ func SignMessage(m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
 		return Sign(countsOf(m), by)
 	case *rifflev1.Credential:
 		return Sign(credentialOf(m), by)
+	case *rifflev1.Accepted:
+		return Sign(acceptedOf(m), by)
+	case *rifflev1.Summed:
+		return Sign(summedOf(m), by)
 	case *rifflev1.EnrolRequest:
 		return Sign(enrolRequestOf(m), by)
 	case *rifflev1.EnrolReply:
@@ -41,11 +45,15 @@ func OpenMessage(kind seal.Kind, signed []byte, from Party) (proto.Message, [32]
 		return openedMessage[Manifest](signed, from)
 	case seal.Counts:
 		return openedMessage[Counts](signed, from)
+	case seal.Accepted:
+		return openedMessage[Accepted](signed, from)
+	case seal.Summed:
+		return openedMessage[Summed](signed, from)
 	}
 	return openedMessage[Credential](signed, from)
 }
 
-func openedMessage[T plan.Announcement | KeySet | Manifest | Counts | Credential](
+func openedMessage[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed](
 	signed []byte, from Party,
 ) (proto.Message, [32]byte, error) {
 	statement, digest, err := Open[T](signed, from)

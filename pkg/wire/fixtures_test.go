@@ -109,6 +109,19 @@ func destroyedManifest() *rifflev1.Manifest {
 	}
 }
 
+func acceptedSet() *rifflev1.Accepted {
+	return &rifflev1.Accepted{
+		Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Reports: 110, Set: digestOf(8),
+	}
+}
+
+func summed() *rifflev1.Summed {
+	return &rifflev1.Summed{
+		Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Reports: 110, Set: digestOf(8),
+		Share: digestOf(9),
+	}
+}
+
 func counts() *rifflev1.Counts {
 	return &rifflev1.Counts{
 		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Manifest: digestOf(5), Reports: 110,
@@ -142,13 +155,13 @@ func refusal() *rifflev1.EnrolReply {
 // report is a report of two bit messages; its bits need not open.
 func report() wire.Report {
 	return wire.Report{
-		Announcement: [32]byte(digestOf(2)), Epoch: 2, Round: 0, Slot: 0, Device: 9, Bits: bytes.Repeat([]byte{0x5a},
+		Announcement: [32]byte(digestOf(2)), Epoch: 2, Round: 0, Slot: 0, Device: 9, Payload: bytes.Repeat([]byte{0x5a},
 			2*seal.BitSize),
 	}
 }
 
 func chunk() wire.Chunk {
-	return wire.Chunk{Epoch: 2, Round: 1, Index: 2, Bits: bytes.Repeat([]byte{0xa5}, 3*seal.BitSize)}
+	return wire.Chunk{Epoch: 2, Round: 1, Index: 2, Payload: bytes.Repeat([]byte{0xa5}, 3*seal.BitSize)}
 }
 
 // forgeSigned signs anything as any kind of statement, unchecked.

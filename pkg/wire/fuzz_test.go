@@ -112,10 +112,10 @@ func FuzzReport(f *testing.F) {
 	f.Add(good[:len(good)-66], 2)
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
-		_, _, _ = wire.ParseReport(body, messages)
+		_, _, _ = wire.ParseReport(body, messages*seal.BitSize)
 		signed := append(bytes.Clone(body),
 			encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
-		r, _, err := wire.ParseReport(signed, messages)
+		r, _, err := wire.ParseReport(signed, messages*seal.BitSize)
 		if err != nil {
 			return
 		}

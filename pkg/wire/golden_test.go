@@ -38,6 +38,8 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 		"keyset":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.KeySet](b, from); return d, err },
 		"manifest": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Manifest](b, from); return d, err },
 		"counts":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Counts](b, from); return d, err },
+		"accepted": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Accepted](b, from); return d, err },
+		"summed":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Summed](b, from); return d, err },
 		"credential": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[wire.Credential](b, registrar)
 			return d, err
@@ -53,7 +55,7 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			}
 			return wire.Digest(m)
 		},
-		"report": func(b []byte) ([32]byte, error) { _, d, err := wire.ParseReport(b, 2); return d, err },
+		"report": func(b []byte) ([32]byte, error) { _, d, err := wire.ParseReport(b, 2*seal.BitSize); return d, err },
 		"chunk":  func(b []byte) ([32]byte, error) { _, err := wire.ParseChunk(b); return wire.ChunkDigest(b), err },
 	}
 }
@@ -79,6 +81,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		"keyset":        {sign(by, keySet(t))},
 		"manifest":      {sign(by, manifest()), sign(by, destroyedManifest())},
 		"counts":        {sign(by, counts())},
+		"accepted":      {sign(by, acceptedSet())},
+		"summed":        {sign(by, summed())},
 		"credential":    {sign(registrar, credential(t, host))},
 		"enrol-request": {sign(host, enrolRequest(t, host, registrar))},
 		"enrol-reply":   {sign(by, enrolReply()), sign(by, refusal())},
@@ -129,6 +133,10 @@ func refused(t testing.TB) map[string][][]byte {
 	c := counts()
 	c.Destroyed = true
 	add("counts", forge(t, seal.Counts, c, by))
+	empty := summed()
+	empty.Reports = 0
+	add("summed", forge(t, seal.Summed, empty, by))
+	add("summed", forge(t, seal.Accepted, acceptedSet(), by)) // the other server's
 	cred := credential(t, host)
 	cred.Devices = 0
 	add("credential", forge(t, seal.Credential, cred, registrar))
@@ -138,13 +146,13 @@ func refused(t testing.TB) map[string][][]byte {
 	reply := enrolReply()
 	reply.Refusal = rifflev1.Refusal_REFUSAL_LATE
 	add("enrol-reply", forge(t, seal.EnrolReply, reply, by))
-	add("chunk", encode(t, &rifflev1.MixedChunk{Epoch: 1, Bits: make([]byte, 51)}))
+	add("chunk", encode(t, &rifflev1.MixedChunk{Epoch: 1}))
 	return out
 }
 
 // formats is the order in the file.
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
-	"enrol-reply", "report", "chunk"}
+	"enrol-reply", "report", "chunk", "accepted", "summed"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/riffle-dp/riffle/pkg/seal"
+import (
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
 
 // Limits on what is decoded. They bound memory; a deployment stays far below them.
 const (
@@ -9,8 +12,12 @@ const (
 	MaxStatement = 8<<20 - 4096
 	// MaxEnrolment bounds the bytes of an enrolment request or reply, which any host can send.
 	MaxEnrolment = 4 << 10
-	// MaxChunkMessages bounds the bit messages of one chunk.
+	// MaxChunkMessages bounds the messages of one chunk.
 	MaxChunkMessages = 1 << 17
+	// MaxChunk bounds the bytes of a chunk's payload: as many bit messages.
+	MaxChunk = MaxChunkMessages * seal.BitSize
+	// MaxPayload bounds the bytes of a report's payload: what the broker carries in one message.
+	MaxPayload = plan.MaxReportMessages * seal.BitSize
 	// MaxRounds bounds the rounds of a plan.
 	MaxRounds = 1 << 10
 	// MaxReleases bounds the releases of a round; a bit message names its release in one byte.

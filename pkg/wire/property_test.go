@@ -71,7 +71,7 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 	}{
 		{seal.Announcement, announcement(t)}, {seal.Announcement, finalAnnouncement(t)}, {seal.KeySet, keySet(t)},
 		{seal.Manifest, manifest()}, {seal.Manifest, destroyedManifest()}, {seal.Counts, counts()},
-		{seal.Credential, credential(t, host)},
+		{seal.Credential, credential(t, host)}, {seal.Accepted, acceptedSet()}, {seal.Summed, summed()},
 	}
 	opens, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,6 +145,17 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 		return &wire.Manifest{
 			Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Outcome: wire.Destroyed, Enrolled: 120,
 			Reports: 11,
+		}
+	})
+	everyFieldIsCarried(t, func() *wire.Accepted {
+		return &wire.Accepted{
+			Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Reports: 110, Set: digestOf(8),
+		}
+	})
+	everyFieldIsCarried(t, func() *wire.Summed {
+		return &wire.Summed{
+			Deployment: deployment, Epoch: 2, Round: 1, Announcement: digestOf(2), Reports: 110, Set: digestOf(8),
+			Share: digestOf(9),
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Counts {

@@ -104,6 +104,12 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"plan.rounds[0].releases[0].noise_bits", func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = 0 }},
 		{"plan.rounds[1].releases[0].bias", func(m *a) { m.Plan.Rounds[1].Releases[0].Bias = 0 }},
 		{"plan.rounds[0].releases[0].shift", func(m *a) { m.Plan.Rounds[0].Releases[0].Shift = 0 }},
+		{"plan.channel", func(m *a) { m.Plan.Channel = 4 }},
+		{"plan.channel", func(m *a) { m.Plan.Channel = -1 }},
+		{"plan.rounds[0].releases[0].noise_bits", func(m *a) { m.Plan.Channel = rifflev1.Channel_CHANNEL_CENTRAL }},
+		{"plan.rounds[0].releases[0].analyzer_noise", func(m *a) { m.Plan.Rounds[0].Releases[0].AnalyzerNoise = 1 }},
+		{"plan.rounds[0].releases[0].shuffler_noise",
+			func(m *a) { m.Plan.Rounds[0].Releases[0].ShufflerNoise = plan.MaxServerNoise + 1 }},
 		{"plan.epsilon", func(m *a) { m.Plan.Epsilon = 0 }},
 		{"plan.delta", func(m *a) { m.Plan.Delta = 0 }},
 		{"plan.delta", func(m *a) { m.Plan.Delta = 1 }},
@@ -118,7 +124,8 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"encodings[1]", func(m *a) { m.Encodings[1].Scale = -1 }},
 		{"encodings[0]", func(m *a) { m.Encodings[0].Coordinates[2].Levels = 0 }},
 		{"encodings[0]", func(m *a) { m.Encodings[0].Coordinates[2].Levels = math.MaxUint32 }},
-		{"encodings[0]", func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = math.MaxUint32 }},
+		{"plan.rounds[0].releases[0].noise_bits",
+			func(m *a) { m.Plan.Rounds[0].Releases[0].NoiseBits = math.MaxUint32 }},
 		{"encodings", func(m *a) { // each fits, together they do not
 			for _, c := range m.Encodings[0].Coordinates {
 				c.Levels = plan.MaxReportMessages / 3

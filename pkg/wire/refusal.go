@@ -31,6 +31,10 @@ const (
 	RefusalHostShare         Refusal = 17 // the host holds as many slots of the cohort as one host may
 	// a bit message of the report stands in it twice, or in another report of the round
 	RefusalRepeatedMessage Refusal = 18
+	RefusalBadProof        Refusal = 19 // the shares do not prove that every entry is in its range
+	RefusalBadShare        Refusal = 20 // a share does not decode, or is of another report or round
+	RefusalSecondKey       Refusal = 21 // a second verification key for one release
+	RefusalSecondSet       Refusal = 22 // a second set of reports, or a second sum, for one release
 )
 
 // String is the refusal in words joined by underscores, as "cohort_full".

@@ -45,7 +45,7 @@ func checkManifest(m *Manifest) error {
 	case Released:
 		return checkReleased(m)
 	case Destroyed:
-		if m.Messages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
+		if m.Messages != 0 || m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
 			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
 		}
 		if len(m.ReportsDigest) != 0 {
@@ -60,9 +60,13 @@ func checkReleased(m *Manifest) error {
 	if m.Reports == 0 {
 		return field("reports", "is 0 in a release")
 	}
-	if m.Messages == 0 || m.Messages%uint64(m.Reports) != 0 || m.Messages/uint64(m.Reports) > plan.MaxReportMessages {
-		return field("messages", "is %d, must be the same 1 to %d for each of %d reports", m.Messages,
-			plan.MaxReportMessages, m.Reports)
+	if m.Messages <= m.NoiseMessages {
+		return field("messages", "is %d, must be above noise_messages, %d", m.Messages, m.NoiseMessages)
+	}
+	reports, of := uint64(m.Reports), m.Messages-m.NoiseMessages
+	if of%reports != 0 || of/reports > plan.MaxReportMessages {
+		return field("messages", "is %d, of them %d of reports: must be the same 1 to %d for each of %d reports",
+			m.Messages, of, plan.MaxReportMessages, m.Reports)
 	}
 	if c := uint64(m.Chunks); c == 0 || c > m.Messages || (m.Messages+MaxChunkMessages-1)/MaxChunkMessages > c {
 		return field("chunks", "is %d for %d messages of at most %d a chunk", m.Chunks, m.Messages, MaxChunkMessages)
@@ -71,6 +75,32 @@ func checkReleased(m *Manifest) error {
 		return err
 	}
 	return checkLength("reports_digest", m.ReportsDigest, digestSize)
+}
+
+func checkAccepted(a *Accepted) error {
+	if err := checkPlace(a.Deployment, a.Epoch, a.Round); err != nil {
+		return err
+	}
+	if err := checkLength("announcement", a.Announcement, digestSize); err != nil {
+		return err
+	}
+	return checkLength("set", a.Set, digestSize)
+}
+
+func checkSummed(s *Summed) error {
+	if err := checkPlace(s.Deployment, s.Epoch, s.Round); err != nil {
+		return err
+	}
+	if err := checkLength("announcement", s.Announcement, digestSize); err != nil {
+		return err
+	}
+	if s.Reports == 0 {
+		return field("reports", "is 0, must be at least 1")
+	}
+	if err := checkLength("set", s.Set, digestSize); err != nil {
+		return err
+	}
+	return checkLength("share", s.Share, digestSize)
 }
 
 func checkCounts(c *Counts) error {
@@ -100,9 +130,9 @@ func checkCounts(c *Counts) error {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
 		for j, ones := range r.Ones {
-			if limit := uint64(c.Reports) * plan.MaxReportMessages; ones > limit {
-				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j), "is %d, more than %d reports can hold",
-					ones, c.Reports)
+			if limit := uint64(c.Reports)*plan.MaxReportMessages + 2*plan.MaxServerNoise; ones > limit {
+				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j),
+					"is %d, more than %d reports and two servers' noise can hold", ones, c.Reports)
 			}
 		}
 	}

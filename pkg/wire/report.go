@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -17,29 +16,28 @@ type Report struct {
 	Round        uint32
 	Slot         uint32
 	Device       uint32
-	Bits         []byte   // bit messages, one after another
+	Payload      []byte   // the channel's, 1 to MaxPayload bytes
 	HostKey      [32]byte // who signed; BuildReport fills it in
 }
 
 // signatureField is the length of a report's last field: tag, length, Ed25519 signature.
 const signatureField = 2 + seal.SignatureSize
 
-// ReportSize is the length in bytes of every report that holds this number of bit messages.
-func ReportSize(messages int) int {
+// ReportSize is the length in bytes of every report with a payload of this many bytes.
+func ReportSize(payload int) int {
 	const fixed = (2 + digestSize) + 9 + 3*5 + 1 + (2 + keySize) + signatureField
-	bits := messages * seal.BitSize
-	return fixed + protowire.SizeBytes(bits)
+	return fixed + protowire.SizeBytes(payload)
 }
 
-// EnvelopeSize is the length in bytes of every envelope around a report that holds this number of bit messages.
-func EnvelopeSize(messages int) int {
-	ciphertext := ReportSize(messages) + seal.EnvelopeOverhead
+// EnvelopeSize is the length in bytes of every envelope around a report with a payload of this many bytes.
+func EnvelopeSize(payload int) int {
+	ciphertext := ReportSize(payload) + seal.EnvelopeOverhead
 	return (2 + seal.HPKEKeySize) + (2 + seal.EncapsulatedSize) + 1 + protowire.SizeBytes(ciphertext)
 }
 
 // BuildReport encodes a report and signs it with the host's key.
 func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
-	if err := checkBits(r.Bits, plan.MaxReportMessages); err != nil {
+	if err := checkPayload(r.Payload, MaxPayload); err != nil {
 		return nil, named("report", err)
 	}
 	m := &rifflev1.Report{
@@ -48,7 +46,7 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 		Round:        &r.Round,
 		Slot:         &r.Slot,
 		Device:       &r.Device,
-		Bits:         r.Bits,
+		Payload:      r.Payload,
 		HostKey:      host.Public(),
 	}
 	if err := checkReport(m); err != nil {
@@ -63,21 +61,54 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 		&rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})
 }
 
-// ParseReport decodes a report that must hold exactly the given number of bit messages, and verifies its signature by
+// ParseReport decodes a report whose payload must have exactly the given number of bytes, and verifies its signature by
 // the host key it names. It does not know whether that host's device holds that slot: the caller compares HostKey,
 // Device and Slot with the enrolment. The digest is SHA-256 of the bytes; the manifest names the report by it.
-func ParseReport(data []byte, messages int) (*Report, [32]byte, error) {
-	r, err := parseReport(data, messages)
+func ParseReport(data []byte, payload int) (*Report, [32]byte, error) {
+	r, err := parseReport(data, payload)
 	if err != nil {
 		return nil, [32]byte{}, named("report", err)
 	}
 	return r, sum(data), nil
 }
 
-func parseReport(data []byte, messages int) (*Report, error) {
-	if messages < 1 || messages > plan.MaxReportMessages || len(data) != ReportSize(messages) {
-		return nil, fmt.Errorf("%w: %d bytes, a report of %d bit messages has %d", ErrSize, len(data),
-			messages, ReportSize(messages))
+// ReparseReport decodes a report again whose digest ParseReport gave before: the same bytes have the same signature,
+// which is not verified a second time. Bytes of another digest are ErrMalformed.
+func ReparseReport(data []byte, payload int, digest [32]byte) (*Report, error) {
+	if sum(data) != digest {
+		return nil, named("report", fmt.Errorf("%w: it is another report", ErrMalformed))
+	}
+	m, err := readReport(data, payload)
+	if err != nil {
+		return nil, named("report", err)
+	}
+	return reportOf(m), nil
+}
+
+func parseReport(data []byte, payload int) (*Report, error) {
+	m, err := readReport(data, payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := seal.Verify(seal.Report, data[:len(data)-signatureField], m.HostKey, m.Signature); err != nil {
+		return nil, err
+	}
+	return reportOf(m), nil
+}
+
+// reportOf is a message that readReport checked.
+func reportOf(m *rifflev1.Report) *Report {
+	return &Report{
+		Announcement: [32]byte(m.Announcement), Epoch: *m.Epoch, Round: *m.Round, Slot: *m.Slot, Device: *m.Device,
+		Payload: m.Payload, HostKey: [32]byte(m.HostKey),
+	}
+}
+
+// readReport decodes and checks a report but for its signature.
+func readReport(data []byte, payload int) (*rifflev1.Report, error) {
+	if payload < 1 || payload > MaxPayload || len(data) != ReportSize(payload) {
+		return nil, fmt.Errorf("%w: %d bytes, a report with a payload of %d has %d", ErrSize, len(data),
+			payload, ReportSize(payload))
 	}
 	m := new(rifflev1.Report)
 	if err := unmarshal(data, m); err != nil {
@@ -86,20 +117,13 @@ func parseReport(data []byte, messages int) (*Report, error) {
 	if err := checkReport(m); err != nil {
 		return nil, err
 	}
-	if len(m.Bits) != messages*seal.BitSize {
-		return nil, fmt.Errorf("%w: %d bytes of bit messages, %d have %d", ErrSize, len(m.Bits),
-			messages, messages*seal.BitSize)
+	if len(m.Payload) != payload {
+		return nil, fmt.Errorf("%w: a payload of %d bytes, must have %d", ErrSize, len(m.Payload), payload)
 	}
 	if err := checkLength("signature", m.Signature, seal.SignatureSize); err != nil {
 		return nil, err
 	}
-	if err := seal.Verify(seal.Report, data[:len(data)-signatureField], m.HostKey, m.Signature); err != nil {
-		return nil, err
-	}
-	return &Report{
-		Announcement: [32]byte(m.Announcement), Epoch: *m.Epoch, Round: *m.Round, Slot: *m.Slot, Device: *m.Device,
-		Bits: m.Bits, HostKey: [32]byte(m.HostKey),
-	}, nil
+	return m, nil
 }
 
 func checkReport(m *rifflev1.Report) error {
@@ -115,9 +139,9 @@ func checkReport(m *rifflev1.Report) error {
 	return checkLength("host_key", m.HostKey, keySize)
 }
 
-func checkBits(bits []byte, most int) error {
-	if n := len(bits); n == 0 || n%seal.BitSize != 0 || n/seal.BitSize > most {
-		return field("bits", "has %d bytes, must be 1 to %d messages of %d", n, most, seal.BitSize)
+func checkPayload(payload []byte, most int) error {
+	if n := len(payload); n == 0 || n > most {
+		return field("payload", "has %d bytes, must have 1 to %d", n, most)
 	}
 	return nil
 }
@@ -133,7 +157,7 @@ func SealReport(report, shuffler []byte, context seal.ReportContext) ([]byte, er
 
 // OpenEnvelope returns the bytes of the report inside. context is that of the round in which the envelope arrived.
 func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportContext) ([]byte, error) {
-	if most := EnvelopeSize(plan.MaxReportMessages); len(envelope) > most {
+	if most := EnvelopeSize(MaxPayload); len(envelope) > most {
 		return nil, named("envelope", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(envelope), most))
 	}
 	m := new(rifflev1.Envelope)

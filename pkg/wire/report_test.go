@@ -41,24 +41,24 @@ func TestReportLengthFollowsThePlan(t *testing.T) {
 			Round:        rapid.Uint32Range(0, wire.MaxRounds-1).Draw(t, "round"),
 			Slot:         rapid.Uint32().Draw(t, "slot"),
 			Device:       rapid.Uint32().Draw(t, "device"),
-			Bits:         rapid.SliceOfN(rapid.Byte(), messages*seal.BitSize, messages*seal.BitSize).Draw(t, "bits"),
+			Payload:      rapid.SliceOfN(rapid.Byte(), messages*seal.BitSize, messages*seal.BitSize).Draw(t, "bits"),
 		}
 		data, err := wire.BuildReport(r, host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(data) != wire.ReportSize(messages) {
-			t.Fatalf("report of %d bytes, ReportSize %d", len(data), wire.ReportSize(messages))
+		if len(data) != wire.ReportSize(messages*seal.BitSize) {
+			t.Fatalf("report of %d bytes, ReportSize %d", len(data), wire.ReportSize(messages*seal.BitSize))
 		}
 		copy(r.HostKey[:], host.Public())
-		got, digest, err := wire.ParseReport(data, messages)
+		got, digest, err := wire.ParseReport(data, messages*seal.BitSize)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Bits, r.Bits) || digest != sha256.Sum256(data) {
+		if !bytes.Equal(got.Payload, r.Payload) || digest != sha256.Sum256(data) {
 			t.Fatal("report changed on its way")
 		}
-		got.Bits, r.Bits = nil, nil
+		got.Payload, r.Payload = nil, nil
 		if got.Announcement != r.Announcement || got.Epoch != r.Epoch || got.Round != r.Round ||
 			got.Slot != r.Slot || got.Device != r.Device || got.HostKey != r.HostKey {
 			t.Fatalf("report changed on its way: %+v, %+v", got, r)
@@ -67,8 +67,8 @@ func TestReportLengthFollowsThePlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(envelope) != wire.EnvelopeSize(messages) {
-			t.Fatalf("envelope of %d bytes, EnvelopeSize %d", len(envelope), wire.EnvelopeSize(messages))
+		if len(envelope) != wire.EnvelopeSize(messages*seal.BitSize) {
+			t.Fatalf("envelope of %d bytes, EnvelopeSize %d", len(envelope), wire.EnvelopeSize(messages*seal.BitSize))
 		}
 		if inside, err := wire.OpenEnvelope(envelope, keys, roundContext); err != nil || !bytes.Equal(inside, data) {
 			t.Fatal("envelope", err)
@@ -82,18 +82,18 @@ func TestDamagedReportIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := wire.ParseReport(good, 2); err != nil {
+	if _, _, err := wire.ParseReport(good, 2*seal.BitSize); err != nil {
 		t.Fatal(err)
 	}
 	for i := range good {
 		b := bytes.Clone(good)
 		b[i] ^= 1
-		if _, _, err := wire.ParseReport(b, 2); err == nil {
+		if _, _, err := wire.ParseReport(b, 2*seal.BitSize); err == nil {
 			t.Fatalf("opens with byte %d changed", i)
 		}
 	}
 	for _, messages := range []int{0, -1, 1, 3, plan.MaxReportMessages + 1, 1 << 62} {
-		if _, _, err := wire.ParseReport(good, messages); !errors.Is(err, wire.ErrSize) ||
+		if _, _, err := wire.ParseReport(good, messages*seal.BitSize); !errors.Is(err, wire.ErrSize) ||
 			wire.Reason(err) != wire.RefusalWrongSize {
 			t.Errorf("as %d messages: %v", messages, err)
 		}
@@ -116,19 +116,19 @@ func TestDamagedReportIsRefused(t *testing.T) {
 		// same length, other shape: what an absent field gives away, the bits take
 		"no slot": forgeReport(func(m *rifflev1.Report) {
 			m.Slot = nil
-			m.Bits = append(m.Bits,
+			m.Payload = append(m.Payload,
 				make([]byte, 5)...)
 		}),
 		"short digest": forgeReport(func(m *rifflev1.Report) {
-			m.Announcement, m.Bits = m.Announcement[:31], append(m.Bits, 0)
+			m.Announcement, m.Payload = m.Announcement[:31], append(m.Payload, 0)
 		}),
 		"uneven bits": forgeReport(func(m *rifflev1.Report) {
 			m.Announcement = append(m.Announcement,
 				0)
-			m.Bits = m.Bits[1:]
+			m.Payload = m.Payload[1:]
 		}),
 		"unknown field": forgeReport(func(m *rifflev1.Report) {
-			m.Bits = m.Bits[4:]
+			m.Payload = m.Payload[4:]
 			m.ProtoReflect().SetUnknown(append(unknown, 1))
 		}),
 		"no signature": good[:len(good)-66],
@@ -139,16 +139,15 @@ func TestDamagedReportIsRefused(t *testing.T) {
 			return b
 		}(),
 	} {
-		if _, _, err := wire.ParseReport(data, 2); err == nil {
+		if _, _, err := wire.ParseReport(data, 2*seal.BitSize); err == nil {
 			t.Errorf("%s: opens", name)
 		}
 	}
 	for name, change := range map[string]func(*wire.Report){
-		"no bits":     func(r *wire.Report) { r.Bits = nil },
-		"uneven bits": func(r *wire.Report) { r.Bits = r.Bits[1:] },
-		"epoch 0":     func(r *wire.Report) { r.Epoch = 0 },
-		"round":       func(r *wire.Report) { r.Round = wire.MaxRounds },
-		"too many":    func(r *wire.Report) { r.Bits = make([]byte, (plan.MaxReportMessages+1)*seal.BitSize) },
+		"no payload": func(r *wire.Report) { r.Payload = nil },
+		"epoch 0":    func(r *wire.Report) { r.Epoch = 0 },
+		"round":      func(r *wire.Report) { r.Round = wire.MaxRounds },
+		"too many":   func(r *wire.Report) { r.Payload = make([]byte, (plan.MaxReportMessages+1)*seal.BitSize) },
 	} {
 		r := report()
 		change(&r)
@@ -201,14 +200,14 @@ func TestChunkOutOfRangeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := wire.ParseChunk(data)
-	if err != nil || got.Epoch != 2 || got.Round != 1 || got.Index != 2 || !bytes.Equal(got.Bits, chunk().Bits) {
+	if err != nil || got.Epoch != 2 || got.Round != 1 || got.Index != 2 || !bytes.Equal(got.Payload, chunk().Payload) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, change := range map[string]func(*wire.Chunk){
-		"epoch":       func(c *wire.Chunk) { c.Epoch = 0 },
-		"round":       func(c *wire.Chunk) { c.Round = wire.MaxRounds },
-		"no bits":     func(c *wire.Chunk) { c.Bits = nil },
-		"uneven bits": func(c *wire.Chunk) { c.Bits = c.Bits[:60] },
+		"epoch":      func(c *wire.Chunk) { c.Epoch = 0 },
+		"round":      func(c *wire.Chunk) { c.Round = wire.MaxRounds },
+		"no payload": func(c *wire.Chunk) { c.Payload = nil },
+		"too much":   func(c *wire.Chunk) { c.Payload = make([]byte, wire.MaxChunk+1) },
 	} {
 		c := chunk()
 		change(&c)
@@ -216,7 +215,7 @@ func TestChunkOutOfRangeIsRefused(t *testing.T) {
 			t.Errorf("builds a chunk with %s", name)
 		}
 		if _, err := wire.ParseChunk(encode(t,
-			&rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Bits: c.Bits})); err == nil {
+			&rifflev1.MixedChunk{Epoch: c.Epoch, Round: c.Round, Index: c.Index, Payload: c.Payload})); err == nil {
 			t.Errorf("parses a chunk with %s", name)
 		}
 	}
@@ -245,5 +244,30 @@ func TestSetDigestsDependOnOrderAsDocumented(t *testing.T) {
 	}
 	if wire.ReportsDigest(nil) != sha256.Sum256(nil) {
 		t.Error("the empty set's digest")
+	}
+}
+
+// A report that is read again must be the one that was verified: its signature is not verified a second time.
+func TestReparsedReportIsTheVerifiedOne(t *testing.T) {
+	host := signer(t, 2)
+	data, err := wire.BuildReport(wire.Report{Epoch: 1, Payload: make([]byte, seal.BitSize)}, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, digest, err := wire.ParseReport(data, seal.BitSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := wire.ReparseReport(data, seal.BitSize, digest)
+	if err != nil || again.HostKey != first.HostKey || again.Slot != first.Slot ||
+		!bytes.Equal(again.Payload, first.Payload) {
+		t.Errorf("%v %v", again, err)
+	}
+	for i := range data {
+		changed := bytes.Clone(data)
+		changed[i] ^= 1
+		if _, err := wire.ReparseReport(changed, seal.BitSize, digest); !errors.Is(err, wire.ErrMalformed) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
 	}
 }

@@ -150,7 +150,6 @@ func TestEmptyMessageIsNotAnAbsentOne(t *testing.T) {
 		change func(*a)
 	}{
 		"no timing":           {oneRound, func(m *a) { m.Timing = nil }},
-		"final, empty plan":   {finalAnnouncement(t), func(m *a) { m.Plan = new(rifflev1.Plan) }},
 		"final, empty cohort": {finalAnnouncement(t), func(m *a) { m.Cohort = new(rifflev1.Cohort) }},
 		"final, empty timing": {finalAnnouncement(t), func(m *a) { m.Timing = new(rifflev1.Timing) }},
 		"final, unknown field": {finalAnnouncement(t),

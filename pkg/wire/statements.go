@@ -12,7 +12,7 @@ import (
 // CheckDeployment accepts, an epoch counts from 1, a round counts from 0 and is below MaxRounds, and a digest has 32
 // bytes.
 type Statement interface {
-	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply
+	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply | Accepted | Summed
 }
 
 // KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for messages that
@@ -49,6 +49,9 @@ type EnrolReply struct {
 	Slot        uint32
 	ReportAfter time.Duration // from the reply to the report: 0 to MaxTiming whole milliseconds
 	Held        bool          // the device already held the slot when this request was decided
+	// Commitment binds the reports of the channel Shares to the epoch's verification keys: 32 bytes, or empty in other
+	// channels.
+	Commitment []byte
 }
 
 // Outcome says how a round ended at the shuffler.
@@ -67,25 +70,52 @@ func (o Outcome) String() string {
 	return strings.ToLower(strings.TrimPrefix(rifflev1.Outcome(o).String(), "OUTCOME_"))
 }
 
-// Manifest is the shuffler's statement of how a round ended. If it was destroyed, Messages, Chunks and ChunksDigest are
-// zero and ReportsDigest may be empty.
+// Manifest is the shuffler's statement of how a round ended. If it was destroyed, Messages, NoiseMessages, Chunks and
+// ChunksDigest are zero and ReportsDigest may be empty.
 type Manifest struct {
-	Deployment    string
-	Epoch         uint64
-	Round         uint32
-	Announcement  []byte  // digest: the only one that was admitted
-	Outcome       Outcome // Released or Destroyed
-	Enrolled      uint32
-	Reports       uint32 // at most Enrolled; at least 1 in a release
-	Messages      uint64 // the same number, 1 to plan.MaxReportMessages, for each report
+	Deployment   string
+	Epoch        uint64
+	Round        uint32
+	Announcement []byte  // digest: the only one that was admitted
+	Outcome      Outcome // Released or Destroyed
+	Enrolled     uint32
+	Reports      uint32 // at most Enrolled; at least 1 in a release
+	// Messages is what left: the same number, 1 to plan.MaxReportMessages, for each report, and NoiseMessages.
+	Messages      uint64
+	NoiseMessages uint64 // made by the shuffler itself, as planned; below Messages
 	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages
 	ChunksDigest  []byte // of ChunksDigest, 32 bytes
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
 }
 
+// Accepted is the analyzer's statement of which reports of a round in the channel Shares it verified. It signs one for a
+// round, before it sees a sum.
+type Accepted struct {
+	Deployment   string
+	Epoch        uint64
+	Round        uint32
+	Announcement []byte // digest
+	Reports      uint32
+	Set          []byte // SHA-256 over the nonces of these reports, in ascending order
+}
+
+// Summed is the shuffler's statement, in the channel Shares, of the one share of a round's sums that leaves it. It stands
+// in the audit log before the share leaves, where no role can take it back: a shuffler that finds another one there than
+// it keeps sends nothing.
+type Summed struct {
+	Deployment   string
+	Epoch        uint64
+	Round        uint32
+	Announcement []byte // digest
+	Reports      uint32 // at least 1
+	Set          []byte // that the analyzer accepted, as in Accepted
+	Share        []byte // SHA-256 of the share with the shuffler's noise
+}
+
 // ReleaseCounts is all that the analyzer keeps of a release.
 type ReleaseCounts struct {
-	Ones []uint64 // per coordinate, 1 to MaxCoordinates of them; each at most Reports times plan.MaxReportMessages
+	Ones []uint64 // per coordinate, 1 to MaxCoordinates of them; each at most Reports times plan.MaxReportMessages,
+	// and twice plan.MaxServerNoise
 }
 
 // Counts is the analyzer's statement of what it counted in a round. Every policy is a function of these.

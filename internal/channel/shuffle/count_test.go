@@ -12,7 +12,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -54,10 +56,15 @@ func newTable(t *testing.T) *table {
 	}
 	a := &plan.Announcement{
 		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
+		Plan: plan.Plan{
+			Channel: plan.Shuffle, Rounds: []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
+		},
 		Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 3}},
 	}
 	x := &table{t: t, round: &channel.Round{Announcement: a, Digest: [32]byte{1}, Key: key}}
-	x.Counting = Counting{Chunks: &x.stored, Clock: role.SystemClock(), Log: zerolog.Nop()}
+	x.Counting = Counting{
+		Receiver: chunks.Receiver[*shuffle.Tally]{Store: &x.stored, Clock: role.SystemClock(), Log: zerolog.Nop()},
+	}
 	return x
 }
 
@@ -88,7 +95,7 @@ func (x *table) reports() (messages []byte) {
 
 func (x *table) chunk(index uint32, messages []byte) []byte {
 	x.t.Helper()
-	c, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Bits: messages})
+	c, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: messages})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -96,18 +103,18 @@ func (x *table) chunk(index uint32, messages []byte) []byte {
 }
 
 // cut makes chunks of one report's length, and the manifest that names them.
-func (x *table) cut(messages []byte) (chunks [][]byte, m *wire.Manifest) {
+func (x *table) cut(messages []byte) (parts [][]byte, m *wire.Manifest) {
 	x.t.Helper()
 	size := x.round.ReportMessages() * seal.BitSize
 	var digests [][32]byte
 	for at := 0; at < len(messages); at += size {
-		chunks = append(chunks, x.chunk(uint32(len(chunks)), messages[at:at+size]))
-		digests = append(digests, wire.ChunkDigest(chunks[len(chunks)-1]))
+		parts = append(parts, x.chunk(uint32(len(parts)), messages[at:at+size]))
+		digests = append(digests, wire.ChunkDigest(parts[len(parts)-1]))
 	}
 	all := wire.ChunksDigest(digests)
-	return chunks, &wire.Manifest{
+	return parts, &wire.Manifest{
 		Epoch: 1, Announcement: x.round.Digest[:], Reports: people, Messages: uint64(len(messages) / seal.BitSize),
-		Chunks: uint32(len(chunks)), ChunksDigest: all[:],
+		Chunks: uint32(len(parts)), ChunksDigest: all[:],
 	}
 }
 
@@ -122,8 +129,8 @@ func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts,
 	})
 }
 
-func (x *table) take(chunks ...[]byte) {
-	for _, c := range chunks {
+func (x *table) take(parts ...[]byte) {
+	for _, c := range parts {
 		x.Take(channel.Part{Epoch: 1, Payload: c})
 	}
 }
@@ -133,12 +140,12 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 	t.Parallel()
 	for _, arriving := range []int{0, 1, people} {
 		x := newTable(t)
-		chunks, m := x.cut(x.reports())
-		x.stored = chunks
-		x.take(chunks...)
+		parts, m := x.cut(x.reports())
+		x.stored = parts
+		x.take(parts...)
 		counts, err := x.count(m, func() {
-			x.take(chunks[:arriving]...)
-			x.take(chunks[:arriving]...)
+			x.take(parts[:arriving]...)
+			x.take(parts[:arriving]...)
 			if want := arriving * x.round.ReportMessages(); x.Taken() != want {
 				t.Errorf("%d messages taken in, want %d", x.Taken(), want)
 			}
@@ -158,18 +165,18 @@ func TestChunksAreCountedWhicheverWayTheyCome(t *testing.T) {
 func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	chunks, m := x.cut(x.reports())
+	parts, m := x.cut(x.reports())
 	var late chan struct{}
 	counts, err := x.count(m, func() {
 		for i := range uint32(8) {
 			x.take(x.chunk(100+i, bytes.Repeat([]byte{byte(i)}, seal.BitSize)))
 		}
-		x.take(chunks[1:]...)
+		x.take(parts[1:]...)
 		late = make(chan struct{})
 		go func() {
 			defer close(late)
-			time.Sleep(quietTime / 10)
-			x.take(chunks[0])
+			time.Sleep(50 * time.Millisecond)
+			x.take(parts[0])
 		}()
 	})
 	<-late
@@ -183,10 +190,11 @@ func TestUnnamedChunksCompleteNothing(t *testing.T) {
 func TestNoiseHidesNoCopies(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	chunks, m := x.cut(bytes.Repeat(x.report(), people))
+	parts, m := x.cut(bytes.Repeat(x.report(), people))
 	noise := make([]byte, wire.MaxChunkMessages*seal.BitSize)
 	source := rand.NewChaCha8([32]byte{3})
-	r := newRound(x.round)
+	r, end := x.begin(x.round)
+	defer end()
 	for suspects := 0; suspects <= 1<<20; suspects += wire.MaxChunkMessages {
 		source.Read(noise)
 		r.copies.Add(noise)
@@ -194,14 +202,14 @@ func TestNoiseHidesNoCopies(t *testing.T) {
 	if _, complete := r.copies.Suspects(); complete {
 		t.Fatal("no power: all suspects are kept")
 	}
-	for _, chunk := range chunks {
-		if err := r.open(chunk); err != nil {
+	for _, chunk := range parts {
+		if err := r.Open(chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
-	x.stored = chunks
+	x.stored = parts
 	refused, err := x.copied(context.Background(), r, m)
-	if !errors.Is(refused, Rejected) && !errors.Is(refused, Repeated) {
+	if !errors.Is(refused, chunks.Rejected) && !errors.Is(refused, Repeated) {
 		t.Errorf("%d copies of one report pass: %v, %v", people, refused, err)
 	}
 }
@@ -219,8 +227,8 @@ func TestSecondPassComparesWhatWasCounted(t *testing.T) {
 		want   error
 	}{
 		{"the copies are there", copies, Repeated},
-		{"nothing is there any more", nil, Rejected},
-		{"other chunks are there now", innocent, Rejected},
+		{"nothing is there any more", nil, chunks.Rejected},
+		{"other chunks are there now", innocent, chunks.Rejected},
 	} {
 		x.stored = c.stored
 		if counts, err := x.count(m, func() { x.take(copies...) }); !errors.Is(err, c.want) {
@@ -233,10 +241,10 @@ func TestSecondPassComparesWhatWasCounted(t *testing.T) {
 func TestMissingMessagesAreRejected(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	chunks, m := x.cut(x.reports())
+	parts, m := x.cut(x.reports())
 	x.round.Cohort.Size++
 	m.Reports++
-	if counts, err := x.count(m, func() { x.take(chunks...) }); !errors.Is(err, Rejected) {
+	if counts, err := x.count(m, func() { x.take(parts...) }); !errors.Is(err, chunks.Rejected) {
 		t.Errorf("%v, %v", counts, err)
 	}
 }
@@ -282,16 +290,16 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 		if change == nil {
 			messages[len(messages)-1] ^= 1
 		}
-		chunks, m := x.cut(messages)
+		parts, m := x.cut(messages)
 		if change != nil {
 			change(x, m, messages)
 		}
-		counts, err := x.count(m, func() { x.take(chunks...) })
+		counts, err := x.count(m, func() { x.take(parts...) })
 		if name == "nothing wrong" {
 			if err != nil || counts == nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if !errors.Is(err, Rejected) || counts != nil {
+		} else if !errors.Is(err, chunks.Rejected) || counts != nil {
 			t.Errorf("%s: %v, %v", name, counts, err)
 		}
 	}
@@ -301,15 +309,15 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 func TestAChunkCountsOnceAndInItsRound(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
-	chunks, m := x.cut(x.reports())
-	foreign, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Round: 1, Index: 0, Bits: x.report()})
+	parts, m := x.cut(x.reports())
+	foreign, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Round: 1, Index: 0, Payload: x.report()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts, err := x.count(m, func() {
 		x.take(foreign)
-		x.take(chunks...)
-		x.take(chunks...)
+		x.take(parts...)
+		x.take(parts...)
 	})
 	if err != nil {
 		t.Fatal(err)

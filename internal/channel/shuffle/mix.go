@@ -3,6 +3,9 @@
 // release is a function of its number of ones for each coordinate. Package channel states what each side guarantees.
 // The guarantee to people rests on a mixing side that follows the protocol, and on the two servers not working
 // together.
+//
+// The mixing side also serves channels in which a report is one sealed box (local, central): it permutes and sends them
+// in the same way, so that the analyzer sees neither when a box came nor from which of the broker's clients.
 package shuffle
 
 import (
@@ -15,28 +18,33 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Item is what accounts and metrics call this channel's message.
+// Item is what accounts and metrics call what the shuffler passes on and the analyzer counts, in every channel.
 const Item = "bit_message"
 
 // chunkMessages is how many bit messages travel together to the analyzer unless Mixing says otherwise: under a
-// megabyte.
+// megabyte. Longer messages travel in chunks of no more bytes.
 const chunkMessages = 16384
 
-// Mixing is the mixing side of the shuffle channel. It refuses reports that repeat a bit message, puts all bit messages
-// of a release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest is out,
-// and sends them in chunks. It cannot open a bit message, and it never stores the permutation.
+// Mixing is the mixing side of the shuffle channel, and of those with boxes. It refuses reports that repeat a message,
+// adds the noise that the plan wants of the shuffler, as messages that nobody can tell from those of devices, puts all
+// messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest
+// is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or which messages
+// are its own.
 type Mixing struct {
+	Channel plan.Channel // whose reports are mixed; empty: plan.Shuffle
 	Reports channel.Reports
 	Chunks  Publisher
 	Disk    channel.Disk
-	Source  protocol.Source // of the permutation: a CSPRNG
-	Chunk   int             // bit messages of one chunk, at most wire.MaxChunkMessages; 0: the default
+	Source  protocol.Source // of the permutation and of noise: a CSPRNG
+	Chunk   int             // messages of one chunk, at most wire.MaxChunkMessages; 0: the default
 
 	gathered *gathered // of the release under way
 }
@@ -48,20 +56,29 @@ type Publisher interface {
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 }
 
-// Layout counts the bit messages of one report.
-func (*Mixing) Layout(a *plan.Announcement) channel.Layout {
-	return channel.Layout{Messages: a.ReportMessages()}
+// Layout counts the bit messages of one report; in the other channels a report is one message.
+func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
+	switch c := cmp.Or(m.Channel, plan.Shuffle); {
+	case a.Plan.Channel != c:
+		return channel.Layout{}, fmt.Errorf("a round of the channel %s, mixed is the channel %s", a.Plan.Channel, c)
+	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
+		return channel.Layout{}, shuffle.ErrNoise
+	case c == plan.Shuffle:
+		return channel.Layout{Messages: a.ReportMessages()}, nil
+	default:
+		return channel.Layout{Messages: 1, Channel: c, Payload: registry.PayloadSize(c, a.Encodings)}, nil
+	}
 }
 
-// EnvelopeSize is wire.EnvelopeSize.
-func (*Mixing) EnvelopeSize(l channel.Layout) int { return wire.EnvelopeSize(l.Messages) }
+// Commitment says nothing.
+func (*Mixing) Commitment([32]byte) []byte { return nil }
 
-// Parse is wire.ParseReport: a payload is as many bit messages as its layout says.
+// Parse is wire.ParseReport: a payload is as long as its layout says.
 func (*Mixing) Parse(report []byte, l channel.Layout) (*wire.Report, [32]byte, error) {
-	return wire.ParseReport(report, l.Messages)
+	return wire.ParseReport(report, l.Size())
 }
 
-// Repeated returns the slots of the members that repeat a bit message, within their own report or of another one.
+// Repeated returns the slots of the members that repeat a message, within their own report or of another one.
 func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, error) {
 	g, err := m.gather(ctx, r, m.gathered)
 	if err != nil {
@@ -75,28 +92,32 @@ func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, er
 	return slots, nil
 }
 
-// Release permutes the bit messages unless that was done before, and sends them.
-func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) error {
-	spool := m.spool(r.Epoch, r.Round)
+// Release permutes the messages unless that was done before, and sends them.
+func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
+	if r.Announced == nil { // the plan's noise would be left out
+		return nil, fmt.Errorf("the announcement of round %d of epoch %d is not known", r.Round, r.Epoch)
+	}
+	spool := m.spool(r)
 	mixed, err := spool.exists()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !mixed { // so nothing has left: the spool is the only way out, and it was never whole
 		if err := m.mix(ctx, r, spool); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return m.send(ctx, r, spool, manifest)
+	return nil, m.send(ctx, r, spool, manifest)
 }
 
 // Forget removes the spool.
 func (m *Mixing) Forget(epoch uint64, round uint32) error {
 	m.gathered = nil
-	return m.spool(epoch, round).remove()
+	return m.Disk.Remove(spoolName(epoch, round))
 }
 
-// mix spools the bit messages of the release's members in a uniformly random order.
+// mix spools the messages of the release's members, and the noise that the shuffler adds, in a uniformly random order.
+// Noise that was drawn before the spool was whole has been seen by no one, and another one takes its place.
 func (m *Mixing) mix(ctx context.Context, r *channel.Release, spool spool) (err error) {
 	g := m.gathered
 	m.gathered = nil
@@ -105,18 +126,23 @@ func (m *Mixing) mix(ctx context.Context, r *channel.Release, spool spool) (err 
 			return err
 		}
 		if slots := g.repeated(); len(slots) > 0 {
-			return fmt.Errorf("%w: %d reports repeat a bit message, which was not so when they were committed",
+			return fmt.Errorf("%w: %d reports repeat a message, which was not so when they were committed",
 				channel.ErrImpossible, len(slots))
 		}
 	}
-	return spool.write(g.bits, m.Source)
+	messages, err := shuffle.AppendNoise(ctx, g.messages, r.Announced, r.Announcement, m.Source)
+	if err != nil {
+		return err
+	}
+	return spool.write(messages, m.Source)
 }
 
-// send sends the spooled bit messages and completes the manifest with what was sent.
+// send sends the spooled messages and completes the manifest with what was sent.
 func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, manifest *wire.Manifest) error {
 	var digests [][32]byte
-	messages, err := spool.chunks(cmp.Or(m.Chunk, chunkMessages), func(index uint32, bits []byte) error {
-		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Bits: bits})
+	size := cmp.Or(m.Chunk, max(1, chunkMessages*seal.BitSize/spool.size))
+	messages, err := spool.chunks(size, func(index uint32, part []byte) error {
+		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Payload: part})
 		if err != nil {
 			return err
 		}
@@ -134,28 +160,41 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 	if err != nil {
 		return err
 	}
+	noise := shuffle.NoiseMessages(r.Announced)
+	if want := uint64(r.Messages()) + noise; messages != want {
+		return fmt.Errorf("spool: %d messages, want %d of %d reports and %d of noise",
+			messages, want-noise, len(r.Members), noise)
+	}
 	all := wire.ChunksDigest(digests)
+	manifest.NoiseMessages = noise
 	manifest.Messages, manifest.Chunks, manifest.ChunksDigest = messages, uint32(len(digests)), all[:]
 	return nil
 }
 
-// gathered are the bit messages of a release's members, in memory between the question whether any is repeated and the
+// gathered are the messages of a release's members, in memory between the question whether any is repeated and the
 // spool.
 type gathered struct {
-	release *channel.Release
-	bits    [][seal.BitSize]byte // member by member
+	release  *channel.Release
+	size     int    // of a message, in bytes
+	messages []byte // one after another, member by member
 }
 
-// of tells whether these are the bit messages of that release.
+// messageSize is the length in bytes of each message of a report.
+func messageSize(l channel.Layout) int { return l.Size() / l.Messages }
+
+// of tells whether these are the messages of that release.
 func (g *gathered) of(r *channel.Release) bool {
 	return g != nil && g.release.Epoch == r.Epoch && g.release.Round == r.Round &&
 		slices.Equal(g.release.Members, r.Members)
 }
 
-// gather reads the bit messages of the release's members. Those in known, which may be nil, are not read again.
+// gather reads the messages of the release's members. Those in known, which may be nil, are not read again.
 func (m *Mixing) gather(ctx context.Context, r *channel.Release, known *gathered) (*gathered, error) {
-	each := r.Layout.Messages
-	g := &gathered{release: r, bits: make([][seal.BitSize]byte, 0, r.Messages())}
+	each, noise := r.Layout.Size(), 0
+	if r.Announced != nil {
+		noise = int(shuffle.NoiseMessages(r.Announced)) * messageSize(r.Layout)
+	}
+	g := &gathered{release: r, size: messageSize(r.Layout), messages: make([]byte, 0, each*len(r.Members)+noise)}
 	at := map[channel.Member]int{}
 	if known != nil && known.release.Epoch == r.Epoch && known.release.Round == r.Round {
 		for i, member := range known.release.Members {
@@ -164,39 +203,41 @@ func (m *Mixing) gather(ctx context.Context, r *channel.Release, known *gathered
 	}
 	for _, member := range r.Members {
 		if i, ok := at[member]; ok {
-			g.bits = append(g.bits, known.bits[i:i+each]...)
+			g.messages = append(g.messages, known.messages[i:i+each]...)
 			continue
 		}
 		report, err := m.Reports(ctx, r, member)
 		if err != nil {
 			return nil, err
 		}
-		for at := 0; at < len(report.Bits); at += seal.BitSize {
-			g.bits = append(g.bits, [seal.BitSize]byte(report.Bits[at:]))
+		if len(report.Payload) != each { // it was so when it was admitted
+			return nil, fmt.Errorf("%w: a report of %d bytes, admitted were %d",
+				channel.ErrImpossible, len(report.Payload), each)
 		}
+		g.messages = append(g.messages, report.Payload...)
 	}
 	return g, nil
 }
 
-// repeated returns the slots of the members of whose bit messages one stands in the release twice: within their report,
-// or in another one.
+// repeated returns the slots of the members of whose messages one stands in the release twice: within their report, or
+// in another one.
 //
-// A copy would shift a count without adding the noise that an honest message brings, so the analyzer refuses a release
-// that has one; and a device that could make it refuse could destroy every cohort. So no such report may get that far,
-// and only those that take part in the repetition are refused. They are all refused, the first as well as the rest:
-// each bit message is made with a key pair of its own, drawn from the system's generator, and until the release is out
-// only its device's host and this shuffler see it. So a host that holds the same message does not follow the protocol
-// or conspires with one that does not, and no honest person's report can be among them.
+// A copy of a bit message would shift a count without adding the noise that an honest message brings, so the analyzer
+// refuses a release that has one; and a device that could make it refuse could destroy every cohort. So no such report
+// may get that far, and only those that take part in the repetition are refused. They are all refused, the first as
+// well as the rest: each message is made with a key pair of its own, drawn from the system's generator, and until the
+// release is out only its device's host and this shuffler see it. So a host that holds the same message does not follow
+// the protocol or conspires with one that does not, and no honest person's report can be among them.
 //
 // Messages are compared by their public keys: two that share one are never both honest, whether or not the rest is
 // equal. So this finds all that the analyzer could object to. It works on the messages that are about to be mixed,
-// which are in memory already, and takes four further bytes for each of them (one has 52) while it runs.
+// which are in memory already, and takes four further bytes for each of them (a bit message has 52) while it runs.
 func (g *gathered) repeated() (slots []uint32) {
-	order := make([]uint32, len(g.bits))
+	order := make([]uint32, len(g.messages)/g.size)
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	key := func(i uint32) []byte { return g.bits[i][:seal.EncapsulatedSize] }
+	key := func(i uint32) []byte { return g.messages[int(i)*g.size:][:seal.EncapsulatedSize] }
 	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(key(a), key(b)) })
 	for i := 1; i < len(order); i++ {
 		if a, b := order[i-1], order[i]; bytes.Equal(key(a), key(b)) {
@@ -207,7 +248,7 @@ func (g *gathered) repeated() (slots []uint32) {
 	return slices.Compact(slots)
 }
 
-// slot is the slot whose report holds the bit message with this index.
+// slot is the slot whose report holds the message with this index.
 func (g *gathered) slot(message uint32) uint32 {
 	return g.release.Members[int(message)/g.release.Layout.Messages].Slot
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -33,7 +34,9 @@ type fixture struct {
 // newFixture has members with each bit messages, all different.
 func newFixture(t testing.TB, members, each int) *fixture {
 	f := &fixture{t: t, reports: map[uint32][]byte{}}
-	f.release = &channel.Release{Epoch: 1, Layout: channel.Layout{Messages: each}}
+	f.release = &channel.Release{
+		Epoch: 1, Layout: channel.Layout{Messages: each}, Announced: &plan.Announcement{Final: true}, // no noise
+	}
 	for slot := range uint32(members) {
 		f.release.Members = append(f.release.Members, channel.Member{Slot: slot, Sequence: uint64(slot) + 1})
 		for i := range each {
@@ -51,7 +54,7 @@ func (f *fixture) report(_ context.Context, _ *channel.Release, m channel.Member
 	if !ok {
 		return nil, channel.ErrImpossible
 	}
-	return &wire.Report{Slot: m.Slot, Bits: bits}, nil
+	return &wire.Report{Slot: m.Slot, Payload: bits}, nil
 }
 
 // PublishChunk does as the broker does: one payload for each index.
@@ -77,7 +80,7 @@ func (f *fixture) left() (all []byte) {
 	for _, c := range f.stored {
 		chunk, err := wire.ParseChunk(c)
 		f.must(err)
-		for b := chunk.Bits; len(b) > 0; b = b[seal.BitSize:] {
+		for b := chunk.Payload; len(b) > 0; b = b[seal.BitSize:] {
 			all = append(all, b[0])
 		}
 	}
@@ -103,7 +106,7 @@ func TestOrderIsGone(t *testing.T) {
 	for n := range releases {
 		f.release.Epoch, f.stored = uint64(n)+1, nil
 		m := new(wire.Manifest)
-		f.must(f.Release(t.Context(), f.release, m))
+		f.must(f.leave(t.Context(), f.release, m))
 		order := f.left()
 		if m.Messages != messages || len(order) != messages || int(m.Chunks) != len(f.stored) {
 			t.Fatalf("%d messages left, the manifest says %d", len(order), m.Messages)
@@ -138,15 +141,15 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 		}
 		return nil
 	}
-	if err := f.Release(t.Context(), f.release, first); !errors.Is(err, broken) || len(f.stored) != 2 {
+	if err := f.leave(t.Context(), f.release, first); !errors.Is(err, broken) || len(f.stored) != 2 {
 		t.Fatalf("%d chunks left, then %v", len(f.stored), err)
 	}
 	f.publish = nil
 	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: f.Disk, Source: entropy.New(), Chunk: 5} // the next process
 	f.reports = nil                                                                                 // reads no report
-	f.must(f.Release(t.Context(), f.release, first))
+	f.must(f.leave(t.Context(), f.release, first))
 	before := slices.Clone(f.stored)
-	f.must(f.Release(t.Context(), f.release, second))
+	f.must(f.leave(t.Context(), f.release, second))
 	if !slices.EqualFunc(before, f.stored, bytes.Equal) || !bytes.Equal(first.ChunksDigest, second.ChunksDigest) {
 		t.Error("other bytes left")
 	}
@@ -165,10 +168,10 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 func TestAnotherOrderDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
-	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	f.must(f.leave(t.Context(), f.release, new(wire.Manifest)))
 	f.stored = f.stored[:3]
 	f.must(f.Forget(1, 0))
-	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) {
+	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) {
 		t.Errorf("%v", err)
 	}
 	if len(f.stored) != 3 {
@@ -185,7 +188,7 @@ func TestALostReportMakesTheReleaseImpossible(t *testing.T) {
 	if !errors.Is(err, channel.ErrImpossible) {
 		t.Errorf("before the commit: %v", err)
 	}
-	err = f.Release(t.Context(), f.release, new(wire.Manifest))
+	err = f.leave(t.Context(), f.release, new(wire.Manifest))
 	if !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
 		t.Errorf("after the commit: %v, and %d chunks left", err, len(f.stored))
 	}
@@ -203,9 +206,9 @@ func TestReportsAreReadOnce(t *testing.T) {
 		if len(slots) != 0 {
 			t.Fatalf("slots %v repeat a message", slots)
 		}
-		f.release = &channel.Release{Epoch: 1, Layout: f.release.Layout, Members: all}
+		f.release = &channel.Release{Epoch: 1, Layout: f.release.Layout, Announced: f.release.Announced, Members: all}
 	}
-	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	f.must(f.leave(t.Context(), f.release, new(wire.Manifest)))
 	if f.reads != 10 {
 		t.Errorf("%d reads of ten reports", f.reads)
 	}
@@ -222,7 +225,7 @@ func TestRepeatedMessagesAreFound(t *testing.T) {
 	if !slices.Equal(slots, []uint32{2, 5, 7}) {
 		t.Errorf("slots %v", slots)
 	}
-	err = f.Release(t.Context(), f.release, new(wire.Manifest))
+	err = f.leave(t.Context(), f.release, new(wire.Manifest))
 	if !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
 		t.Errorf("committed all the same: %v, and %d chunks left", err, len(f.stored))
 	}
@@ -234,7 +237,7 @@ func TestATornSpoolIsAnError(t *testing.T) {
 	f := newFixture(t, 10, 3)
 	path := filepath.Join(string(f.Disk.(channel.Folder)), "release-1-0")
 	f.must(os.WriteFile(path, make([]byte, seal.BitSize+1), 0o600))
-	if err := f.Release(t.Context(), f.release, new(wire.Manifest)); err == nil || len(f.stored) != 0 {
+	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); err == nil || len(f.stored) != 0 {
 		t.Errorf("accepted, and %d chunks left", len(f.stored))
 	}
 }
@@ -243,7 +246,7 @@ func TestATornSpoolIsAnError(t *testing.T) {
 func TestTheSpoolHoldsNothingButMessages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 10, 3)
-	f.must(f.Release(t.Context(), f.release, new(wire.Manifest)))
+	f.must(f.leave(t.Context(), f.release, new(wire.Manifest)))
 	spool, err := f.Disk.Open("release-1-0")
 	f.must(err)
 	defer spool.Close()
@@ -263,11 +266,9 @@ func BenchmarkRepeated(b *testing.B) {
 				release: &channel.Release{
 					Layout: channel.Layout{Messages: each}, Members: make([]channel.Member, reports),
 				},
-				bits: make([][seal.BitSize]byte, reports*each),
+				size: seal.BitSize, messages: make([]byte, reports*each*seal.BitSize),
 			}
-			for i := range g.bits {
-				_, _ = rand.Read(g.bits[i][:seal.EncapsulatedSize]) // never fails
-			}
+			_, _ = rand.Read(g.messages) // never fails
 			for b.Loop() {
 				if len(g.repeated()) > 0 {
 					b.Fatal("two random keys are equal")
@@ -287,10 +288,19 @@ func TestWhoLeftTheReleaseIsNotInIt(t *testing.T) {
 	fewer := *f.release
 	fewer.Members = slices.Delete(slices.Clone(f.release.Members), 1, 2)
 	m := new(wire.Manifest)
-	f.must(f.Release(t.Context(), &fewer, m))
+	f.must(f.leave(t.Context(), &fewer, m))
 	left := f.left()
 	slices.Sort(left)
 	if want := []byte{0, 1, 2, 6, 7, 8, 9, 10, 11}; !bytes.Equal(left, want) || m.Messages != 9 {
 		t.Errorf("%v left, want %v; the manifest says %d", left, want, m.Messages)
 	}
+}
+
+// leave is Release where no member is rejected.
+func (f *fixture) leave(ctx context.Context, r *channel.Release, m *wire.Manifest) error {
+	rejected, err := f.Release(ctx, r, m)
+	if len(rejected) > 0 {
+		f.t.Errorf("%d members are rejected", len(rejected))
+	}
+	return err
 }

@@ -1,5 +1,5 @@
-// Package cluster runs a whole deployment on one machine: a broker inside this process, and each role as a process of
-// its own with its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
+// Package cluster runs a whole deployment on one machine: the broker and each role as a process of its own, each role
+// with its own keys and its own rights on the broker. The demo and the end-to-end tests stand on it.
 //
 // Everything lives in one folder. Stopping leaves nothing running, and so does the end of this process, however it
 // ends.
@@ -14,26 +14,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 // Options say what to run.
 type Options struct {
-	Dir        string   // keys, streams, state and logs; made if it does not exist
-	Name       string   // of the deployment
-	Executable string   // a program that runs a role given its name as first argument: riffle
+	Dir  string // keys, streams, state and logs; made if it does not exist
+	Name string // of the deployment
+	// Executable is a program that runs a role given its name as first argument, and the broker given the words of
+	// BrokerCommand: riffle.
+	Executable string
 	Hosts      []string // names of the randomizer hosts
 	Devices    uint32   // that each host may enrol
+	Idle       bool     // the hosts' keys are made, and no process runs them: their devices run elsewhere
 	// Flags of the roles, besides those about keys, state and addresses.
 	Analyzer, Shuffler, Randomizer []string
 }
 
 // Cluster is a running deployment.
 type Cluster struct {
-	o      Options
-	broker *broker.Server
+	o    Options
+	port int // of the broker; 0 until it was started
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -42,6 +44,7 @@ type Cluster struct {
 
 // Names of the processes: a randomizer is named randomizer-<host>.
 const (
+	Broker     = "broker"
 	Shuffler   = "shuffler"
 	Analyzer   = "analyzer"
 	randomizer = "randomizer-"
@@ -70,9 +73,11 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 			c = nil
 		}
 	}()
-	streams := broker.Options{Dir: filepath.Join(o.Dir, "broker"), MaxStore: maxStore}
-	if c.broker, err = StartBroker(ctx, keys, streams, o.limits()); err != nil {
+	if err := c.StartProcess(ctx, Broker); err != nil {
 		return c, err
+	}
+	if err := Provision(ctx, keys, c.URL(), o.limits()); err != nil {
+		return c, fmt.Errorf("cluster: broker: %w", err)
 	}
 	for _, name := range c.Names() {
 		if err := c.StartProcess(ctx, name); err != nil {
@@ -82,10 +87,6 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	return c, nil
 }
 
-// maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
-// because the free disk is less than what the limits would set aside.
-const maxStore = 1 << 40
-
 // limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
 // hosts are this process's own, so no limit is set on all of them together.
 func (o Options) limits() bus.ProvisionOptions {
@@ -94,47 +95,12 @@ func (o Options) limits() bus.ProvisionOptions {
 	}
 }
 
-// StartBroker starts a broker for the users of a folder of keys and provisions its streams.
-func StartBroker(ctx context.Context, keys string, o broker.Options, p bus.ProvisionOptions) (*broker.Server, error) {
-	users, err := keyring.LoadUsers(keys)
-	if err != nil {
-		return nil, fmt.Errorf("broker: %w", err)
-	}
-	o.Users = map[bus.Role][]string{}
-	for role, public := range users {
-		o.Users[bus.Role(role)] = public
-	}
-	server, err := broker.Start(o)
-	if err != nil {
-		return nil, err
-	}
-	err = Provision(ctx, keys, server.URL(), p)
-	if err != nil {
-		server.Stop()
-		return nil, fmt.Errorf("broker: %w", err)
-	}
-	return server, nil
-}
-
-// Provision creates the streams of the broker at url with the admin's key.
-func Provision(ctx context.Context, keys, url string, p bus.ProvisionOptions) error {
-	seed, err := keyring.LoadSeed(keys, keyring.Admin)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	admin, err := bus.Connect(ctx, bus.Options{URL: url, Role: bus.Admin, Seed: seed, Name: "provisioning"})
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	return bus.Provision(ctx, admin, p)
-}
-
-// Names lists the processes in the order in which they are started.
+// Names lists the processes of roles in the order in which they are started.
 func (c *Cluster) Names() []string {
 	names := []string{Shuffler, Analyzer}
+	if c.o.Idle {
+		return names
+	}
 	for _, h := range c.o.Hosts {
 		names = append(names, randomizer+h)
 	}
@@ -142,7 +108,11 @@ func (c *Cluster) Names() []string {
 }
 
 // URL is the broker's address.
-func (c *Cluster) URL() string { return c.broker.URL() }
+func (c *Cluster) URL() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("nats://127.0.0.1:%d", c.port)
+}
 
 // Keys is the folder of the deployment's keys.
 func (c *Cluster) Keys() string { return filepath.Join(c.o.Dir, "keys") }
@@ -183,25 +153,32 @@ func (c *Cluster) Failed() error {
 	return errors.Join(all...)
 }
 
+// Own is what this process has used so far.
+func Own() Usage { return own() }
+
 // Usage is what processes have used.
 type Usage struct {
-	CPU time.Duration // user and system time
+	CPU  time.Duration // user and system time
+	Peak int64         // largest resident set, in bytes; 0 where the system does not tell
 }
 
-// Used is the CPU time of a process so far, its killed predecessors included. Complete after Stop.
+// Used is what a process used, its killed predecessors included, as far as they have ended. Complete after Stop. The
+// broker has the name Broker.
 func (c *Cluster) Used(name string) Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used[name]
 }
 
-// Stop ends every process, first asking, then killing, and the broker. It can be called again.
+// Stop ends every process, first asking, then killing, the broker last. It can be called again.
 func (c *Cluster) Stop() {
 	c.mu.Lock()
 	processes := c.processes
 	c.processes = map[string]*process{}
 	c.mu.Unlock()
 	var wg sync.WaitGroup
+	server := processes[Broker] // the roles say farewell to it, so it is the last to end
+	delete(processes, Broker)
 	for name, p := range processes {
 		wg.Go(func() {
 			p.stop()
@@ -209,8 +186,9 @@ func (c *Cluster) Stop() {
 		})
 	}
 	wg.Wait()
-	if c.broker != nil {
-		c.broker.Stop()
+	if server != nil {
+		server.stop()
+		c.account(Broker, server)
 	}
 }
 
@@ -218,6 +196,7 @@ func (c *Cluster) account(name string, p *process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.used[name]
-	u.CPU += p.cpu()
+	now := p.usage()
+	u.CPU, u.Peak = u.CPU+now.CPU, max(u.Peak, now.Peak)
 	c.used[name] = u
 }

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,9 +26,11 @@ const (
 	keptLines = 12
 )
 
-// process is one role's process.
+// process is the process of one role, or of the broker.
 type process struct {
 	cmd  *exec.Cmd
+	ties io.Closer     // its standard input, which ends with this process
+	tied bool          // it stops in order when its standard input ends, and at no signal
 	done chan struct{} // closed when it has ended and its log is read
 
 	mu        sync.Mutex
@@ -37,13 +41,49 @@ type process struct {
 	awaited   []string
 }
 
-// StartProcess starts a role's process that is not running and waits until it listens.
+// StartProcess starts the process of a role, or of the broker, that is not running and waits until it listens.
 func (c *Cluster) StartProcess(ctx context.Context, name string) error {
 	c.mu.Lock()
 	_, running := c.processes[name]
 	c.mu.Unlock()
 	if running {
 		return fmt.Errorf("cluster: %s is running already", name)
+	}
+	p, err := c.launch(name)
+	if err != nil {
+		return fmt.Errorf("cluster: %s: %w", name, err)
+	}
+	c.mu.Lock()
+	c.processes[name] = p
+	c.mu.Unlock()
+	select {
+	case <-p.ready:
+	case <-p.done:
+		err, _ := p.over()
+		return fmt.Errorf("cluster: %s did not start: %w\n%s", name, err, p.lastWords())
+	case <-time.After(startTime):
+		return fmt.Errorf("cluster: %s did not start within %s\n%s", name, startTime, p.lastWords())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if name != Broker {
+		return nil
+	}
+	_, text, _ := net.SplitHostPort(p.address(brokerListener))
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("cluster: %s: its address: %w", name, err)
+	}
+	c.mu.Lock()
+	c.port = port
+	c.mu.Unlock()
+	return nil
+}
+
+// launch starts the process of a role or of the broker.
+func (c *Cluster) launch(name string) (*process, error) {
+	if name == Broker {
+		return c.launchBroker()
 	}
 	role, host, _ := strings.Cut(name, "-")
 	args := []string{role, "--keys", c.Keys(), "--broker-url", c.URL(),
@@ -54,30 +94,14 @@ func (c *Cluster) StartProcess(ctx context.Context, name string) error {
 		args = append(args, "--state", filepath.Join(c.o.Dir, name))
 		args = append(args, c.o.Shuffler...)
 	case Analyzer:
+		args = append(args, "--state", filepath.Join(c.o.Dir, name))
 		args = append(args, c.o.Analyzer...)
 	default:
 		args = append(args, "--state", filepath.Join(c.o.Dir, name), "--host", host, "--api-listen", "127.0.0.1:0")
 		args = append(args, c.o.Randomizer...)
 		awaited = append(awaited, "api.listen")
 	}
-	p, err := launch(c.o.Executable, args, filepath.Join(c.o.Dir, name+".log"), awaited)
-	if err != nil {
-		return fmt.Errorf("cluster: %s: %w", name, err)
-	}
-	c.mu.Lock()
-	c.processes[name] = p
-	c.mu.Unlock()
-	select {
-	case <-p.ready:
-		return nil
-	case <-p.done:
-		err, _ := p.over()
-		return fmt.Errorf("cluster: %s did not start: %w\n%s", name, err, p.lastWords())
-	case <-time.After(startTime):
-		return fmt.Errorf("cluster: %s did not start within %s\n%s", name, startTime, p.lastWords())
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return launch(c.o.Executable, args, filepath.Join(c.o.Dir, name+".log"), awaited)
 }
 
 // Kill ends a process as a power cut would. StartProcess starts it again from what it had made durable.
@@ -107,6 +131,9 @@ func launch(program string, args []string, logPath string, awaited []string) (*p
 	}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	if p.ties, err = p.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	if err := startTied(p.cmd, p.done); err != nil {
@@ -141,18 +168,22 @@ func (p *process) read(log io.Reader) {
 	}
 }
 
-func (p *process) line(line []byte) {
+// line is what the cluster reads of a line of a process's log.
+type line struct {
+	Listener string `json:"listener,omitempty"`
+	Address  string `json:"address,omitempty"`
+	Message  string `json:"message"`
+}
+
+func (p *process) line(text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tail = append(p.tail, string(line))
+	p.tail = append(p.tail, string(text))
 	if len(p.tail) > keptLines {
 		p.tail = p.tail[1:]
 	}
-	var said struct {
-		Listener string `json:"listener"`
-		Address  string `json:"address"`
-	}
-	if json.Unmarshal(line, &said) != nil || said.Address == "" {
+	var said line
+	if json.Unmarshal(text, &said) != nil || said.Address == "" {
 		return
 	}
 	p.addresses[said.Listener] = said.Address
@@ -193,7 +224,10 @@ func (p *process) over() (error, bool) {
 
 // stop asks the process to stop and kills it if it does not.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // one that has ended already is what we want
+	_ = p.ties.Close()
+	if !p.tied {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // one that has ended already is what we want
+	}
 	select {
 	case <-p.done:
 		return
@@ -203,10 +237,11 @@ func (p *process) stop() {
 	<-p.done
 }
 
-func (p *process) cpu() time.Duration {
+// usage is what the process used, once it has ended.
+func (p *process) usage() Usage {
 	s := p.cmd.ProcessState
 	if s == nil {
-		return 0
+		return Usage{}
 	}
-	return s.UserTime() + s.SystemTime()
+	return Usage{CPU: s.UserTime() + s.SystemTime(), Peak: peak(s)}
 }

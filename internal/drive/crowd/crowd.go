@@ -26,7 +26,9 @@ type Crowd struct {
 	Population  *population.Population
 	Client      *client.Client
 	Randomizers []client.Base // the device of person i is on the (i mod n)-th of the n randomizers
-	Devices     string        // beginning of the devices' names: that of person i is Devices-i
+	// Inside, which may be nil, has the randomizers of all people in this process: Client and Randomizers are not used.
+	Inside      Inside
+	Devices     string // beginning of the devices' names: that of person i is Devices-i
 	Gate        *Gate
 	Concurrency int           // people served at the same time, at least 1
 	Rate        float64       // people a second; 0: as fast as Concurrency allows
@@ -36,6 +38,13 @@ type Crowd struct {
 	Serve func(ctx context.Context, v Visit) (again bool, err error)
 	// Waiting, which may be nil, is called when the next person begins or ends to wait at the gate.
 	Waiting func(bool)
+}
+
+// Inside are randomizers that are called directly. The errors are those of the client.
+type Inside interface {
+	Status(ctx context.Context) ([]client.Status, error)
+	Decide(ctx context.Context, person int, device string, arms [][]float64) (*client.Decision, client.Calls, error)
+	Reward(ctx context.Context, person int, token string, reward float64) (client.Calls, error)
 }
 
 // Visit is one person's turn.
@@ -53,13 +62,30 @@ func (c *Crowd) Device(i int) string { return fmt.Sprintf("%s-%d", c.Devices, i)
 
 // Decide asks for the decision of a visit.
 func (c *Crowd) Decide(ctx context.Context, v Visit) (*client.Decision, client.Calls, error) {
+	if c.Inside != nil {
+		return c.Inside.Decide(ctx, v.Number, c.Device(v.Number), v.Person.Arms)
+	}
 	return c.Client.Decide(ctx, c.At(v.Number), c.Device(v.Number), v.Person.Arms)
 }
 
 // Reward tells the reward of the arm that was played.
 func (c *Crowd) Reward(ctx context.Context, v Visit, d *client.Decision, reward float64) (client.Calls, error) {
+	if c.Inside != nil {
+		return c.Inside.Reward(ctx, v.Number, d.Token, reward)
+	}
 	_, calls, err := c.Client.Reward(ctx, c.At(v.Number), d.Token, reward)
 	return calls, err
+}
+
+// Follow keeps the gate up to date until the context ends.
+func (c *Crowd) Follow(ctx context.Context) error {
+	if c.Inside != nil {
+		return c.Gate.watch(ctx, func(ctx context.Context) ([]client.Status, int, error) {
+			all, err := c.Inside.Status(ctx)
+			return all, 0, err
+		})
+	}
+	return c.Gate.Watch(ctx, c.Client, c.Randomizers)
 }
 
 // Drive serves all people of the population, those who come again included. It ends early with the context or the first

@@ -46,23 +46,30 @@ func NewGate(steady bool, away func(i int, err error)) *Gate {
 // Watch follows the randomizers until the context ends. A randomizer that does not answer keeps the gate as it is: it
 // comes back, or the people's own calls fail.
 func (g *Gate) Watch(ctx context.Context, c *client.Client, randomizers []client.Base) error {
-	answered, told := time.Now(), false
-	for {
-		var all []client.Status
+	return g.watch(ctx, func(ctx context.Context) (all []client.Status, i int, err error) {
 		for i, at := range randomizers {
 			s, err := c.Status(ctx, at)
 			if err != nil {
-				if !told && ctx.Err() == nil && time.Since(answered) > Patience {
-					g.away(i, err)
-					told = true
-				}
-				break
+				return nil, i, err
 			}
 			all = append(all, *s)
 		}
-		if len(all) == len(randomizers) {
+		return all, 0, nil
+	})
+}
+
+// watch asks for all statuses again and again; an error is that of the i-th randomizer.
+func (g *Gate) watch(ctx context.Context, ask func(context.Context) (all []client.Status, i int, err error)) error {
+	answered, told := time.Now(), false
+	for {
+		all, i, err := ask(ctx)
+		switch {
+		case err == nil:
 			answered, told = time.Now(), false
 			g.see(all)
+		case !told && ctx.Err() == nil && time.Since(answered) > Patience:
+			g.away(i, err)
+			told = true
 		}
 		if !Pause(ctx, Look) {
 			return ctx.Err()

@@ -63,7 +63,7 @@ func (d *audience) drive(ctx context.Context) error {
 	d.o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "learning", len(d.played) })
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.oversee(ctx) })
-	g.Go(func() error { return d.Gate.Watch(ctx, d.Client, d.Randomizers) })
+	g.Go(func() error { return d.Follow(ctx) })
 	g.Go(func() error {
 		if err := d.Drive(ctx); err != nil {
 			return fmt.Errorf("demo: %w", err)

@@ -12,6 +12,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Options say what to run.
@@ -38,26 +40,42 @@ type Options struct {
 	Profile    string // of the learner: glm.Practical or glm.Paper
 	Epsilon    float64
 	Delta      float64
-	Hosts      int    // randomizer processes
-	Executable string // riffle itself
-	Out        string // folder of the results
-	Keep       bool   // keep the deployment's folder (keys, logs, streams) under Out
-	Progress   *progress.Progress
+	// Trust is the channel; empty: plan.Shuffle. ServerNoise is the share of the noise that alone gives Epsilon which
+	// servers add, in [0, 1]; NoDeviceNoise leaves out the devices' own.
+	Trust         plan.Channel
+	ServerNoise   float64
+	NoDeviceNoise bool
+	Hosts         int    // randomizer processes
+	Executable    string // riffle itself
+	Out           string // folder of the results
+	Keep          bool   // keep the deployment's folder (keys, logs, streams) under Out
+	Progress      *progress.Progress
 	// Disturb, which may be nil, is called once in each epoch, when half of its people were decided for. Tests kill
 	// processes there.
 	Disturb func(c *cluster.Cluster, epoch uint64) error
 }
 
-// The demo's timing. The reward window is as short as two busy processors allow. A complete cohort is released at once,
-// so the grace matters only on a machine that cannot keep up with the encryption.
+// The demo's timing. A complete cohort is released at once, so the grace matters only on a machine that cannot keep up
+// with the encryption.
 const (
-	rewardWindow = 3 * time.Second
-	jitter       = 500 * time.Millisecond
-	grace        = 5 * time.Minute
-	roundWindow  = 10 * time.Second
-	enrolment    = 2 * time.Minute
-	curvePoints  = 200
+	grace       = 5 * time.Minute
+	roundWindow = 10 * time.Second
+	enrolment   = 2 * time.Minute
+	curvePoints = 200
 )
+
+// window is the reward window of a channel and the jitter of its reports, which are as short as two busy processors
+// allow: a reward is told right after its decision, and comes too late only where the processes that make reports keep
+// the processors from those that answer. A report of shuffle keeps one for milliseconds, one of any other channel for
+// less than one.
+func window(c plan.Channel) (reward, jitter time.Duration) {
+	if c == plan.Shuffle {
+		return 3 * time.Second, 500 * time.Millisecond
+	}
+	return 700 * time.Millisecond, 200 * time.Millisecond
+}
+
+func (o Options) trust() plan.Channel { return cmp.Or(o.Trust, plan.Shuffle) }
 
 // settings are the analyzer's.
 func (o Options) settings() analyzer.Settings {
@@ -66,11 +84,14 @@ func (o Options) settings() analyzer.Settings {
 	l.Profile, l.Family, l.MaxReward = o.Profile, info.Family, info.MaxReward
 	l.Dimension, l.Radius, l.Horizon = info.Dim, info.NormBound, info.People
 	p.Epsilon, p.Delta = o.Epsilon, o.Delta
+	p.Channel, p.ServerNoise, p.DeviceNoise = string(o.trust()), o.ServerNoise, !o.NoDeviceNoise
+	s.State = "state" // the cluster gives it a folder
 	if glm.Profile(o.Profile) == glm.Paper {
 		p.MaxMessages = 0 // its rounds take as many messages as the learner's advice on noise asks for
 	}
+	reward, jitter := window(o.trust())
 	s.Timing = analyzer.TimingSettings{
-		RewardWindow: rewardWindow, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment,
+		RewardWindow: reward, Jitter: jitter, Grace: grace, RoundWindow: roundWindow, Enrolment: enrolment,
 	}
 	s.MaxReportSize = 0 // the cluster's broker stores reports of any size
 	return s
@@ -92,6 +113,7 @@ func (o Options) analyzerFlags() []string {
 	return flags(
 		"learner.profile", l.Profile, "learner.family", l.Family, "learner.max_reward", l.MaxReward,
 		"learner.dimension", l.Dimension, "learner.radius", l.Radius, "learner.horizon", l.Horizon,
+		"privacy.channel", p.Channel, "privacy.server_noise", p.ServerNoise, "privacy.device_noise", p.DeviceNoise,
 		"privacy.epsilon", p.Epsilon, "privacy.delta", p.Delta, "privacy.max_messages", p.MaxMessages,
 		"timing.reward_window", t.RewardWindow, "timing.jitter", t.Jitter, "timing.grace", t.Grace,
 		"timing.round_window", t.RoundWindow, "timing.enrolment", t.Enrolment, "max_report_size", s.MaxReportSize,
@@ -108,6 +130,9 @@ func (o Options) Check(unreadable error) error {
 	}
 	s := o.settings()
 	faults = append(append(faults, s.Learner.Validate()...), s.Privacy.Validate()...)
+	if len(faults) == 0 {
+		faults = s.Validate()
+	}
 	if o.Hosts < 1 {
 		faults = append(faults, fmt.Errorf("hosts = %d must be at least 1", o.Hosts))
 	}
@@ -147,7 +172,7 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: dir, Name: "demo", Executable: o.Executable, Hosts: hosts, Devices: uint32(info.People),
 		Analyzer: o.analyzerFlags(),
-		Randomizer: flags("limits.epsilon", o.Epsilon, "limits.delta", o.Delta,
+		Randomizer: flags("limits.epsilon", o.Epsilon, "limits.delta", o.Delta, "limits.trust", o.trust(),
 			"limits.max_norm", max(10, info.NormBound), "limits.max_messages", 100000),
 	})
 	if err != nil {
@@ -172,18 +197,37 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	c.Stop()
 	result := &chart.Result{
 		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People,
-		Dim: info.Dim, Arms: info.Arms, Clipped: info.Clipping.People, Delta: o.Delta,
+		Dim: info.Dim, Arms: info.Arms, Clipped: info.Clipping.People, Delta: o.Delta, Trust: string(o.trust()),
 		WallSeconds: time.Since(begin).Seconds(),
 	}
-	fill(result, released)
-	var cpu time.Duration
-	for _, name := range c.Names() {
-		cpu += c.Used(name).CPU
+	if result.VarianceRatio, err = o.settings().NoiseRatio(); err != nil {
+		return nil, nil, fmt.Errorf("demo: %w", err)
 	}
-	result.CPUSecondsPerUser = cpu.Seconds() / float64(info.People)
+	fill(result, released)
+	spent(result, c)
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
 	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
+}
+
+// spent enters what the processes used.
+func spent(result *chart.Result, c *cluster.Cluster) {
+	people := float64(result.Users)
+	for _, name := range append([]string{cluster.Broker}, c.Names()...) {
+		used := c.Used(name)
+		cpu := used.CPU.Seconds()
+		result.Processes = append(result.Processes, chart.Process{Name: name, CPUSeconds: cpu, PeakBytes: used.Peak})
+		switch name {
+		case cluster.Shuffler, cluster.Analyzer:
+			result.CPUSecondsPerUser += cpu / people
+			result.ServerCPUSecondsPerUser += cpu / people
+		case cluster.Broker:
+			result.ServerCPUSecondsPerUser += cpu / people
+		default:
+			result.CPUSecondsPerUser += cpu / people
+			result.DeviceCPUSecondsPerUser += cpu / people
+		}
+	}
 }
 
 // compare scores the run and its baselines on the same people.
@@ -211,7 +255,7 @@ func compare(
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"Riffle", "Non-private", "Uniform", "Best constant"}
+	names := []string{result.Name(), "Non-private", "Uniform", "Best constant"}
 	var shown []chart.Regret
 	for i, c := range curves {
 		shown = append(shown, chart.Regret{Name: names[i], People: c.People, Regret: c.Regret})

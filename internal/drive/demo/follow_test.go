@@ -31,6 +31,8 @@ func TestProgressNeverGoesBack(t *testing.T) {
 			status.Snapshot{Epoch: 1, Rounds: 1}, 20, 0, 3000, 20},
 		{"some are opened", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
 			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(1500)}, 40, 10, 6000, 50},
+		{"all are opened, and a server's noise", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(9000)}, 40, 40, 6000, 80},
 		{"all are counted", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
 			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(6000), Releases: over}, 40, 40, 6000, 80},
 		{"the next epoch", status.Snapshot{Epoch: 2, Cohort: second, Releases: over},

@@ -97,7 +97,7 @@ func TestRunLeavesNoRecordBehind(t *testing.T) {
 		t.Errorf("only %d files were scanned", files)
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil || len(names) != 4 {
+	if err != nil || len(names) != 5 {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
@@ -152,7 +152,8 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- cmd.Wait() }()
-			testbed.Eventually(t, "four processes of roles", func() bool { return len(processes(t, tmp)) >= 4 })
+			testbed.Eventually(t, "a broker and four processes of roles",
+				func() bool { return len(processes(t, tmp)) >= 5 })
 			time.Sleep(time.Second) // into the first epoch
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -175,7 +176,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 			}
 			if sig == syscall.SIGINT {
 				kept, err := filepath.Glob(filepath.Join(tmp, "out", "deployment-*", "*.log"))
-				if err != nil || len(kept) != 4 {
+				if err != nil || len(kept) != 5 {
 					t.Fatal(kept, err)
 				}
 				for _, name := range kept {

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -85,7 +86,7 @@ func (w *watcher) releases(ctx context.Context) (*released, error) {
 func fill(result *chart.Result, r *released) {
 	result.Epochs = r.epochs
 	result.Cohort = math.MaxInt
-	var messages, bytes float64
+	var messages, bytes, alone float64
 	for _, m := range r.manifests {
 		if m.Outcome != wire.Released {
 			result.Lost++
@@ -95,15 +96,24 @@ func fill(result *chart.Result, r *released) {
 			result.Reports += int(m.Reports)
 		}
 		result.Cohort = min(result.Cohort, int(m.Reports))
-		messages += float64(m.Messages)
-		bytes += float64(m.Reports) * float64(wire.EnvelopeSize(int(m.Messages/uint64(m.Reports))))
 		// The guarantee of the epoch's whole plan with the reports that really came.
 		a := r.announced[[2]uint64{m.Epoch, uint64(m.Round)}]
+		messages += float64(m.Messages - m.NoiseMessages)
+		payload := registry.PayloadSize(a.Plan.Channel, a.Encodings)
+		bytes += float64(m.Reports) * float64(wire.EnvelopeSize(payload))
 		eps := math.Inf(1)
 		if g, err := plan.GuaranteeWith(a, m.Reports); err == nil {
 			eps = g.Epsilon(result.Delta)
 		}
 		result.Epsilon = math.Max(result.Epsilon, eps)
+		eps = math.Inf(1)
+		if g, err := plan.Alone(a); err == nil {
+			eps = g.Epsilon(result.Delta)
+		}
+		alone = math.Max(alone, eps)
+	}
+	if alone > 0 && !math.IsInf(alone, 0) && !math.IsNaN(alone) {
+		result.EpsilonAlone = &alone
 	}
 	if result.Cohort == math.MaxInt {
 		result.Cohort = 0

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -53,18 +54,18 @@ type deviation struct {
 	bound    []float64 // worst case
 }
 
-// compare decodes one release's counts and subtracts the sum over the known records; the other reports are null
-// records.
+// compare decodes one release's counts, with the noise bits that servers added to each, and subtracts the sum over the
+// known records; the other reports are null records.
 func compare(
-	s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, records []glm.Record,
+	s glm.Statistic, e protocol.Encoding, ones []uint64, reports int, serverBits uint64, records iter.Seq[glm.Record],
 ) (*deviation, error) {
-	sums, err := e.Decode(ones, uint64(reports))
+	sums, err := e.Decode(ones, uint64(reports), serverBits)
 	if err != nil {
 		return nil, err
 	}
-	d := &deviation{errors: sums, variance: make([]float64, len(sums)), bound: e.Variance(uint64(reports))}
+	d := &deviation{errors: sums, variance: make([]float64, len(sums)), bound: e.Variance(uint64(reports), serverBits)}
 	p := e.Bias.Float()
-	noise := float64(reports) * float64(e.NoiseBits) * p * (1 - p)
+	noise := (float64(reports)*float64(e.NoiseBits) + float64(serverBits)) * p * (1 - p)
 	for j := range d.variance {
 		d.variance[j] = noise
 	}
@@ -84,12 +85,14 @@ func compare(
 		}
 		return nil
 	}
-	for _, r := range records {
+	null := reports
+	for r := range records {
 		if err := add(r, 1); err != nil {
 			return nil, err
 		}
+		null--
 	}
-	if err := add(glm.Record{Null: true}, float64(reports-len(records))); err != nil {
+	if err := add(glm.Record{Null: true}, float64(null)); err != nil {
 		return nil, err
 	}
 	for j := range d.variance {
@@ -136,8 +139,9 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 			Why: why,
 		}
 		if why == "" {
-			records := weighted(&a.Policy, known.records)
-			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), records)
+			records := weighted(&a.Policy, known.records.all)
+			d, err := compare(s, round.Encodings[i], c.Releases[i].Ones, int(c.Reports), a.Releases()[i].ServerNoise(),
+				records)
 			if err != nil {
 				return nil, fmt.Errorf("load: release of the %s, epoch %d: %w", s.Kind, a.Epoch, err)
 			}
@@ -175,16 +179,18 @@ func comparable(m *wire.Manifest, c *wire.Counts, known cohort) string {
 }
 
 // weighted gives records the weight that the policy has for the arm that was played.
-func weighted(policy *glm.Policy, records []glm.Record) []glm.Record {
+func weighted(policy *glm.Policy, records iter.Seq[glm.Record]) iter.Seq[glm.Record] {
 	family, err := glm.NewFamily(policy.Family, policy.MaxReward)
 	if policy.Scaling == nil || err != nil {
 		return records
 	}
-	out := make([]glm.Record, len(records))
-	for i, r := range records {
-		arm, _ := glm.ToUnitBall(r.Arm)
-		r.Weight = policy.Scaling.Weight(family, arm)
-		out[i] = r
+	return func(yield func(glm.Record) bool) {
+		for r := range records {
+			arm, _ := glm.ToUnitBall(r.Arm)
+			r.Weight = policy.Scaling.Weight(family, arm)
+			if !yield(r) {
+				return
+			}
+		}
 	}
-	return out
 }

@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -100,7 +101,7 @@ func run(
 	src := rand.NewChaCha8([32]byte{seed})
 	for i := range releases {
 		tr := newTrial(t, src, i%2 == 1)
-		d, err := compare(tr.statistic, tr.encoding, make(tr, src), people, tr.known())
+		d, err := compare(tr.statistic, tr.encoding, make(tr, src), people, 0, slices.Values(tr.known()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,5 +190,26 @@ func TestDefectsAreFound(t *testing.T) {
 				t.Errorf("not found: chi-square %.1f of %d, tails %.2g %.2g", x, k, large, small)
 			}
 		})
+	}
+}
+
+// The records of a run come back as they were kept, over the bounds of blocks, and are copies.
+func TestRecords(t *testing.T) {
+	var kept records
+	arm := make([]float64, 3)
+	for i := range 2*recordBlock + 1 {
+		arm[0], arm[2] = float64(i), float64(-i)
+		kept.add(arm, float64(i)/2)
+	}
+	n := 0
+	for r := range kept.all {
+		want := glm.Record{Arm: []float64{float64(n), 0, float64(-n)}, Reward: float64(n) / 2, Weight: 1}
+		if !slices.Equal(r.Arm, want.Arm) || r.Reward != want.Reward || r.Weight != 1 || r.Null {
+			t.Fatalf("record %d: %+v", n, r)
+		}
+		n++
+	}
+	if n != 2*recordBlock+1 || n != kept.n {
+		t.Errorf("%d records, want %d", n, kept.n)
 	}
 }

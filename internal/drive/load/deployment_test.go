@@ -32,12 +32,15 @@ import (
 // TestMain makes this program run a role where it is given one's name: the roles of the test's deployment are processes
 // of their own.
 func TestMain(m *testing.M) {
-	roles := []string{"shuffler", "analyzer", "randomizer"}
+	roles := []string{"shuffler", "analyzer", "randomizer", "broker"}
 	if len(os.Args) < 2 || !slices.Contains(roles, os.Args[1]) {
 		os.Exit(m.Run())
 	}
 	cmd := &cobra.Command{Use: "role", SilenceErrors: true, SilenceUsage: true}
 	cmd.AddCommand(role.Command(shuffler.Role()), role.Command(analyzer.Role()), role.Command(randomizer.Role()))
+	server := &cobra.Command{Use: "broker"}
+	server.AddCommand(cluster.BrokerCommand())
+	cmd.AddCommand(server)
 	os.Exit(role.Main(cmd))
 }
 

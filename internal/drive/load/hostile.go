@@ -6,18 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"sync"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -97,32 +99,35 @@ func (h *hostile) epoch(ctx context.Context, a *plan.Announcement, digest [32]by
 	if err != nil {
 		return err
 	}
-	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
+	device, err := registry.NewDevice(a, digest)
 	if err != nil {
-		return err
+		return fmt.Errorf("load: hostile host: %w", err)
 	}
-	c := &craft{h: h, a: a, digest: digest, round: round, sealer: sealer}
+	c := &craft{h: h, a: a, digest: digest, round: round, device: device}
 	for range max(1, h.o.Devices) {
 		if !h.gate.Try() {
 			return nil
 		}
-		number, slot, ok, err := h.enrol(ctx, a, digest)
+		number, reply, err := h.enrol(ctx, a, digest)
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if reply == nil {
 			return nil
 		}
 		h.truth.silent(a.Epoch)
-		if err := c.misbehave(ctx, number, slot); err != nil {
+		c.commitment = reply.Commitment
+		if err := c.misbehave(ctx, number, reply.Slot); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enrol takes a slot for the next device that never had one.
-func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]byte) (number, slot uint32, ok bool, err error) {
+// enrol takes a slot for the next device that never had one. The reply is nil where none is to be had.
+func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]byte) (
+	number uint32, reply *wire.EnrolReply, err error,
+) {
 	ask := func(number uint32) (*wire.EnrolReply, error) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
 			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number,
@@ -143,16 +148,16 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 		h.number++
 		h.mu.Unlock()
 		if number >= h.keys.Devices {
-			return 0, 0, false, nil
+			return 0, nil, nil
 		}
 		reply, err := ask(number)
 		switch {
 		case err != nil:
-			return 0, 0, false, fmt.Errorf("load: hostile host: %w", err)
+			return 0, nil, fmt.Errorf("load: hostile host: %w", err)
 		case reply.Enrolled:
-			return number, reply.Slot, true, nil
+			return number, reply, nil
 		case reply.Refusal != wire.RefusalAlreadyEnrolled:
-			return 0, 0, false, nil
+			return 0, nil, nil
 		}
 	}
 }
@@ -163,7 +168,9 @@ type craft struct {
 	a      *plan.Announcement
 	digest [32]byte
 	round  *plan.Encoder
-	sealer *seal.BitSealer
+	device channel.Device // the channel's
+	// of the channel, in the reply to the device's enrolment
+	commitment []byte
 }
 
 // settle is how long the good report gets to be admitted before its copies are sent.
@@ -173,7 +180,7 @@ const settle = time.Second
 func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	h := c.h
 	host := h.keys.Identity
-	good, err := c.report(c.digest, number, slot, c.round.Messages, host)
+	good, err := c.report(c.digest, number, slot, 0, host)
 	if err != nil {
 		return err
 	}
@@ -194,21 +201,21 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 	}
 	other := c.digest
 	other[0] ^= 1
-	report := func(slot uint32, messages int, signer *seal.Identity) ([]byte, error) {
-		return c.report(c.digest, number, slot, messages, signer)
+	report := func(slot uint32, short int, signer *seal.Identity) ([]byte, error) {
+		return c.report(c.digest, number, slot, short, signer)
 	}
 	bad := []struct {
 		reason string
 		make   func() ([]byte, error)
 	}{
 		{"duplicate", func() ([]byte, error) { return good, nil }}, // the same report in a new envelope
-		{"already_reported", func() ([]byte, error) { return report(slot, c.round.Messages, host) }},
-		{"wrong_size", func() ([]byte, error) { return report(slot, c.round.Messages-1, host) }},
-		{"wrong_announcement", func() ([]byte, error) { return c.report(other, number, slot, c.round.Messages, host) }},
-		{"not_enrolled", func() ([]byte, error) { return report(slot+1, c.round.Messages, host) }},
-		{"not_enrolled", func() ([]byte, error) { return report(slot, c.round.Messages, stranger) }},
+		{"already_reported", func() ([]byte, error) { return report(slot, 0, host) }},
+		{"wrong_size", func() ([]byte, error) { return report(slot, 1, host) }},
+		{"wrong_announcement", func() ([]byte, error) { return c.report(other, number, slot, 0, host) }},
+		{"not_enrolled", func() ([]byte, error) { return report(slot+1, 0, host) }},
+		{"not_enrolled", func() ([]byte, error) { return report(slot, 0, stranger) }},
 		{"bad_signature", func() ([]byte, error) {
-			b, err := report(slot, c.round.Messages, host)
+			b, err := report(slot, 0, host)
 			b[len(b)-1] ^= 1
 			return b, err
 		}},
@@ -225,7 +232,7 @@ func (c *craft) misbehave(ctx context.Context, number, slot uint32) error {
 			return err
 		}
 	}
-	size := wire.EnvelopeSize(c.round.Messages)
+	size := wire.EnvelopeSize(c.device.Size())
 	if err := c.send(ctx, "malformed", func() ([]byte, error) { return junk(size), nil }); err != nil {
 		return err
 	}
@@ -258,32 +265,25 @@ func (c *craft) afterwards(ctx context.Context, good []byte) error {
 	return c.send(ctx, "late", func() ([]byte, error) { return c.sealed(ctx, good) })
 }
 
-// report makes a signed report of the null record with the first messages of its bit messages.
-func (c *craft) report(digest [32]byte, number, slot uint32, messages int, signer *seal.Identity) ([]byte, error) {
-	src := entropy.New()
-	var bits []byte
-	for i, e := range c.round.Encodings {
-		zero, err := c.round.Statistics[i].Vector(nil, glm.Record{Null: true})
+// report makes a signed report of the null record whose payload lacks its last bytes.
+func (c *craft) report(digest [32]byte, number, slot uint32, short int, signer *seal.Identity) ([]byte, error) {
+	var vectors [][]float64
+	for _, s := range c.round.Statistics {
+		zero, err := s.Vector(nil, glm.Record{Null: true})
 		if err != nil {
 			return nil, err
 		}
-		ones, err := e.Encode(nil, zero, src)
-		if err != nil {
-			return nil, err
-		}
-		plain, err := e.AppendBits([]protocol.Bit(nil), ones)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range plain {
-			if bits, err = c.sealer.AppendSeal(bits, uint8(i), uint16(b.Coordinate), b.One); err != nil {
-				return nil, err
-			}
-		}
+		vectors = append(vectors, zero)
+	}
+	payload, err := c.device.Append(nil, channel.Sender{
+		Identity: c.h.keys.Identity, Credential: c.h.keys.Credential, Number: number, Commitment: c.commitment,
+	}, vectors, entropy.New())
+	if err != nil {
+		return nil, err
 	}
 	return wire.BuildReport(wire.Report{
 		Announcement: digest, Epoch: c.a.Epoch, Round: c.a.Round, Slot: slot, Device: number,
-		Bits: bits[:messages*seal.BitSize],
+		Payload: payload[:len(payload)-short],
 	}, signer)
 }
 

@@ -89,7 +89,7 @@ func newSession(ctx context.Context, o Options) *session {
 	}
 	c := &session{
 		Crowd: crowd.Crowd{
-			Population: o.Population, Client: client.New(client.Options{Connections: o.Concurrency}), Devices: o.Device,
+			Population: o.Population, Inside: o.Inside, Client: client.New(client.Options{Connections: o.Concurrency}), Devices: o.Device,
 			Concurrency: o.Concurrency, Rate: o.Rate, Ramp: o.Ramp,
 			Gate: crowd.NewGate(o.Steady, func(i int, err error) {
 				o.Progress.Note("no answer from %s for %s; no person is sent to a new cohort until it answers (%v)",
@@ -121,7 +121,7 @@ func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out 
 	g, watching := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(watching)
 	defer stop()
-	g.Go(func() error { return quiet(watching, c.Gate.Watch(watching, c.Client, c.Randomizers)) })
+	g.Go(func() error { return quiet(watching, c.Follow(watching)) })
 	if enemy != nil {
 		g.Go(func() error { return quiet(watching, enemy.run(watching)) })
 	}

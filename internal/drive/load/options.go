@@ -5,13 +5,16 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/crowd"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/population"
 )
 
 // Options say who comes, how fast, and to which randomizers.
 type Options struct {
-	APIs       []string // base URLs of the randomizers; people are dealt out to them in turn
+	APIs []string // base URLs of the randomizers; people are dealt out to them in turn
+	// Inside are the randomizers of all people in this process, instead of APIs; nil: there are none.
+	Inside     crowd.Inside
 	Population *population.Population
 	Seed       uint64 // of the shares below; never of any noise
 
@@ -66,7 +69,8 @@ func (o Options) Faults() (faults []error) {
 			faults = append(faults, fmt.Errorf(format, v...))
 		}
 	}
-	wrong(len(o.APIs) > 0, "no randomizer's API is given: at least one --api")
+	wrong(len(o.APIs) > 0 || o.Inside != nil, "no randomizer's API is given: at least one --api")
+	wrong(o.Shares.Malformed == 0 || o.Inside == nil, "malformed requests are for randomizers' APIs: there is none")
 	wrong(o.Rate >= 0, "rate %v: must not be negative", o.Rate)
 	wrong(o.Ramp >= 0, "ramp %v: must not be negative", o.Ramp)
 	wrong(o.Concurrency >= 0, "concurrency %d: must not be negative", o.Concurrency)

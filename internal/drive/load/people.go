@@ -101,8 +101,10 @@ func (c *session) serve(ctx context.Context, v crowd.Visit) error {
 	if d.Sampled {
 		c.truth.sampled(d.Epoch)
 	} else {
-		if d.Reason == client.RecordUsed && calls.Unsure {
-			c.truth.silent(d.Epoch) // the lost answer had enrolled the device
+		// The lost answer had enrolled the device, or the shuffler's answer may still do so: it has no record of this
+		// decision.
+		if d.Reason == client.RecordUsed && calls.Unsure || d.Reason == client.ShufflerUnreachable {
+			c.truth.silent(d.Epoch)
 		}
 		c.Gate.Left(d)
 	}

@@ -132,8 +132,9 @@ func (l *ledger) holds(at roundID) error {
 	if c != nil && c.Destroyed {
 		return wrong("the analyzer rejected what the shuffler released")
 	}
-	if want := uint64(m.Reports) * uint64(a.ReportMessages()); m.Messages != want {
-		return wrong("%d bit messages were forwarded, %d reports hold %d", m.Messages, m.Reports, want)
+	want := uint64(m.Reports) * uint64(a.ReportMessages())
+	if sent := m.Messages - m.NoiseMessages; sent != want {
+		return wrong("%d messages of devices were forwarded, %d reports hold %d", sent, m.Reports, want)
 	}
 	return nil
 }

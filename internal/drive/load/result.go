@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -62,6 +63,14 @@ type Result struct {
 	Short        *Shortfall    `json:"short,omitempty"`     // the cohort that people ran out in; it is not waited for
 
 	Goals []Verdict `json:"goals"`
+
+	// Of a deployment that was started for the run; empty otherwise.
+	Trust     string          `json:"trust,omitempty"`
+	Processes []chart.Process `json:"processes,omitempty"`
+	// DeviceCPUSecondsPerUser is of the process that holds the devices and plays their people, so it bounds the devices'
+	// part from above; ServerCPUSecondsPerUser is of shuffler, analyzer and broker.
+	DeviceCPUSecondsPerUser float64 `json:"device_cpu_seconds_per_user,omitempty"`
+	ServerCPUSecondsPerUser float64 `json:"server_cpu_seconds_per_user,omitempty"`
 }
 
 // compared is v where at least one release was compared.
@@ -140,6 +149,9 @@ func (r *Result) WriteTable(w io.Writer) error {
 	if len(r.Accounts) > 0 {
 		blocks = append(blocks, r.accountTable())
 	}
+	if len(r.Processes) > 0 {
+		blocks = append(blocks, r.processTable())
+	}
 	if len(r.Goals) > 0 {
 		blocks = append(blocks, r.goalTable())
 	}
@@ -174,6 +186,16 @@ func columns(n int) []table.ColumnConfig {
 		all = append(all, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	return all
+}
+
+func (r *Result) processTable() table.Writer {
+	t := newTable("Process ("+r.Trust+")", "CPU", "per person", "most memory")
+	for _, p := range r.Processes {
+		t.AppendRow(table.Row{p.Name, fmt.Sprintf("%.1f s", p.CPUSeconds),
+			fmt.Sprintf("%.3f ms", 1000*p.CPUSeconds/float64(max(1, r.Decided))),
+			fmt.Sprintf("%.0f MB", float64(p.PeakBytes)/1e6)})
+	}
+	return t
 }
 
 func (r *Result) peopleTable() table.Writer {

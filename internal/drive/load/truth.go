@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -15,10 +16,42 @@ type truth struct {
 
 // cohort is what is known of one epoch's sampled people.
 type cohort struct {
-	sampled int          // people who were told that they are
-	silent  int          // devices that may be enrolled although no person was told so: they hold the null record
-	records []glm.Record // of the people whose reward was accepted; all others are null
-	unsure  string       // why the records are not all known; empty: they are
+	sampled int     // people who were told that they are
+	silent  int     // devices that may be enrolled although no person was told so: they hold the null record
+	records records // of the people whose reward was accepted; all others are null
+	unsure  string  // why the records are not all known; empty: they are
+}
+
+// records are arms with their rewards, one after another in blocks that are filled and never moved: a cohort of a
+// million is kept in little more than its numbers, without a slice for each arm. All arms have one length.
+type records struct {
+	n, arm int
+	blocks [][]float64
+}
+
+// recordBlock is how many records a block holds.
+const recordBlock = 4096
+
+// add keeps a copy.
+func (r *records) add(arm []float64, reward float64) {
+	r.arm = len(arm)
+	if r.n%recordBlock == 0 {
+		r.blocks = append(r.blocks, make([]float64, 0, recordBlock*(r.arm+1)))
+	}
+	last := &r.blocks[len(r.blocks)-1]
+	*last = append(append(*last, arm...), reward)
+	r.n++
+}
+
+// all yields the records, whose arms may not be changed.
+func (r records) all(yield func(glm.Record) bool) {
+	for _, block := range r.blocks {
+		for record := range slices.Chunk(block, r.arm+1) {
+			if !yield(glm.Record{Arm: record[:r.arm:r.arm], Reward: record[r.arm], Weight: 1}) {
+				return
+			}
+		}
+	}
 }
 
 func newTruth() *truth { return &truth{epochs: map[uint64]*cohort{}} }
@@ -42,7 +75,7 @@ func (t *truth) silent(epoch uint64) { t.change(epoch, func(c *cohort) { c.silen
 
 // rewarded keeps the record of a sampled person whose reward was accepted.
 func (t *truth) rewarded(epoch uint64, arm []float64, reward float64) {
-	t.change(epoch, func(c *cohort) { c.records = append(c.records, glm.Record{Arm: arm, Reward: reward, Weight: 1}) })
+	t.change(epoch, func(c *cohort) { c.records.add(arm, reward) })
 }
 
 // doubt says that a record of the epoch is not known.

@@ -54,7 +54,7 @@ func TestBaselinesLearn(t *testing.T) {
 			return simulate.NewBatched(cfg, simulate.Exact, s.Source, nil)
 		},
 		"local-dp": func() (simulate.Algorithm, error) {
-			return simulate.NewBatched(cfg, simulate.Local(8, 1e-6), s.Source, s.Source)
+			return simulate.NewBatched(cfg, simulate.GaussianLocal(8, 1e-6), s.Source, s.Source)
 		},
 		"glm-ucb":   func() (simulate.Algorithm, error) { return baseline.NewGLMUCB(s) },
 		"gloc":      func() (simulate.Algorithm, error) { return baseline.NewGLOC(s) },

@@ -18,6 +18,7 @@ type Result struct {
 	Map     string `json:"map,omitempty"`  // feature map of the census
 	Family  string `json:"family"`         // reward family
 	Profile string `json:"profile"`        // "practical" or "paper"
+	Trust   string `json:"trust"`          // the channel: "shuffle", "shares", "local" or "central"
 	Seed    uint64 `json:"seed"`           // of the environment; the noise has none
 	Users   int    `json:"users"`          // people decided for
 	Dim     int    `json:"dimension"`      // d
@@ -27,9 +28,15 @@ type Result struct {
 	Reports int    `json:"reports"`        // reports in releases
 	Clipped int    `json:"clipped_people"` // people with an arm of norm above 1, which was scaled down
 
-	Epsilon float64 `json:"epsilon"`          // of the worst-off record, over all releases that used it
-	Delta   float64 `json:"delta"`            //
-	Cohort  int     `json:"smallest_release"` // fewest reports in a release
+	Epsilon float64 `json:"epsilon"` // of the worst-off record, over all releases that used it
+	Delta   float64 `json:"delta"`   //
+	// EpsilonAlone is the same if no other device is honest, for the observer against whom it is larger; null: nothing
+	// bounds it.
+	EpsilonAlone *float64 `json:"epsilon_alone"`
+	Cohort       int      `json:"smallest_release"` // fewest reports in a release
+	// VarianceRatio is the largest noise variance of a planned release over that of a trusted curator's Gaussian
+	// mechanism with the same budget.
+	VarianceRatio float64 `json:"variance_ratio"`
 
 	Regret           float64  `json:"regret"`
 	UniformRegret    float64  `json:"uniform_regret"`         // of an arm drawn uniformly, in expectation
@@ -40,10 +47,22 @@ type Result struct {
 	NonPrivateValue  *float64 `json:"nonprivate_value,omitempty"` // of a fit to the rewards of all arms of all users
 	HeldOut          int      `json:"held_out,omitempty"`         // people that values were measured on
 
-	MessagesPerUser   float64 `json:"messages_per_user"` // bit messages; users without a report included
-	BytesPerUser      float64 `json:"bytes_per_user"`    // bytes from the device
-	CPUSecondsPerUser float64 `json:"cpu_seconds_per_user"`
-	WallSeconds       float64 `json:"wall_seconds"`
+	MessagesPerUser   float64 `json:"messages_per_user"`    // bit messages; users without a report included
+	BytesPerUser      float64 `json:"bytes_per_user"`       // bytes from the device
+	CPUSecondsPerUser float64 `json:"cpu_seconds_per_user"` // of all roles, without the broker
+	// DeviceCPUSecondsPerUser is of the randomizers; ServerCPUSecondsPerUser of shuffler, analyzer and broker.
+	DeviceCPUSecondsPerUser float64 `json:"device_cpu_seconds_per_user"`
+	ServerCPUSecondsPerUser float64 `json:"server_cpu_seconds_per_user"`
+	// Processes are what each process used.
+	Processes   []Process `json:"processes,omitempty"`
+	WallSeconds float64   `json:"wall_seconds"`
+}
+
+// Process is what one process of a run used.
+type Process struct {
+	Name       string  `json:"name"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	PeakBytes  int64   `json:"peak_bytes"` // largest resident set; 0: not known
 }
 
 // ErrResult reports a result with a number that no run can have.
@@ -60,7 +79,9 @@ func (r Result) Check() error {
 		"best_constant_value": r.ConstantValue, "nonprivate_value": r.NonPrivateValue,
 		"messages_per_user": &r.MessagesPerUser,
 		"bytes_per_user":    &r.BytesPerUser, "cpu_seconds_per_user": &r.CPUSecondsPerUser,
-		"wall_seconds": &r.WallSeconds,
+		"wall_seconds": &r.WallSeconds, "epsilon_alone": r.EpsilonAlone, "variance_ratio": &r.VarianceRatio,
+		"device_cpu_seconds_per_user": &r.DeviceCPUSecondsPerUser,
+		"server_cpu_seconds_per_user": &r.ServerCPUSecondsPerUser,
 	} {
 		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 			return fmt.Errorf("%w: %s is %v", ErrResult, name, *v)

@@ -33,6 +33,14 @@ func (r Result) WriteTable(w io.Writer) error {
 	return nil
 }
 
+// Name is what tables and pictures call the run: Riffle, and the channel unless it is the default.
+func (r Result) Name() string {
+	if r.Trust == "" || r.Trust == "shuffle" {
+		return "Riffle"
+	}
+	return "Riffle, " + r.Trust
+}
+
 // Columns says how a table is laid out. The zero value aligns all columns right.
 type Columns struct {
 	Left          int // number of leading columns that are aligned left
@@ -78,7 +86,7 @@ func (r Result) regretTable() table.Writer {
 		}
 		t.AppendRow(table.Row{name, Number(*regret, 1), Number(*regret/float64(r.Users), 4), share})
 	}
-	row("Riffle", &r.Regret)
+	row(r.Name(), &r.Regret)
 	row("the same without privacy", r.NonPrivateRegret)
 	row("best constant arm (in hindsight)", &r.ConstantRegret)
 	row("uniform play", &r.UniformRegret)
@@ -105,7 +113,13 @@ func (r Result) valueTable() table.Writer {
 func (r Result) costTable() table.Writer {
 	t := resultColumns.Table("Cost", "")
 	add := func(name, value string) { t.AppendRow(table.Row{name, value}) }
+	if r.Trust != "" {
+		add("trust", r.Trust)
+	}
 	add("privacy, epsilon", privacy.Spell(r.Epsilon))
+	if r.EpsilonAlone != nil {
+		add("epsilon if no other device is honest", privacy.Spell(*r.EpsilonAlone))
+	}
 	add("privacy, delta", fmt.Sprintf("%g", r.Delta)) // every digit, because it is part of the guarantee
 	add("epochs", Number(float64(r.Epochs), 0))
 	add("reports in releases", Number(float64(r.Reports), 0))
@@ -116,9 +130,18 @@ func (r Result) costTable() table.Writer {
 	if r.Clipped > 0 {
 		add("people with an arm scaled down", Number(float64(r.Clipped), 0))
 	}
-	add("bit messages per user", Number(r.MessagesPerUser, 1))
+	if r.VarianceRatio > 0 {
+		add("noise variance over a curator's, at most", Number(r.VarianceRatio, 2))
+	}
+	if r.Trust == "" || r.Trust == "shuffle" {
+		add("bit messages per user", Number(r.MessagesPerUser, 1))
+	}
 	add("bytes per user", Number(r.BytesPerUser, 0))
 	add("CPU per user", seconds(r.CPUSecondsPerUser))
+	if r.ServerCPUSecondsPerUser > 0 {
+		add("of it on the device", seconds(r.DeviceCPUSecondsPerUser))
+		add("CPU of servers and broker per user", seconds(r.ServerCPUSecondsPerUser))
+	}
 	add("wall time", seconds(r.WallSeconds))
 	return t
 }

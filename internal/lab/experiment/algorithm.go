@@ -11,14 +11,19 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // The kinds of algorithms.
 const (
-	KindRiffle  = "riffle"     // the learner with the shuffle protocol, planned as the analyzer plans
-	KindLocal   = "local-dp"   // the learner with Gaussian noise of every device, by which it weighs its sums
-	KindCentral = "central-dp" // the learner with a trusted curator's Gaussian noise
+	// KindRiffle is the learner with one of the four channels, planned as the analyzer plans, of exact integer noise;
+	// AlgorithmSpec.Trust names it. A channel's name is a kind, too: KindRiffle with this channel.
+	KindRiffle = "riffle"
+	// Yardsticks of floating-point Gaussian noise, as the literature has them: the learner with noise of every device,
+	// by which it weighs its sums, and with that of a trusted curator. The channels local and central are KindRiffle.
+	KindGaussianLocal   = "local-dp"
+	KindGaussianCentral = "central-dp"
 	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman
 	// and Sinha, "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch
 	// instead of distributional ones, and estimates from whole batches; hence B-GLinCB-G.
@@ -34,13 +39,13 @@ const (
 )
 
 var kinds = []string{
-	KindRiffle, KindLocal, KindCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB,
+	KindRiffle, KindGaussianLocal, KindGaussianCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB,
 	KindGLOC, KindECOLog, KindFresh,
 }
 
 // private says whether the algorithm has an epsilon.
 func (a AlgorithmSpec) private() bool {
-	return slices.Contains([]string{KindRiffle, KindLocal, KindCentral, KindFresh}, a.Kind)
+	return slices.Contains([]string{KindRiffle, KindGaussianLocal, KindGaussianCentral, KindFresh}, a.Kind)
 }
 
 // noiseFree is the epsilon of algorithms without privacy. With a budget this large noise does not matter to the rule
@@ -79,11 +84,12 @@ func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 	}
 	switch j.Algorithm.Kind {
 	case KindRiffle:
-		return j.learner(info, simulate.Shuffle(j.Algorithm.Terms.resolve(j.Epsilon, j.Delta)), devices, noise)
-	case KindLocal:
-		return simulate.NewBatched(j.config(info), simulate.Local(j.Epsilon, j.Delta), devices, noise)
-	case KindCentral:
-		return simulate.NewBatched(j.config(info), simulate.Central(j.Epsilon, j.Delta), devices, noise)
+		terms := j.Algorithm.Terms.resolve(cmp.Or(j.Algorithm.Trust, plan.Shuffle), j.Epsilon, j.Delta)
+		return j.learner(info, simulate.Planned(terms), devices, noise)
+	case KindGaussianLocal:
+		return simulate.NewBatched(j.config(info), simulate.GaussianLocal(j.Epsilon, j.Delta), devices, noise)
+	case KindGaussianCentral:
+		return simulate.NewBatched(j.config(info), simulate.GaussianCentral(j.Epsilon, j.Delta), devices, noise)
 	case KindBatched:
 		return j.learner(info, simulate.Exact, devices, nil)
 	case KindGreedy:

@@ -35,6 +35,8 @@ type result struct {
 	simulate.Score
 	Final    *float64 `json:"final,omitempty"` // mean value of the last estimate on people held out
 	Messages float64  `json:"messages"`        // per person
+	// Spent is what every cohort has cost, for algorithms whose channel is named.
+	Spent simulate.Spent `json:"spent,omitempty"`
 }
 
 // run does the job. It logs decisions in the folder logs unless that is empty.
@@ -58,6 +60,9 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*r
 	r := &result{Score: *score}
 	if s, ok := algorithm.(simulate.Sender); ok {
 		r.Messages = s.MessagesPerPerson()
+	}
+	if p, ok := algorithm.(simulate.Planner); ok && j.Algorithm.Trust != "" {
+		r.Spent = p.Spent()
 	}
 	if e.Info().HeldOut == 0 {
 		return r, nil

@@ -39,12 +39,21 @@ func WriteCSV(w io.Writer, rows []Row) error {
 		"environment", "algorithm", "epsilon", "horizon", "seeds", "regret", "regret_se", "worst_regret",
 		"messages_per_user",
 		"value", "value_se", "final_value", "final_value_se", "worst_final_value",
+		"trust", "bytes_per_user", "variance_ratio", "regret_over_central", "regret_over_central_se",
 	}}
+	named := func(r Row, v float64) string { // of rows whose channel is named
+		if r.Trust == "" || v == 0 {
+			return ""
+		}
+		return number(v)
+	}
 	for _, r := range rows {
 		lines = append(lines, []string{
 			r.Environment, r.Algorithm, optional(r.Epsilon), strconv.Itoa(r.Horizon), strconv.Itoa(r.Seeds),
 			number(r.Regret), number(r.RegretSE), number(r.Worst), number(r.Messages),
 			number(r.Value), number(r.ValueSE), optional(r.Final), optional(r.FinalSE), optional(r.FinalWorst),
+			string(r.Trust), named(r, r.Bytes), named(r, r.VarianceRatio), named(r, r.OverCentral),
+			named(r, r.OverCentralSE),
 		})
 	}
 	return out.WriteAll(lines)
@@ -53,13 +62,20 @@ func WriteCSV(w io.Writer, rows []Row) error {
 // WriteTable writes the rows for a terminal, or as Markdown, and then the growth of regret if there are enough
 // horizons.
 func WriteTable(w io.Writer, rows []Row, markdown bool) error {
-	final, several := false, false
+	final, several, channels, central := false, false, false, false
 	for _, r := range rows {
+		channels, central = channels || r.Trust != "", central || r.OverCentral > 0
 		final = final || r.Final != nil
 		several = several || r.Environment != rows[0].Environment
 	}
 	header := []any{"algorithm", "epsilon", "people", "seeds", "regret", "worst seed", "mean value", "messages"}
 	columns := chart.Columns{Left: 1}
+	if channels {
+		header = append(header, "bytes", "CPU device", "CPU servers", "noise ratio")
+	}
+	if central {
+		header = append(header, "regret over central's")
+	}
 	if several {
 		header, columns.Left = append([]any{"environment"}, header...), 2
 	}
@@ -76,6 +92,16 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 			r.Algorithm, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds,
 			fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE)), figure(r.Worst),
 			fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages),
+		}
+		if channels {
+			line = append(line, r.costs()...)
+		}
+		if central {
+			ratio := ""
+			if r.OverCentral > 0 {
+				ratio = fmt.Sprintf("%.3f ± %.3f", r.OverCentral, r.OverCentralSE)
+			}
+			line = append(line, ratio)
 		}
 		if several {
 			line = append(table.Row{r.Environment}, line...)
@@ -105,6 +131,21 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 		}
 	}
 	return nil
+}
+
+// costs are the cells of a row whose channel is named; empty ones for others.
+func (r Row) costs() []any {
+	if r.Trust == "" {
+		return []any{"", "", "", ""}
+	}
+	milliseconds := func(s float64) string {
+		if s == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.2f ms", 1e3*s)
+	}
+	return []any{chart.Number(r.Bytes, 0), milliseconds(r.DeviceCPU), milliseconds(r.ServerCPU),
+		fmt.Sprintf("%.3f", r.VarianceRatio)}
 }
 
 func figure(v float64) string {

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Options say how to run an experiment.
@@ -39,6 +42,20 @@ type Row struct {
 	Final       *float64 `json:"final_value,omitempty"` // mean value of the last estimate on people held out
 	FinalSE     *float64 `json:"final_value_se,omitempty"`
 	FinalWorst  *float64 `json:"worst_final_value,omitempty"`
+
+	// Of algorithms whose channel is named: the channel, and what it costs a person in one seed's cohorts.
+	Trust         plan.Channel `json:"trust,omitempty"`
+	Bytes         float64      `json:"bytes_per_user,omitempty"` // sent, mean over people
+	VarianceRatio float64      `json:"variance_ratio,omitempty"` // the largest of any release
+	// CPU seconds, mean over people. Run does not measure: they are 0 unless Price sets them.
+	DeviceCPU float64 `json:"device_cpu_seconds_per_user,omitempty"`
+	ServerCPU float64 `json:"server_cpu_seconds_per_user,omitempty"` // shuffler and analyzer
+	// OverCentral is the regret over that of the algorithm named central on the same seeds, a ratio of means with its
+	// standard error over pairs of seeds.
+	OverCentral   float64 `json:"regret_over_central,omitempty"`
+	OverCentralSE float64 `json:"regret_over_central_se,omitempty"`
+
+	spent simulate.Spent
 
 	// Course is the mean regret after Marks people, with its standard error.
 	Marks    []int     `json:"-"`
@@ -108,6 +125,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 		}
 		rows[i].summarise(own)
 	}
+	compare(rows)
 	return rows, nil
 }
 
@@ -130,7 +148,7 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 				for _, epsilon := range epsilons {
 					first = append(first, job{Environment: v, Horizon: e.Horizons[k], Epsilon: epsilon, Delta: e.Delta,
 						Failure: e.Failure, Algorithm: a})
-					row := Row{Algorithm: a.Name, Environment: v.Label()}
+					row := Row{Algorithm: a.Name, Environment: v.Label(), Trust: a.Trust}
 					if epsilon > 0 {
 						row.Epsilon = &epsilon
 					}
@@ -160,6 +178,10 @@ func (r *Row) summarise(results []*result) {
 	r.Regret, r.RegretSE = of(func(x *result) float64 { return x.Regret })
 	r.Value, r.ValueSE = of(func(x *result) float64 { return x.Value })
 	r.Messages, _ = of(func(x *result) float64 { return x.Messages })
+	if r.spent = results[0].Spent; r.spent != nil {
+		r.Bytes = r.spent.Mean(func(c simulate.Cost) float64 { return float64(c.Bytes) })
+		r.VarianceRatio = r.spent.Most(func(c simulate.Cost) float64 { return c.VarianceRatio })
+	}
 	for _, x := range results {
 		r.Worst = math.Max(r.Worst, x.Regret)
 		r.Regrets = append(r.Regrets, x.Regret)

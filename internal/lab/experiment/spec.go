@@ -6,6 +6,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -53,11 +54,13 @@ type AlgorithmSpec struct {
 	Learner glm.Config `json:"learner"`
 	// Anytime, if not 0, is the first horizon of simulate.Anytime, for kinds riffle and nonprivate-batched that do not
 	// know the true one.
-	Anytime int         `json:"anytime,omitempty"`
-	Terms   TermChanges `json:"terms"`
+	Anytime int `json:"anytime,omitempty"`
+	// Trust is the channel of the kind riffle; default shuffle. If it is given, the rows say what the channel costs.
+	Trust plan.Channel `json:"trust,omitempty"`
+	Terms TermChanges  `json:"terms"`
 }
 
-// TermChanges replace some of plan.DefaultTerms; nil keeps the default.
+// TermChanges replace some of plan.DefaultTermsFor the channel; nil keeps the default.
 type TermChanges struct {
 	MaxMessages   *int     `json:"max_messages,omitempty"`
 	MaxShift      *float64 `json:"max_shift,omitempty"`
@@ -66,12 +69,14 @@ type TermChanges struct {
 	MinCohort     *int     `json:"min_cohort,omitempty"`
 	VarianceRatio *float64 `json:"variance_ratio,omitempty"`
 	NoiseBits     *uint32  `json:"noise_bits,omitempty"`
+	ServerNoise   *float64 `json:"server_noise,omitempty"` // share of the noise that alone gives the guarantee
+	DeviceNoise   *bool    `json:"device_noise,omitempty"`
 }
 
 // resolve returns the terms of a plan: the defaults with the changes. No report is planned to be dishonest, because all
 // simulated people are honest.
-func (t TermChanges) resolve(epsilon, delta float64) plan.Terms {
-	out := plan.DefaultTerms()
+func (t TermChanges) resolve(channel plan.Channel, epsilon, delta float64) plan.Terms {
+	out := plan.DefaultTermsFor(channel)
 	out.Epsilon, out.Delta, out.DishonestReports = epsilon, delta, 0
 	change(&out.MaxMessages, t.MaxMessages)
 	change(&out.MaxShift, t.MaxShift)
@@ -80,6 +85,10 @@ func (t TermChanges) resolve(epsilon, delta float64) plan.Terms {
 	change(&out.MinCohort, t.MinCohort)
 	change(&out.VarianceRatio, t.VarianceRatio)
 	change(&out.NoiseBits, t.NoiseBits)
+	change(&out.ServerNoise, t.ServerNoise)
+	if t.DeviceNoise != nil {
+		out.NoDeviceNoise = !*t.DeviceNoise
+	}
 	return out
 }
 
@@ -182,6 +191,18 @@ func (e *Experiment) Validate() error {
 		if a.Kind == "" {
 			a.Kind = a.Name
 		}
+		if c := plan.Channel(a.Kind); slices.Contains(plan.Channels(), c) {
+			if a.Trust != "" && a.Trust != c {
+				return wrong("algorithm %q: kind %s and trust %s contradict each other", a.Name, a.Kind, a.Trust)
+			}
+			a.Kind, a.Trust = KindRiffle, c
+		}
+		if a.Trust != "" && !slices.Contains(plan.Channels(), a.Trust) {
+			return wrong("algorithm %q: trust %q is none of %v", a.Name, a.Trust, plan.Channels())
+		}
+		if a.Trust != "" && a.Kind != KindRiffle {
+			return wrong("algorithm %q: trust is for kind %s, not for %s", a.Name, KindRiffle, a.Kind)
+		}
 		if !slices.Contains(kinds, a.Kind) {
 			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(kinds, ", "))
 		}
@@ -212,6 +233,10 @@ type Changes struct {
 	Horizons  []int
 	Epsilons  []float64
 	Only      []string // names of algorithms
+	// Trust, ServerNoise and DeviceNoise change all algorithms of kind riffle: their channel, and its noise.
+	Trust       plan.Channel
+	ServerNoise *float64
+	DeviceNoise *bool
 }
 
 // Change applies changes. Horizons and epsilons also replace those that single algorithms ask for.
@@ -234,6 +259,19 @@ func (e *Experiment) Change(c Changes) error {
 		}
 		if len(c.Epsilons) > 0 {
 			e.Algorithms[i].Epsilons = nil
+		}
+	}
+	for i := range e.Algorithms {
+		a := &e.Algorithms[i]
+		if a.Kind != KindRiffle {
+			continue
+		}
+		a.Trust = cmp.Or(c.Trust, a.Trust)
+		if c.ServerNoise != nil {
+			a.Terms.ServerNoise = c.ServerNoise
+		}
+		if c.DeviceNoise != nil {
+			a.Terms.DeviceNoise = c.DeviceNoise
 		}
 	}
 	if len(c.Only) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -38,7 +39,7 @@ func (o Options) explain(err error, cohort, people, rounds int) error {
 		e.Option = "--messages"
 		if most, err := o.held(rounds); o.Bytes > 0 && (err != nil || o.MaxMessages <= 0 || most < o.MaxMessages) {
 			e.Option = "--bytes"
-			size := rounds * wire.EnvelopeSize((inner.Messages+rounds-1)/rounds)
+			size := rounds * wire.EnvelopeSize((inner.Messages+rounds-1)/rounds*seal.BitSize)
 			e.Reason += fmt.Sprintf("; sealed they are %d bytes, %d are allowed", size, o.Bytes)
 			e.Remedy = fmt.Sprintf("allow %d bytes or a larger error", size)
 		}

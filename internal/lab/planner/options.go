@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -47,6 +49,8 @@ type Options struct {
 	Bytes        int // most bytes that one person sends; 0: no limit
 	// SealSeconds is the time that one bit message takes to encrypt; MeasureSeal measures it.
 	SealSeconds float64
+	// Machine prices the channels beside each other; nil: their CPU times are 0. Measure measures it.
+	Machine *Machine
 }
 
 // SearchShare as a HessianShare asks for a search.
@@ -87,6 +91,21 @@ func (o Options) check() error {
 	case o.MeanMessages > 0 && (o.MaxMessages != 0 || o.Bytes > 0 || o.VarianceRatio > 0):
 		return fmt.Errorf("%w: --mean-messages is a budget of its own; leave out --messages, --bytes and --variance",
 			ErrOptions)
+	case o.Channel != "" && !slices.Contains(plan.Channels(), o.Channel):
+		return wrong("--trust", o.Channel, "one of shuffle, shares, local and central")
+	case !(o.ServerNoise >= 0 && o.ServerNoise <= 1):
+		return wrong("--server-noise", o.ServerNoise, "a share in [0, 1]")
+	case o.Channel == plan.Local && o.ServerNoise > 0:
+		return fmt.Errorf("%w: --server-noise %v must be 0 with --trust local: the channel trusts no server, so that no "+
+			"server's noise counts in it", ErrOptions, o.ServerNoise)
+	case o.Channel == plan.Central && o.ServerNoise > 0 && o.ServerNoise < 1:
+		return fmt.Errorf("%w: --server-noise %v must be 0 or 1 with --trust central: the analyzer always adds all of the "+
+			"noise, since devices add none", ErrOptions, o.ServerNoise)
+	case o.NoDeviceNoise && o.ServerNoise == 0:
+		return fmt.Errorf("%w: without device noise there must be --server-noise, or nothing is private", ErrOptions)
+	case o.Releases > 0 && (!o.bits() || o.ServerNoise > 0):
+		return fmt.Errorf("%w: --trust and --server-noise need the learner's statistics; leave out --releases",
+			ErrOptions)
 	case o.MeanMessages > 0 && o.Releases > 0:
 		return fmt.Errorf("%w: --mean-messages needs the learner's statistics; leave out --releases", ErrOptions)
 	}
@@ -114,6 +133,25 @@ type task struct {
 	explores glm.Exploration
 }
 
+// configured is the learner's configuration with its defaults, and its own cohorts.
+func (o Options) configured() (config glm.Config, schedule []int, err error) {
+	config = o.config()
+	if len(o.Cohorts) > 0 {
+		config.Horizon = 0
+		for _, n := range o.Cohorts {
+			config.Horizon += n
+		}
+	}
+	if o.HessianShare > 0 {
+		config.Practical.HessianShare = o.HessianShare
+	}
+	learner, err := glm.NewLearner(config)
+	if err != nil {
+		return config, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return learner.Config(), learner.Schedule(), nil
+}
+
 // tasks lays out the cohorts.
 func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort, err error) {
 	if err := o.check(); err != nil {
@@ -130,24 +168,13 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		}
 		return all, nil, nil
 	}
-	config := o.config()
-	if len(o.Cohorts) > 0 {
-		config.Horizon = 0
-		for _, n := range o.Cohorts {
-			config.Horizon += n
-		}
-	}
-	if o.HessianShare > 0 {
-		config.Practical.HessianShare = o.HessianShare
-	}
-	learner, err := glm.NewLearner(config)
+	config, schedule, err := o.configured()
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		return nil, nil, err
 	}
-	config = learner.Config()
 	sizes := o.Cohorts
 	if len(sizes) == 0 {
-		sizes = learner.Schedule()
+		sizes = schedule
 		first = &FirstCohort{Size: sizes[0], Rule: fmt.Sprintf("the fewest people from whom one learns somewhat more "+
 			"about a direction than was known before; at least %d, at most a fifth of all (glm.FirstCohort)",
 			config.MinCohort)}
@@ -157,7 +184,8 @@ func (o Options) tasks(proposer *plan.Proposer) (all []task, first *FirstCohort,
 		return nil, nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	terms := o.Terms
-	terms.MaxMessages = 0 // set for each cohort by limits
+	// This is the channel shuffle's request without server noise, with a limit that is set for each cohort.
+	terms.Channel, terms.ServerNoise, terms.NoDeviceNoise, terms.MaxMessages = plan.Shuffle, 0, false, 0
 	after := config.Horizon
 	for i, n := range sizes {
 		step.Cohort = n
@@ -195,7 +223,8 @@ func (o Options) step(c glm.Config) (glm.Step, error) {
 		return glm.Step{}, err
 	}
 	share := c.Practical.HessianShare
-	return glm.Step{Statistics: [][]glm.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}}}, nil
+	return glm.Step{Statistics: [][]glm.Statistic{{h, g}}, Shares: [][]float64{{share, 1 - share}},
+		Policy: glm.Policy{Dimension: c.Dimension, Family: c.Family, MaxReward: c.MaxReward, Radius: c.Radius}}, nil
 }
 
 // generic asks for vectors of diameter 1.
@@ -237,14 +266,14 @@ func (o Options) limit(t task) (int, error) {
 
 // held is how many messages fit into one report per round within the allowed bytes.
 func (o Options) held(rounds int) (int, error) {
-	if o.Bytes < rounds*wire.EnvelopeSize(1) {
+	if o.Bytes < rounds*wire.EnvelopeSize(seal.BitSize) {
 		return 0, &Infeasible{Option: "--bytes",
 			Reason: fmt.Sprintf("%d bytes do not hold %d sealed reports of one bit message each", o.Bytes, rounds),
-			Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(1))}
+			Remedy: fmt.Sprintf("allow %d bytes or more", rounds*wire.EnvelopeSize(seal.BitSize))}
 	}
 	lo, hi := 1, o.Bytes
 	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; rounds*wire.EnvelopeSize(mid) <= o.Bytes {
+		if mid := (lo + hi) / 2; rounds*wire.EnvelopeSize(mid*seal.BitSize) <= o.Bytes {
 			lo = mid
 		} else {
 			hi = mid

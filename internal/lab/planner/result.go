@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Result is a plan and its costs. Its JSON form is a stable interface: keys are added, never renamed or removed.
@@ -46,10 +48,18 @@ type Result struct {
 	// HostMessages is the most that hosts send unless they are told, where the plan needs more; else 0.
 	HostMessages int `json:"host_messages,omitempty"`
 
+	// Trust is the channel that this plan is for, where another one than shuffle or server noise was asked for.
+	Trust plan.Channel `json:"trust,omitempty"`
+
 	FirstCohort *FirstCohort `json:"first_cohort,omitempty"`
 	Exploration string       `json:"exploration,omitempty"` // the rule behind explorers and widths
 	Cohorts     []Cohort     `json:"cohorts"`
 	Frontier    []Frontier   `json:"frontier"`
+
+	// Channels are the four channels beside each other, of the learner's statistics; empty with other releases. Rule
+	// says which one the planner takes by itself.
+	Channels []Channel `json:"channels"`
+	Rule     string    `json:"rule,omitempty"`
 }
 
 // FirstCohort is the size of the first cohort and why.
@@ -99,7 +109,9 @@ type Release struct {
 	CentralDeviation float64 `json:"central_deviation"`
 	LocalDeviation   float64 `json:"local_deviation"`
 	VarianceRatio    float64 `json:"variance_ratio"`
-	Limit            string  `json:"limit"` // what keeps the scale from being larger: privacy, messages or shift
+	// ServerNoise is the number of noise bits that servers add to each sum once.
+	ServerNoise uint64 `json:"server_noise_bits,omitempty"`
+	Limit       string `json:"limit"` // what keeps the scale from being larger: privacy, messages or shift
 }
 
 // Frontier is what error costs in messages in one cohort.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -34,21 +36,19 @@ func Run(o Options) (*Result, error) {
 	r := &Result{Delta: o.Delta, AskedEpsilon: o.Epsilon, Dimension: o.Dimension, ThetaNorm: o.ThetaNorm,
 		DropOut: o.DropOut, Dishonest: o.Dishonest, DishonestReports: o.DishonestReports,
 		FirstCohort: first, SealSecondsPerMessage: o.SealSeconds}
-	if o.MaxMessages == plan.ByCoordinates {
+	if o.MaxMessages == plan.ByCoordinates && o.bits() {
 		r.MessageLimit = limits[0]
+	}
+	if r.Trust = o.Channel; o.Channel == plan.Shuffle && o.ServerNoise == 0 {
+		r.Trust = "" // as it always was
 	}
 	if o.Releases == 0 {
 		r.Family, r.HessianShare = o.Family, tasks[0].request.Shares[0]
 	}
 	for i, t := range tasks {
-		t.request.MaxMessages = limits[i]
-		p, err := privacy.Solve(t.request)
+		c, err := o.cohort(proposer, t, limits[i])
 		if err != nil {
 			return nil, o.explain(err, i, t.size, t.rounds)
-		}
-		c, err := o.price(t, p)
-		if err != nil {
-			return nil, err
 		}
 		r.add(c)
 	}
@@ -56,14 +56,105 @@ func Run(o Options) (*Result, error) {
 		r.Exploration = explorationRule
 	}
 	for _, c := range r.Cohorts {
+		if !o.bits() {
+			break
+		}
 		if largest := c.MessagesPerUser / tasks[0].rounds; o.HostMessages > 0 && largest > o.HostMessages {
 			r.HostMessages = o.HostMessages
 		}
 	}
-	if err := o.frontiers(r, tasks); err != nil {
-		return nil, err
+	if r.Frontier = []Frontier{}; o.Channel == "" || o.Channel == plan.Shuffle && o.ServerNoise == 0 {
+		if err := o.frontiers(r, tasks); err != nil {
+			return nil, err
+		}
 	}
-	return r, nil
+	return r, o.compare(r, proposer, tasks, limits)
+}
+
+// bits tells whether what a person sends is bit messages.
+func (o Options) bits() bool { return o.Channel == "" || o.Channel == plan.Shuffle }
+
+// cohort plans and prices a cohort. The channel shuffle without server noise is solved for the options' own budgets;
+// everything else is planned as the analyzer plans it.
+func (o Options) cohort(proposer *plan.Proposer, t task, limit int) (Cohort, error) {
+	t.request.MaxMessages = limit
+	if o.bits() && o.ServerNoise == 0 {
+		p, err := privacy.Solve(t.request)
+		if err != nil {
+			return Cohort{}, err
+		}
+		return o.price(t, p)
+	}
+	config, _, err := o.configured()
+	if err != nil {
+		return Cohort{}, err
+	}
+	p, err := o.propose(proposer, config, t.size, o.Channel, limit)
+	if err != nil {
+		return Cohort{}, err
+	}
+	return o.priceProposed(t, p)
+}
+
+// priceProposed is price for a plan of any channel.
+func (o Options) priceProposed(t task, p *proposed) (Cohort, error) {
+	cost, a := simulate.CostOf(p.Proposal), p.announcement
+	g, err := plan.Guarantee(a, 0)
+	if err != nil {
+		return Cohort{}, err
+	}
+	honest := *a
+	honest.Cohort.MaxDishonest = 0
+	full, err := plan.GuaranteeWith(&honest, a.Cohort.Size)
+	if err != nil {
+		return Cohort{}, err
+	}
+	trusted, err := plan.GuaranteeWith(&honest, a.Cohort.Minimum)
+	if err != nil {
+		return Cohort{}, err
+	}
+	c := Cohort{
+		Size: t.size, Minimum: int(a.Cohort.Minimum), Honest: int(a.Cohort.Minimum) - int(a.Cohort.MaxDishonest),
+		Epsilon: g.Epsilon(o.Delta), Mu: g.Mu, ExpectedEpsilon: full.Epsilon(o.Delta),
+		HonestEpsilon: trusted.Epsilon(o.Delta), MessagesPerUser: cost.Messages, BytesPerUser: cost.Bytes,
+		UnusedBudget: p.Details.Unused,
+	}
+	c.explores(t)
+	for i, rel := range p.Details.Releases {
+		one := release(t, rel)
+		one.ServerNoise = p.Plan.Rounds[0].Releases[i].ServerNoise()
+		c.Releases = append(c.Releases, one)
+	}
+	if o.Machine == nil {
+		return c, nil
+	}
+	cpu, err := o.Machine.CPU(cost.Work)
+	c.CPUSecondsPerUser = cpu.Device
+	return c, err
+}
+
+// explores fills in how the cohort's people explore.
+func (c *Cohort) explores(t task) {
+	c.Explorers = int(math.Round(t.explores.Share * float64(t.size)))
+	if !math.IsInf(t.explores.Width, 1) {
+		c.Width = t.explores.Width
+	}
+}
+
+// compare puts the channels beside each other.
+func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limits []int) error {
+	r.Channels = []Channel{}
+	if o.Releases > 0 {
+		return nil
+	}
+	config, _, err := o.configured()
+	if err != nil {
+		return err
+	}
+	if r.Channels, err = o.channels(proposer, config, tasks, limits); err == nil {
+		r.Rule = takenRule
+	}
+	return err
 }
 
 // explorationRule says in words what glm.Config.Exploration computes.
@@ -96,10 +187,7 @@ func (o Options) price(t task, p privacy.Solution) (Cohort, error) {
 		MessagesPerUser: p.Messages, BytesPerUser: sent(t, p), UnusedBudget: p.Unused,
 		CPUSecondsPerUser: float64(p.Messages) * o.SealSeconds,
 	}
-	c.Explorers = int(math.Round(t.explores.Share * float64(t.size)))
-	if !math.IsInf(t.explores.Width, 1) {
-		c.Width = t.explores.Width
-	}
+	c.explores(t)
 	full, err := p.At(t.size)
 	if err != nil {
 		return c, err
@@ -146,11 +234,11 @@ func same(a, b Release) bool {
 // sent is how many bytes one person sends: the sealed reports of all rounds.
 func sent(t task, p privacy.Solution) int {
 	if t.rounds == 1 {
-		return wire.EnvelopeSize(p.Messages)
+		return wire.EnvelopeSize(p.Messages * seal.BitSize)
 	}
 	total := 0
 	for _, rel := range p.Releases {
-		total += wire.EnvelopeSize(rel.Messages)
+		total += wire.EnvelopeSize(rel.Messages * seal.BitSize)
 	}
 	return total
 }
@@ -164,7 +252,8 @@ func (r *Result) add(c Cohort) {
 	r.MeanBytes = (r.MeanBytes*before + float64(c.BytesPerUser)*float64(c.Size)) / float64(r.Users)
 	r.Epsilon, r.Mu, r.UnusedBudget = math.Max(r.Epsilon, c.Epsilon), math.Max(r.Mu, c.Mu),
 		math.Max(r.UnusedBudget, c.UnusedBudget)
-	if c.MessagesPerUser <= r.MessagesPerUser {
+	if c.MessagesPerUser < r.MessagesPerUser ||
+		c.MessagesPerUser == r.MessagesPerUser && c.BytesPerUser <= r.BytesPerUser {
 		return
 	}
 	r.MessagesPerUser, r.BytesPerUser, r.CPUSecondsPerUser = c.MessagesPerUser, c.BytesPerUser, c.CPUSecondsPerUser

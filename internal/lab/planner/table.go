@@ -31,6 +31,9 @@ func (r Result) WriteTable(w io.Writer) error {
 	for _, f := range r.Frontier {
 		b.WriteString("\n" + frontierTable(f).Render() + "\n")
 	}
+	if len(r.Channels) > 0 {
+		b.WriteString("\n" + r.channelTable().Render() + "\n")
+	}
 	b.WriteString("\n")
 	for _, note := range r.notes() {
 		b.WriteString("- " + note + "\n")
@@ -83,24 +86,40 @@ func (r Result) cohortTable() table.Writer {
 	if len(r.Cohorts) > 1 {
 		t.AppendRow(table.Row{"all", number(r.Users), "", "", up(r.Epsilon), "",
 			fmt.Sprintf("mean %.0f", r.MeanMessages), number(int(math.Round(r.MeanBytes))),
-			seconds(r.MeanMessages * r.SealSecondsPerMessage), ""})
+			seconds(r.meanCPU()), ""})
 	}
 	return t
 }
 
+// meanCPU is a device's mean time, over all people.
+func (r Result) meanCPU() (mean float64) {
+	for _, c := range r.Cohorts {
+		mean += c.CPUSecondsPerUser * float64(c.Size) / float64(r.Users)
+	}
+	return mean
+}
+
 func (r Result) releaseTable() table.Writer {
-	t := chart.Columns{}.Table("Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages",
-		"error of a sum", "central", "local", "noise ratio", "limited by")
+	header := []any{"Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages",
+		"error of a sum", "central", "local", "noise ratio", "limited by"}
+	if r.Trust != "" {
+		header = append(header, "servers' noise bits")
+	}
+	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
 		for _, rel := range c.Releases {
 			name := rel.Statistic
 			if rel.Times > 1 {
 				name = fmt.Sprintf("%d x %s", rel.Times, name)
 			}
-			t.AppendRow(table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits,
+			row := table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits,
 				fmt.Sprintf("%.4g", rel.Bias), fmt.Sprintf("%.4g", rel.Scale), number(rel.Times * rel.MessagesPerUser),
 				fmt.Sprintf("%.4g", rel.Deviation), fmt.Sprintf("%.4g", rel.CentralDeviation), fmt.Sprintf("%.4g",
-					rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit})
+					rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit}
+			if r.Trust != "" {
+				row = append(row, number(int(rel.ServerNoise)))
+			}
+			t.AppendRow(row)
 		}
 	}
 	return t
@@ -125,6 +144,15 @@ func (r Result) notes() []string {
 		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report "+
 			"and all else is small beside it.", seconds(r.SealSecondsPerMessage)),
 	}
+	if r.Family != "" {
+		notes[0] += " It can be below 1: the curator is taken to certify each release apart, and Riffle certifies those " +
+			"of a round together."
+	}
+	if r.Trust != "" {
+		notes[1] = fmt.Sprintf("The plan is for the channel %s. CPU: a device's, estimated from measurements of this "+
+			"machine, just now.", r.Trust)
+	}
+	notes = append(notes, r.channelNotes()...)
 	if r.MessageLimit > 0 {
 		numbers := 0
 		for _, rel := range r.Cohorts[0].Releases {
@@ -141,11 +169,14 @@ func (r Result) notes() []string {
 			"%s messages in a report (limits.max_messages of every randomizer). At such a size bits stop being "+
 			"practical; fewer numbers in an arm help most.", number(r.HostMessages)))
 	}
-	if c := r.Cohorts[0]; c.Honest < c.Minimum {
-		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: as many malformed messages as they hold "+
-			"are tolerated and destroy nothing, and their noise is not counted. If it were, the same messages would give "+
-			"epsilon %s instead of %s.",
-			plural(c.Minimum-c.Honest, "report", "reports"), up(c.HonestEpsilon), up(c.Epsilon)))
+	if c := r.Cohorts[0]; c.Honest < c.Minimum && c.HonestEpsilon < c.Epsilon {
+		tolerated := ""
+		if r.Trust == "" || r.Trust == plan.Shuffle {
+			tolerated = "as many malformed messages as they hold are tolerated and destroy nothing, and "
+		}
+		notes = append(notes, fmt.Sprintf("%s of cohort 1 may be dishonest: %stheir noise is not counted. If it were, the "+
+			"same reports would give epsilon %s instead of %s.",
+			plural(c.Minimum-c.Honest, "report", "reports"), tolerated, up(c.HonestEpsilon), up(c.Epsilon)))
 	}
 	if r.FirstCohort != nil {
 		notes = append(notes, fmt.Sprintf("The first cohort has %s people: %s.", number(r.FirstCohort.Size),

@@ -18,10 +18,13 @@ type Algorithm interface {
 
 // Sender is an algorithm for which devices send messages.
 type Sender interface {
-	// MessagesPerPerson is the mean so far: bit messages for the shuffle protocol, 1 for a report in the clear or with
-	// local noise.
+	// MessagesPerPerson is the mean so far: bit messages for the shuffle protocol, 1 for a report of another channel or
+	// in the clear.
 	MessagesPerPerson() float64
 }
+
+// Planner is an algorithm that sums through a planned channel.
+type Planner interface{ Spent() Spent }
 
 // Randomized is an algorithm that chooses at random and knows the probability of its choice.
 type Randomized interface {

@@ -11,8 +11,8 @@ import (
 )
 
 // Batched plays as a deployment does: people decide with the policy in force, and when a cohort is full the learner
-// gets the sums of its statistics through a channel. It is Riffle in both profiles, and with other Trusts its local and
-// central versions and the same algorithm without noise.
+// gets the sums of its statistics through a channel. It is Riffle in both profiles and all four channels, and with
+// other Trusts the yardsticks of Gaussian noise and the same algorithm without noise.
 type Batched struct {
 	learner  *glm.Learner
 	trust    Trust
@@ -26,7 +26,8 @@ type Batched struct {
 	odds     float64 // of the last choice
 	people   int     // decided for
 	messages float64 // sent by all of them
-	epochs   int     // policies that were in force
+	spent    Spent
+	epochs   int // policies that were in force
 }
 
 // NewBatched starts a learner. Both sources are the simulation's.
@@ -96,12 +97,13 @@ func (b *Batched) Learn(reward float64) error {
 // absorb runs all rounds of the full cohort.
 func (b *Batched) absorb() error {
 	for epoch := b.step.Epoch; ; {
-		c, messages, err := b.trust(b.step)
+		c, cost, err := b.trust(b.step)
 		if err != nil {
 			return err
 		}
 		if b.step.Round == 0 {
-			b.messages += float64(messages) * float64(b.step.Cohort)
+			b.messages += float64(cost.Messages) * float64(b.step.Cohort)
+			b.spent = append(b.spent, CohortCost{b.step.Cohort, cost})
 		}
 		statistics := b.step.Statistics[b.step.Round]
 		aggregates, err := c.Aggregate(b.records.reports(statistics), b.noise)
@@ -123,6 +125,9 @@ func (b *Batched) absorb() error {
 
 // MessagesPerPerson implements Sender.
 func (b *Batched) MessagesPerPerson() float64 { return b.messages / float64(max(1, b.people)) }
+
+// Spent implements Planner.
+func (b *Batched) Spent() Spent { return b.spent }
 
 // Final implements Estimator: the parameter of the final policy, refitted with the last cohort.
 func (b *Batched) Final() ([]float64, error) {

@@ -1,10 +1,11 @@
 // Package simulate runs bandit algorithms in one process. Riffle runs with the same policies, statistics, plans,
 // encodings and noise as its three roles, without transport and encryption.
 //
-// An [Algorithm] decides person by person. [Batched] is the algorithm that a deployment runs, with a [Trust] that says
-// how it gets its sums: the shuffle protocol, local noise, central noise, or no noise. The other algorithms are in
-// package baseline, the populations in package environment, and the comparisons of both in package experiment. A
-// simulation draws its noise from seeded generators, so that it can be repeated: it protects no one.
+// An [Algorithm] decides person by person. [Batched] is the algorithm that a deployment runs, with a [Trust] that
+// says how it gets its sums: one of the four channels as pkg/plan plans them, a yardstick of Gaussian noise, or no
+// noise. The other algorithms are in package baseline, the populations in package environment, and the comparisons of
+// both in package experiment. A simulation draws its noise from seeded generators, so that it can be repeated: it
+// protects no one.
 package simulate
 
 import (

@@ -41,8 +41,8 @@ func play(t testing.TB, cfg glm.Config, trust simulate.Trust, seed byte) *simula
 }
 
 func TestRunIsAFunctionOfItsSources(t *testing.T) {
-	a, b, c := play(t, config, simulate.Shuffle(terms), 1), play(t, config, simulate.Shuffle(terms), 1), play(t, config,
-		simulate.Shuffle(terms), 2)
+	a, b, c := play(t, config, simulate.Planned(terms), 1), play(t, config, simulate.Planned(terms), 1), play(t, config,
+		simulate.Planned(terms), 2)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two runs with the same sources differ")
 	}
@@ -61,7 +61,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	step := learner.Next()
-	c, messages, err := simulate.Shuffle(terms)(step)
+	c, cost, err := simulate.Planned(terms)(step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shuffle := c.(simulated.Shuffle)
+	shuffle := c.(simulated.Integer)
 	total := 0
 	for i, e := range shuffle.Encodings {
 		total += e.Messages()
@@ -77,8 +77,8 @@ func TestShuffleUsesThePlan(t *testing.T) {
 			t.Errorf("encoding %d differs from the plan", i)
 		}
 	}
-	if total != messages || messages > terms.MaxMessages || shuffle.MinCohort != int(p.Cohort.Minimum) {
-		t.Errorf("%d messages, said %d; minimum cohort %d", total, messages, shuffle.MinCohort)
+	if total != cost.Messages || cost.Messages > terms.MaxMessages || shuffle.MinCohort != int(p.Cohort.Minimum) {
+		t.Errorf("%d messages, said %d; minimum cohort %d", total, cost.Messages, shuffle.MinCohort)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestShuffleUsesThePlan(t *testing.T) {
 func TestPaperProfileRunsItsRounds(t *testing.T) {
 	cfg := config
 	cfg.Profile, cfg.MinCohort, cfg.Paper = glm.Paper, 100, glm.PaperConfig{Rounds: 3}
-	local := play(t, cfg, simulate.Local(8, 1e-6), 1)
+	local := play(t, cfg, simulate.GaussianLocal(8, 1e-6), 1)
 	exact := play(t, cfg, simulate.Exact, 1)
 	if local.Epochs != exact.Epochs || reflect.DeepEqual(local.Final.Theta, exact.Final.Theta) {
 		t.Errorf("%d and %d epochs", local.Epochs, exact.Epochs)
@@ -107,7 +107,7 @@ func TestRoundsShareTheBudget(t *testing.T) {
 	for round := range step.Statistics {
 		at := step
 		at.Round = round
-		c, _, err := simulate.Central(1, 1e-6)(at)
+		c, _, err := simulate.GaussianCentral(1, 1e-6)(at)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Snapshot is what a role tells about its work. Zero values are not shown.
@@ -40,14 +41,14 @@ type Cohort struct {
 	Minimum  uint32 `json:"minimum"`
 	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
 	Reports  *int   `json:"reports,omitempty"`  // of the open round
-	Messages int    `json:"messages"`           // bit messages of one report
+	Messages int    `json:"messages"`           // of one report: bit messages in the channel shuffle, 1 in others
 	// Deadline is when the open round is released with those who reported, if they are enough; nil: it is not fixed
 	// while enrolment is open, the round is over, or this role does not know.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// Waiting counts the reports that the broker holds and the shuffler has not taken in, when it last asked; nil:
 	// this role does not know.
 	Waiting *int `json:"waiting,omitempty"`
-	// Opened counts the bit messages of the open round that the analyzer has opened; nil: this role does not know.
+	// Opened counts the messages of the open round that the analyzer has opened; nil: this role does not know.
 	Opened *int `json:"opened,omitempty"`
 	// Largest counts the slots that one host holds, whichever holds most; nil: this role does not know.
 	Largest *int `json:"largest,omitempty"`
@@ -57,9 +58,21 @@ type Cohort struct {
 type Budget struct {
 	Epsilon Epsilon `json:"epsilon"` // largest that a plan so far promises its people
 	Delta   float64 `json:"delta"`
+	// EpsilonAlone is the largest that is left if no other device is honest: +Inf, null in JSON, where a plan leaves
+	// nothing; nil: this role does not know.
+	EpsilonAlone *Epsilon `json:"epsilon_alone"`
+	Channel      string   `json:"channel,omitempty"`
+	RestsOn      string   `json:"rests_on,omitempty"` // continues "the guarantee": plan.Channel.RestsOn
 	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil:
 	// this role does not know.
 	Spent *Epsilon `json:"spent,omitempty"`
+}
+
+// In names the channel that the promise is made in, and what is left of it if no other device is honest, +Inf if
+// nothing.
+func (b *Budget) In(c plan.Channel, alone float64) {
+	left := Epsilon(alone)
+	b.Channel, b.RestsOn, b.EpsilonAlone = string(c), c.RestsOn(), &left
 }
 
 // Epsilon is a guarantee; +Inf, null in JSON, is none at all.
@@ -89,7 +102,7 @@ type Round struct {
 	Outcome  string  `json:"outcome"`            // released or destroyed
 	Enrolled *int    `json:"enrolled,omitempty"` // nil: this role does not know
 	Reports  int     `json:"reports"`
-	Messages int     `json:"messages"` // bit messages, of all reports
+	Messages int     `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
 	Epsilon  Epsilon `json:"epsilon"`  // of the epoch's whole plan, with the reports that came; 0: nothing was released
 }
 

@@ -39,12 +39,13 @@ func Attempts() []Attempt {
 	readers := map[string][]bus.Role{
 		bus.StreamReports:       {bus.Shuffler},
 		bus.StreamMixed:         {bus.Analyzer},
+		bus.StreamPrepared:      nil, // answers are few and are read from the leader alone
 		bus.StreamAudit:         {bus.Analyzer, bus.Auditor},
 		bus.StreamAnnouncements: everyRole,
 		bus.StreamKeys:          everyRole,
 	}
-	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
-		bus.StreamKeys} {
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared, bus.StreamAudit,
+		bus.StreamAnnouncements, bus.StreamKeys} {
 		var purge, own []bus.Role
 		leader := readers[s]
 		switch s {
@@ -53,6 +54,11 @@ func Attempts() []Attempt {
 		case bus.StreamMixed:
 			purge = []bus.Role{bus.Analyzer}
 			leader = []bus.Role{bus.Analyzer, bus.Shuffler} // the shuffler compares what it repeats
+		case bus.StreamPrepared:
+			purge = []bus.Role{bus.Analyzer}
+			leader = []bus.Role{bus.Analyzer, bus.Shuffler} // the analyzer compares what it repeats
+		case bus.StreamAudit:
+			leader = []bus.Role{bus.Analyzer, bus.Auditor, bus.Shuffler} // the shuffler asks for a statement
 		}
 		durable := bus.ConsumerReports
 		switch s {
@@ -111,6 +117,7 @@ func Attempts() []Attempt {
 		Subjects: []string{bus.SubjectReport + ".UFORGED"}, Body: "junk", Peers: true})
 	publish("publish a chunk", bus.SubjectMixed+".0.0.0", bus.Shuffler)
 	publish("publish a manifest", bus.SubjectManifest+".0.0", bus.Shuffler)
+	publish("answer the shuffler", bus.SubjectPrepared+".0.0.0", bus.Analyzer)
 	publish("announce", bus.SubjectAnnouncements+".0.0.0", bus.Analyzer)
 	publish("publish keys of the shuffler", bus.SubjectKeys+"."+string(bus.Shuffler), bus.Shuffler)
 	publish("publish keys of the analyzer", bus.SubjectKeys+"."+string(bus.Analyzer))
@@ -126,6 +133,7 @@ func Attempts() []Attempt {
 	}
 	quiet("ask for enrolment", bus.SubjectEnrol, bus.Randomizer)
 	quiet("forge a notice of an announcement", bus.SubjectAnnounced+".0.0")
+	quiet("forge a notice of an answer", bus.SubjectAnswered+".0.0")
 	quiet("forge a notice of a key", bus.SubjectRekeyed+"."+string(bus.Shuffler))
 	quiet("forge a reply to a request across accounts", "_R_.forged", bus.Shuffler)
 	quiet("ask the server about itself", "$SYS.REQ.SERVER.PING")
@@ -141,6 +149,8 @@ func Attempts() []Attempt {
 	listen("listen to arriving reports", bus.SubjectReport+".>")
 	listen("listen to arriving chunks", bus.SubjectMixed+".>")
 	listen("listen to arriving manifests", bus.SubjectManifest+".>")
+	listen("listen to answers being written", bus.SubjectPrepared+".>")
+	listen("listen to notices of answers", bus.SubjectAnswered+".>", bus.Shuffler)
 	listen("listen to the audit log", bus.SubjectAudit+".>")
 	listen("listen to announcements being written", bus.SubjectAnnouncements+".>")
 	listen("listen to keys being written", bus.SubjectKeys+".>")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -36,12 +37,13 @@ type deployment struct {
 	api     *httptest.Server
 	host    *randomizer.Host
 	state   string // the shuffler's
+	learned string // the analyzer's state
 	stop    func()
 }
 
-func start(t *testing.T, learner glm.Config, timing plan.Timing) *deployment {
+func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Terms) *deployment {
 	t.Helper()
-	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir()}
+	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir()}
 	d.auditor = d.Connect(bus.Auditor)
 	id, credential := d.Host(1000)
 	var sh *shuffler.Shuffler
@@ -61,13 +63,14 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing) *deployment {
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
 		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
-		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
 		Log:    testbed.Log(), Reports: accounts[2],
 	})
 	d.must(err)
 	z, err := analyzer.New(analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey}, Shuffler: d.Shuffler.Public(),
-		Learner: learner, Terms: testbed.Terms(), Timing: timing, Bus: d.Connect(bus.Analyzer), Log: testbed.Log(), Messages: accounts[3],
+		Registrar: d.Registrar.Public(), Disk: channel.Folder(d.learned),
+		Learner: learner, Terms: terms, Timing: timing, Bus: d.Connect(bus.Analyzer), Log: testbed.Log(), Messages: accounts[3],
 	})
 	d.must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -80,7 +80,7 @@ func view(t *testing.T, app func(person int) (arms, reward string, late bool)) o
 	timing.Grace = time.Minute
 	learner := testbed.Learner(glm.Practical, cohort)
 	learner.Horizon = people
-	d := start(t, learner, timing)
+	d := start(t, learner, timing, testbed.Terms())
 	var v outside
 	for person := range people {
 		epoch := uint64(1 + person/cohort)
@@ -108,13 +108,17 @@ func view(t *testing.T, app func(person int) (arms, reward string, late bool)) o
 		v.Cohorts = append(v.Cohorts, cohortView{m.Epoch, m.Enrolled, m.Reports, m.Messages})
 	}
 	d.stop()
-	slot := uint64(0)
+	// A host numbers its devices in an order of its own: here they are known by the order of their enrolment.
+	slot, rank := uint64(0), map[uint32]uint64{}
 	for _, ev := range d.journal() {
 		switch {
 		case ev.Opened != nil:
 			slot = 0
 		case ev.Enrolled != nil:
-			v.Enrolled = append(v.Enrolled, [2]uint64{uint64(ev.Enrolled.Device), slot})
+			if _, known := rank[ev.Enrolled.Device]; !known {
+				rank[ev.Enrolled.Device] = uint64(len(rank))
+			}
+			v.Enrolled = append(v.Enrolled, [2]uint64{rank[ev.Enrolled.Device], slot})
 			slot++
 		}
 	}

@@ -15,14 +15,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// What three roles release through broker and encryption is distributed as the protocol says: each sum minus the true sum, in units of
-// its exact standard deviation, has mean 0 and variance 1, independently over coordinates. And an in-process run of the protocol with
-// the same records and encodings passes the same test.
+// What three roles release through broker and encryption is distributed as the protocol says: each sum minus the true
+// sum, in units of its exact standard deviation, has mean 0 and variance 1, independently over coordinates. And an
+// in-process run of the protocol with the same records and encodings passes the same test.
 //
-// Three cohorts of twelve in each profile, 5 coordinates and (paper) 2 + 5 of further ones: 36 standardised errors z. Their sum of
-// squares is close to chi-square with 36 degrees of freedom; it leaves [9, 87] with probability below 1e-5. Their sum over sqrt(36)
-// passes 5 with probability 6e-7. Power: a bias of one standard deviation on every coordinate moves the sum to 6; noise bits of
-// probability 1/4, or forgotten, or added twice, move the chi-square outside or the sum by far more.
+// Three cohorts of twelve in each profile, 5 coordinates and (paper) 2 + 5 of further ones: 36 standardised errors z.
+// Their sum of squares is close to chi-square with 36 degrees of freedom; it leaves [9, 87] with probability below
+// 1e-5. Their sum over sqrt(36) passes 5 with probability 6e-7. Power: a bias of one standard deviation on every
+// coordinate moves the sum to 6; noise bits of probability 1/4, or forgotten, or added twice, move the chi-square
+// outside or the sum by far more.
 func TestReleasedSums(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -30,7 +31,7 @@ func TestReleasedSums(t *testing.T) {
 	}
 	var through, inside []float64
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
-		a, b := errorsOf(t, profile)
+		a, b := errorsOf(t, profile, testbed.Terms())
 		through, inside = append(through, a...), append(inside, b...)
 	}
 	for name, z := range map[string][]float64{"three roles": through, "in process": inside} {
@@ -49,13 +50,14 @@ func TestReleasedSums(t *testing.T) {
 	}
 }
 
-// errorsOf runs a deployment and returns the standardised errors of everything released, and those of an in-process channel.
-func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
+// errorsOf runs a deployment and returns the standardised errors of everything released, and those of an in-process
+// channel.
+func errorsOf(t *testing.T, profile glm.Profile, terms plan.Terms) (through, inside []float64) {
 	const cohort = 12
 	timing := testbed.Timing()
 	timing.RewardWindow, timing.Grace, timing.RoundWindow = 3*time.Second, time.Minute, 20*time.Second
 	learner := testbed.Learner(profile, cohort)
-	d := start(t, learner, timing)
+	d := start(t, learner, timing, terms)
 	person := 0
 	for epoch := uint64(1); ; epoch++ {
 		a, policy := d.announcement(epoch, 0)
@@ -92,12 +94,16 @@ func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 			if c.Destroyed || c.Reports != a.Cohort.Size {
 				t.Fatalf("counts %v", c)
 			}
-			again, err := simulated.Shuffle{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(reports(d, round, records), testbed.Source())
+			again, err := simulated.Integer{Encodings: round.Encodings, MinCohort: cohort}.Aggregate(reports(d, round, records), testbed.Source())
 			d.must(err)
 			for i, e := range round.Encodings {
-				sums, err := e.Decode(c.Releases[i].Ones, uint64(c.Reports))
+				noise := a.Releases()[i].ServerNoise()
+				sums, err := e.Decode(c.Releases[i].Ones, uint64(c.Reports), noise)
 				d.must(err)
 				truth, variance := exactly(d, round.Statistics[i], e, records)
+				for j, p := 0, e.Bias.Float(); j < len(variance); j++ {
+					variance[j] += float64(noise) * p * (1 - p) / (e.Scale * e.Scale)
+				}
 				for j := range sums {
 					through = append(through, (sums[j]-truth[j])/math.Sqrt(variance[j]))
 					inside = append(inside, (again[i].Sum[j]-truth[j])/math.Sqrt(variance[j]))
@@ -109,8 +115,8 @@ func errorsOf(t *testing.T, profile glm.Profile) (through, inside []float64) {
 	return through, inside
 }
 
-// exactly is the true sum of a statistic over some records, and the exact variance of its release: the rounding of each record and
-// the noise bits.
+// exactly is the true sum of a statistic over some records, and the exact variance of its release: the rounding of
+// each record and the noise bits.
 func exactly(d *deployment, s glm.Statistic, e protocol.Encoding, records []glm.Record) (truth, variance []float64) {
 	truth, variance = make([]float64, s.Dim()), make([]float64, s.Dim())
 	p := e.Bias.Float()

@@ -60,7 +60,7 @@ func (b *Bed) Open(envelope []byte, a *plan.Announcement) *wire.Report {
 	plain, err := wire.OpenEnvelope(envelope, opener,
 		seal.ReportContext{Deployment: Deployment, Epoch: a.Epoch, Round: a.Round})
 	b.must(err)
-	report, _, err := wire.ParseReport(plain, a.ReportMessages())
+	report, _, err := wire.ParseReport(plain, a.ReportMessages()*seal.BitSize)
 	b.must(err)
 	return report
 }

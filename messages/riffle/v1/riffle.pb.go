@@ -5,7 +5,8 @@
 // message's type, so that no statement can pass for one of another type. A statement's digest is SHA-256 over the
 // same domain-separated bytes. Statements refer to each other by digest.
 //
-// Bit messages are not protobuf, because all of them must have the same length. Each consists of an HPKE
+// What devices seal is not protobuf, because all messages of a kind must have the same length. The channel of a plan says
+// what it is: packages under pkg/channel define it. Bit messages are those of the channel shuffle. Each consists of an HPKE
 // encapsulated key (32 bytes) and the ciphertext of exactly four bytes: release index in the round (1), coordinate
 // (2, big endian), bit (1).
 
@@ -85,6 +86,60 @@ func (Statistic) EnumDescriptor() ([]byte, []int) {
 	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{0}
 }
 
+// Channel names how a cohort's sum reaches the analyzer, and whom a person must trust for it. Plans that were announced
+// before there were several channels are of the first one.
+type Channel int32
+
+const (
+	Channel_CHANNEL_SHUFFLE Channel = 0 // bit messages, mixed
+	Channel_CHANNEL_SHARES  Channel = 1 // secret shares between the shuffler and the analyzer
+	Channel_CHANNEL_LOCAL   Channel = 2 // each device's own noise protects it
+	Channel_CHANNEL_CENTRAL Channel = 3 // the analyzer is trusted
+)
+
+// Enum value maps for Channel.
+var (
+	Channel_name = map[int32]string{
+		0: "CHANNEL_SHUFFLE",
+		1: "CHANNEL_SHARES",
+		2: "CHANNEL_LOCAL",
+		3: "CHANNEL_CENTRAL",
+	}
+	Channel_value = map[string]int32{
+		"CHANNEL_SHUFFLE": 0,
+		"CHANNEL_SHARES":  1,
+		"CHANNEL_LOCAL":   2,
+		"CHANNEL_CENTRAL": 3,
+	}
+)
+
+func (x Channel) Enum() *Channel {
+	p := new(Channel)
+	*p = x
+	return p
+}
+
+func (x Channel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Channel) Descriptor() protoreflect.EnumDescriptor {
+	return file_riffle_v1_riffle_proto_enumTypes[1].Descriptor()
+}
+
+func (Channel) Type() protoreflect.EnumType {
+	return &file_riffle_v1_riffle_proto_enumTypes[1]
+}
+
+func (x Channel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Channel.Descriptor instead.
+func (Channel) EnumDescriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{1}
+}
+
 // Profile names the variant of the bandit algorithm.
 type Profile int32
 
@@ -119,11 +174,11 @@ func (x Profile) String() string {
 }
 
 func (Profile) Descriptor() protoreflect.EnumDescriptor {
-	return file_riffle_v1_riffle_proto_enumTypes[1].Descriptor()
+	return file_riffle_v1_riffle_proto_enumTypes[2].Descriptor()
 }
 
 func (Profile) Type() protoreflect.EnumType {
-	return &file_riffle_v1_riffle_proto_enumTypes[1]
+	return &file_riffle_v1_riffle_proto_enumTypes[2]
 }
 
 func (x Profile) Number() protoreflect.EnumNumber {
@@ -132,7 +187,7 @@ func (x Profile) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Profile.Descriptor instead.
 func (Profile) EnumDescriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{1}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{2}
 }
 
 // Play is the rule that picks an arm among the survivors of elimination.
@@ -172,11 +227,11 @@ func (x Play) String() string {
 }
 
 func (Play) Descriptor() protoreflect.EnumDescriptor {
-	return file_riffle_v1_riffle_proto_enumTypes[2].Descriptor()
+	return file_riffle_v1_riffle_proto_enumTypes[3].Descriptor()
 }
 
 func (Play) Type() protoreflect.EnumType {
-	return &file_riffle_v1_riffle_proto_enumTypes[2]
+	return &file_riffle_v1_riffle_proto_enumTypes[3]
 }
 
 func (x Play) Number() protoreflect.EnumNumber {
@@ -185,7 +240,7 @@ func (x Play) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Play.Descriptor instead.
 func (Play) EnumDescriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{2}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{3}
 }
 
 // Refusal is the reason for which a role refused a message. It is the error, the metric label and the log field at
@@ -212,6 +267,10 @@ const (
 	Refusal_REFUSAL_WEAK_PLAN          Refusal = 16 // the plan is below the role's own minimum cohort
 	Refusal_REFUSAL_HOST_SHARE         Refusal = 17 // the host already holds the largest number of slots that one host may hold
 	Refusal_REFUSAL_REPEATED_MESSAGE   Refusal = 18 // a bit message of the report occurs in it twice, or in another report of the round
+	Refusal_REFUSAL_BAD_PROOF          Refusal = 19 // the shares do not prove that every entry is in its range
+	Refusal_REFUSAL_BAD_SHARE          Refusal = 20 // a share does not decode, or is of another report or round
+	Refusal_REFUSAL_SECOND_KEY         Refusal = 21 // a second verification key for one release
+	Refusal_REFUSAL_SECOND_SET         Refusal = 22 // a second set of reports, or a second sum, for one release
 )
 
 // Enum value maps for Refusal.
@@ -236,6 +295,10 @@ var (
 		16: "REFUSAL_WEAK_PLAN",
 		17: "REFUSAL_HOST_SHARE",
 		18: "REFUSAL_REPEATED_MESSAGE",
+		19: "REFUSAL_BAD_PROOF",
+		20: "REFUSAL_BAD_SHARE",
+		21: "REFUSAL_SECOND_KEY",
+		22: "REFUSAL_SECOND_SET",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":        0,
@@ -257,6 +320,10 @@ var (
 		"REFUSAL_WEAK_PLAN":          16,
 		"REFUSAL_HOST_SHARE":         17,
 		"REFUSAL_REPEATED_MESSAGE":   18,
+		"REFUSAL_BAD_PROOF":          19,
+		"REFUSAL_BAD_SHARE":          20,
+		"REFUSAL_SECOND_KEY":         21,
+		"REFUSAL_SECOND_SET":         22,
 	}
 )
 
@@ -271,11 +338,11 @@ func (x Refusal) String() string {
 }
 
 func (Refusal) Descriptor() protoreflect.EnumDescriptor {
-	return file_riffle_v1_riffle_proto_enumTypes[3].Descriptor()
+	return file_riffle_v1_riffle_proto_enumTypes[4].Descriptor()
 }
 
 func (Refusal) Type() protoreflect.EnumType {
-	return &file_riffle_v1_riffle_proto_enumTypes[3]
+	return &file_riffle_v1_riffle_proto_enumTypes[4]
 }
 
 func (x Refusal) Number() protoreflect.EnumNumber {
@@ -284,7 +351,7 @@ func (x Refusal) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal.Descriptor instead.
 func (Refusal) EnumDescriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{3}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{4}
 }
 
 // Outcome is how a round ended at the shuffler.
@@ -321,11 +388,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_riffle_v1_riffle_proto_enumTypes[4].Descriptor()
+	return file_riffle_v1_riffle_proto_enumTypes[5].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_riffle_v1_riffle_proto_enumTypes[4]
+	return &file_riffle_v1_riffle_proto_enumTypes[5]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -334,7 +401,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{4}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{5}
 }
 
 // Signed carries one statement, its signer's key and the signature.
@@ -560,11 +627,14 @@ func (x *Encoding) GetCoordinates() []*Coordinate {
 // PlannedRelease fixes the privacy of one release before its epoch starts. Its scale may depend on the public
 // iterate; its shift may not.
 type PlannedRelease struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Statistic     Statistic              `protobuf:"varint,1,opt,name=statistic,proto3,enum=riffle.v1.Statistic" json:"statistic,omitempty"`
-	Shift         float64                `protobuf:"fixed64,2,opt,name=shift,proto3" json:"shift,omitempty"`                         // largest l2 shift, in levels, that the replacement of one record can cause
-	NoiseBits     uint32                 `protobuf:"varint,3,opt,name=noise_bits,json=noiseBits,proto3" json:"noise_bits,omitempty"` // per device and coordinate
-	Bias          uint32                 `protobuf:"varint,4,opt,name=bias,proto3" json:"bias,omitempty"`                            // probability of a noise bit, in units of 2^-32
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Statistic Statistic              `protobuf:"varint,1,opt,name=statistic,proto3,enum=riffle.v1.Statistic" json:"statistic,omitempty"`
+	Shift     float64                `protobuf:"fixed64,2,opt,name=shift,proto3" json:"shift,omitempty"`                         // largest l2 shift, in levels, that the replacement of one record can cause
+	NoiseBits uint32                 `protobuf:"varint,3,opt,name=noise_bits,json=noiseBits,proto3" json:"noise_bits,omitempty"` // per device and coordinate
+	Bias      uint32                 `protobuf:"varint,4,opt,name=bias,proto3" json:"bias,omitempty"`                            // probability of a noise bit, in units of 2^-32
+	// Noise bits that a server adds once per coordinate.
+	ShufflerNoise uint64 `protobuf:"varint,5,opt,name=shuffler_noise,json=shufflerNoise,proto3" json:"shuffler_noise,omitempty"`
+	AnalyzerNoise uint64 `protobuf:"varint,6,opt,name=analyzer_noise,json=analyzerNoise,proto3" json:"analyzer_noise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -627,6 +697,20 @@ func (x *PlannedRelease) GetBias() uint32 {
 	return 0
 }
 
+func (x *PlannedRelease) GetShufflerNoise() uint64 {
+	if x != nil {
+		return x.ShufflerNoise
+	}
+	return 0
+}
+
+func (x *PlannedRelease) GetAnalyzerNoise() uint64 {
+	if x != nil {
+		return x.AnalyzerNoise
+	}
+	return 0
+}
+
 // PlannedRound lists the releases of one round.
 type PlannedRound struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -678,7 +762,8 @@ type Plan struct {
 	Rounds        []*PlannedRound        `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
 	Epsilon       float64                `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"` // the guarantee that the analyzer claims; each device computes its own
 	Delta         float64                `protobuf:"fixed64,3,opt,name=delta,proto3" json:"delta,omitempty"`
-	TailDelta     float64                `protobuf:"fixed64,4,opt,name=tail_delta,json=tailDelta,proto3" json:"tail_delta,omitempty"` // part of delta, per coordinate and release, that is spent on the tails of the noise
+	TailDelta     float64                `protobuf:"fixed64,4,opt,name=tail_delta,json=tailDelta,proto3" json:"tail_delta,omitempty"`  // part of delta, per coordinate and release, that is spent on the tails of the noise
+	Channel       Channel                `protobuf:"varint,5,opt,name=channel,proto3,enum=riffle.v1.Channel" json:"channel,omitempty"` // the same in all epochs of a deployment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +824,13 @@ func (x *Plan) GetTailDelta() float64 {
 		return x.TailDelta
 	}
 	return 0
+}
+
+func (x *Plan) GetChannel() Channel {
+	if x != nil {
+		return x.Channel
+	}
+	return Channel_CHANNEL_SHUFFLE
 }
 
 // Cohort bounds the number of participants.
@@ -1479,6 +1571,9 @@ type EnrolReply struct {
 	Slot          uint32                 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
 	ReportAfterMs uint32                 `protobuf:"varint,5,opt,name=report_after_ms,json=reportAfterMs,proto3" json:"report_after_ms,omitempty"` // milliseconds from the reply to the report
 	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                          // if enrolled: the device already held the slot when this request was decided
+	// If enrolled, in the channel shares: SHA-256 of the secret that the verification keys of the epoch's releases follow
+	// from. Reports are bound to it.
+	Commitment    []byte `protobuf:"bytes,7,opt,name=commitment,proto3" json:"commitment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1555,6 +1650,13 @@ func (x *EnrolReply) GetHeld() bool {
 	return false
 }
 
+func (x *EnrolReply) GetCommitment() []byte {
+	if x != nil {
+		return x.Commitment
+	}
+	return nil
+}
+
 // Report is what a device sends in one round, before it is sealed to the shuffler. The host key signs all other
 // fields. Numbers have a fixed width and are always present, even if they are zero, so that a report's length is a
 // function of the plan alone.
@@ -1565,7 +1667,7 @@ type Report struct {
 	Round         *uint32                `protobuf:"fixed32,3,opt,name=round,proto3,oneof" json:"round,omitempty"`
 	Slot          *uint32                `protobuf:"fixed32,4,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
 	Device        *uint32                `protobuf:"fixed32,5,opt,name=device,proto3,oneof" json:"device,omitempty"`
-	Bits          []byte                 `protobuf:"bytes,6,opt,name=bits,proto3" json:"bits,omitempty"` // bit messages, one after another
+	Payload       []byte                 `protobuf:"bytes,6,opt,name=payload,proto3" json:"payload,omitempty"` // the channel's
 	HostKey       []byte                 `protobuf:"bytes,7,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`
 	Signature     []byte                 `protobuf:"bytes,8,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1637,9 +1739,9 @@ func (x *Report) GetDevice() uint32 {
 	return 0
 }
 
-func (x *Report) GetBits() []byte {
+func (x *Report) GetPayload() []byte {
 	if x != nil {
-		return x.Bits
+		return x.Payload
 	}
 	return nil
 }
@@ -1719,13 +1821,13 @@ func (x *Envelope) GetCiphertext() []byte {
 	return nil
 }
 
-// MixedChunk is a run of a release's permuted bit messages.
+// MixedChunk is a part of what the shuffler sends of a release: in most channels a run of permuted messages.
 type MixedChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Round         uint32                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	Bits          []byte                 `protobuf:"bytes,4,opt,name=bits,proto3" json:"bits,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1781,9 +1883,189 @@ func (x *MixedChunk) GetIndex() uint32 {
 	return 0
 }
 
-func (x *MixedChunk) GetBits() []byte {
+func (x *MixedChunk) GetPayload() []byte {
 	if x != nil {
-		return x.Bits
+		return x.Payload
+	}
+	return nil
+}
+
+// Accepted is the analyzer's statement of which reports of a round in the channel shares it verified. It signs one for a
+// round, before it sees a sum.
+type Accepted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Announcement  []byte                 `protobuf:"bytes,4,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest
+	Reports       uint32                 `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
+	Set           []byte                 `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"` // SHA-256 over the nonces of these reports, in ascending order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Accepted) Reset() {
+	*x = Accepted{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Accepted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Accepted) ProtoMessage() {}
+
+func (x *Accepted) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
+func (*Accepted) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Accepted) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Accepted) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Accepted) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Accepted) GetAnnouncement() []byte {
+	if x != nil {
+		return x.Announcement
+	}
+	return nil
+}
+
+func (x *Accepted) GetReports() uint32 {
+	if x != nil {
+		return x.Reports
+	}
+	return 0
+}
+
+func (x *Accepted) GetSet() []byte {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+// Summed is the shuffler's statement, in the channel shares, of the one share of a round's sums that leaves it. It stands
+// in the audit log before the share leaves.
+type Summed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Announcement  []byte                 `protobuf:"bytes,4,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest
+	Reports       uint32                 `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
+	Set           []byte                 `protobuf:"bytes,6,opt,name=set,proto3" json:"set,omitempty"`     // that the analyzer accepted, as in Accepted
+	Share         []byte                 `protobuf:"bytes,7,opt,name=share,proto3" json:"share,omitempty"` // SHA-256 of the share with the shuffler's noise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Summed) Reset() {
+	*x = Summed{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Summed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Summed) ProtoMessage() {}
+
+func (x *Summed) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Summed.ProtoReflect.Descriptor instead.
+func (*Summed) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Summed) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Summed) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Summed) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Summed) GetAnnouncement() []byte {
+	if x != nil {
+		return x.Announcement
+	}
+	return nil
+}
+
+func (x *Summed) GetReports() uint32 {
+	if x != nil {
+		return x.Reports
+	}
+	return 0
+}
+
+func (x *Summed) GetSet() []byte {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *Summed) GetShare() []byte {
+	if x != nil {
+		return x.Share
 	}
 	return nil
 }
@@ -1800,15 +2082,16 @@ type Manifest struct {
 	Reports       uint32                 `protobuf:"varint,7,opt,name=reports,proto3" json:"reports,omitempty"`
 	Messages      uint64                 `protobuf:"varint,8,opt,name=messages,proto3" json:"messages,omitempty"`
 	Chunks        uint32                 `protobuf:"varint,9,opt,name=chunks,proto3" json:"chunks,omitempty"`
-	ChunksDigest  []byte                 `protobuf:"bytes,10,opt,name=chunks_digest,json=chunksDigest,proto3" json:"chunks_digest,omitempty"`    // SHA-256 over the chunks' SHA-256 digests, in order
-	ReportsDigest []byte                 `protobuf:"bytes,11,opt,name=reports_digest,json=reportsDigest,proto3" json:"reports_digest,omitempty"` // SHA-256 over the admitted reports' SHA-256 digests, sorted
+	ChunksDigest  []byte                 `protobuf:"bytes,10,opt,name=chunks_digest,json=chunksDigest,proto3" json:"chunks_digest,omitempty"`     // SHA-256 over the chunks' SHA-256 digests, in order
+	ReportsDigest []byte                 `protobuf:"bytes,11,opt,name=reports_digest,json=reportsDigest,proto3" json:"reports_digest,omitempty"`  // SHA-256 over the admitted reports' SHA-256 digests, sorted
+	NoiseMessages uint64                 `protobuf:"varint,12,opt,name=noise_messages,json=noiseMessages,proto3" json:"noise_messages,omitempty"` // of messages: those that the shuffler made itself, as planned
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2103,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2116,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -1913,6 +2196,13 @@ func (x *Manifest) GetReportsDigest() []byte {
 	return nil
 }
 
+func (x *Manifest) GetNoiseMessages() uint64 {
+	if x != nil {
+		return x.NoiseMessages
+	}
+	return 0
+}
+
 // ReleaseCounts is all that the analyzer keeps of a release.
 type ReleaseCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1923,7 +2213,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2225,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2238,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -1975,7 +2265,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2277,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2290,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -2078,21 +2368,24 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06levels\x18\x02 \x01(\rR\x06levels\"Y\n" +
 	"\bEncoding\x12\x14\n" +
 	"\x05scale\x18\x01 \x01(\x01R\x05scale\x127\n" +
-	"\vcoordinates\x18\x02 \x03(\v2\x15.riffle.v1.CoordinateR\vcoordinates\"\x8d\x01\n" +
+	"\vcoordinates\x18\x02 \x03(\v2\x15.riffle.v1.CoordinateR\vcoordinates\"\xdb\x01\n" +
 	"\x0ePlannedRelease\x122\n" +
 	"\tstatistic\x18\x01 \x01(\x0e2\x14.riffle.v1.StatisticR\tstatistic\x12\x14\n" +
 	"\x05shift\x18\x02 \x01(\x01R\x05shift\x12\x1d\n" +
 	"\n" +
 	"noise_bits\x18\x03 \x01(\rR\tnoiseBits\x12\x12\n" +
-	"\x04bias\x18\x04 \x01(\rR\x04bias\"E\n" +
+	"\x04bias\x18\x04 \x01(\rR\x04bias\x12%\n" +
+	"\x0eshuffler_noise\x18\x05 \x01(\x04R\rshufflerNoise\x12%\n" +
+	"\x0eanalyzer_noise\x18\x06 \x01(\x04R\ranalyzerNoise\"E\n" +
 	"\fPlannedRound\x125\n" +
-	"\breleases\x18\x01 \x03(\v2\x19.riffle.v1.PlannedReleaseR\breleases\"\x86\x01\n" +
+	"\breleases\x18\x01 \x03(\v2\x19.riffle.v1.PlannedReleaseR\breleases\"\xb4\x01\n" +
 	"\x04Plan\x12/\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x17.riffle.v1.PlannedRoundR\x06rounds\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x03 \x01(\x01R\x05delta\x12\x1d\n" +
 	"\n" +
-	"tail_delta\x18\x04 \x01(\x01R\ttailDelta\"[\n" +
+	"tail_delta\x18\x04 \x01(\x01R\ttailDelta\x12,\n" +
+	"\achannel\x18\x05 \x01(\x0e2\x12.riffle.v1.ChannelR\achannel\"[\n" +
 	"\x06Cohort\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\rR\x04size\x12\x18\n" +
 	"\aminimum\x18\x02 \x01(\rR\aminimum\x12#\n" +
@@ -2167,7 +2460,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06device\x18\x04 \x01(\rR\x06device\x121\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
-	"credential\"\xc0\x01\n" +
+	"credential\"\xe0\x01\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
@@ -2175,14 +2468,17 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\arefusal\x18\x03 \x01(\x0e2\x12.riffle.v1.RefusalR\arefusal\x12\x12\n" +
 	"\x04slot\x18\x04 \x01(\rR\x04slot\x12&\n" +
 	"\x0freport_after_ms\x18\x05 \x01(\rR\rreportAfterMs\x12\x12\n" +
-	"\x04held\x18\x06 \x01(\bR\x04held\"\x8d\x02\n" +
+	"\x04held\x18\x06 \x01(\bR\x04held\x12\x1e\n" +
+	"\n" +
+	"commitment\x18\a \x01(\fR\n" +
+	"commitment\"\x93\x02\n" +
 	"\x06Report\x12\"\n" +
 	"\fannouncement\x18\x01 \x01(\fR\fannouncement\x12\x19\n" +
 	"\x05epoch\x18\x02 \x01(\x06H\x00R\x05epoch\x88\x01\x01\x12\x19\n" +
 	"\x05round\x18\x03 \x01(\aH\x01R\x05round\x88\x01\x01\x12\x17\n" +
 	"\x04slot\x18\x04 \x01(\aH\x02R\x04slot\x88\x01\x01\x12\x1b\n" +
-	"\x06device\x18\x05 \x01(\aH\x03R\x06device\x88\x01\x01\x12\x12\n" +
-	"\x04bits\x18\x06 \x01(\fR\x04bits\x12\x19\n" +
+	"\x06device\x18\x05 \x01(\aH\x03R\x06device\x88\x01\x01\x12\x18\n" +
+	"\apayload\x18\x06 \x01(\fR\apayload\x12\x19\n" +
 	"\bhost_key\x18\a \x01(\fR\ahostKey\x12\x1c\n" +
 	"\tsignature\x18\b \x01(\fR\tsignatureB\b\n" +
 	"\x06_epochB\b\n" +
@@ -2194,13 +2490,32 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fencapsulated\x18\x02 \x01(\fR\fencapsulated\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\fR\n" +
-	"ciphertext\"b\n" +
+	"ciphertext\"h\n" +
 	"\n" +
 	"MixedChunk\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
-	"\x04bits\x18\x04 \x01(\fR\x04bits\"\xde\x02\n" +
+	"\x05index\x18\x03 \x01(\rR\x05index\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\"\xa6\x01\n" +
+	"\bAccepted\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\rR\x05round\x12\"\n" +
+	"\fannouncement\x18\x04 \x01(\fR\fannouncement\x12\x18\n" +
+	"\areports\x18\x05 \x01(\rR\areports\x12\x10\n" +
+	"\x03set\x18\x06 \x01(\fR\x03set\"\xba\x01\n" +
+	"\x06Summed\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\rR\x05round\x12\"\n" +
+	"\fannouncement\x18\x04 \x01(\fR\fannouncement\x12\x18\n" +
+	"\areports\x18\x05 \x01(\rR\areports\x12\x10\n" +
+	"\x03set\x18\x06 \x01(\fR\x03set\x12\x14\n" +
+	"\x05share\x18\a \x01(\fR\x05share\"\x85\x03\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -2215,7 +2530,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06chunks\x18\t \x01(\rR\x06chunks\x12#\n" +
 	"\rchunks_digest\x18\n" +
 	" \x01(\fR\fchunksDigest\x12%\n" +
-	"\x0ereports_digest\x18\v \x01(\fR\rreportsDigest\"#\n" +
+	"\x0ereports_digest\x18\v \x01(\fR\rreportsDigest\x12%\n" +
+	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\"#\n" +
 	"\rReleaseCounts\x12\x12\n" +
 	"\x04ones\x18\x01 \x03(\x04R\x04ones\"\x82\x02\n" +
 	"\x06Counts\x12\x1e\n" +
@@ -2233,7 +2549,12 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
-	"\x14STATISTIC_COVARIANCE\x10\x03*L\n" +
+	"\x14STATISTIC_COVARIANCE\x10\x03*Z\n" +
+	"\aChannel\x12\x13\n" +
+	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
+	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
+	"\rCHANNEL_LOCAL\x10\x02\x12\x13\n" +
+	"\x0fCHANNEL_CENTRAL\x10\x03*L\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
@@ -2242,7 +2563,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
-	"\fPLAY_UNIFORM\x10\x03*\xfc\x03\n" +
+	"\fPLAY_UNIFORM\x10\x03*\xda\x04\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -2263,7 +2584,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x12REFUSAL_WRONG_SIZE\x10\x0f\x12\x15\n" +
 	"\x11REFUSAL_WEAK_PLAN\x10\x10\x12\x16\n" +
 	"\x12REFUSAL_HOST_SHARE\x10\x11\x12\x1c\n" +
-	"\x18REFUSAL_REPEATED_MESSAGE\x10\x12*O\n" +
+	"\x18REFUSAL_REPEATED_MESSAGE\x10\x12\x12\x15\n" +
+	"\x11REFUSAL_BAD_PROOF\x10\x13\x12\x15\n" +
+	"\x11REFUSAL_BAD_SHARE\x10\x14\x12\x16\n" +
+	"\x12REFUSAL_SECOND_KEY\x10\x15\x12\x16\n" +
+	"\x12REFUSAL_SECOND_SET\x10\x16*O\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_RELEASED\x10\x01\x12\x15\n" +
@@ -2281,63 +2606,67 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 	return file_riffle_v1_riffle_proto_rawDescData
 }
 
-var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
-	(Profile)(0),           // 1: riffle.v1.Profile
-	(Play)(0),              // 2: riffle.v1.Play
-	(Refusal)(0),           // 3: riffle.v1.Refusal
-	(Outcome)(0),           // 4: riffle.v1.Outcome
-	(*Signed)(nil),         // 5: riffle.v1.Signed
-	(*Family)(nil),         // 6: riffle.v1.Family
-	(*Coordinate)(nil),     // 7: riffle.v1.Coordinate
-	(*Encoding)(nil),       // 8: riffle.v1.Encoding
-	(*PlannedRelease)(nil), // 9: riffle.v1.PlannedRelease
-	(*PlannedRound)(nil),   // 10: riffle.v1.PlannedRound
-	(*Plan)(nil),           // 11: riffle.v1.Plan
-	(*Cohort)(nil),         // 12: riffle.v1.Cohort
-	(*Timing)(nil),         // 13: riffle.v1.Timing
-	(*Stage)(nil),          // 14: riffle.v1.Stage
-	(*Scaling)(nil),        // 15: riffle.v1.Scaling
-	(*Policy)(nil),         // 16: riffle.v1.Policy
-	(*Announcement)(nil),   // 17: riffle.v1.Announcement
-	(*KeySet)(nil),         // 18: riffle.v1.KeySet
-	(*Credential)(nil),     // 19: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 20: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 21: riffle.v1.EnrolReply
-	(*Report)(nil),         // 22: riffle.v1.Report
-	(*Envelope)(nil),       // 23: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 24: riffle.v1.MixedChunk
-	(*Manifest)(nil),       // 25: riffle.v1.Manifest
-	(*ReleaseCounts)(nil),  // 26: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 27: riffle.v1.Counts
+	(Channel)(0),           // 1: riffle.v1.Channel
+	(Profile)(0),           // 2: riffle.v1.Profile
+	(Play)(0),              // 3: riffle.v1.Play
+	(Refusal)(0),           // 4: riffle.v1.Refusal
+	(Outcome)(0),           // 5: riffle.v1.Outcome
+	(*Signed)(nil),         // 6: riffle.v1.Signed
+	(*Family)(nil),         // 7: riffle.v1.Family
+	(*Coordinate)(nil),     // 8: riffle.v1.Coordinate
+	(*Encoding)(nil),       // 9: riffle.v1.Encoding
+	(*PlannedRelease)(nil), // 10: riffle.v1.PlannedRelease
+	(*PlannedRound)(nil),   // 11: riffle.v1.PlannedRound
+	(*Plan)(nil),           // 12: riffle.v1.Plan
+	(*Cohort)(nil),         // 13: riffle.v1.Cohort
+	(*Timing)(nil),         // 14: riffle.v1.Timing
+	(*Stage)(nil),          // 15: riffle.v1.Stage
+	(*Scaling)(nil),        // 16: riffle.v1.Scaling
+	(*Policy)(nil),         // 17: riffle.v1.Policy
+	(*Announcement)(nil),   // 18: riffle.v1.Announcement
+	(*KeySet)(nil),         // 19: riffle.v1.KeySet
+	(*Credential)(nil),     // 20: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 21: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 22: riffle.v1.EnrolReply
+	(*Report)(nil),         // 23: riffle.v1.Report
+	(*Envelope)(nil),       // 24: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 25: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 26: riffle.v1.Accepted
+	(*Summed)(nil),         // 27: riffle.v1.Summed
+	(*Manifest)(nil),       // 28: riffle.v1.Manifest
+	(*ReleaseCounts)(nil),  // 29: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 30: riffle.v1.Counts
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
-	7,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
+	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
 	0,  // 1: riffle.v1.PlannedRelease.statistic:type_name -> riffle.v1.Statistic
-	9,  // 2: riffle.v1.PlannedRound.releases:type_name -> riffle.v1.PlannedRelease
-	10, // 3: riffle.v1.Plan.rounds:type_name -> riffle.v1.PlannedRound
-	14, // 4: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
-	1,  // 5: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
-	6,  // 6: riffle.v1.Policy.family:type_name -> riffle.v1.Family
-	14, // 7: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
-	15, // 8: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
-	2,  // 9: riffle.v1.Policy.play:type_name -> riffle.v1.Play
-	16, // 10: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	11, // 11: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	8,  // 12: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	12, // 13: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	13, // 14: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	5,  // 15: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	3,  // 16: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	4,  // 17: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	26, // 18: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	10, // 2: riffle.v1.PlannedRound.releases:type_name -> riffle.v1.PlannedRelease
+	11, // 3: riffle.v1.Plan.rounds:type_name -> riffle.v1.PlannedRound
+	1,  // 4: riffle.v1.Plan.channel:type_name -> riffle.v1.Channel
+	15, // 5: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
+	2,  // 6: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
+	7,  // 7: riffle.v1.Policy.family:type_name -> riffle.v1.Family
+	15, // 8: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
+	16, // 9: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
+	3,  // 10: riffle.v1.Policy.play:type_name -> riffle.v1.Play
+	17, // 11: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	12, // 12: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 13: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	13, // 14: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	14, // 15: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	6,  // 16: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 17: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 18: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	29, // 19: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -2351,8 +2680,8 @@ func file_riffle_v1_riffle_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   23,
+			NumEnums:      6,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

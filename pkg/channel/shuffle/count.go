@@ -57,15 +57,16 @@ func (t *Tally) Add(other *Tally) {
 	}
 }
 
-// Counts returns the ones by release and coordinate, never more than this number of reports holds messages for the
-// coordinate, and how many messages are odd: they do not open, are out of the plan, or exceed their coordinate's
-// number. Only a dishonest device or shuffler makes odd messages.
-func (t *Tally) Counts(reports uint64) (ones [][]uint64, odd int) {
+// Counts returns the ones by release and coordinate, never more than there can be messages for the coordinate: those of
+// this number of reports, and those that the shuffler added to each coordinate of the release. odd is how many messages
+// do not open, are out of the plan, or exceed their coordinate's number. Only a dishonest device or shuffler makes odd
+// messages.
+func (t *Tally) Counts(reports uint64, noise []uint64) (ones [][]uint64, odd int) {
 	odd = t.Undecryptable + t.OutOfPlan
 	for i, e := range t.encodings {
 		ones = append(ones, make([]uint64, len(t.ones[i])))
 		for j, n := range t.ones[i] {
-			most := reports * uint64(e.MessagesAt(j))
+			most := reports*uint64(e.MessagesAt(j)) + noise[i]
 			ones[i][j] = min(n, most)
 			odd += int(max(t.seen[i][j], most) - most)
 		}

@@ -54,13 +54,19 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 	if whole.Messages != 9 || whole.Undecryptable != 1 || whole.OutOfPlan != 2 {
 		t.Errorf("%+v", whole)
 	}
-	// One report holds 2 and 3 messages of the first release: 2 of the 4 at its first coordinate are too many.
-	for reports, want := range map[uint64]struct {
-		ones [][]uint64
-		odd  int
-	}{1: {[][]uint64{{2, 1}, {0}}, 5}, 2: {[][]uint64{{3, 1}, {0}}, 3}} {
-		if ones, odd := whole.Counts(reports); !reflect.DeepEqual(ones, want.ones) || odd != want.odd {
-			t.Errorf("%d reports: %v and %d odd messages, want %v and %d", reports, ones, odd, want.ones, want.odd)
+	// One report holds 2 and 3 messages of the first release: 2 of the 4 at its first coordinate are too many, unless
+	// the shuffler added as many to each coordinate.
+	for _, x := range []struct {
+		reports, noise uint64
+		ones           [][]uint64
+		odd            int
+	}{
+		{1, 0, [][]uint64{{2, 1}, {0}}, 5}, {2, 0, [][]uint64{{3, 1}, {0}}, 3}, {1, 1, [][]uint64{{3, 1}, {0}}, 4},
+		{1, 2, [][]uint64{{3, 1}, {0}}, 3},
+	} {
+		if ones, odd := whole.Counts(x.reports, []uint64{x.noise, 0}); !reflect.DeepEqual(ones, x.ones) || odd != x.odd {
+			t.Errorf("%d reports, %d of noise: %v and %d odd messages, want %v and %d", x.reports, x.noise, ones, odd,
+				x.ones, x.odd)
 		}
 	}
 }

@@ -17,6 +17,7 @@ package shuffle
 import (
 	"fmt"
 
+	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -49,7 +50,7 @@ func NewDevice(encodings []protocol.Encoding, analyzer []byte, digest [32]byte) 
 func (d *Device) Size() int { return d.messages * seal.BitSize }
 
 // Append implements channel.Device: every vector is encoded, and every bit is encrypted on its own.
-func (d *Device) Append(dst []byte, vectors [][]float64, src protocol.Source) ([]byte, error) {
+func (d *Device) Append(dst []byte, _ channel.Sender, vectors [][]float64, src protocol.Source) ([]byte, error) {
 	if len(vectors) != len(d.encodings) {
 		return dst, fmt.Errorf("shuffle: %d vectors for %d releases", len(vectors), len(d.encodings))
 	}

@@ -36,7 +36,7 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 	}
 	opener := seal.NewBitOpener(key, context)
 	for seed, vectors := range [][][]float64{{{0, 0}, {0}}, {{0.6, 0.2}, {-1.5}}, {{1, 0.75}, {2}}} {
-		payload, err := d.Append([]byte("before"), vectors, rand.NewChaCha8([32]byte{byte(seed)}))
+		payload, err := d.Append([]byte("before"), channel.Sender{}, vectors, rand.NewChaCha8([32]byte{byte(seed)}))
 		if err != nil || !bytes.HasPrefix(payload, []byte("before")) || len(payload) != len("before")+d.Size() {
 			t.Fatalf("%d bytes, %v", len(payload), err)
 		}
@@ -63,7 +63,7 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 	}
 	src := rand.NewChaCha8([32]byte{})
 	for _, vectors := range [][][]float64{nil, {{0, 0}}, {{0, 0}, {0}, {0}}, {{0}, {0}}, {{0, math.NaN()}, {0}}} {
-		if _, err := d.Append(nil, vectors, src); err == nil {
+		if _, err := d.Append(nil, channel.Sender{}, vectors, src); err == nil {
 			t.Errorf("vectors %v are taken", vectors)
 		}
 	}

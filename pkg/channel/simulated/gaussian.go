@@ -19,8 +19,8 @@ type Range struct {
 	Share float64
 }
 
-// gaussian holds what Local and Central share: ranges, and the standard deviation of one draw of noise for each
-// statistic.
+// gaussian holds what GaussianLocal and GaussianCentral share: ranges, and the standard deviation of one draw of
+// noise for each statistic.
 type gaussian struct {
 	statistics []Range
 	dims       []int
@@ -103,7 +103,8 @@ func (g gaussian) sum(cohort iter.Seq[Report], noise func(s int, x []float64)) (
 	return aggregates, nil
 }
 
-// noise returns a function that adds independent Gaussian noise to every entry of a vector of statistic s.
+// noise returns a function that adds independent floating-point Gaussian noise to every entry of a vector of statistic
+// s. It is for simulations only.
 func (g gaussian) noise(src protocol.Source) func(s int, x []float64) {
 	normal := rand.New(src)
 	return func(s int, x []float64) {

@@ -13,7 +13,7 @@ import (
 // for a statistic that has the whole budget; what the parts spend composes to the whole.
 func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 	one := []simulated.Range{{Lower: []float64{-1}, Upper: []float64{1}, Diameter: 2, Share: 0.1}}
-	c, err := simulated.NewCentral(one, 1, 1e-6)
+	c, err := simulated.NewGaussianCentral(one, 1, 1e-6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 		t.Errorf("standard deviation %v, want %v", got, want)
 	}
 	for name, c := range all(t, 2, 1e-5) {
-		if name == "exact" || name == "shuffle" {
+		if name == "exact" || name == "integer" {
 			continue
 		}
 		const n = 7
@@ -35,7 +35,7 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		draws := map[string]float64{"local": n, "central": 1}[name]
+		draws := map[string]float64{"gaussian local": n, "gaussian central": 1}[name]
 		var spent []privacy.Guarantee
 		for s, statistic := range unitRanges() {
 			sigma := math.Sqrt(aggregates[s].Variance[0] / draws)
@@ -50,10 +50,10 @@ func TestGaussianNoiseSpendsTheBudget(t *testing.T) {
 	}
 }
 
-// The errors of Local and Central have mean zero and the variance they report, and are uncorrelated: 20000 releases of
-// four reports; mean within 5 standard errors (false alarm 6e-7 each), variance within 6 % (six standard errors),
-// correlation within 0.035 (five standard errors). Power: noise forgotten on one of four reports moves Local's variance
-// by 25 %.
+// The errors of GaussianLocal and GaussianCentral have mean zero and the variance they report, and are uncorrelated:
+// 20000 releases of four reports; mean within 5 standard errors (false alarm 6e-7 each), variance within 6 % (six
+// standard errors), correlation within 0.035 (five standard errors). Power: noise forgotten on one of four reports
+// moves GaussianLocal's variance by 25 %.
 func TestGaussianNoiseHasItsVariance(t *testing.T) {
 	const releases = 20_000
 	reports := fiveReports()[:4]
@@ -62,7 +62,7 @@ func TestGaussianNoiseHasItsVariance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range all(t, 1, 1e-6) {
-		if name == "exact" || name == "shuffle" {
+		if name == "exact" || name == "integer" {
 			continue
 		}
 		src := seeded(name, 0)
@@ -109,7 +109,7 @@ func TestGaussianNoiseHasItsVariance(t *testing.T) {
 // sums.
 func TestGaussianChannelsClamp(t *testing.T) {
 	for name, c := range all(t, 1, 1e-6) {
-		if name == "exact" || name == "shuffle" {
+		if name == "exact" || name == "integer" {
 			continue
 		}
 		a, err := c.Aggregate(slices.Values([]simulated.Report{{{-5, 7}, {1e300}}}), seeded("clamp", 0))
@@ -125,7 +125,7 @@ func TestGaussianChannelsClamp(t *testing.T) {
 	}
 }
 
-func BenchmarkShuffle(b *testing.B) {
+func BenchmarkInteger(b *testing.B) {
 	encodings, report := twoStatistics(), fiveReports()[0]
 	cohort := func(yield func(simulated.Report) bool) {
 		for range 10_000 {
@@ -136,7 +136,7 @@ func BenchmarkShuffle(b *testing.B) {
 	}
 	src := seeded("bench", 0)
 	for b.Loop() {
-		if _, err := (simulated.Shuffle{Encodings: encodings, MinCohort: 1}).Aggregate(cohort, src); err != nil {
+		if _, err := (simulated.Integer{Encodings: encodings, MinCohort: 1}).Aggregate(cohort, src); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,18 +3,17 @@
 //
 // Trust is a channel, not an algorithm. A device turns its record into one vector per statistic, each of a known range
 // and diameter; a channel returns their sums, with an error of mean zero and known variance; the learner does not know
-// which channel it was. Shuffle is the protocol of this project. It is compared with Local and Central; Exact has no
-// privacy at all.
+// which channel it was.
 //
-//	Exact     everyone sees everything
-//	Central   a curator sees every vector and publishes noisy sums
-//	Shuffle   the devices' noise and a shuffler; no one sees a vector
-//	Local     the devices' noise alone
+//	Integer           the four channels of the roles, shuffle, shares, local and central, by the noise of their plan
+//	Exact             everyone sees everything: no privacy at all
+//	GaussianCentral   a trusted curator with floating-point Gaussian noise: a yardstick
+//	GaussianLocal     floating-point Gaussian noise of every device: a yardstick
 //
-// A channel here is a simulation: it sees the vectors that it is given. Shuffle draws its randomness exactly as a run
-// of the three processes does, with the same code; the Gaussian channels draw floating-point noise, which is good for
-// comparing errors and not for protecting anyone (Mironov, "On significance of the least significant bits for
-// differential privacy", 2012).
+// A channel here is a simulation: it sees the vectors that it is given. Integer draws its noise exactly as the
+// processes do, from random words and integers, with the same code. The Gaussian yardsticks draw floating-point
+// noise, which is good for comparing errors and not for protecting anyone (Mironov, "On significance of the least
+// significant bits for differential privacy", 2012); nothing but comparisons that name them uses them.
 package simulated
 
 import (
@@ -33,7 +32,7 @@ type Report = [][]float64
 // Aggregate is what a channel brings back of one statistic.
 type Aggregate struct {
 	Sum []float64 // unbiased estimate of the sum of the cohort's vectors, data units
-	// Variance of Sum's error, per coordinate, squared data units: an upper bound for Shuffle, exact for the others.
+	// Variance of Sum's error, per coordinate, squared data units: an upper bound for Integer, exact for the others.
 	Variance []float64
 	Reports  int // reports that were summed
 }

@@ -26,9 +26,9 @@ func seeded(label string, n int) *rand.ChaCha8 {
 
 var (
 	_ simulated.Channel = simulated.Exact{}
-	_ simulated.Channel = simulated.Shuffle{}
-	_ simulated.Channel = (*simulated.Local)(nil)
-	_ simulated.Channel = (*simulated.Central)(nil)
+	_ simulated.Channel = simulated.Integer{}
+	_ simulated.Channel = (*simulated.GaussianLocal)(nil)
+	_ simulated.Channel = (*simulated.GaussianCentral)(nil)
 )
 
 // unitRanges are the ranges of reports with vectors of two entries and of one.
@@ -40,19 +40,19 @@ func unitRanges() []simulated.Range {
 }
 
 func all(t fataler, epsilon, delta float64) map[string]simulated.Channel {
-	local, err := simulated.NewLocal(unitRanges(), epsilon, delta)
+	local, err := simulated.NewGaussianLocal(unitRanges(), epsilon, delta)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	central, err := simulated.NewCentral(unitRanges(), epsilon, delta)
+	central, err := simulated.NewGaussianCentral(unitRanges(), epsilon, delta)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	return map[string]simulated.Channel{
-		"exact":   simulated.Exact{},
-		"shuffle": simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 1},
-		"local":   local,
-		"central": central,
+		"exact":            simulated.Exact{},
+		"integer":          simulated.Integer{Encodings: twoStatistics(), MinCohort: 1},
+		"gaussian local":   local,
+		"gaussian central": central,
 	}
 }
 
@@ -81,17 +81,20 @@ func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 			t.Errorf("%s, no reports: %v, %v; want ErrCohort", name, got, err)
 		}
 	}
-	shuffle := simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 3}
-	if got, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good}),
+	integer := simulated.Integer{Encodings: twoStatistics(), MinCohort: 3}
+	if got, err := integer.Aggregate(slices.Values([]simulated.Report{good, good}),
 		seeded("refuse", 0)); !errors.Is(err, simulated.ErrCohort) || got != nil {
 		t.Errorf("two reports of at least three: %v, %v; want ErrCohort", got, err)
 	}
-	if _, err := shuffle.Aggregate(slices.Values([]simulated.Report{good, good, good}),
+	if _, err := integer.Aggregate(slices.Values([]simulated.Report{good, good, good}),
 		seeded("refuse", 0)); err != nil {
 		t.Errorf("three reports of at least three: %v", err)
 	}
-	for _, c := range []simulated.Shuffle{{}, {MinCohort: 1}, {Encodings: twoStatistics()},
-		{Encodings: make([]protocol.Encoding, 2), MinCohort: 1}} {
+	for _, c := range []simulated.Integer{{}, {MinCohort: 1}, {Encodings: twoStatistics()},
+		{Encodings: make([]protocol.Encoding, 2), MinCohort: 1},
+		{Encodings: twoStatistics(), MinCohort: 1, ServerNoise: []uint64{1}},
+		{Encodings: []protocol.Encoding{{Scale: 1, Coordinates: twoStatistics()[1].Coordinates}}, MinCohort: 1,
+			ServerNoise: []uint64{1}}} {
 		if got, err := c.Aggregate(slices.Values([]simulated.Report{good}), seeded("refuse", 0)); !errors.Is(err,
 			simulated.ErrChannel) {
 			t.Errorf("%+v: %v, %v; want ErrChannel", c, got, err)
@@ -119,13 +122,13 @@ func TestChannelsRefuseWhatDoesNotFit(t *testing.T) {
 		"empty range":  {change(func(s *simulated.Range) { s.Lower[0] = 2 }), 1, 1e-6},
 		"range NaN":    {change(func(s *simulated.Range) { s.Lower[0] = math.NaN() }), 1, 1e-6},
 	} {
-		if got, err := simulated.NewLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+		if got, err := simulated.NewGaussianLocal(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
 			got != nil {
-			t.Errorf("local, %s: %v, %v; want ErrChannel", name, got, err)
+			t.Errorf("gaussian local, %s: %v, %v; want ErrChannel", name, got, err)
 		}
-		if got, err := simulated.NewCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
+		if got, err := simulated.NewGaussianCentral(c.statistics, c.epsilon, c.delta); !errors.Is(err, simulated.ErrChannel) ||
 			got != nil {
-			t.Errorf("central, %s: %v, %v; want ErrChannel", name, got, err)
+			t.Errorf("gaussian central, %s: %v, %v; want ErrChannel", name, got, err)
 		}
 	}
 }
@@ -176,8 +179,8 @@ func TestReportsAreReadOnceAndLeftAlone(t *testing.T) {
 	}
 }
 
-// With no noise and a fine scale, Shuffle is Exact up to rounding; all channels return shapes that fit the reports.
-func TestShuffleWithAFineScaleIsExact(t *testing.T) {
+// With no noise and a fine scale, Integer is Exact up to rounding; all channels return shapes that fit the reports.
+func TestIntegerWithAFineScaleIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "reports")
 		reports := make([]simulated.Report, n)
@@ -204,7 +207,7 @@ func TestShuffleWithAFineScaleIsExact(t *testing.T) {
 				}
 			}
 		}
-		fine := simulated.Shuffle{Encodings: twoStatistics(), MinCohort: 1}
+		fine := simulated.Integer{Encodings: twoStatistics(), MinCohort: 1}
 		for s := range fine.Encodings {
 			e := &fine.Encodings[s]
 			e.NoiseBits, e.Scale = 0, 1<<20

@@ -1,0 +1,78 @@
+package analyzer
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// Settings that do not go with the channel stop the start, by their keys and with what to do instead; a channel by
+// itself, with a folder where it needs one, is a whole configuration.
+func TestSettingsFollowTheChannel(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want string // part of the only fault besides the missing keys; "" for none
+	}{
+		{"", ""},
+		{"--privacy-channel=shares --state=folder", ""},
+		{"--privacy-channel=local", ""},
+		{"--privacy-channel=central --state=folder", ""},
+		{"--privacy-channel=smoke", "must be one of shuffle, shares, local and central"},
+		{"--privacy-channel=shares", `must be a folder with privacy.channel = "shares"`},
+		{"--privacy-channel=central", `must be a folder with privacy.channel = "central"`},
+		{"--privacy-server-noise=1.5", "privacy.server_noise = 1.5 (--privacy-server-noise) must be a share in [0, 1]"},
+		{"--privacy-server-noise=NaN", "must be a"},
+		{"--privacy-server-noise=1", ""},
+		{"--privacy-channel=local --privacy-server-noise=1",
+			`must be 0 with privacy.channel = "local"`},
+		{"--privacy-channel=local --privacy-device-noise=false", "the devices' noise is the whole protection"},
+		{"--privacy-channel=central --state=folder --privacy-server-noise=0.5", "always adds all of the noise"},
+		{"--privacy-channel=central --state=folder --privacy-server-noise=1", ""},
+		{"--privacy-device-noise=false", "set server_noise to 1"},
+		{"--privacy-device-noise=false --privacy-server-noise=0.5", "set server_noise to 1"},
+		{"--privacy-channel=shares --state=folder --privacy-device-noise=false --privacy-server-noise=1", ""},
+		{"--privacy-channel=shares --state=folder --privacy-max-messages=150", "only the channel shuffle sends bit messages"},
+		{"--privacy-channel=shares --state=folder --privacy-max-messages=0", ""},
+		{"--admission-host-share=0.5", "the shuffler's setting admission.host_share is the one that holds"},
+		{"--privacy-channel=shares --state=folder --admission-host-share=0.5", ""},
+		{"--privacy-channel=shares --state=folder --admission-host-share=0", "must be above 0 and at most 1"},
+	} {
+		cmd := role.Command(Role())
+		cmd.SetArgs(append([]string{"--keys=nowhere", "--check-config", "--learner-dimension=2", "--learner-horizon=600"},
+			strings.Fields(c.args)...))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		err := fmt.Sprint(cmd.Execute())
+		faults := strings.Count(err, "\n")
+		switch {
+		case !strings.Contains(err, "cannot be used: open nowhere"):
+			t.Errorf("%s: %s", c.args, err)
+		case c.want == "" && faults != 1:
+			t.Errorf("%s is refused: %s", c.args, err)
+		case c.want != "" && (!strings.Contains(err, c.want) || faults != 2): // a headline and two faults
+			t.Errorf("%s: want only %q in %s", c.args, c.want, err)
+		}
+	}
+}
+
+// Limits that nobody sets are the channel's, and those that somebody sets hold in every channel.
+func TestTermsFollowTheChannel(t *testing.T) {
+	t.Parallel()
+	for _, c := range plan.Channels() {
+		s := DefaultSettings()
+		s.Privacy.Channel = string(c)
+		if got, want := s.terms(), plan.DefaultTermsFor(c); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %+v, want %+v", c, got, want)
+		}
+		s.Privacy.MaxShift, s.Privacy.Epsilon, s.Privacy.ServerNoise = 7, 2, 1
+		got := s.terms()
+		if got.MaxShift != 7 || got.Epsilon != 2 || (got.ServerNoise == 1) != (c != plan.Central) {
+			t.Errorf("%s: %+v", c, got)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+)
+
+// An answer is stored once, the shuffler hears of it well before it would look by itself, and it goes when the analyzer
+// says so.
+func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
+	ctx := b.ctx()
+	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("no answer: %v", err)
+	}
+	news, stop, err := shuf.PreparedNews(7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	time.Sleep(50 * time.Millisecond) // the subscription is on its way
+	for range 2 {
+		if err := ana.PublishPrepared(ctx, 7, 1, 2, []byte("answer")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-news:
+	case <-time.After(time.Second):
+		t.Error("no notice of an answer")
+	}
+	got, err := shuf.ReadPrepared(ctx, 7, 1, 2)
+	if err != nil || string(got) != "answer" {
+		t.Errorf("%q, %v", got, err)
+	}
+	var exists *bus.ExistsError
+	if err := ana.PublishPrepared(ctx, 7, 1, 2, []byte("other")); !errors.As(err, &exists) {
+		t.Errorf("another answer in its place: %v", err)
+	}
+	if err := shuf.PublishPrepared(ctx, 7, 1, 3, []byte("x")); !errors.Is(err, bus.ErrForbidden) {
+		t.Errorf("the shuffler answers itself: %v", err)
+	}
+	if err := shuf.PurgePrepared(ctx, 7, 1); !errors.Is(err, bus.ErrForbidden) {
+		t.Errorf("the shuffler drops answers: %v", err)
+	}
+	if err := ana.PurgePrepared(ctx, 7, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("after the purge: %v", err)
+	}
+}
+
+// The shuffler can ask whether what the analyzer signed is in the log.
+func TestTheShufflerAsksForTheAnalyzersStatements(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
+	for _, want := range []bool{false, true} {
+		if in, err := shuf.Audited(b.ctx(), bus.Analyzer, "accepted", []byte("set")); err != nil || in != want {
+			t.Errorf("%v, %v, want %v", in, err, want)
+		}
+		if err := ana.AppendAudit(b.ctx(), "accepted", []byte("set")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The shuffler reads what a role said under a kind, in the order of the log and nothing else.
+func TestTheShufflerReadsWhatWasSaidUnderAKind(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	ana, shuf := b.connect(bus.Analyzer), b.connect(bus.Shuffler)
+	for i, kind := range []string{"accepted-1-0", "accepted-1-1", "accepted-1-0", "accepted-11-0"} {
+		if err := ana.AppendAudit(b.ctx(), kind, []byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shuf.AppendAudit(b.ctx(), "accepted-1-0", []byte("its own")); err != nil {
+		t.Fatal(err)
+	}
+	var said []byte
+	err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func(payload []byte) error {
+		said = append(said, payload...)
+		return nil
+	})
+	if err != nil || string(said) != "\x00\x02" {
+		t.Errorf("%q, %v", said, err)
+	}
+	stop := errors.New("stop")
+	if err := shuf.Said(b.ctx(), bus.Analyzer, "accepted-1-0", func([]byte) error { return stop }); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+	if err := shuf.Said(b.ctx(), bus.Analyzer, "*", nil); !errors.Is(err, bus.ErrBadName) {
+		t.Error(err)
+	}
+}
+
+// A deployment that was provisioned before there were answers gets their stream when it is provisioned again. Until then
+// a call that ends says that the stream is missing.
+func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	admin := b.connect(bus.Admin)
+	if err := admin.JetStream().DeleteStream(b.ctx(), bus.StreamPrepared); err != nil {
+		t.Fatal(err)
+	}
+	ana := b.connect(bus.Analyzer)
+	short, stop := context.WithTimeout(b.ctx(), time.Second)
+	defer stop()
+	if err := ana.PurgePrepared(short, 0, 0); !errors.Is(err, bus.ErrUnknown) || !errors.Is(err, bus.ErrUnprovisioned) {
+		t.Errorf("purging no stream: %v", err)
+	}
+	for range 2 {
+		if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := admin.JetStream().Stream(b.ctx(), bus.StreamPrepared); errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Error("no stream of answers")
+	}
+	ctx, cancel := context.WithTimeout(b.ctx(), 5*time.Second)
+	defer cancel()
+	if err := ana.PublishPrepared(ctx, 1, 0, 0, []byte("x")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,78 @@
+package box
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	devices "github.com/riffle-dp/riffle/pkg/channel"
+)
+
+// admission decides which boxes of a round are counted. Of several boxes of one device the first is.
+type admission struct {
+	remembered *channel.Participants // may be nil
+	epoch      uint64
+	most       int // devices of one host
+
+	who     []devices.Participant // that are counted
+	seen    map[devices.Participant]struct{}
+	hosts   map[[32]byte]int
+	bad     int // boxes that are refused
+	refused map[outcome.Reason]int
+}
+
+func (c *Counting) admission(r *channel.Round, boxes int) *admission {
+	return &admission{
+		remembered: c.Participants, epoch: r.Epoch, most: channel.HostQuota(c.HostShare, r.Cohort.Size),
+		who: make([]devices.Participant, 0, boxes), seen: make(map[devices.Participant]struct{}, boxes),
+		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
+	}
+}
+
+// admits tells whether a box is counted that is the device's, unless it is refused already.
+func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool {
+	if refused == "" {
+		refused = a.judge(by)
+	}
+	if refused != "" {
+		a.bad++
+		a.refused[refused]++
+		return false
+	}
+	a.seen[by] = struct{}{}
+	a.hosts[by.Host]++
+	a.who = append(a.who, by)
+	return true
+}
+
+// judge is why no box of the device is counted any more; empty if one is.
+func (a *admission) judge(by devices.Participant) outcome.Reason {
+	if _, twice := a.seen[by]; twice {
+		return Repeated
+	}
+	if a.remembered != nil {
+		switch err := a.remembered.Check(a.epoch, by); {
+		case errors.Is(err, channel.ErrNewcomer):
+			return Newcomer
+		case err != nil:
+			return Earlier
+		}
+	}
+	if a.hosts[by.Host] >= a.most {
+		return HostShare
+	}
+	return ""
+}
+
+// reasons says how many boxes were refused for which reason.
+func (a *admission) reasons() string {
+	var all []string
+	for why, n := range a.refused {
+		all = append(all, fmt.Sprintf("%s: %d", why, n))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,51 @@
+package box
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// What the analyzer adds to the exact sums of central is the announced binomial, drawn for each coordinate by itself:
+// the very number that the source gives, with the binomial's mean and variance. Noise of the right mean and half the
+// variance is not noticed in any one count.
+func TestTheAnalyzersNoiseIsTheWholeBinomial(t *testing.T) {
+	t.Parallel()
+	const coordinates, bits, exact = 400, 1600, 1000
+	release := plan.Release{AnalyzerNoise: bits, Bias: protocol.BiasHalf}
+	of := &channel.Round{Announcement: &plan.Announcement{
+		Encodings: []protocol.Encoding{{Coordinates: make([]protocol.Coordinate, coordinates), Bias: release.Bias}},
+		Plan: plan.Plan{
+			Channel: plan.Central, Rounds: []plan.Round{{Releases: []plan.Release{release}}},
+		},
+	}}
+	seed := [32]byte{3}
+	c := &Counting{Disk: channel.Folder(t.TempDir()), Source: rand.NewChaCha8(seed)}
+	sums := []wire.ReleaseCounts{{Ones: make([]uint64, coordinates)}}
+	for j := range sums[0].Ones {
+		sums[0].Ones[j] = exact
+	}
+	noised, err := c.addNoise(of, &wire.Manifest{Reports: 10, ChunksDigest: make([]byte, 32)}, sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := rand.NewChaCha8(seed)
+	var sum, squares float64
+	for j, n := range noised[0].Ones {
+		if want := exact + protocol.Binomial(bits, release.Bias, src); n != want {
+			t.Fatalf("coordinate %d is %d, the source gives %d", j, n, want)
+		}
+		d := float64(n) - exact - bits/2
+		sum += d
+		squares += d * d
+	}
+	// 400 draws of variance 400: the mean is off by more than five (five deviations), or the mean square by a third
+	// (more than four), for hardly any seed, and not for this one.
+	if mean, square := sum/coordinates, squares/coordinates; mean < -5 || mean > 5 || square < 267 || square > 533 {
+		t.Errorf("noise of mean %v and mean square %v, want 0 and 400", mean, square)
+	}
+}

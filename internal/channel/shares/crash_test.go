@@ -1,0 +1,175 @@
+package shares
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/channel"
+)
+
+// crash is a process that crashes at its n-th step, once.
+type crash struct {
+	mu     sync.Mutex
+	n, at  int
+	passed []string
+}
+
+func (c *crash) step(what string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	c.passed = append(c.passed, what)
+	if c.n == c.at {
+		return fmt.Errorf("%w at step %d, %s", errCrash, c.n, what)
+	}
+	return nil
+}
+
+type crashingMixer struct {
+	MixingBroker
+	*crash
+}
+
+func (c crashingMixer) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
+	if err := c.step(fmt.Sprintf("before chunk %d", index)); err != nil {
+		return err
+	}
+	if err := c.MixingBroker.PublishChunk(ctx, epoch, round, index, payload); err != nil {
+		return err
+	}
+	return c.step(fmt.Sprintf("after chunk %d", index))
+}
+
+func (c crashingMixer) ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
+	b, err := c.MixingBroker.ReadPrepared(ctx, epoch, round, index)
+	if err == nil {
+		err = c.step(fmt.Sprintf("after answer %d", index))
+	}
+	return b, err
+}
+
+func (c crashingMixer) AppendAudit(ctx context.Context, kind string, payload []byte) error {
+	if err := c.step("before the statement of the sum"); err != nil {
+		return err
+	}
+	if err := c.MixingBroker.AppendAudit(ctx, kind, payload); err != nil {
+		return err
+	}
+	return c.step("after the statement of the sum")
+}
+
+type crashingCounter struct {
+	CountingBroker
+	*crash
+}
+
+func (c crashingCounter) PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
+	if err := c.step(fmt.Sprintf("before answer %d", index)); err != nil {
+		return err
+	}
+	if err := c.CountingBroker.PublishPrepared(ctx, epoch, round, index, payload); err != nil {
+		return err
+	}
+	return c.step(fmt.Sprintf("after answer %d", index))
+}
+
+func (c crashingCounter) AppendAudit(ctx context.Context, kind string, payload []byte) error {
+	if err := c.CountingBroker.AppendAudit(ctx, kind, payload); err != nil {
+		return err
+	}
+	return c.step("after the statement is in the log")
+}
+
+// The shuffler crashes at every step: everything that leaves, leaves as it did, and the sums are those of all members.
+func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	for at := 1; ; at++ {
+		s, c := d.newScene(size, noise(8, 8)), &crash{at: at}
+		e := s.runOn(failing{s.mixDisk, c.step}, crashingMixer{s.shuffler, c}, s.countDisk, s.analyzer)
+		s.within(s.released(e, nil), 16)
+		if t.Failed() {
+			t.Fatalf("after a crash at %q", c.passed[min(at, len(c.passed))-1])
+		}
+		if c.n < at {
+			t.Logf("%d steps", at-1)
+			break
+		}
+		d.must(s.counter(s.countDisk, s.analyzer).Forget(d.Context(), s.a.Epoch, 0))
+	}
+}
+
+// The analyzer crashes at every step: its answers and its statement are the same, and so are the counts, once they are
+// durable.
+func TestAnAnalyzerThatCrashesAnswersTheSame(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	for at := 1; ; at++ {
+		s, c := d.newScene(size, noise(8, 8)), &crash{at: at}
+		e := s.runOn(s.mixDisk, s.shuffler, failing{s.countDisk, c.step}, crashingCounter{s.analyzer, c})
+		s.within(s.released(e, nil), 16)
+		if t.Failed() {
+			t.Fatalf("after a crash at %q", c.passed[min(at, len(c.passed))-1])
+		}
+		if c.n < at {
+			t.Logf("%d steps", at-1)
+			break
+		}
+		d.must(s.counter(s.countDisk, s.analyzer).Forget(d.Context(), s.a.Epoch, 0))
+	}
+}
+
+// What was joined once is what a later process returns, and its noise is not drawn again.
+func TestNoiseIsDrawnOnce(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	s := d.newScene(size, noise(1<<20, 1<<20))
+	first := s.released(s.run(), nil)
+	again := s.released(s.run(), nil)
+	for i := range first {
+		for j := range first[i] {
+			if first[i][j] != again[i][j] {
+				t.Errorf("release %d, coordinate %d: %d, and then %d", i, j, first[i][j], again[i][j])
+			}
+		}
+	}
+}
+
+// What was stored of a round is gone when it is forgotten, but for who took part and the epoch's commitment.
+func TestForgetLeavesOnlyWhoTookPart(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	s := d.newScene(size)
+	s.released(s.run(), nil)
+	c := s.counter(s.countDisk, s.analyzer)
+	for range 2 {
+		d.must(c.Forget(d.Context(), s.a.Epoch, 0))
+		d.must(s.mixer(s.mixDisk, s.shuffler).Forget(s.a.Epoch, 0))
+	}
+	left := files(t, s.countDisk)
+	if len(left) != 3 || !left["participants"] || !left["participants-1"] || !left["shares-secret-1"] {
+		t.Errorf("the analyzer keeps %v", left)
+	}
+	if left := files(t, s.mixDisk); len(left) != 0 {
+		t.Errorf("the shuffler keeps %v", left)
+	}
+	if _, err := s.shuffler.ReadPrepared(d.Context(), s.a.Epoch, 0, 1); err == nil {
+		t.Error("an answer is left at the broker")
+	}
+}
+
+func files(t *testing.T, d channel.Disk) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	entries, err := os.ReadDir(string(d.(channel.Folder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all[e.Name()] = true
+	}
+	return all
+}

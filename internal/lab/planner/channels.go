@@ -1,0 +1,185 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// Channel is what one channel would cost and give the same deployment. Its numbers are those of the cohort in which
+// they are worst. Its JSON form is a stable interface: keys are added, never renamed or removed.
+type Channel struct {
+	Trust plan.Channel `json:"trust"`
+	Whom  string       `json:"whom"`   // on whom the guarantee rests
+	OptIn bool         `json:"opt_in"` // devices refuse the channel unless they are told otherwise
+	Taken bool         `json:"taken"`  // by the planner's rule
+	// Epsilon is the guarantee while honest devices' noise is there, EpsilonAlone if no other device is honest; null
+	// where there is none.
+	Epsilon       *float64 `json:"epsilon"`
+	EpsilonAlone  *float64 `json:"epsilon_alone"`
+	VarianceRatio *float64 `json:"variance_ratio"` // of noise, over the central Gaussian's with the same budget
+	// IdealRatio is the same over Gaussian noise in the same place with the same certificate: a curator's, each server's
+	// where only servers add noise, a device's own in local. Null where bits are sent.
+	IdealRatio *float64 `json:"ideal_ratio"`
+	// Poison is how far one lying report can move a released sum, in standard deviations of its noise.
+	Poison      *float64 `json:"poison"`
+	Messages    int      `json:"messages"` // of one person: bit messages in shuffle, reports in the others
+	Bytes       int      `json:"bytes"`    // of one person's sealed reports
+	NoiseBits   uint32   `json:"noise_bits"`
+	ServerNoise uint64   `json:"server_noise_bits"` // of all servers, once per coordinate
+	// CPU time of one person's part, estimated from measurements of this machine; servers without the broker.
+	DeviceCPU   float64 `json:"device_cpu_seconds_per_user"`
+	ShufflerCPU float64 `json:"shuffler_cpu_seconds_per_user"`
+	AnalyzerCPU float64 `json:"analyzer_cpu_seconds_per_user"`
+	ServerCPU   float64 `json:"server_cpu_seconds_per_user"`
+
+	Infeasible string `json:"infeasible,omitempty"` // why there is no plan
+}
+
+// ShuffleMessages is the largest number of bit messages of one person for which the planner takes the channel shuffle:
+// 26 kB, and the cost of about ten dimensions.
+const ShuffleMessages = 500
+
+// takenRule says in words what take does.
+var takenRule = fmt.Sprintf("shuffle, the default, while it takes at most %d bit messages of a person; else shares, "+
+	"which costs a person less and needs only one honest server of the two; if neither has a plan, local, which "+
+	"trusts nobody; never central by itself, since whoever runs the analyzer would see every record", ShuffleMessages)
+
+// take is the channel that the planner takes by itself; empty if there is none.
+func take(channels []Channel) plan.Channel {
+	possible := map[plan.Channel]Channel{}
+	for _, c := range channels {
+		if c.Infeasible == "" {
+			possible[c.Trust] = c
+		}
+	}
+	if c, ok := possible[plan.Shuffle]; ok && c.Messages <= ShuffleMessages {
+		return plan.Shuffle
+	}
+	for _, c := range []plan.Channel{plan.Shares, plan.Shuffle, plan.Local} {
+		if _, ok := possible[c]; ok {
+			return c
+		}
+	}
+	return ""
+}
+
+// termsFor are the terms of one channel: those asked for, where they say anything about it.
+func (o Options) termsFor(c plan.Channel) plan.Terms {
+	t := plan.DefaultTermsFor(c)
+	t.Epsilon, t.Delta, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, o.DropOut, o.MinCohort
+	t.Dishonest, t.DishonestReports = o.Dishonest, o.DishonestReports
+	if c == o.Channel {
+		t.VarianceRatio = o.VarianceRatio
+	}
+	if c == plan.Shuffle {
+		t = o.Terms
+		t.Channel = c
+	}
+	if c == plan.Shuffle || c == plan.Shares {
+		t.ServerNoise, t.NoDeviceNoise = o.ServerNoise, o.NoDeviceNoise
+	}
+	return t
+}
+
+// proposed is a cohort's plan in a channel, as the analyzer would announce it.
+type proposed struct {
+	*plan.Proposal
+	announcement *plan.Announcement
+}
+
+// propose plans a cohort in a channel. limit bounds the bit messages of one person; 0: none.
+func (o Options) propose(p *plan.Proposer, config glm.Config, size int, c plan.Channel, limit int) (*proposed, error) {
+	step, err := o.step(config)
+	if err != nil {
+		return nil, err
+	}
+	step.Cohort = size
+	terms := o.termsFor(c)
+	if c == plan.Shuffle {
+		terms.MaxMessages = limit
+	}
+	proposal, err := p.Propose(step, terms)
+	if err != nil {
+		return nil, err
+	}
+	return &proposed{proposal, proposal.Announced(step)}, nil
+}
+
+// channels plans all cohorts in every channel.
+func (o Options) channels(proposer *plan.Proposer, config glm.Config, tasks []task, limits []int) ([]Channel, error) {
+	var all []Channel
+	for _, c := range plan.Channels() {
+		one := Channel{Trust: c, Whom: strings.TrimPrefix(c.RestsOn(), "rests on "), OptIn: c == plan.Central}
+		for i, t := range tasks {
+			p, err := o.propose(proposer, config, t.size, c, limits[i])
+			if err == nil {
+				err = one.worst(p, o)
+			}
+			if err != nil {
+				one = Channel{Trust: c, Whom: one.Whom, OptIn: one.OptIn}
+				explained := o.explain(err, i, t.size, 1)
+				var infeasible *Infeasible
+				if !errors.As(explained, &infeasible) && !errors.Is(err, privacy.ErrUncertified) {
+					return nil, explained
+				}
+				one.Infeasible = explained.Error()
+				break
+			}
+		}
+		all = append(all, one)
+	}
+	for i := range all {
+		all[i].Taken = all[i].Trust == take(all)
+	}
+	return all, nil
+}
+
+// worst takes a cohort's plan into the channel's numbers.
+func (c *Channel) worst(p *proposed, o Options) error {
+	cost := simulate.CostOf(p.Proposal)
+	c.Messages, c.Bytes = max(c.Messages, cost.Messages), max(c.Bytes, cost.Bytes)
+	g, err := plan.Guarantee(p.announcement, 0)
+	if err != nil {
+		return err
+	}
+	first := c.Epsilon == nil
+	c.Epsilon = larger(c.Epsilon, g.Epsilon(o.Delta))
+	// Where a plan bounds nothing if nobody else is honest, no cohort's bound is the deployment's.
+	if alone, err := plan.Alone(p.announcement); err != nil || math.IsInf(alone.Epsilon(o.Delta), 1) {
+		c.EpsilonAlone = nil
+	} else if first || c.EpsilonAlone != nil {
+		c.EpsilonAlone = larger(c.EpsilonAlone, alone.Epsilon(o.Delta))
+	}
+	c.VarianceRatio = larger(c.VarianceRatio, cost.VarianceRatio)
+	c.Poison = larger(c.Poison, p.announcement.Poison())
+	for i, r := range p.Plan.Rounds[0].Releases {
+		c.NoiseBits, c.ServerNoise = max(c.NoiseBits, r.NoiseBits), max(c.ServerNoise, r.ServerNoise())
+		if ideal := p.Details.Releases[i].IdealRatio; ideal > 0 {
+			c.IdealRatio = larger(c.IdealRatio, ideal)
+		}
+	}
+	if o.Machine == nil {
+		return nil
+	}
+	cpu, err := o.Machine.CPU(cost.Work)
+	if err != nil {
+		return err
+	}
+	c.DeviceCPU, c.ServerCPU = math.Max(c.DeviceCPU, cpu.Device), math.Max(c.ServerCPU, cpu.Servers())
+	c.ShufflerCPU, c.AnalyzerCPU = math.Max(c.ShufflerCPU, cpu.Shuffler), math.Max(c.AnalyzerCPU, cpu.Analyzer)
+	return nil
+}
+
+func larger(a *float64, b float64) *float64 {
+	if a != nil && *a >= b {
+		return a
+	}
+	return &b
+}

@@ -1,0 +1,441 @@
+package shares
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+	"testing"
+
+	"github.com/cloudflare/circl/vdaf/prio3/arith/fp128"
+	"github.com/cloudflare/circl/vdaf/prio3/sumvec"
+
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// The wires of the gadget that an attacker looks at carry, for each chunk of a report, an element less one, and a
+// random seed. A preparation share of the leader is one point of the polynomial through them. With a second point, the
+// seed cancels, and what is left is a sum over known numbers that tells which elements are one.
+//
+// This runs against circl's calls, without the guards of this package: it shows what they are for.
+func TestTwoPreparationSharesOfOneReportUnderTwoKeysGiveEveryBit(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	r, commitment := f.round, f.secret.Commitment()
+	entries := []uint64{19, 0, 31, 6, 13}
+	vdaf := must(r.vdaf(commitment))
+	params := vdaf.Params()
+	var drawn [128]byte
+	random(1)(drawn[:])
+	nonce := sumvec.Nonce{7}
+	public, split, err := vdaf.Shard(entries, &nonce, drawn[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := uint(1)
+	for p < params.JointRandLength()+1 {
+		p *= 2
+	}
+	var root fp128.Fp
+	root.SetRootOfUnityTwoN(uint(len64(p) - 1))
+
+	// What the analyzer has: the leader's preparation share under each key, and its own share of the report.
+	points := [2]fp128.Vec{}  // one value for each wire
+	weights := [2]fp128.Vec{} // how much the polynomial's value at each root of unity counts at the point
+	for i, key := range []sumvec.VerifyKey{{1}, {2}} {
+		_, theirs, err := vdaf.PrepInit(&key, &nonce, leader, public, split[leader])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, own, err := vdaf.PrepInit(&key, &nonce, helper, public, split[helper])
+		if err != nil {
+			t.Fatal(err)
+		}
+		points[i] = verifier(theirs, r)
+		points[i].AddAssign(verifier(own, r))
+		points[i] = points[i][1 : 1+2*r.chunk]
+		at := deriveElements(r.context(commitment), useQuery, key[:], append([]byte{1}, nonce[:]...), 1)[0]
+		weights[i] = lagrange(at, root, p)
+	}
+	found := make([]uint64, r.entries)
+	for j := range r.chunk {
+		wire := 2*j + 1 // the element less one
+		bits, ok := searchBits([2]fp128.Fp{points[0][wire], points[1][wire]}, weights, params.JointRandLength(),
+			func(call uint) bool { return call*r.chunk+j < r.entries*r.bits })
+		if !ok {
+			t.Fatalf("no bits explain wire %d", wire)
+		}
+		for call := range params.JointRandLength() {
+			if element := call*r.chunk + j; element < r.entries*r.bits && bits>>call&1 == 1 {
+				found[element/r.bits] |= 1 << (element % r.bits)
+			}
+		}
+	}
+	if !slices.Equal(found, entries) {
+		t.Errorf("the attack finds %v; the report holds %v", found, entries)
+	}
+}
+
+func len64(n uint) (bits int) {
+	for ; n > 0; n /= 2 {
+		bits++
+	}
+	return bits
+}
+
+// verifier is the vector of a preparation share.
+func verifier(s *sumvec.PrepShare, r *Round) fp128.Vec {
+	b := must(s.MarshalBinary())
+	v := make(fp128.Vec, 2*r.chunk+2)
+	if err := v.UnmarshalBinary(b[:16*len(v)]); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// lagrange is the value at a point of each of the polynomials of degree below p that are one at one power of the root
+// of unity and zero at the others: (at^p - 1) root^k / (p (at - root^k)).
+func lagrange(at, root fp128.Fp, p uint) fp128.Vec {
+	v := make(fp128.Vec, p)
+	var one, scale, power fp128.Fp
+	one.SetOne()
+	scale = at
+	for range len64(p) - 1 {
+		scale.Sqr(&scale)
+	}
+	scale.SubAssign(&one)
+	var inverse fp128.Fp
+	inverse.InvTwoN(uint(len64(p) - 1))
+	scale.MulAssign(&inverse)
+	power.SetOne()
+	for k := range v {
+		var below fp128.Fp
+		below.Sub(&at, &power)
+		below.Inv(&below)
+		v[k].Mul(&scale, &power)
+		v[k].MulAssign(&below)
+		power.MulAssign(&root)
+	}
+	return v
+}
+
+// searchBits tries all bits of one wire until both points fit the same seed. Where there is no element, the wire
+// carries 0 - 1.
+func searchBits(points [2]fp128.Fp, weights [2]fp128.Vec, calls uint, there func(call uint) bool) (uint, bool) {
+	var one fp128.Fp
+	one.SetOne()
+	for bits := range uint(1) << calls {
+		var seeds [2]fp128.Fp
+		for i := range seeds {
+			seeds[i] = points[i]
+			for call := range calls {
+				if bits>>call&1 == 0 || !there(call) {
+					seeds[i].AddAssign(&weights[i][call+1])
+				}
+			}
+			var inverse fp128.Fp
+			inverse.Inv(&weights[i][0])
+			seeds[i].MulAssign(&inverse)
+		}
+		if seeds[0].IsEqual(&seeds[1]) {
+			return bits, true
+		}
+	}
+	return 0, false
+}
+
+// No second key exists for a report that this package would use: a report is bound to the commitment of its epoch's
+// secret, to its announcement and to its round, and the key follows from these. The leader refuses it before there is a
+// preparation share. A second attempt, also in a process that was restored, gives the same bytes.
+func TestAReportIsNeverPreparedUnderASecondKey(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	payload := f.payload(1, 2, 3, 4, 5)
+	first, _ := f.row(payload)
+	again := must(f.round.NewLeader(NewSecret(must(seal.NewIdentity(f.shuffler.Bytes())), [32]byte{9})))
+	if row, _, err := again.Prepare(nil, payload); err != nil || !bytes.Equal(row, first) {
+		t.Errorf("a second preparation gives other bytes (%v)", err)
+	}
+
+	otherEpoch := NewSecret(f.shuffler, [32]byte{10})
+	otherShuffler := NewSecret(must(seal.NewIdentity(bytes.Repeat([]byte{77}, 32))), [32]byte{9})
+	for what, l := range map[string]*Leader{
+		"the secret of another epoch":    must(f.round.NewLeader(otherEpoch)),
+		"the secret of another shuffler": must(f.round.NewLeader(otherShuffler)),
+		"another announcement":           must(f.another([32]byte{4}, 0).NewLeader(f.secret)),
+		"another round":                  must(f.another(f.digest, 1).NewLeader(f.secret)),
+	} {
+		row, pending, err := l.Prepare(nil, payload)
+		f.refused(what, err, wire.RefusalBadShare)
+		if len(row) != 0 || pending.once != nil {
+			t.Errorf("%s: something is prepared", what)
+		}
+	}
+	// Both halves of the guard: the keys of two rounds differ as well, should a report ever fit both.
+	if f.secret.key(f.round) == f.secret.key(f.another([32]byte{4}, 0)) ||
+		f.secret.key(f.round) == f.secret.key(f.another(f.digest, 1)) ||
+		f.secret.key(f.round) == otherEpoch.key(f.round) {
+		t.Error("two rounds have one key")
+	}
+}
+
+// another is the round with another announcement or number.
+func (f *fixture) another(digest [32]byte, number uint32) *Round {
+	r := *f.round
+	r.digest, r.number = digest, number
+	return &r
+}
+
+// What a dishonest shuffler or device can put into a row is refused, each with its own reason.
+func TestTheAnalyzerRefusesWhatIsNotOneHonestReport(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	a, _ := f.row(f.payload(1, 2, 3, 4, 5))
+	b, _ := f.row(f.payload(1, 2, 3, 4, 5))
+	if _, err := f.helper.Verify(a); err != nil {
+		t.Fatal(err)
+	}
+	const box = NonceSize + publicSize + hashSize
+	cut := func(from, to int) []byte { // a, with bytes of b
+		return slices.Concat(a[:from], b[from:to], a[to:])
+	}
+	change := func(at int) []byte {
+		c := slices.Clone(a)
+		c[at] ^= 1
+		return c
+	}
+	for what, c := range map[string]struct {
+		row  []byte
+		want wire.Refusal
+	}{
+		"a copy under another nonce":           {cut(0, NonceSize), wire.RefusalUndecryptable},
+		"another public share":                 {cut(NonceSize, NonceSize+publicSize), wire.RefusalUndecryptable},
+		"the hash of another leader's share":   {cut(NonceSize+publicSize, box), wire.RefusalUndecryptable},
+		"the box of another report":            {cut(box, box+boxSize), wire.RefusalUndecryptable},
+		"a changed box":                        {change(box + 40), wire.RefusalUndecryptable},
+		"another report's preparation share":   {cut(box+boxSize, len(a)), wire.RefusalBadProof},
+		"a changed circuit output":             {change(box + boxSize), wire.RefusalBadProof},
+		"a changed point of a wire":            {change(box + boxSize + 16), wire.RefusalBadProof},
+		"another part of the joint randomness": {change(len(a) - 1), wire.RefusalBadShare},
+		"an element that is not in the field": {
+			slices.Concat(a[:box+boxSize], bytes.Repeat([]byte{255}, 16), a[box+boxSize+16:]), wire.RefusalBadShare,
+		},
+		"one byte less": {a[:len(a)-1], wire.RefusalWrongSize},
+		"one byte more": {append(slices.Clone(a), 0), wire.RefusalWrongSize},
+		"nothing":       {nil, wire.RefusalWrongSize},
+	} {
+		v, err := f.helper.Verify(c.row)
+		f.refused(what, err, c.want)
+		if v.once != nil || v.Answer != [32]byte{} {
+			t.Errorf("%s: there is an answer", what)
+		}
+	}
+	for what, h := range map[string]*Helper{
+		"a share of another round's announcement": must(f.another([32]byte{4}, 0).NewHelper(f.secret, f.analyzer, f.verifier)),
+		"a row under another secret":              must(f.round.NewHelper(Secret{}, f.analyzer, f.verifier)),
+		"a row to another analyzer": must(f.round.NewHelper(f.secret,
+			must(seal.NewHPKEKey(bytes.Repeat([]byte{50}, 32))), f.verifier)),
+	} {
+		_, err := h.Verify(a)
+		f.refused(what, err, wire.RefusalUndecryptable)
+	}
+	// The announcement's digest differs between rounds; were it not so, the shares would not fit.
+	_, err := must(f.another(f.digest, 1).NewHelper(f.secret, f.analyzer, f.verifier)).Verify(a)
+	f.refused("a row of another round", err, wire.RefusalBadShare)
+}
+
+// Nobody takes part whom the registrar did not admit, and nobody with another's proof of participation.
+func TestNobodyIsInvented(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	entries := []uint64{1, 2, 3, 4, 5}
+	honest := f.by
+	verify := func(by channel.Sender) (Verified, error) {
+		f.by = by
+		row, _ := f.row(f.payload(entries...))
+		return f.helper.Verify(row)
+	}
+	v, err := verify(honest)
+	if want := (channel.Participant{Host: [32]byte(honest.Identity.Public()), Number: 1}); err != nil ||
+		v.Participant != want {
+		t.Errorf("an honest device: %v, %v", v.Participant, err)
+	}
+	registrar := f.registrar
+	f.registrar = f.shuffler
+	self := f.host(20, 4)
+	f.registrar = registrar
+	_, err = verify(self)
+	f.refused("a host that the shuffler admitted itself", err, wire.RefusalNoCredential)
+	outside := honest
+	outside.Number = 4
+	_, err = verify(outside)
+	f.refused("a device that the credential does not cover", err, wire.RefusalNoCredential)
+	borrowed := honest
+	borrowed.Identity = must(seal.NewIdentity(bytes.Repeat([]byte{20}, 32)))
+	_, err = verify(borrowed)
+	f.refused("a host with another's credential", err, wire.RefusalNoCredential)
+
+	// Someone who knows a proof of participation, as the analyzer does, makes a report of his own around it.
+	payload := f.payloadBy(honest, entries)
+	row, _ := f.row(payload)
+	const box = NonceSize + publicSize + hashSize
+	plain := must(f.helper.opener.Open(row[box:box+boxSize],
+		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], row[NonceSize+publicSize:box],
+			f.secret.Commitment())))
+	rest := payload[NonceSize+publicSize:]
+	first, second := rest[:f.round.shape.leader], plain[:helperSize]
+	second[0] ^= 1 // another helper's share: a malicious shuffler would give a victim other entries
+	hash := sha256.Sum256(first)
+	forged := slices.Clone(payload[:NonceSize+publicSize+len(first)])
+	forged = must(f.device.sealer.AppendSeal(forged, plain, bound(nil, payload[:NonceSize],
+		payload[NonceSize:NonceSize+publicSize], hash[:], f.secret.Commitment())))
+	row, _ = f.row(forged)
+	_, err = f.helper.Verify(row)
+	f.refused("a share under a proof for another one", err, wire.RefusalBadSignature)
+}
+
+// The attack on the shuffle in which one person's bits are forwarded many times has no counterpart: a second row of a
+// person names the same participant, whatever else is in it, and a copy has the same nonce. The analyzer counts neither
+// twice.
+func TestEveryRowOfAPersonNamesThePerson(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	payload := f.payload(1, 2, 3, 4, 5)
+	row, _ := f.row(payload)
+	again, _ := f.row(payload)
+	second, _ := f.row(f.payload(31, 31, 31, 31, 31))
+	a, b, c := must(f.helper.Verify(row)), must(f.helper.Verify(again)), must(f.helper.Verify(second))
+	if a.Participant != b.Participant || a.Nonce != b.Nonce || a.Participant != c.Participant || a.Nonce == c.Nonce {
+		t.Errorf("copies are %x of %v and %x of %v, and another report of the device is %x of %v",
+			a.Nonce, a.Participant, b.Nonce, b.Participant, c.Nonce, c.Participant)
+	}
+}
+
+func (f *fixture) payloadBy(by channel.Sender, entries []uint64) []byte {
+	f.by = by
+	return f.payload(entries...)
+}
+
+// An entry is at most what its bits can say: an element that is no bit has no proof, however honestly one is computed
+// for it. Without the analyzer's check, one device could add any number to the sums.
+func TestAnEntryOutOfRangeHasNoProof(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	for name, c := range map[string]struct {
+		change func(elements fp128.Vec)
+		want   wire.Refusal
+	}{
+		"in range":                   {func(fp128.Vec) {}, wire.NoRefusal},
+		"2^5 in an entry of 5 bits":  {func(v fp128.Vec) { clear(v[:5]); v[4] = number(2) }, wire.RefusalBadProof},
+		"minus one":                  {func(v fp128.Vec) { v[5] = negative(1) }, wire.RefusalBadProof},
+		"a large number":             {func(v fp128.Vec) { v[7] = number(1 << 60) }, wire.RefusalBadProof},
+		"the last element":           {func(v fp128.Vec) { v[len(v)-1] = number(3) }, wire.RefusalBadProof},
+		"two that cancel in the sum": {func(v fp128.Vec) { v[0], v[1] = number(2), negative(1) }, wire.RefusalBadProof},
+	} {
+		elements := elementsOf(f.round, []uint64{3, 0, 31, 17, 4})
+		c.change(elements)
+		var drawn [NonceSize + 128]byte
+		random(2)(drawn[:])
+		nonce := drawn[:NonceSize]
+		public, first, second := forge(f.round, f.by.Commitment, [16]byte(nonce), drawn[NonceSize:], elements)
+		payload := must(f.device.pack(nil, f.by, nonce, public, first, second))
+		row, _ := f.row(payload) // the leader cannot tell
+		_, err := f.helper.Verify(row)
+		if wire.Reason(err) != c.want {
+			t.Errorf("%s: %v (%v), want %v", name, err, wire.Reason(err), c.want)
+		}
+	}
+	if _, err := f.device.share(nil, f.by, []uint64{32, 0, 0, 0, 0}); err == nil {
+		t.Error("a device shares an entry that is too large")
+	}
+}
+
+func number(n uint64) (x fp128.Fp) {
+	_ = x.SetUint64(n) // always nil
+	return x
+}
+
+func negative(n uint64) (x fp128.Fp) {
+	y := number(n)
+	x.SubAssign(&y)
+	return x
+}
+
+// What the shuffler is sent by devices is refused before there is a preparation share.
+func TestTheShufflerRefusesWhatIsNoShare(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	a, b := f.payload(1, 2, 3, 4, 5), f.payload(1, 2, 3, 4, 5)
+	const share = NonceSize + publicSize
+	for what, c := range map[string]struct {
+		payload []byte
+		want    wire.Refusal
+	}{
+		"another nonce":                       {slices.Concat(b[:NonceSize], a[NonceSize:]), wire.RefusalBadShare},
+		"another public share":                {slices.Concat(a[:16], b[16:share], a[share:]), wire.RefusalBadShare},
+		"another share":                       {slices.Concat(a[:share], b[share:]), wire.RefusalBadShare},
+		"another blind":                       {changed(a, share+f.round.shape.leader-1), wire.RefusalBadShare},
+		"a changed element":                   {changed(a, share), wire.RefusalBadShare},
+		"an element that is not in the field": {slices.Concat(a[:share], bytes.Repeat([]byte{255}, 16), a[share+16:]), wire.RefusalBadShare},
+		"one byte less":                       {a[:len(a)-1], wire.RefusalWrongSize},
+		"one byte more":                       {append(slices.Clone(a), 0), wire.RefusalWrongSize},
+		"nothing":                             {nil, wire.RefusalWrongSize},
+	} {
+		row, pending, err := f.leader.Prepare(nil, c.payload)
+		f.refused(what, err, c.want)
+		if len(row) != 0 || pending.once != nil {
+			t.Errorf("%s: something is prepared", what)
+		}
+	}
+	// The joint randomness covers the measurement's share only; a changed proof shows at the analyzer.
+	row, _ := f.row(changed(a, share+16*int(f.round.entries*f.round.bits)))
+	_, err := f.helper.Verify(row)
+	f.refused("a changed share of the proof", err, wire.RefusalUndecryptable) // the box is bound to all of the share
+	// A device that makes its box for the changed share:
+	var drawn [NonceSize + 128]byte
+	random(2)(drawn[:])
+	public, first, second := forge(f.round, f.by.Commitment, [16]byte(drawn[:]), drawn[NonceSize:],
+		elementsOf(f.round, []uint64{1, 2, 3, 4, 5}))
+	first[16*int(f.round.entries*f.round.bits)] ^= 1
+	row, _ = f.row(must(f.device.pack(nil, f.by, drawn[:NonceSize], public, first, second)))
+	_, err = f.helper.Verify(row)
+	f.refused("a proof that was changed by its device", err, wire.RefusalBadProof)
+}
+
+func changed(b []byte, at int) []byte {
+	c := slices.Clone(b)
+	c[at] ^= 1
+	return c
+}
+
+// The hash that the analyzer is told of the leader's share covers the blind. Were it over the measurement's share alone,
+// the analyzer, which can compute its own share, could try entries until the hash fits; this runs that search.
+func TestTheHashOfTheLeadersShareCannotBeSearched(t *testing.T) {
+	encodings, releases := two()
+	f := newFixture(t, encodings, releases)
+	entries := []uint64{1, 2, 3, 4, 5}
+	payload := f.payload(entries...)
+	row, _ := f.row(payload)
+	const box = NonceSize + publicSize + hashSize
+	hash := row[NonceSize+publicSize : box]
+	plain := must(f.helper.opener.Open(row[box:box+boxSize],
+		bound(nil, row[:NonceSize], row[NonceSize:NonceSize+publicSize], hash, f.secret.Commitment())))
+	length := f.round.entries * f.round.bits
+	guess := elementsOf(f.round, entries) // the right one: the analyzer would come to it among others
+	guess.SubAssign(deriveElements(f.round.context(f.secret.Commitment()), useMeasurement, plain[:32], []byte{1}, length))
+	share := must(guess.MarshalBinary())
+	rest := payload[NonceSize+publicSize:]
+	if !bytes.Equal(rest[:len(share)], share) {
+		t.Fatal("the analyzer's guess is not the leader's share: the test is wrong")
+	}
+	whole := sha256.Sum256(rest[:f.round.shape.leader])
+	if !bytes.Equal(hash, whole[:]) {
+		t.Error("the hash is not over the leader's share with its blind")
+	}
+	for _, known := range [][]byte{share, rest[:f.round.shape.leader-32]} {
+		if sum := sha256.Sum256(known); bytes.Equal(hash, sum[:]) {
+			t.Error("the analyzer can confirm guessed entries by the hash")
+		}
+	}
+}

@@ -1,0 +1,430 @@
+package device
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/channel/shares"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// through is an announcement moved to a channel, with about as much noise as it had for the whole cohort where another
+// party than the cohort's devices makes it.
+func through(a *plan.Announcement, c plan.Channel) *plan.Announcement {
+	out := a.Clone()
+	out.Plan.Channel = c
+	for i := range out.Plan.Rounds {
+		for j := range out.Plan.Rounds[i].Releases {
+			r := &out.Plan.Rounds[i].Releases[j]
+			cohort := uint64(r.NoiseBits) * uint64(a.Cohort.Minimum)
+			switch c {
+			case plan.Local:
+				r.NoiseBits = uint32(cohort)
+			case plan.Central:
+				r.NoiseBits, r.AnalyzerNoise = 0, cohort
+			}
+		}
+	}
+	for j := range out.Encodings {
+		out.Encodings[j].NoiseBits = out.Plan.Rounds[out.Round].Releases[j].NoiseBits
+	}
+	return out
+}
+
+// served are the channels that devices can report through.
+func served() (all []plan.Channel) {
+	for _, c := range plan.Channels() {
+		if registry.Known(c) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// everywhere trusts every channel.
+func (f *fixture) everywhere() Config {
+	c := f.config()
+	c.Limits.Trust = plan.Channels()
+	return c
+}
+
+// committed is a reply that gives slot 7, as the shuffler of the channel gives it.
+func (f *fixture) committed(a *plan.Announcement) wire.EnrolReply {
+	yes := wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
+	if a.Plan.Channel == plan.Shares {
+		yes.Commitment = shares.NewSecret(f.shuffler, digestOf(a)).Commitment()
+	}
+	return yes
+}
+
+// unsealed is a report of any channel, for the shuffler that opens its envelope.
+func (f *fixture) unsealed(envelope []byte, a *plan.Announcement) *wire.Report {
+	f.Helper()
+	plain, err := wire.OpenEnvelope(envelope, must(seal.NewReportOpener(f.shufflerKey)),
+		seal.ReportContext{Deployment: deployment, Epoch: a.Epoch, Round: a.Round})
+	if err != nil {
+		f.Fatal(err)
+	}
+	report, _, err := wire.ParseReport(plain, registry.PayloadSize(a.Plan.Channel, a.Encodings))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return report
+}
+
+// verifies tells whether both servers of the channel shares accept a report of an epoch with this secret.
+func (f *fixture) verifies(payload []byte, a *plan.Announcement, secret shares.Secret) error {
+	f.Helper()
+	round := must(shares.NewRound(a, digestOf(a)))
+	row, _, err := must(round.NewLeader(secret)).Prepare(nil, payload)
+	if err != nil {
+		return err
+	}
+	by := channel.NewVerifier(wire.Party{Deployment: deployment, Key: f.registrar.Public()})
+	_, err = must(round.NewHelper(secret, f.analyzerKey, by)).Verify(row)
+	return err
+}
+
+// A reply that gives a slot says of the channel what it must: a commitment in shares, and none in any other. Another
+// one is no answer: it promises nothing, and the device asks on.
+func TestRepliesOfAnotherChannelAreNoAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range served() {
+		f := newFixture(t)
+		a := through(f.announcement(glm.Practical), c)
+		d := must(Open(f.everywhere(), 3, nil))
+		must(d.Follow(f.announce(a), start))
+		request := must(d.Enrol())
+		right, wrong := f.committed(a), f.committed(a)
+		if wrong.Commitment != nil {
+			wrong.Commitment = nil
+		} else {
+			wrong.Commitment = bytes.Repeat([]byte{1}, 32)
+		}
+		if got, err := d.Answer(f.reply(request, wrong), start); !errors.Is(err, ErrCommitment) || got.Enrolled {
+			t.Errorf("%s: %+v %v", c, got, err)
+		}
+		if s := d.Status(); s.Ledger.State(1) != privacy.Asked || s.ReportAt != nil || d.state.Enrolment != nil {
+			t.Errorf("%s: a wrong reply changes the state: %+v", c, s)
+		}
+		right.Held = true // the shuffler has given the slot; that this device knows no such answer proves nothing
+		if got, err := d.Answer(f.reply(must(d.Enrol()), right), start); err != nil || !got.Enrolled {
+			t.Errorf("%s: %+v %v", c, got, err)
+		}
+	}
+}
+
+// What the shuffler committed to at enrolment is kept with the promise: a device that is restarted, before the first
+// report and before a later one, makes reports that both servers accept with the secret of that commitment and with no
+// other, of its record and of the null record.
+func TestTheCommitmentSurvivesRestarts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := through(f.announcement(glm.Paper), plan.Shares)
+	d := must(Open(f.config(), 3, nil))
+	must(d.Follow(f.announce(a), start))
+	if err := d.Keys(f.keys(1, f.shufflerKey)); err != nil {
+		t.Fatal(err)
+	}
+	must(d.Answer(f.reply(must(d.Enrol()), f.committed(a)), start))
+	must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
+	must(d.Reward(1, start))
+	secret, other := shares.NewSecret(f.shuffler, digestOf(a)), shares.NewSecret(f.analyzer, digestOf(a))
+	saved := must(d.Save())
+	now := start.Add(time.Minute)
+	for name, d := range map[string]*Device{"in one life": d, "restarted": must(Open(f.config(), 3, saved))} {
+		first := f.unsealed(must(d.Report(now, source(2))), a)
+		if err := f.verifies(first.Payload, a, secret); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if f.verifies(first.Payload, a, other) == nil {
+			t.Errorf("%s: the report verifies under another key", name)
+		}
+		next := through(f.second(f.announcement(glm.Paper)), plan.Shares)
+		digest := digestOf(a)
+		next.Previous = digest[:]
+		d = f.restart(d)
+		if fresh, err := d.Follow(f.announce(next), now); !fresh || err != nil {
+			t.Fatal(name, fresh, err)
+		}
+		second := f.unsealed(must(d.Report(now.Add(time.Hour), source(3))), next)
+		if err := f.verifies(second.Payload, next, secret); err != nil {
+			t.Errorf("%s, second round: %v", name, err)
+		}
+	}
+}
+
+// Nobody can move people to another channel: not from epoch to epoch or round to round, not over a restart, not from
+// a channel that the device refuses, and not over the final announcement.
+func TestTheChannelNeverChanges(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	honest := f.announcement(glm.Practical)
+	after := func(a, before *plan.Announcement) *plan.Announcement {
+		next, digest := a.Clone(), digestOf(before)
+		next.Epoch, next.Previous = before.Epoch+1, digest[:]
+		return next
+	}
+	for _, from := range served() {
+		for _, to := range plan.Channels() {
+			if to != plan.Central && !registry.Known(to) { // a device refuses central before it looks further
+				continue
+			}
+			first := through(honest, from)
+			next := after(through(honest, to), first)
+			same := func(d *Device) *Device { return d }
+			for how, again := range map[string]func(*Device) *Device{"at once": same, "after a restart": f.restart} {
+				d := must(Open(f.config(), 3, nil))
+				must(d.Follow(f.announce(first), start))
+				fresh, err := again(d).Follow(f.announce(next), start)
+				if from == to && (!fresh || err != nil) {
+					t.Errorf("%s stays, %s: %v", from, how, err)
+				}
+				if from != to && (fresh || !errors.Is(err, ErrRewound) || !strings.Contains(err.Error(), "takes the channel")) {
+					t.Errorf("%s to %s, %s: %v", from, to, how, err)
+				}
+			}
+		}
+	}
+	refusing := f.config()
+	refusing.Limits.Trust = []plan.Channel{plan.Local}
+	d := must(Open(refusing, 3, nil))
+	first := through(honest, plan.Shares)
+	must(d.Follow(f.announce(first), start))
+	if fresh, err := d.Follow(f.announce(after(honest, first)), start); fresh || !errors.Is(err, ErrRewound) {
+		t.Errorf("from a channel that is refused: %v", err)
+	}
+
+	d, _ = f.device(glm.Practical)
+	final := after(&plan.Announcement{Deployment: deployment, Policy: honest.Policy, Final: true}, honest)
+	must(d.Follow(f.announce(final), start))
+	for _, c := range served() {
+		for _, d := range []*Device{d, f.restart(d)} {
+			_, err := d.Follow(f.announce(after(through(honest, c), final)), start)
+			if !errors.Is(err, ErrRewound) || !strings.Contains(err.Error(), "after the final announcement") {
+				t.Errorf("%s after the final announcement: %v", c, err)
+			}
+		}
+	}
+	fresh := must(Open(f.config(), 3, nil))
+	if _, err := fresh.Follow(f.announce(after(through(honest, plan.Shares), honest)), start); !errors.Is(err, ErrRewound) {
+		t.Errorf("a later announcement as the first one: %v", err)
+	}
+}
+
+// A channel that these people do not trust is refused by name, whatever its plan says, even if this build could not
+// carry it; central is by default. The refusal says on whom the channel rests.
+func TestTrustIsTheDevices(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range plan.Channels() {
+		core := must(New(f.config()))
+		a, err := core.Judge(f.announce(through(f.announcement(glm.Practical), c)), 1, 0)
+		if registry.Known(c) && c != plan.Central && (err != nil || a.Weak != nil) {
+			t.Errorf("%s by default: %v %v", c, err, a)
+		}
+		if c == plan.Central && (err != nil || a.Weak == nil) {
+			t.Errorf("central is not refused by default: %v", err)
+		}
+		others := f.config()
+		for _, o := range plan.Channels() {
+			if o != c {
+				others.Limits.Trust = append(others.Limits.Trust, o)
+			}
+		}
+		a, err = must(New(others)).Judge(f.announce(through(f.announcement(glm.Practical), c)), 1, 0)
+		if err != nil {
+			t.Fatal(c, err)
+		}
+		var weak *WeakPlan
+		if !errors.As(a.Weak, &weak) || weak.Limit != "trust" || !strings.Contains(weak.Reason, c.RestsOn()) {
+			t.Errorf("%s: %v", c, a.Weak)
+		}
+	}
+}
+
+// The guarantee that is left if no other device is honest is a limit of its own, for one plan and over all records.
+func TestWhatIsLeftAloneIsLimited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	noised := through(f.announcement(glm.Practical), plan.Shares)
+	for i := range noised.Plan.Rounds[0].Releases {
+		r := &noised.Plan.Rounds[0].Releases[i]
+		r.ShufflerNoise, r.AnalyzerNoise = 4000, 4000
+	}
+	c := f.config()
+	c.Limits.Records = 3
+	core := must(New(c))
+	a := must(core.Judge(f.announce(noised), 1, 0))
+	eps := a.Alone.Epsilon(c.Limits.Delta)
+	if a.Weak != nil || !(eps > a.Guarantee.Epsilon(c.Limits.Delta)) || !(eps < 10) {
+		t.Fatal(a.Weak, eps)
+	}
+	if p := core.Promise(a); p.EpsilonAlone == nil || *p.EpsilonAlone != eps || p.Channel != plan.Shares ||
+		!strings.Contains(p.Guarantee, plan.Shares.RestsOn()) {
+		t.Errorf("%+v", p)
+	}
+	missing := noised.Clone()
+	missing.Plan.Rounds[0].Releases[1].AnalyzerNoise = 0 // then nothing protects from the shuffler
+	for name, try := range map[string]struct {
+		limit float64
+		a     *plan.Announcement
+		weak  bool
+	}{
+		"just enough": {eps, noised, false}, "too much": {eps * 0.999, noised, true}, "no limit": {0, missing, false},
+		"one server's noise in one release is missing": {100, missing, true},
+	} {
+		c := f.config()
+		c.Limits.EpsilonAlone = try.limit
+		got := must(must(New(c)).Judge(f.announce(try.a), 1, 0))
+		var weak *WeakPlan
+		if errors.As(got.Weak, &weak) != try.weak || try.weak && weak.Limit != "epsilon_alone" {
+			t.Errorf("%s: %v", name, got.Weak)
+		}
+	}
+	// Two records cost about the root of two times one.
+	c.Limits.Epsilon, c.Limits.EpsilonAlone = 100, eps*1.2
+	core = must(New(c))
+	s := must(core.NewState(0).Ask(must(core.Judge(f.announce(noised), 1, 0))))
+	if got := s.Ledger.TotalAlone().Epsilon(c.Limits.Delta); got != eps { // not what the others' noise gives
+		t.Errorf("the ledger has epsilon %v if no other device is honest, the plan %v", got, eps)
+	}
+	second := noised.Clone()
+	digest := digestOf(noised)
+	second.Epoch, second.Previous = 2, digest[:]
+	if _, err := s.Ask(must(core.Judge(f.announce(second), 2, 0))); !errors.Is(err, privacy.ErrBudget) {
+		t.Errorf("the second record: %v", err)
+	}
+}
+
+// A number of dishonest devices counts beside the share, whichever is larger.
+func TestTheNumberOfDishonestDevicesCounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	judge := func(share float64, number int) *Announced {
+		c := f.config()
+		c.Limits.Epsilon, c.Limits.Dishonest, c.Limits.MaxDishonest = 1e6, share, number
+		return must(must(New(c)).Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
+	}
+	none, some, larger := judge(0, 0), judge(0, 3), judge(0.25, 1) // a quarter of twelve
+	if !(some.Guarantee.Mu > none.Guarantee.Mu) || larger.Guarantee.Mu != some.Guarantee.Mu {
+		t.Errorf("%v, %v, %v", none.Guarantee, some.Guarantee, larger.Guarantee)
+	}
+	if a := judge(0, 100); a.Weak == nil {
+		t.Error("a plan in which nobody is honest is followed")
+	}
+}
+
+// Where a report is one message its length is limited in bytes, and the number of bit messages is not.
+func TestTheLengthOfAReportIsLimited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range served() {
+		a := through(f.announcement(glm.Practical), c)
+		size := wire.EnvelopeSize(registry.PayloadSize(c, a.Encodings))
+		for limit, weak := range map[int]bool{size - 1: c != plan.Shuffle, size: false, 0: false} {
+			config := f.everywhere()
+			config.Limits.MaxReportSize = limit
+			if c != plan.Shuffle {
+				config.Limits.MaxMessages = 1
+			}
+			got := must(must(New(config)).Judge(f.announce(a), 1, 0))
+			var why *WeakPlan
+			if errors.As(got.Weak, &why) != weak || weak && why.Limit != "max_report_size" {
+				t.Errorf("%s of %d bytes, limit %d: %v", c, size, limit, got.Weak)
+			}
+		}
+	}
+}
+
+// Where noise bits are no messages a plan could make a device draw a gigabyte of random words for one report.
+func TestTheNoiseOfAReportIsLimited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range served() {
+		a := through(f.announcement(glm.Practical), c)
+		bits := 0
+		for _, e := range a.Encodings {
+			bits += int(e.NoiseBits) * len(e.Coordinates)
+		}
+		for limit, weak := range map[int]bool{max(bits-1, 0): c != plan.Shuffle && bits > 0, bits: false, 0: false} {
+			config := f.everywhere()
+			config.Limits.MaxNoiseBits = limit
+			got := must(must(New(config)).Judge(f.announce(a), 1, 0))
+			var why *WeakPlan
+			if errors.As(got.Weak, &why) != weak || weak && why.Limit != "max_noise_bits" {
+				t.Errorf("%s of %d noise bits, limit %d: %v", c, bits, limit, got.Weak)
+			}
+		}
+	}
+	// The most noise that a number of the channel local has room for, on each coordinate of a large model.
+	e := protocol.Encoding{Scale: 1, NoiseBits: 1<<16 - 2, Bias: protocol.BiasHalf,
+		Coordinates: make([]protocol.Coordinate, 1325)}
+	var weak *WeakPlan
+	err := DefaultLimits().work(&plan.Encoder{Encodings: []protocol.Encoding{e}})
+	if !errors.As(err, &weak) || weak.Limit != "max_noise_bits" {
+		t.Errorf("86 million noise bits: %v", err)
+	}
+}
+
+// In every channel each record gives a payload of the same length and draws the same number of random words
+// (condition 3).
+func TestEveryRecordIsTheSameWorkInEveryChannel(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range served() {
+		announced := through(f.announcement(glm.Practical), c)
+		a := must(must(New(f.everywhere())).Judge(f.announce(announced), 1, 0))
+		if a.Weak != nil {
+			t.Fatal(c, a.Weak)
+		}
+		by := channel.Sender{
+			Identity: f.identity, Credential: f.config().Credential, Number: 3, Commitment: f.committed(announced).Commitment,
+		}
+		words := -1
+		for _, name := range slices.Sorted(maps.Keys(records)) {
+			src := &counting{Source: source(5)}
+			made, err := a.payload(records[name], by, src)
+			if err != nil || len(made) != a.channel.Size() || len(made) != registry.PayloadSize(c, a.Encodings) {
+				t.Errorf("%s, %s: %d bytes, %v", c, name, len(made), err)
+			}
+			if words >= 0 && src.words != words {
+				t.Errorf("%s, %s: %d words are drawn, of another record %d", c, name, src.words, words)
+			}
+			words = src.words
+		}
+		if words <= 0 {
+			t.Errorf("%s draws no random word", c)
+		}
+	}
+}
+
+// A limit that was lowered holds for a state that was kept, and one that was raised does not.
+func TestStricterLimitsHoldForKeptStates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	kept := must(New(f.config())).NewState(3)
+	c := f.config()
+	c.Limits.Epsilon, c.Limits.Delta, c.Limits.EpsilonAlone = 1, 1e-6, 2
+	c.Limits.Records = 3
+	got := must(New(c)).Restored(kept).Ledger
+	if got.Epsilon != 1 || got.Delta != 1e-6 || got.EpsilonAlone != 2 || got.Records != 1 {
+		t.Errorf("%+v", got)
+	}
+	again := must(New(f.config())).Restored(State{Ledger: got}).Ledger
+	if again.Epsilon != 1 || again.Delta != 1e-6 || again.EpsilonAlone != 2 || again.Records != 1 {
+		t.Errorf("%+v", again)
+	}
+}

@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// RestsOn says on whom the guarantees of the channel rest. It continues the sentence "The guarantee ...". Every text
+// that people read of a guarantee takes these words from here.
+func (c Channel) RestsOn() string {
+	switch c {
+	case Shuffle:
+		return "rests on the shuffler being honest and not working together with the analyzer"
+	case Shares:
+		return "rests on the shuffler and the analyzer not both being dishonest"
+	case Local:
+		return "rests on nobody but the person's own device"
+	case Central:
+		return "rests on the analyzer being honest"
+	}
+	return "rests on nothing that is known: the channel is not"
+}
+
+// Promise says in sentences what a plan of the channel reveals about one person at most: epsilon while the honest
+// devices' noise is there, alone if no other device is honest, both at delta, and on whom they rest. An epsilon that
+// does not bound anything, +Inf or NaN, is told as such.
+func (c Channel) Promise(epsilon, alone, delta float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The channel is %s. ", c)
+	bound := func(eps float64) bool { return !math.IsInf(eps, 0) && !math.IsNaN(eps) }
+	if bound(epsilon) {
+		fmt.Fprintf(&b, "At most epsilon %s at delta %g is revealed about one person; ", privacy.Spell(epsilon), delta)
+	} else {
+		fmt.Fprintf(&b, "Nothing bounds what is revealed about one person at delta %g; ", delta)
+	}
+	if bound(alone) {
+		fmt.Fprintf(&b, "if no other device is honest, at most epsilon %s. ", privacy.Spell(alone))
+	} else {
+		b.WriteString("if no other device is honest, nothing bounds it. ")
+	}
+	fmt.Fprintf(&b, "The guarantee %s.", c.RestsOn())
+	return b.String()
+}
+
+// List is channels in words, for texts: "shuffle, shares and local".
+func List(channels []Channel) string {
+	if len(channels) == 0 {
+		return "no channel"
+	}
+	words := make([]string, len(channels))
+	for i, c := range channels {
+		words[i] = string(c)
+	}
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
