@@ -38,7 +38,9 @@ func (s *scene) acknowledged() {
 	s.eventually("acknowledged", func() bool {
 		b, err := s.shuffler.c.Bus.Backlog(s.Context())
 		s.must(err)
-		return b.Waiting == 0
+		newest, err := s.shuffler.c.Bus.LastReport(s.Context())
+		s.must(err)
+		return b.Waiting == 0 && b.Sent >= newest // the consumer hears of a report after its sender does
 	})
 }
 

@@ -73,6 +73,13 @@ type mark struct {
 	sequence uint64
 }
 
+// reached tells whether every report up to the mark is decided on. newest is the last report that the stream holds.
+// That none waits says it only of what the consumer has been told of: the stream stores a report, and answers its
+// device, a moment before. A stream that was emptied, or is a backup, ends before the mark.
+func (m mark) reached(b bus.Backlog, newest uint64) bool {
+	return b.Floor >= m.sequence || b.Waiting == 0 && b.Sent >= newest
+}
+
 // backlog asks the broker what waits. No answer in time is an outage, and so is a connection that was lost meanwhile:
 // devices that report over the same broker may have been cut off as well.
 func (s *Shuffler) backlog(ctx context.Context) (bus.Backlog, error) {
@@ -131,7 +138,17 @@ func (s *Shuffler) takenIn(ctx context.Context, of mark) bool {
 				Msg("deadline reached; first the reports that wait at the broker are taken in")
 		}
 	}
-	return b.Waiting == 0 || b.Floor >= at.sequence
+	if b.Floor >= at.sequence || b.Waiting > 0 {
+		return at.reached(b, at.sequence)
+	}
+	asking, cancel := s.c.Clock.WithTimeout(ctx, maxGap)
+	defer cancel()
+	newest, err := s.c.Bus.LastReport(asking)
+	if err != nil {
+		s.clock.interrupted()
+		return false
+	}
+	return at.reached(b, newest)
 }
 
 // moment is the time, as the open round's deadline takes it: outages put it off while its patience lasts. late says

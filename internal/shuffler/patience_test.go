@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -86,5 +87,29 @@ func TestADeadlineIsPutOffWhileTheBrokerIsAway(t *testing.T) {
 	}
 	if why == "" {
 		t.Errorf("ready, although nothing was decided for %v", after)
+	}
+}
+
+// A broker's consumer may not have heard yet of reports that the stream has stored: then none waits, and they are not
+// taken in.
+func TestWhatTheConsumerHasNotHeardOfIsNotTakenIn(t *testing.T) {
+	t.Parallel()
+	m := mark{sequence: 10}
+	for name, c := range map[string]struct {
+		b       bus.Backlog
+		newest  uint64
+		reached bool
+	}{
+		"all decided on":                      {bus.Backlog{Floor: 10, Sent: 12, Waiting: 2}, 12, true},
+		"some wait":                           {bus.Backlog{Floor: 8, Sent: 10, Waiting: 2}, 10, false},
+		"none waits, two unheard of":          {bus.Backlog{Floor: 8, Sent: 8}, 10, false},
+		"none waits, the stream is a backup":  {bus.Backlog{Floor: 5, Sent: 6}, 6, true},
+		"none waits, the stream is empty":     {bus.Backlog{}, 0, true},
+		"none waits, the newest was sent":     {bus.Backlog{Floor: 8, Sent: 11}, 11, true},
+		"none waits of a stream that goes on": {bus.Backlog{Floor: 8, Sent: 10}, 12, false},
+	} {
+		if got := m.reached(c.b, c.newest); got != c.reached {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
