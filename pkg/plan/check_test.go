@@ -58,6 +58,9 @@ var terms = Terms{Epsilon: 1, Delta: 1e-6, DropOut: 0.05, MaxMessages: 150, MaxS
 // Whatever is proposed, a device that believes nothing finds a guarantee within the target, and little better than what
 // the planner promised; its reports have the messages that were planned.
 func TestDevicesAcceptEveryProposal(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	families := []string{"logistic", "probit", "poisson", "gaussian"}
 	r := rand.New(rand.NewPCG(1, 2))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
@@ -284,6 +287,9 @@ func TestLaterRoundsKeepTheirShift(t *testing.T) {
 
 // Between knots a chord lies above the spread, and hardly so.
 func TestChordsLieJustAboveTheSpread(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	step := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 500, 1)
 	exact, err := glm.JointSpread(step.Statistics[0][0], step.Statistics[0][1])
 	if err != nil {

@@ -245,6 +245,9 @@ func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 }
 
 func TestNoiseThatDoesNotProtectDoesNotCount(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	epsilon := func(a *Announcement) (together, alone float64, err error) {
 		t.Helper()

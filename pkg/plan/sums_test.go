@@ -31,6 +31,9 @@ func termsOf(of Terms) Terms {
 // Random deployments of every channel: what is proposed is what devices compute, uses the budget, and keeps to the
 // limits of the channel.
 func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	families := []string{"logistic", "probit", "poisson", "gaussian"}
 	r := rand.New(rand.NewPCG(3, 4))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
@@ -100,6 +103,9 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 // noise variance, widths and poisons. A trusted curator that certifies both releases together, as these plans do, has a
 // ratio of 0.875.
 func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, c := range []struct {
 		of           Terms
 		ratio, ideal float64
@@ -141,6 +147,9 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 // report within FineBits, unless SharesRatio needs more. All is relative to the noise that the plan counts on, so that a
 // cohort of which many may drop out has no wider entries for what no entry can give it.
 func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, c := range []struct {
 		dim, cohort int
 		dropOut     float64

@@ -272,6 +272,9 @@ func sweepBorder(y *tally, broken sabotage, rng *rand.Rand) {
 // both directions, one to three coordinates with and without level caps, one to three releases, several biases,
 // searched allocations.
 func TestNeverBelowBruteForce(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	total := 0
 	for name, sweep := range sweeps {
 		t.Run(name, func(t *testing.T) {

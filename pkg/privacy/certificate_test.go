@@ -313,6 +313,9 @@ func TestLargestScaleRefuses(t *testing.T) {
 // TestExtremes runs the corners of the range that plans may ask for: finite or refused, never NaN, never below the
 // Gaussian.
 func TestExtremes(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, n := range []uint64{50, 51, 333, 1e4, 1e6, 1e9} {
 		for _, p := range []float64{0.05, 0.25, 0.5} {
 			for _, d := range []float64{1e-3, 1e-9, 1e-20, 1e-40} {

@@ -13,6 +13,9 @@ import (
 // at one theta, d = 5, 2000 honest devices with 6 noise bits each, epsilon 1 at delta 1e-6. The gain is in the noise
 // variance of both sums against separate certificates at the same shares of mu^2.
 func TestJointGain(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	budget, err := privacy.MuFor(1, 0.98e-6)
 	if err != nil {
 		t.Fatal(err)

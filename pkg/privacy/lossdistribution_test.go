@@ -33,6 +33,9 @@ func TestLossDistributionMatchesBruteForce(t *testing.T) {
 // below it, and for N >= 12000 and at most 15 coordinates at most 2 % above, over several allocations (all in one
 // coordinate, equal, unequal), offsets and both directions.
 func TestTightForManyBits(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, q := range []struct {
 		n       uint64
 		p       float64
@@ -104,6 +107,9 @@ func TestTightForManyBits(t *testing.T) {
 // one coordinate carries the whole shift or all share it equally, and the worst delta at epsilon over numbers of moving
 // coordinates and offsets.
 func TestLossDistributionGolden(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, q := range []struct {
 		n          uint64
 		p          float64

@@ -79,6 +79,9 @@ func TestChannelsAreTheGoldenOnes(t *testing.T) {
 // Every channel keeps to the epsilon asked for; only local and central, and server noise, leave a guarantee of the same
 // size if no other device is honest; shares costs a person less than shuffle, and its noise is nearer to a curator's.
 func TestChannelsBuyWhatTheyShould(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	all := beside(t, defaults())
 	for name, c := range all {
 		if c.Infeasible != "" || c.Epsilon == nil || !(*c.Epsilon <= 1) || c.Whom == "" {
@@ -241,6 +244,9 @@ func TestServerNoiseThatTheAnalyzerRefusesIsNotPlanned(t *testing.T) {
 
 // With another channel the plan above the table is that channel's.
 func TestAnotherChannelIsPlanned(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, c := range []plan.Channel{plan.Shares, plan.Local, plan.Central} {
 		o := defaults()
 		o.Channel, o.Machine = c, fixed()
@@ -262,6 +268,9 @@ func TestAnotherChannelIsPlanned(t *testing.T) {
 // "If all report" and "if all are honest" mean the same in every channel and with servers' noise: reports that may be
 // dishonest are counted again, where devices' noise is what protects.
 func TestHonestReportsCountInEveryChannel(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, of := range []struct {
 		channel plan.Channel
 		server  float64
