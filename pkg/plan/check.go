@@ -69,26 +69,19 @@ func (a *Announcement) honest(dishonest int) (int, error) {
 
 // counted is how many noise bits of each coordinate of a release the worst placed observer does not know, if this many
 // devices are honest, the person's own among them. Whoever adds noise knows it, so that it protects from everyone else,
-// and noise that the channel has no place for counts for nothing:
-//
-//   - Shuffle: the analyzer, while the shuffler is honest, does not know the honest devices' and the shuffler's.
-//   - Shares: the analyzer does not know the honest devices' and the shuffler's, if the shuffler is honest; the shuffler
-//     not theirs and the analyzer's, if the analyzer is. Either server may be malicious.
-//   - Local: everyone sees a person's own values, so only the noise of their own device counts.
-//   - Central: everyone but the analyzer does not know the analyzer's.
+// and noise that the channel has no place for counts for nothing. In Shares either server may be malicious while the
+// other is honest, so that the smaller noise of the two counts. The table is that of Observers.
 func counted(c Channel, r Release, honest int) uint64 {
-	devices := uint64(honest) * uint64(r.NoiseBits)
-	switch c {
-	case Shuffle:
-		return devices + r.ShufflerNoise
-	case Shares:
-		return devices + min(r.ShufflerNoise, r.AnalyzerNoise)
-	case Local:
-		return uint64(r.NoiseBits)
-	case Central:
-		return r.AnalyzerNoise
+	least := uint64(math.MaxUint64)
+	for _, of := range rows(c) {
+		if of.promised {
+			least = min(least, of.unknown(r, honest))
+		}
 	}
-	return 0
+	if least == math.MaxUint64 { // no such channel
+		return 0
+	}
+	return least
 }
 
 // guaranteeOrNone is guarantee, with no guarantee in place of an error where the noise is too little for one.

@@ -20,40 +20,41 @@ type Observer struct {
 type row struct {
 	sees, honest string
 	unknown      func(r Release, honest int) uint64
+	promised     bool // the channel protects from this observer: Guarantee and Alone bound what they learn
 }
 
 func devices(r Release, honest int) uint64 { return uint64(honest) * uint64(r.NoiseBits) }
 
 func nothing(Release, int) uint64 { return 0 }
 
-// rows is the table of a channel. The first row of each is the one that Guarantee and Alone bound; in Shares it is the
-// worse of the first two.
+// rows is the table of a channel.
 func rows(c Channel) []row {
 	switch c {
 	case Shuffle:
 		return []row{
 			{"analyzer and the public", "shuffler",
-				func(r Release, n int) uint64 { return devices(r, n) + r.ShufflerNoise }},
-			{"shuffler that follows the protocol and remembers its noise", "analyzer", devices},
-			{"shuffler that breaks the protocol", "nobody can help: it can send copies of one person's messages", nothing},
+				func(r Release, n int) uint64 { return devices(r, n) + r.ShufflerNoise }, true},
+			{"shuffler that follows the protocol and remembers its noise", "analyzer", devices, false},
+			{"shuffler that breaks the protocol", "nobody can help: it can send copies of one person's messages",
+				nothing, false},
 			{"analyzer and shuffler together", "nobody else",
-				func(r Release, _ int) uint64 { return devices(r, 1) }},
+				func(r Release, _ int) uint64 { return devices(r, 1) }, false},
 		}
 	case Shares:
 		return []row{
-			{"analyzer", "shuffler", func(r Release, n int) uint64 { return devices(r, n) + r.ShufflerNoise }},
-			{"shuffler", "analyzer", func(r Release, n int) uint64 { return devices(r, n) + r.AnalyzerNoise }},
+			{"analyzer", "shuffler", func(r Release, n int) uint64 { return devices(r, n) + r.ShufflerNoise }, true},
+			{"shuffler", "analyzer", func(r Release, n int) uint64 { return devices(r, n) + r.AnalyzerNoise }, true},
 			{"the public", "shuffler and analyzer",
-				func(r Release, n int) uint64 { return devices(r, n) + r.ServerNoise() }},
+				func(r Release, n int) uint64 { return devices(r, n) + r.ServerNoise() }, false},
 			{"analyzer and shuffler together", "nobody else",
-				func(r Release, _ int) uint64 { return devices(r, 1) }},
+				func(r Release, _ int) uint64 { return devices(r, 1) }, false},
 		}
 	case Local:
-		return []row{{"everybody", "nobody", func(r Release, _ int) uint64 { return uint64(r.NoiseBits) }}}
+		return []row{{"everybody", "nobody", func(r Release, _ int) uint64 { return uint64(r.NoiseBits) }, true}}
 	case Central:
 		return []row{
-			{"shuffler and the public", "analyzer", func(r Release, _ int) uint64 { return r.AnalyzerNoise }},
-			{"analyzer", "nobody can help: it is trusted with everything", nothing},
+			{"shuffler and the public", "analyzer", func(r Release, _ int) uint64 { return r.AnalyzerNoise }, true},
+			{"analyzer", "nobody can help: it is trusted with everything", nothing, false},
 		}
 	}
 	return nil
