@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -127,19 +128,9 @@ func (s *sums) filled(width int, factor float64) []uint64 {
 	room := 1<<width - 1
 	noise := make([]uint64, len(s.request.Releases))
 	for i := range noise {
-		lo, hi := 0, room
-		for hi-lo > 1 {
-			mid := lo + (hi-lo)/2
-			if most, _ := s.levels(i, s.scale(i, uint64(mid), factor)); most+mid <= room {
-				lo = mid
-			} else {
-				hi = mid
-			}
-		}
-		if lo == 0 {
+		if noise[i] = s.filledOne(i, room, factor); noise[i] == 0 {
 			return nil
 		}
-		noise[i] = uint64(lo)
 	}
 	return noise
 }
@@ -179,18 +170,12 @@ func (s *sums) filling(width int, noise []uint64, guess float64) (*sumPoint, err
 	return best, nil
 }
 
-// filledOne is the most noise of release i whose levels fit at this factor.
+// filledOne is the most noise of release i whose levels fit at this factor; 0 if none does.
 func (s *sums) filledOne(i, room int, factor float64) uint64 {
-	lo, hi := 1, room
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		if most, _ := s.levels(i, s.scale(i, uint64(mid), factor)); most+mid <= room {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return uint64(lo)
+	return uint64(sort.Search(room-1, func(n int) bool {
+		most, _ := s.levels(i, s.scale(i, uint64(n+1), factor))
+		return most+n+1 > room
+	}))
 }
 
 // fewest takes the fewest noise bits, up to a tenth, with which all releases meet the ratio, or as many as the limits
