@@ -1,9 +1,11 @@
 package channel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +20,30 @@ type Disk interface {
 	Open(name string) (io.ReadCloser, error)
 	// Remove removes a file, and what a Store that was cut short left of it. It is no error if there is none.
 	Remove(name string) error
+}
+
+// ReadFile returns a file's whole content; nil if there is none.
+func ReadFile(d Disk, name string) ([]byte, error) {
+	f, err := d.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(f)
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("channel: %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// StoreFile makes a file of this content durable.
+func StoreFile(d Disk, name string, content []byte) error {
+	return d.Store(name, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
 }
 
 // Folder is the Disk that keeps its files in the folder of this path. The folder belongs to one process.

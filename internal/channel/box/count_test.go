@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/box"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -28,23 +29,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
-
-// memory is a chunks.Store of one round.
-type memory [][]byte
-
-func (m *memory) ReadChunks(_ context.Context, _ uint64, _ uint32, handler func(uint32, []byte) error) error {
-	for i, chunk := range *m {
-		if err := handler(uint32(i), chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *memory) PurgeMixed(context.Context, uint64, uint32) error {
-	*m = nil
-	return nil
-}
 
 const (
 	deployment = "boxes"
@@ -57,7 +41,7 @@ type table struct {
 	t         *testing.T
 	folder    string
 	log       bytes.Buffer
-	stored    memory
+	stored    testbed.Chunks
 	registrar *seal.Identity
 	host      *seal.Identity
 	round     *channel.Round

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
@@ -33,10 +30,7 @@ func (c *Counting) addNoise(
 			sums[i].Ones[j] += protocol.Binomial(release.AnalyzerNoise, release.Bias, c.Source)
 		}
 	}
-	err := c.Disk.Store(noisedFile(of.Epoch, of.Announcement.Round), func(w io.Writer) error {
-		_, err := w.Write(encodeNoised(of, m, sums))
-		return err
-	})
+	err := channel.StoreFile(c.Disk, noisedFile(of.Epoch, of.Announcement.Round), encodeNoised(of, m, sums))
 	if err != nil {
 		return nil, err
 	}
@@ -46,16 +40,9 @@ func (c *Counting) addNoise(
 // noised is what addNoise returned to an earlier process; nil if it did not. The error wraps chunks.Rejected if that was
 // for other boxes: with the sums of two sets one could tell what lies between them.
 func (c *Counting) noised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, error) {
-	f, err := c.Disk.Open(noisedFile(of.Epoch, of.Announcement.Round))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	b, err := channel.ReadFile(c.Disk, noisedFile(of.Epoch, of.Announcement.Round))
+	if err != nil || b == nil {
 		return nil, err
-	}
-	b, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("box: %w", err)
 	}
 	return decodeNoised(b, of, m)
 }

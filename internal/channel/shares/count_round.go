@@ -172,12 +172,12 @@ func (r *counting) takeHeader(payload []byte, digest [32]byte) error {
 // only refuses a second secret for an epoch.
 func (r *counting) only(secret shares.Secret) error {
 	file := fmt.Sprintf("shares-secret-%d", r.Epoch)
-	known, err := read(r.c.Disk, file)
+	known, err := channel.ReadFile(r.c.Disk, file)
 	if err != nil {
 		return err
 	}
 	if known == nil {
-		return store(r.c.Disk, file, secret.Commitment())
+		return channel.StoreFile(r.c.Disk, file, secret.Commitment())
 	}
 	if !bytes.Equal(known, secret.Commitment()) {
 		r.refuse(wire.RefusalSecondKey, "the shuffler sends a second secret for epoch %d", r.Epoch)
@@ -187,12 +187,12 @@ func (r *counting) only(secret shares.Secret) error {
 
 // same makes content durable before anything follows from it. Other content under the name is a second set.
 func (r *counting) same(file string, content []byte) error {
-	known, err := read(r.c.Disk, file)
+	known, err := channel.ReadFile(r.c.Disk, file)
 	if err != nil {
 		return err
 	}
 	if known == nil {
-		return store(r.c.Disk, file, content)
+		return channel.StoreFile(r.c.Disk, file, content)
 	}
 	if !bytes.Equal(known, content) {
 		r.refuse(wire.RefusalSecondSet, "another one was taken and answered before: %s", file)
@@ -202,7 +202,7 @@ func (r *counting) same(file string, content []byte) error {
 
 // journaled is the header that was taken of a round; nil if none was.
 func (c *Counting) journaled(epoch uint64, round uint32) (*header, error) {
-	b, err := read(c.Disk, name("taken", epoch, round))
+	b, err := channel.ReadFile(c.Disk, name("taken", epoch, round))
 	if b == nil || err != nil {
 		return nil, err
 	}

@@ -60,11 +60,11 @@ func (r *counting) settle() (done bool, refused, err error) {
 	}
 	// There is one statement of a round, whatever is shown to a later process.
 	file := name("statement", r.Epoch, r.Announcement.Round)
-	if before, err := read(r.c.Disk, file); err != nil {
+	if before, err := channel.ReadFile(r.c.Disk, file); err != nil {
 		return false, nil, err
 	} else if before != nil {
 		signed = before
-	} else if err := store(r.c.Disk, file, signed); err != nil {
+	} else if err := channel.StoreFile(r.c.Disk, file, signed); err != nil {
 		return false, nil, err
 	}
 	if err := r.c.Broker.AppendAudit(r.ctx, acceptedKind(r.Epoch, r.Announcement.Round), signed); err != nil {
@@ -96,7 +96,7 @@ func (r *counting) remember() error {
 // counts joins the two shares, or returns what was joined before.
 func (c *Counting) counts(r *counting, chunks [32]byte) ([]wire.ReleaseCounts, error) {
 	file := name("counts", r.Epoch, r.Announcement.Round)
-	known, err := read(c.Disk, file)
+	known, err := channel.ReadFile(c.Disk, file)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (c *Counting) counts(r *counting, chunks [32]byte) ([]wire.ReleaseCounts, e
 				known = binary.BigEndian.AppendUint64(known, n)
 			}
 		}
-		if err := store(c.Disk, file, known); err != nil {
+		if err := channel.StoreFile(c.Disk, file, known); err != nil {
 			return nil, err
 		}
 	}

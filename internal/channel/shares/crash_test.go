@@ -83,14 +83,13 @@ func (c crashingCounter) AppendAudit(ctx context.Context, kind string, payload [
 	return c.step("after the statement is in the log")
 }
 
-// The shuffler crashes at every step: everything that leaves, leaves as it did, and the sums are those of all members.
-func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
-	t.Parallel()
+// atEveryStep runs a round again and again, with a crash at the first step, at the second, and so on to the last.
+func atEveryStep(t *testing.T, run func(*scene, *crash) end) {
+	t.Helper()
 	d := newDeployment(t)
 	for at := 1; ; at++ {
 		s, c := d.newScene(size, noise(8, 8)), &crash{at: at}
-		e := s.runOn(failing{s.mixDisk, c.step}, crashingMixer{s.shuffler, c}, s.countDisk, s.analyzer)
-		s.within(s.released(e, nil), 16)
+		s.within(s.released(run(s, c), nil), 16)
 		if t.Failed() {
 			t.Fatalf("after a crash at %q", c.passed[min(at, len(c.passed))-1])
 		}
@@ -102,24 +101,21 @@ func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
 	}
 }
 
+// The shuffler crashes at every step: everything that leaves, leaves as it did, and the sums are those of all members.
+func TestAShufflerThatCrashesSendsTheSameBytes(t *testing.T) {
+	t.Parallel()
+	atEveryStep(t, func(s *scene, c *crash) end {
+		return s.runOn(failing{s.mixDisk, c.step}, crashingMixer{s.shuffler, c}, s.countDisk, s.analyzer)
+	})
+}
+
 // The analyzer crashes at every step: its answers and its statement are the same, and so are the counts, once they are
 // durable.
 func TestAnAnalyzerThatCrashesAnswersTheSame(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	for at := 1; ; at++ {
-		s, c := d.newScene(size, noise(8, 8)), &crash{at: at}
-		e := s.runOn(s.mixDisk, s.shuffler, failing{s.countDisk, c.step}, crashingCounter{s.analyzer, c})
-		s.within(s.released(e, nil), 16)
-		if t.Failed() {
-			t.Fatalf("after a crash at %q", c.passed[min(at, len(c.passed))-1])
-		}
-		if c.n < at {
-			t.Logf("%d steps", at-1)
-			break
-		}
-		d.must(s.counter(s.countDisk, s.analyzer).Forget(d.Context(), s.a.Epoch, 0))
-	}
+	atEveryStep(t, func(s *scene, c *crash) end {
+		return s.runOn(s.mixDisk, s.shuffler, failing{s.countDisk, c.step}, crashingCounter{s.analyzer, c})
+	})
 }
 
 // What was joined once is what a later process returns, and its noise is not drawn again.

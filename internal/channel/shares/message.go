@@ -6,11 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"slices"
 
-	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -143,28 +140,4 @@ func refusalOf(number byte) wire.Refusal {
 // name is a file of a round on a server's disk.
 func name(what string, epoch uint64, round uint32) string {
 	return fmt.Sprintf("shares-%s-%d-%d", what, epoch, round)
-}
-
-// read returns a file's content; nil if there is none.
-func read(d channel.Disk, name string) ([]byte, error) {
-	f, err := d.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(f)
-	if err = cmp.Or(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("channel: %s: %w", name, err)
-	}
-	return b, nil
-}
-
-// store makes a file durable.
-func store(d channel.Disk, name string, b []byte) error {
-	return d.Store(name, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
 }

@@ -116,7 +116,7 @@ func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire
 		if err != nil {
 			return nil, err
 		}
-		if err := store(m.Disk, name("sum", r.Epoch, r.Round), b); err != nil {
+		if err := channel.StoreFile(m.Disk, name("sum", r.Epoch, r.Round), b); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +148,7 @@ type result struct {
 
 // kept reads the release's result; nil if there is none.
 func (m *Mixing) kept(r *channel.Release) (*result, error) {
-	b, err := read(m.Disk, name("sum", r.Epoch, r.Round))
+	b, err := channel.ReadFile(m.Disk, name("sum", r.Epoch, r.Round))
 	if b == nil || err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (m *Mixing) prepare(ctx context.Context, r *channel.Release) (*result, erro
 // sendHeader sends the secret of the verification keys. Sealing is random, so what was sealed is kept.
 func (x *exchange) sendHeader(ctx context.Context, secret shares.Secret) error {
 	file := name("header", x.r.Epoch, x.r.Round)
-	payload, err := read(x.Disk, file)
+	payload, err := channel.ReadFile(x.Disk, file)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (x *exchange) sendHeader(ctx context.Context, secret shares.Secret) error {
 			return err
 		}
 		payload = header{x.chunks, uint32(len(x.members)), sealed}.encode()
-		if err := store(x.Disk, file, payload); err != nil {
+		if err := channel.StoreFile(x.Disk, file, payload); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -21,27 +22,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// memory is a ChunkStore of one round, by position in the stream.
-type memory [][]byte
-
-func (m *memory) ReadChunks(_ context.Context, _ uint64, _ uint32, handler func(uint32, []byte) error) error {
-	for i, chunk := range *m {
-		if err := handler(uint32(i), chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *memory) PurgeMixed(context.Context, uint64, uint32) error {
-	*m = nil
-	return nil
-}
-
 // table is one round whose messages a test makes by hand.
 type table struct {
 	t      *testing.T
-	stored memory
+	stored testbed.Chunks
 	round  *channel.Round
 	Counting
 }
@@ -223,7 +207,7 @@ func TestSecondPassComparesWhatWasCounted(t *testing.T) {
 	innocent, _ := x.cut(x.reports())
 	for _, c := range []struct {
 		name   string
-		stored memory
+		stored testbed.Chunks
 		want   error
 	}{
 		{"the copies are there", copies, Repeated},

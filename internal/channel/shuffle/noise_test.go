@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
@@ -63,7 +64,7 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 
 // counted counts what left.
 func counted(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
-	stored := memory(f.stored)
+	stored := testbed.Chunks(f.stored)
 	c := &Counting{
 		Receiver: chunks.Receiver[*shuffle.Tally]{Store: &stored, Clock: role.SystemClock(), Log: zerolog.Nop()},
 	}
