@@ -38,7 +38,7 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 	var answers, log atomic.Bool
 	var told []string
 	s.mixing = func(m *Mixing) {
-		m.patience = 50 * time.Millisecond
+		m.patience = 2 * time.Second // an analyzer that answers takes less, whatever runs beside it
 		m.Silent = func(err error) {
 			if err == nil {
 				told = append(told, "")
