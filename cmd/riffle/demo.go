@@ -43,6 +43,7 @@ through the API that an app would use; their devices answer with noisy, encrypte
 The seed determines the people. It has no effect on the devices' noise, so two runs with the same seed differ.`,
 		Example: `  riffle demo
   riffle demo --trust shares
+  riffle demo --trust central --learner joint
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
 		Args: cobra.NoArgs,
@@ -58,8 +59,10 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	flags.StringVar(&f.out, "out", "out/demo", "folder for result.json and regret.png")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	f.populationFlags.more(flags)
-	flags.StringVar(&f.profile, "profile", string(glm.Practical),
-		"learner's profile: practical (one report per person) or paper (several rounds)")
+	flags.StringVar(&f.profile, "learner", string(glm.Practical),
+		"learner's profile: practical (one report per person), paper (several rounds)\nor joint (the analyzer reads "+
+			"each record; needs --trust central)")
+	flags.StringVar(&f.profile, "profile", string(glm.Practical), "the same as --learner: practical, paper or joint")
 	flags.Float64Var(&f.serverNoise, "server-noise", 0, "noise that servers add, from 0 to 1, as a share of what alone "+
 		"gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
 	flags.BoolVar(&f.noDeviceNoise, "no-device-noise", false, "devices add no noise; needs --server-noise 1")

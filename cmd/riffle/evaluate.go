@@ -43,7 +43,7 @@ Neither the log nor the estimates are private.`[1:],
 		"file of the policy to value, as announced (JSON); without it and without --theta, uniform play is valued")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	flags.StringVar(&f.family, "family", "logistic",
-		"reward family of the fitted model: logistic, probit, poisson or gaussian")
+		"reward family of the fitted model: logistic, probit, linear, poisson or gaussian")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")

@@ -36,7 +36,8 @@ Begin with: riffle demo`[1:],
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand()}},
+		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand(),
+			fitCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
 			role.Command(analyzer.Role()), loadCommand(),

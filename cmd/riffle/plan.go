@@ -102,7 +102,7 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.Float64Var(&f.o.MaxShift, "max-shift", f.o.MaxShift,
 		"most levels by which a record can move a release (with more, sampling error dominates); 0: no limit.\n"+
 			"The default does not apply if --variance is given")
-	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, poisson or gaussian")
+	flags.StringVar(&f.o.Family, "family", learner.Family, "reward family: logistic, probit, linear, poisson or gaussian")
 	flags.Float64Var(&f.o.MaxReward, "max-reward", learner.MaxReward, "largest reward that a person can give")
 	flags.Float64Var(&f.o.Radius, "norm-bound", learner.Radius,
 		"bound on the parameter's norm; the learner's schedule depends on it")

@@ -87,7 +87,13 @@ func listExperiments(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-16s %s\n", name, e.Title); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s %s\n", name, e.Title); err != nil {
+			return err
+		}
+		if e.Paper == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s   of %s\n", "", e.Paper); err != nil {
 			return err
 		}
 	}
@@ -118,7 +124,13 @@ func runSimulate(cmd *cobra.Command, name string, f simulateFlags) error {
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	rows, err := e.Run(ctx, experiment.Options{Folder: filepath.Join(f.out, "runs"), Logs: f.logs, Workers: f.workers,
 		Progress: func(people, all int) {
-			shown.Update(func(s *progress.State) { s.Phase, s.Done, s.Total = "simulating", people, all })
+			shown.Update(func(s *progress.State) {
+				if s.Phase = "simulating"; e.Kind == experiment.KindRegression { // counts runs
+					s.Work, s.AllWork = people, all
+				} else {
+					s.Done, s.Total = people, all
+				}
+			})
 		}})
 	shown.Close()
 	if ctx.Err() != nil {

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -44,6 +45,8 @@ type Config struct {
 	Keys       []*seal.HPKEKey // for messages of devices, newest first; older ones open what is on its way
 	Shuffler   []byte          // Ed25519 public key that manifests must be signed with
 	Learner    glm.Config
+	Anytime    bool // go on after Learner.Horizon people, without a last policy
+	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms
 	Timing     plan.Timing
 	Bus        Broker
@@ -75,7 +78,7 @@ var ErrConfigChanged = errors.New("analyzer: what was announced before does not 
 // Analyzer is the running role.
 type Analyzer struct {
 	c         Config
-	learner   *glm.Learner
+	learner   learner
 	largest   int           // bytes of the largest payload of a report that is planned
 	published chan struct{} // holds a token after a manifest arrived
 
@@ -126,7 +129,10 @@ func New(c Config) (*Analyzer, error) {
 	if c.Clock == nil {
 		c.Clock = role.SystemClock()
 	}
-	learner, largest, err := feasible(c.Learner, c.Terms)
+	if p := c.Learner.Profile; c.Anytime && (p == glm.Paper || p == glm.Joint) {
+		return nil, fmt.Errorf("analyzer: %w: the %s profile is made for one horizon", glm.ErrExtend, p)
+	}
+	learner, largest, err := feasible(c.Learner, c.Batch, c.Terms)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +160,7 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	if err := z.c.provisioned(ctx); err != nil {
 		return err
 	}
-	counting, err := z.c.counting(past)
+	counting, err := z.c.counting(z.learner, past)
 	if err != nil {
 		return err
 	}
@@ -178,7 +184,10 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 	var previous []byte
 	var first *plan.Announcement // of the epoch
 	for epoch := uint64(1); ; {
-		step := z.learner.Next()
+		step, err := z.next()
+		if err != nil {
+			return err
+		}
 		a, err := z.drawUp(step, epoch, first, previous)
 		if err != nil {
 			return err
@@ -193,7 +202,7 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 		}
 		if step.Done {
 			past.resumed(z.c.Log)
-			return nil
+			return z.ended()
 		}
 		if step.Round == 0 {
 			first = a
@@ -229,6 +238,9 @@ func (z *Analyzer) round(
 	if err := z.counting.Forget(ctx, a.Epoch, a.Round); err != nil {
 		return err
 	}
+	if err := z.learned(a, digest, counts); err != nil {
+		return err
+	}
 	if replayed { // its times were measured, and its lines logged, when it was counted
 		past.replayed(counts)
 		return z.absorb(a, counts, step, zerolog.Nop())
@@ -255,6 +267,13 @@ func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, step glm.St
 	if g, err := plan.GuaranteeWith(a, counts.Reports); err == nil {
 		stats.Epsilon = g.Epsilon(z.c.Terms.Delta)
 	}
+	if l, ok := z.learner.(*curated); ok {
+		if err := l.absorb(counts.Releases[0].Curated); err != nil {
+			return fmt.Errorf("analyzer: epoch %d: %w", a.Epoch, err)
+		}
+		stats.absorbed(log)
+		return nil
+	}
 	sums, err := z.counting.Sums(a, counts)
 	if err != nil {
 		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
@@ -264,11 +283,48 @@ func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, step glm.St
 		kind := step.Statistics[step.Round][i].Kind
 		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports)}
 	}
-	if err := z.learner.Absorb(aggregates); err != nil {
+	l, ok := z.learner.(*glm.Learner)
+	if !ok { // not reached: there are two kinds of learners
+		return fmt.Errorf("analyzer: %T takes no sums", z.learner)
+	}
+	if err := l.Absorb(aggregates); err != nil {
 		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
 	}
-	log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
-		Float64("epsilon", stats.Epsilon).Msg("round absorbed")
+	stats.absorbed(log)
+	return nil
+}
+
+func (s ReleaseStats) absorbed(log zerolog.Logger) {
+	log.Info().Uint64("epoch", s.Epoch).Uint32("round", s.Round).Uint32("reports", s.Reports).
+		Float64("epsilon", s.Epsilon).Msg("round absorbed")
+}
+
+// learned tells a channel whose curator needs the records of earlier rounds that a round stands in the audit log.
+func (z *Analyzer) learned(a *plan.Announcement, digest [32]byte, counts *wire.Counts) error {
+	c, ok := z.counting.(*box.Curating)
+	if !ok || counts.Destroyed {
+		return nil
+	}
+	if len(counts.Releases) != 1 {
+		return fmt.Errorf("analyzer: epoch %d: counts of %d releases of records", a.Epoch, len(counts.Releases))
+	}
+	key, err := z.key(a.AnalyzerKey)
+	if err != nil {
+		key = nil // missed only if the run goes on
+	}
+	c.Learned(&channel.Round{Announcement: a, Digest: digest, Key: key}, counts)
+	return nil
+}
+
+// ended destroys what is kept of records, since the last policy is out.
+func (z *Analyzer) ended() error {
+	c, ok := z.counting.(*box.Curating)
+	if !ok {
+		return nil
+	}
+	if err := c.End(); err != nil {
+		return fmt.Errorf("analyzer: destroying sealed records: %w", err)
+	}
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (z *Analyzer) drawUp(
 	a.Timing, a.AnalyzerKey = z.c.Timing, z.c.Keys[0].Public()
 	a.Reference = reference(step)
 	if first == nil {
-		p, err := plan.Propose(step, z.c.Terms)
+		p, err := propose(z.learner, step, z.c.Terms)
 		if err != nil {
 			return nil, fmt.Errorf("analyzer: epoch %d: %w", epoch, err)
 		}
@@ -123,7 +123,7 @@ func (z *Analyzer) drawUp(
 // reference is the public point at which the step's statistics are evaluated.
 func reference(step glm.Step) []float64 {
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance {
+		if s.Kind != glm.Covariance && s.Kind != glm.Row {
 			return s.Theta
 		}
 	}

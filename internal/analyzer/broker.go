@@ -84,7 +84,7 @@ func (c Config) provisioned(ctx context.Context) error {
 }
 
 // counting is the analyzer's side of the deployment's channel.
-func (c Config) counting(past *past) (channel.Counting, error) {
+func (c Config) counting(l learner, past *past) (channel.Counting, error) {
 	var participants *channel.Participants
 	if c.Disk != nil && c.Terms.Channel != plan.Shuffle {
 		var err error
@@ -101,11 +101,15 @@ func (c Config) counting(past *past) (channel.Counting, error) {
 			Messages: c.Messages,
 		}, nil
 	case plan.Local, plan.Central:
-		return &box.Counting{
+		counting := &box.Counting{
 			Receiver: chunks.Receiver[*box.Found]{Store: c.Bus, Clock: c.Clock, Log: c.Log},
 			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
-		}, nil
+		}
+		if l, ok := l.(*curated); ok {
+			return &box.Curating{Counting: counting, New: func() box.Curator { return l.reader(c.Source) }}, nil
+		}
+		return counting, nil
 	default:
 		return &shuffle.Counting{
 			Receiver: chunks.Receiver[*pure.Tally]{Store: c.Bus, Clock: c.Clock, Log: c.Log}, Messages: c.Messages,

@@ -13,16 +13,36 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// planned makes the learner, plans every cohort of its schedule and gives each plan to f.
-func planned(c glm.Config, terms plan.Terms, f func(glm.Step, *plan.Proposal)) (*glm.Learner, error) {
-	learner, err := glm.NewLearner(c)
+// newLearner is that of the profile.
+func newLearner(c glm.Config, batch int, terms plan.Terms) (learner, error) {
+	if c.Profile == glm.Joint {
+		return newCurated(c, batch, terms)
+	}
+	l, err := glm.NewLearner(c)
 	if err != nil {
 		return nil, fmt.Errorf("analyzer: %w", err)
+	}
+	return l, nil
+}
+
+// propose plans the epoch that the step begins.
+func propose(l learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
+	if l, ok := l.(*curated); ok {
+		return plan.ProposeCurated(step, terms, l.curator())
+	}
+	return plan.Propose(step, terms)
+}
+
+// planned makes the learner, plans every cohort of its schedule and gives each plan to f.
+func planned(c glm.Config, batch int, terms plan.Terms, f func(glm.Step, *plan.Proposal)) (learner, error) {
+	learner, err := newLearner(c, batch, terms)
+	if err != nil {
+		return nil, err
 	}
 	step := learner.Next()
 	for i, n := range learner.Schedule() {
 		step.Cohort = n
-		p, err := plan.Propose(step, terms)
+		p, err := propose(learner, step, terms)
 		if err != nil {
 			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
 		}
@@ -32,11 +52,14 @@ func planned(c glm.Config, terms plan.Terms, f func(glm.Step, *plan.Proposal)) (
 }
 
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
-// same budget.
+// same budget; 1 in the profile joint, whose curator is one.
 func (s Settings) NoiseRatio() (largest float64, err error) {
-	_, err = planned(s.learner(), s.terms(), func(_ glm.Step, p *plan.Proposal) {
+	_, err = planned(s.learner(), s.Learner.Batch, s.terms(), func(_ glm.Step, p *plan.Proposal) {
 		for _, r := range p.Details.Releases {
 			largest = max(largest, r.VarianceRatio)
+		}
+		if p.Plan.Curator != nil {
+			largest = 1
 		}
 	})
 	return largest, err
@@ -44,8 +67,12 @@ func (s Settings) NoiseRatio() (largest float64, err error) {
 
 // feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of the
 // largest report.
-func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int, err error) {
-	learner, err = planned(c, terms, func(step glm.Step, p *plan.Proposal) {
+func feasible(c glm.Config, batch int, terms plan.Terms) (l learner, largest int, err error) {
+	l, err = planned(c, batch, terms, func(step glm.Step, p *plan.Proposal) {
+		if p.Plan.Curator != nil {
+			largest = max(largest, registry.PayloadSize(terms.Channel, p.Encodings))
+			return
+		}
 		k := 0
 		for _, round := range step.Statistics {
 			var encodings []protocol.Encoding
@@ -56,7 +83,7 @@ func feasible(c glm.Config, terms plan.Terms) (learner *glm.Learner, largest int
 			largest = max(largest, registry.PayloadSize(terms.Channel, encodings))
 		}
 	})
-	return learner, largest, err
+	return l, largest, err
 }
 
 // oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
@@ -81,7 +108,7 @@ func (s Settings) oversized(largest int) []error {
 // Feasible tells why a deployment with these settings cannot be planned; nil if it can. It does not look at keys and
 // broker.
 func (s Settings) Feasible() error {
-	_, _, err := feasible(s.learner(), s.terms())
+	_, _, err := feasible(s.learner(), s.Learner.Batch, s.terms())
 	return err
 }
 
@@ -95,7 +122,7 @@ func (s Settings) faults() (faults []error) {
 	if _, err := s.keys(); err != nil {
 		faults = append(faults, err)
 	}
-	_, largest, err := feasible(s.learner(), s.terms())
+	_, largest, err := feasible(s.learner(), s.Learner.Batch, s.terms())
 	if err != nil {
 		faults = append(faults, infeasible(err))
 	}
@@ -110,13 +137,24 @@ func plausible(profile glm.Profile) glm.Config {
 // Validate lists what is wrong with values by themselves, by the learner's rules.
 func (l LearnerSettings) Validate() (faults []error) {
 	profile := glm.Profile(l.Profile)
+	horizons := profile == glm.Practical // whether the profile can go on after its horizon
+	if profile == glm.Joint {
+		profile = glm.Practical // whose rules for what they have in common are the same
+	}
 	wrong := func(key string, value any, c glm.Config) {
 		if _, err := c.Resolve(); err != nil {
 			faults = append(faults, refused(key, value, err))
 		}
 	}
 	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
-		profile = glm.Practical
+		profile, horizons = glm.Practical, true
+	}
+	if l.Anytime && !horizons {
+		faults = append(faults, role.Conflict("anytime", true, "must be false with", "profile", l.Profile).
+			Because("this profile's schedule and widths are made for one horizon"))
+	}
+	if l.Batch < 0 {
+		faults = append(faults, role.Wrong("batch", l.Batch, "must be at least 0"))
 	}
 	if _, err := glm.NewFamily(l.Family, 1); err != nil {
 		faults = append(faults, refused("family", l.Family, err))

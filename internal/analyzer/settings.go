@@ -39,14 +39,16 @@ type Settings struct {
 
 // LearnerSettings say what is learnt.
 type LearnerSettings struct {
-	Profile   string  `key:"profile" doc:"practical (one report per device) or paper (Algorithm 1, several rounds)."`
-	Family    string  `key:"family" doc:"Reward model: logistic, probit, poisson or gaussian."`
-	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic and probit."`
+	Profile   string  `key:"profile" doc:"practical (one report per device), paper (Algorithm 1, several rounds) or joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central)."`
+	Family    string  `key:"family" doc:"Reward model: logistic, probit, linear, poisson or gaussian."`
+	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic, probit and linear."`
 	Dimension int     `key:"dimension" doc:"Length of an arm's vector." required:"true"`
 	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
 	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
+	Anytime   bool    `key:"anytime" doc:"Whether to go on when horizon people have come: for twice as many, then four times, and so on, in cohorts that keep growing, without a last policy. Each person is still in one cohort, with the same guarantee. For deployments that do not know how many people will come (practical)."`
 
 	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical). 0: by epsilon and dimension."`
+	Batch       int     `key:"batch" doc:"People of a cohort (joint): the policy stays as it is for so many. 0: a fiftieth of the horizon, or min_cohort where that is more."`
 	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical). 0: the default."`
 
 	Width      float64 `key:"width" doc:"Multiplier of confidence widths; the practical profile uses it in the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
@@ -256,7 +258,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Disk: disk, HostShare: s.Admission.HostShare,
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
-		Learner: s.learner(), Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
+		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
 		Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -57,6 +58,11 @@ func (s Settings) channelFaults() (faults []error) {
 		faults = append(faults, role.Conflict("state", s.State, "must be a folder with", "privacy.channel",
 			s.Privacy.Channel).Because("an analyzer that forgets in a restart which devices it counted, or which key it "+
 			"used, could be made to count a person twice"))
+	}
+	if s.Learner.Profile == string(glm.Joint) && c != plan.Central && slices.Contains(plan.Channels(), c) {
+		faults = append(faults, role.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
+			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the channel "+
+			"central lets it"))
 	}
 	if share := s.Admission.HostShare; share < 1 && c == plan.Shuffle {
 		faults = append(faults, role.Conflict("admission.host_share", share, "must be 1 with", "privacy.channel",

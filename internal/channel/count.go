@@ -35,7 +35,8 @@ type Counting interface {
 	// Sums removes the bias from the counts of an announced round, one sum per release. It is a pure function, so a
 	// replay comes to the same sums. It refuses counts that this number of reports cannot give.
 	Sums(a *plan.Announcement, counts *wire.Counts) ([]Sum, error)
-	// Forget drops what is stored of a round whose counts are in the audit log. It can be repeated.
+	// Forget drops what is stored of a round whose counts are in the audit log, except what was published of it where it
+	// would be drawn anew if the broker's data were set back. It can be repeated.
 	Forget(ctx context.Context, epoch uint64, round uint32) error
 	// Taken is how many messages of the round that Count works on were taken in so far; 0 between rounds.
 	Taken() int

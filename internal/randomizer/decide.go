@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
 // Errors of decisions and rewards.
@@ -83,7 +84,7 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	d.Arm, d.Propensity = made.Arm, made.Propensity
 	if s != nil {
 		s.seat.mu.Lock()
-		s.record.Remember(set[made.Arm], made.Weight) // a report that was made meanwhile needs it no more
+		s.record.Remember(set[made.Arm], made) // a report that was made meanwhile needs it no more
 		s.seat.mu.Unlock()
 	}
 	return d, nil
@@ -99,7 +100,8 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	s, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
-		return device.Accept(reward, a.Policy.MaxReward)
+		least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
+		return device.Accept(reward, least, most)
 	}
 	if s == nil {
 		return Acceptance{}, ErrToken

@@ -84,6 +84,8 @@ type Guarantee struct {
 	TailDelta float64 // probability
 	// Pure is an epsilon that adds to the Gaussian's.
 	Pure float64 `json:",omitempty"`
+	// Rho is zero-concentrated differential privacy of further releases.
+	Rho float64 `json:",omitempty"`
 }
 
 // EntryState says how far an entry has come. In every state the guarantee counts as spent.

@@ -10,6 +10,22 @@ import (
 // negligible is the size, relative to the largest entry, up to which an entry is dropped before a decomposition.
 const negligible = 1e-40
 
+// FromSpectrum returns U diag(values) U' for the d orthonormal columns of U, exactly symmetric: the inverse of Spectrum.
+func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
+	d := len(values)
+	m := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			sum := 0.0
+			for k, v := range values {
+				sum += u.At(i, k) * v * u.At(j, k)
+			}
+			m.SetSym(i, j, sum)
+		}
+	}
+	return m
+}
+
 // Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns.
 // Errors: ErrNotFinite names the first entry that is not a finite number; ErrNotConverged.
 //

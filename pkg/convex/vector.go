@@ -41,6 +41,16 @@ func Norm(x []float64) float64 {
 // IsFinite says whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
+// AllFinite says whether no coordinate is NaN or infinite.
+func AllFinite(x []float64) bool {
+	for _, v := range x {
+		if !IsFinite(v) {
+			return false
+		}
+	}
+	return true
+}
+
 func checkVector(what string, x []float64, d int) error {
 	if len(x) != d {
 		return fmt.Errorf("%w: %s has %d coordinates, want %d", ErrDimension, what, len(x), d)

@@ -54,6 +54,9 @@ func (a *Announced) Follows(last *Announced) error {
 	case !a.Final && a.Plan.Channel != last.Plan.Channel:
 		return fmt.Errorf("%w: round %d of epoch %d takes the channel %s, and the deployment's is %s since its first "+
 			"epoch: another channel needs a new deployment", ErrRewound, a.Round, a.Epoch, a.Plan.Channel, last.Plan.Channel)
+	case !a.Final && !a.Plan.Curator.Equal(last.Plan.Curator):
+		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it holds, "+
+			"which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):

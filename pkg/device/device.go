@@ -284,7 +284,7 @@ func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error)
 	}
 	return Decision{
 		Arm: made.Arm, Epoch: d.last.Epoch, Propensity: made.Propensity,
-		Sampled: d.record != nil && d.record.Remember(arms[made.Arm], made.Weight),
+		Sampled: d.record != nil && d.record.Remember(arms[made.Arm], made),
 	}, nil
 }
 

@@ -136,7 +136,7 @@ func TestReportsThatAreNotMade(t *testing.T) {
 	}
 	r.Made()
 	refused("the first round again", next, r, a)
-	if r.Remember([]float64{1, 0}, 1) {
+	if r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
 		t.Error("a decision after the first report is kept")
 	}
 	wiped := state.Begin(a)

@@ -36,7 +36,8 @@ type Record struct{ open func() *held }
 type held struct {
 	enrolment Enrolment
 	number    uint32
-	maxReward float64
+	least     float64 // reward
+	most      float64
 	rounds    int
 	reported  int
 	record    glm.Record
@@ -46,21 +47,22 @@ type held struct {
 
 // Begin opens the record of a device's enrolment. It is null.
 func (s State) Begin(a *Announced) Record {
+	least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 	h := &held{
-		enrolment: *s.Enrolment, number: s.Number, maxReward: a.Policy.MaxReward, rounds: len(a.Plan.Rounds),
+		enrolment: *s.Enrolment, number: s.Number, least: least, most: most, rounds: len(a.Plan.Rounds),
 		reported: s.Enrolment.Reported, record: glm.Record{Null: true},
 	}
 	return Record{func() *held { return h }}
 }
 
 // Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report
-// was made, and one that is wiped keep nothing more.
-func (r Record) Remember(arm []float64, weight float64) (kept bool) {
+// was made, and one that is wiped keep nothing more. arm is the one that was played.
+func (r Record) Remember(arm []float64, made glm.Decision) (kept bool) {
 	h := r.open()
 	if h.over || h.reported > 0 || h.record.Arm != nil {
 		return false
 	}
-	h.record.Arm, h.record.Weight = slices.Clone(arm), weight
+	h.record.Arm, h.record.Weight, h.record.Explored = slices.Clone(arm), made.Weight, made.Explored
 	return true
 }
 
@@ -68,7 +70,7 @@ func (r Record) Remember(arm []float64, weight float64) (kept bool) {
 // reward may be given again; another one is ErrReward.
 func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
 	h := r.open()
-	accepted, err := Accept(reward, h.maxReward)
+	accepted, err := Accept(reward, h.least, h.most)
 	switch {
 	case err != nil:
 		return Acceptance{}, err
@@ -106,16 +108,16 @@ type Acceptance struct {
 	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward
 }
 
-// Accept is the answer to a reward where the largest reward is most. One that is not finite is ErrReward.
-func Accept(reward, most float64) (Acceptance, error) {
+// Accept is the answer to a reward where rewards lie in [least, most]. One that is not finite is ErrReward.
+func Accept(reward, least, most float64) (Acceptance, error) {
 	if math.IsNaN(reward) || math.IsInf(reward, 0) {
 		return Acceptance{}, fmt.Errorf("%w: not a finite number", ErrReward)
 	}
-	used := max(0, min(reward, most))
+	used := max(least, min(reward, most))
 	if used == reward {
 		return Acceptance{Accepted: true}, nil
 	}
-	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{0, most}}, nil
+	return Acceptance{Accepted: true, Clipped: true, Used: &used, Range: &[2]float64{least, most}}, nil
 }
 
 // Report makes the report of the announced round, signs it and seals it to the shuffler's HPKE key: always of the same

@@ -42,7 +42,7 @@ func TestARecordIsNotShown(t *testing.T) {
 	_, _, a, state := promised(t, glm.Practical)
 	const mark = 0.6172839451
 	r := state.Begin(a)
-	r.Remember([]float64{mark, -mark}, mark)
+	r.Remember([]float64{mark, -mark}, glm.Decision{Weight: mark})
 	must(r.Reward(mark, start))
 	type outer struct {
 		Record Record
@@ -98,7 +98,7 @@ func TestARecordIsOverwritten(t *testing.T) {
 		},
 	} {
 		r := state.Begin(a)
-		r.Remember([]float64{0.6, 0.2}, 0.5)
+		r.Remember([]float64{0.6, 0.2}, glm.Decision{Weight: 0.5})
 		must(r.Reward(1, start))
 		arm := r.open().record.Arm
 		end(r)
@@ -106,7 +106,7 @@ func TestARecordIsOverwritten(t *testing.T) {
 			r.open().record.Reward != 0 {
 			t.Errorf("%s: %v, %+v", name, arm, r.open().record)
 		}
-		if r.Remember([]float64{1, 0}, 1) {
+		if r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
 			t.Errorf("%s: a record that is over takes a decision", name)
 		}
 		if _, err := r.Reward(1, start); !errors.Is(err, ErrLate) {
@@ -126,9 +126,9 @@ func TestRewardsOfARecord(t *testing.T) {
 		t.Errorf("before the decision: %+v %v", got, err)
 	}
 	arm := []float64{0.6, 0.2}
-	r.Remember(arm, 0.5)
+	r.Remember(arm, glm.Decision{Weight: 0.5})
 	arm[0] = 9 // it is the app's
-	if r.Remember([]float64{1, 1}, 1) || r.open().record.Arm[0] != 0.6 {
+	if r.Remember([]float64{1, 1}, glm.Decision{Weight: 1}) || r.open().record.Arm[0] != 0.6 {
 		t.Error("a second decision is remembered, or the app's memory is used")
 	}
 	if _, err := r.Reward(1, due); !errors.Is(err, ErrLate) || !r.open().record.Null {
@@ -142,6 +142,10 @@ func TestRewardsOfARecord(t *testing.T) {
 	got, err := r.Reward(1.5, due.Add(-1))
 	if err != nil || !got.Clipped || *got.Used != 1 || *got.Range != [2]float64{0, 1} || r.open().record.Null {
 		t.Errorf("out of range: %+v %v", got, err)
+	}
+	if low, err := Accept(-3, -1, 1); err != nil || !low.Clipped || *low.Used != -1 ||
+		*low.Range != [2]float64{-1, 1} {
+		t.Errorf("below a range that begins at -1: %+v %v", low, err)
 	}
 	if _, err := r.Reward(1.5, start); err != nil {
 		t.Errorf("the same reward again: %v", err)

@@ -8,7 +8,7 @@ import "math"
 // sub-Gaussian noise such as that of P_VEC.
 type ProofInputs struct {
 	Dimension int     // d
-	MaxReward float64 // R
+	MaxReward float64 // R, the length of the rewards' range
 	Radius    float64 // S
 	// SelfConcordance is M_sc: |mu''| <= M_sc mu' on |z| <= S.
 	SelfConcordance float64
@@ -103,7 +103,7 @@ func TunedRidge(proxy float64, dimension, batches int) float64 {
 }
 
 // KappaBound is an upper bound of 1/mu'(z) over |z| <= S, at least 1: the paper's kappa when nothing better is known.
-// mu' of the four families is unimodal, so its minimum over an interval lies at an end.
+// mu' of every family is unimodal, so its minimum over an interval lies at an end.
 func KappaBound(f Family, radius float64) float64 {
 	return math.Max(1, 1/math.Min(f.Variance(radius), f.Variance(-radius)))
 }

@@ -15,6 +15,9 @@ const (
 	// Paper is Algorithm 1 of Riffle's seed paper as written: a weighted covariance release and several gradient rounds
 	// per cohort.
 	Paper Profile = "paper"
+	// Joint is Algorithm 2 of the seed paper, for a trusted curator who reads records: package learn/joint, whose
+	// policies devices follow. A Config cannot name it.
+	Joint Profile = "joint"
 )
 
 // MaxDimension bounds d: a policy of this dimension is about a megabyte of JSON per stage, and a report has d(d+1)/2+d
@@ -52,7 +55,8 @@ func (c Config) Resolve() (Config, error) {
 		c.Profile = Practical
 	}
 	if c.Profile != Practical && c.Profile != Paper {
-		return c, fmt.Errorf("%w: profile %q is neither %q nor %q", ErrConfig, c.Profile, Practical, Paper)
+		return c, fmt.Errorf("%w: profile %q is none: known are %q, %q and %q", ErrConfig, c.Profile, Practical, Paper,
+			Joint)
 	}
 	if c.Family == "" {
 		c.Family = FamilyLogistic

@@ -123,11 +123,12 @@ func FirstCohort(c Config) (int, error) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	zero := make([]float64, c.Dimension)
-	g, err := Statistic{Kind: Gradient, Family: family, Theta: zero, ArmDim: c.Dimension}.Bounds()
+	score := Score(family, Practical)
+	g, err := Statistic{Kind: Gradient, Family: score, Theta: zero, ArmDim: c.Dimension}.Bounds()
 	if err != nil {
 		return 0, err
 	}
-	h, err := Statistic{Kind: Hessian, Family: family, Theta: zero, ArmDim: c.Dimension}.Bounds()
+	h, err := Statistic{Kind: Hessian, Family: score, Theta: zero, ArmDim: c.Dimension}.Bounds()
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +139,7 @@ func FirstCohort(c Config) (int, error) {
 		math.Max(0, c.Practical.HessianNoise)/2*h.Diameter*h.Diameter/share*s*s) / (mu * mu)
 	want := firstCohortSignal * c.Practical.Prior * d / (s * s)
 	curvature := (want + math.Sqrt(want*want+4*want*noise)) / 2 // h with h^2/(h+v) = want
-	n := curvature * d / (filled * family.Variance(0))
+	n := curvature * d / (filled * score.Variance(0))
 	return int(math.Max(float64(c.MinCohort), math.Min(math.Ceil(n), float64(c.Horizon)/5))), nil
 }
 

@@ -18,6 +18,7 @@ type Decision struct {
 	Propensity float64 // probability with which the policy plays this arm in this arm set
 	Survivors  int     // arms left after elimination
 	Shortened  int     // arms that had norm above 1 and were scaled down to the unit ball
+	Explored   bool    // Criterion I of Algorithm 2 picked the arm; only with PlayOptimistic
 }
 
 // Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in
@@ -30,6 +31,11 @@ func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
 	arms, shortened, err := p.admit(arms)
 	if err != nil {
 		return Decision{}, err
+	}
+	if p.Play == PlayOptimistic {
+		arm, survivors, explored, err := p.optimistic(arms)
+		return Decision{Arm: arm, Survivors: survivors, Shortened: shortened, Weight: 1, Propensity: 1,
+			Explored: explored}, err
 	}
 	survivors, err := p.Eliminate(arms)
 	if err != nil {

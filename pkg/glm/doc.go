@@ -4,8 +4,8 @@
 // It follows Riffle's seed paper, "Shuffle and Joint Differential Privacy for Generalized Linear Contextual Bandits"
 // (arXiv 2602.00417v2), which other comments call "the paper". The paper profile is its Algorithm 1. The practical
 // profile, the default, is Riffle's own: the same devices, with one report per person and a noise-aware Newton step per
-// cohort. Algorithm 2 (joint differential privacy) is not here; Algorithms 4 to 6 are package protocol, Algorithm 7 is
-// package convex.
+// cohort. Of Algorithm 2 (joint differential privacy) only what a device does is here; the curator's side is package
+// learn/joint. Algorithms 4 to 6 are package protocol, Algorithm 7 is package convex.
 //
 // Reward families: a log-partition m, the mean reward mu = m' and its derivatives, on bounded rewards
 //
@@ -16,7 +16,7 @@
 // Statistics: the vector that a device reports of its record, and the sensitivity of a sum of such vectors
 //
 //	record.go, unit_ball.go    a record, and its clipping
-//	statistic.go               Gradient, Hessian and Covariance
+//	statistic.go               Gradient, Hessian and Covariance; Row, the record itself
 //	triangle.go                a symmetric matrix as a vector
 //	statistic_bounds.go        ranges of coordinates and diameters; their proofs are in statistic_gradient.go,
 //	                           statistic_hessian.go and statistic_angles.go
@@ -27,6 +27,7 @@
 //
 //	policy.go                  the policy, its confidence sets and its validation; equations (10)-(13)
 //	decide.go                  Algorithm 1, lines 3 and 11-21: elimination, scaling, draw
+//	decide_optimistic.go       Algorithm 2, lines 4-5 and 13-15
 //	probabilities.go           the probability of every arm, for evaluation
 //	design.go, design_rank.go  the G-optimal design of Lemma 4.3, by Frank-Wolfe with away steps
 //	symmetric.go               the matrices of a policy, and their inverses

@@ -6,13 +6,13 @@ import "math"
 const ballTolerance = 1e-10
 
 // EnclosingBall gives a ball that holds the gradient (mu(<x,theta>) - r) x of every record with |x| <= 1 and r in
-// [0, R], for every theta of Euclidean norm size. Its centre is centre*theta/|theta|. Its radius is never too small;
-// where the choice of the centre below is tight, in two dimensions or more, it is at most 1e-9 (relative) above the
-// smallest one. The sensitivity of the gradient is at most 2*radius.
+// [L, R], L and R being the smallest and the largest reward, for every theta of Euclidean norm size. Its centre is
+// centre*theta/|theta|. Its radius is never too small; where the choice of the centre below is tight, in two dimensions
+// or more, it is at most 1e-9 (relative) above the smallest one. The sensitivity of the gradient is at most 2*radius.
 //
-// Proof. Let z = <x,theta>. The gradient is a convex combination of the one for r = 0, mu(z)x, and the one for r = R,
-// which is (R - mu(-z'))x' with x' = -x and z' = -z. So it lies in the convex hull of the points m x with
-// m in {mu(z), R - mu(-z)}, and a ball that holds these points holds the hull. With x at |x| <= 1,
+// Proof. Let z = <x,theta>. The gradient is a convex combination of the one for r = L, (mu(z) - L)x, and the one for
+// r = R, which is (R - mu(-z'))x' with x' = -x and z' = -z. So it lies in the convex hull of the points m x with
+// m in {mu(z) - L, R - mu(-z)}, and a ball that holds these points holds the hull. With x at |x| <= 1,
 //
 //	||m x - c theta/|theta| ||^2 <= m^2 - 2 c m z/|theta| + c^2,
 //
@@ -23,7 +23,10 @@ const ballTolerance = 1e-10
 // smaller than max m sin(phi). If c = m cos(phi) at the maximum gives a radius no larger than that, the ball is the
 // smallest and twice its radius is the exact sensitivity; this is so for the families here at ordinary sizes. Otherwise
 // c is found by convex minimisation of the radius.
-func EnclosingBall(f Family, size float64) (centre, radius float64) {
+//
+// An m is negative only where the mean leaves [L, R]. The point m x is then -m times the arm -x, whose other m is at
+// least as large; so upper bounds of positive m hold for these points too.
+func EnclosingBall(f Response, size float64) (centre, radius float64) {
 	g := newGradientSet(f, size)
 	if size == 0 {
 		return 0, g.radius(0)
@@ -39,19 +42,31 @@ func EnclosingBall(f Family, size float64) (centre, radius float64) {
 // gradientSet is the set of gradients at one |theta|, described by the two functions m of the proof above in the
 // variable a = cos(phi) = z/|theta|.
 type gradientSet struct {
-	f                    Family
+	f                    Response
 	size                 float64
 	first, second, third float64 // bounds of the absolute derivatives of mu over |z| <= size
 }
 
-func newGradientSet(f Family, size float64) *gradientSet {
+func newGradientSet(f Response, size float64) *gradientSet {
 	second, third := f.Smoothness(size)
 	return &gradientSet{f: f, size: size, first: f.MaxVariance(size), second: second, third: third}
 }
 
-// low is the length of the gradient of a unit arm with r = 0, high the one with r = R mirrored.
-func (g *gradientSet) low(a float64) float64  { return g.f.Mean(g.size * a) }
-func (g *gradientSet) high(a float64) float64 { return g.f.MaxReward() - g.f.Mean(-g.size*a) }
+// low is the length of the gradient of a unit arm with the smallest reward, high the one with the largest, mirrored. Of
+// clipped residuals both are the clip, which is at least their length.
+func (g *gradientSet) low(a float64) float64 {
+	if c, clipped := clipOf(g.f); clipped {
+		return c
+	}
+	return g.f.Mean(g.size*a) - g.f.MinReward()
+}
+
+func (g *gradientSet) high(a float64) float64 {
+	if c, clipped := clipOf(g.f); clipped {
+		return c
+	}
+	return g.f.MaxReward() - g.f.Mean(-g.size*a)
+}
 
 // branches lists the distinct functions m.
 func (g *gradientSet) branches() []func(float64) float64 {
@@ -84,10 +99,10 @@ func (g *gradientSet) widest() (width, centre float64) {
 
 // radius is an upper bound, within the tolerance, of the distance of the set from the centre c.
 func (g *gradientSet) radius(c float64) float64 {
-	R := g.f.MaxReward()
-	// F = m^2 - 2cma has |F''| <= 2m'^2 + 2m|m''| + 4|c|m' + 2|c||m''| with m' = size mu', m'' = size^2 mu''.
+	most := maxResidual(g.f, g.size)
+	// F = m^2 - 2cma has |F''| <= 2m'^2 + 2|m||m''| + 4|c|m' + 2|c||m''| with m' = size mu', m'' = size^2 mu''.
 	m1, m2 := g.size*g.first, g.size*g.size*g.second
-	curvature := 2*m1*m1 + 2*R*m2 + 4*math.Abs(c)*m1 + 2*math.Abs(c)*m2
+	curvature := 2*m1*m1 + 2*most*m2 + 4*math.Abs(c)*m1 + 2*math.Abs(c)*m2
 	largest := 0.0
 	for _, m := range g.branches() {
 		distance := func(a float64) float64 {
@@ -101,7 +116,8 @@ func (g *gradientSet) radius(c float64) float64 {
 
 // minimise improves the centre by golden-section search: the squared radius is a maximum of convex functions of c.
 func (g *gradientSet) minimise(c, radius float64) (float64, float64) {
-	better := goldenMinimum(g.radius, -g.f.MaxReward(), g.f.MaxReward(), 1e-7)
+	most := maxResidual(g.f, g.size)
+	better := goldenMinimum(g.radius, -most, most, 1e-7)
 	if r := g.radius(better); r < radius {
 		return better, r
 	}

@@ -43,8 +43,8 @@ func (e *Environment) Means(arms [][]float64) []float64 {
 	return means
 }
 
-// Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, the truncated
-// Poisson and Gaussian laws for the others.
+// Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, -1 or 1 with
+// mean mu for linear (mu brought into [-1, 1]), the truncated Poisson and Gaussian laws for the others.
 func (e *Environment) Reward(arm []float64, src Source) float64 {
 	z := convex.Dot(arm, e.Theta)
 	largest := e.Family.MaxReward()
@@ -68,6 +68,11 @@ func (e *Environment) Reward(arm []float64, src Source) float64 {
 				return r
 			}
 		}
+	case Linear: // the law with the largest variance
+		if uniform(src) < (1+e.Family.Mean(z))/2 {
+			return 1
+		}
+		return -1
 	default:
 		if uniform(src) < e.Family.Mean(z) {
 			return 1

@@ -13,6 +13,7 @@ const (
 	FamilyProbit   = "probit"
 	FamilyPoisson  = "poisson"
 	FamilyGaussian = "gaussian"
+	FamilyLinear   = "linear"
 )
 
 var (
@@ -23,39 +24,48 @@ var (
 )
 
 // Family is the distribution of rewards given the linear score z = <x, theta>, in the form that a generalized linear
-// model takes: a convex log-partition m(z) whose derivative is the mean reward mu(z). Rewards lie in [0, MaxReward()].
+// model takes: a convex log-partition m(z) whose derivative is the mean reward mu(z). Rewards lie in
+// [MinReward(), MaxReward()].
 // The loss of one record (x, r) is m(<x,theta>) - r<x,theta>, its gradient (mu(<x,theta>) - r)x, its Hessian
 // mu'(<x,theta>)xx'.
 //
 // Every method is a pure function, safe for concurrent use, finite for finite z; a NaN argument gives NaN.
 //
-// Three families are exponential families of the reward (logistic, poisson, gaussian). Probit is not: its loss is the
-// matching loss of the link Phi, convex and unbiased at the true parameter, but not a likelihood.
+// Three families are exponential families of the reward (logistic, poisson, gaussian). Probit and linear are not: their
+// losses are the matching losses of their links, convex and unbiased at the true parameter, but not likelihoods.
 type Family interface {
-	// Name is the name by which NewFamily builds the family.
-	Name() string
+	Response
 	// LogPartition is m(z), up to the family's own additive constant.
 	LogPartition(z float64) float64
-	// Mean is mu(z) = m'(z), in [0, MaxReward()], increasing.
-	Mean(z float64) float64
-	// Variance is mu'(z) >= 0. For the exponential families it is the variance of the reward; for probit it is an
-	// upper bound of it.
-	Variance(z float64) float64
-	// MaxReward is R: rewards lie in [0, R].
-	MaxReward() float64
 	// SelfConcordance is a constant M such that M mu'(z) bounds the absolute second derivative of mu for |z| <= S.
 	SelfConcordance(S float64) float64
+}
+
+// Response is how a reward depends on the score: all that the statistics need of a family.
+type Response interface {
+	// Name is the name by which NewFamily builds the family.
+	Name() string
+	// Mean is mu(z) = m'(z), in [MinReward(), MaxReward()] where the model holds, increasing. Linear alone leaves this
+	// range, where no reward has the mean z.
+	Mean(z float64) float64
+	// Variance is mu'(z) >= 0. For the exponential families it is the variance of the reward; for the others it is
+	// an upper bound of it.
+	Variance(z float64) float64
+	// MinReward is the smallest reward: -1 for linear, 0 for all others.
+	MinReward() float64
+	// MaxReward is R, the largest reward.
+	MaxReward() float64
 	// MaxVariance is an upper bound of mu'(z) over |z| <= S, at most 1e-9 (relative) above the supremum.
 	MaxVariance(S float64) float64
 	// Smoothness gives upper bounds of the absolute second and third derivatives of mu over |z| <= S. They carry the
 	// error margins of the sensitivity bounds and need not be tight.
 	Smoothness(S float64) (second, third float64)
-	// Symmetric says whether mu(-z) = MaxReward() - mu(z) for every z.
+	// Symmetric says whether mu(-z) = MinReward() + MaxReward() - mu(z) for every z.
 	Symmetric() bool
 }
 
-// NewFamily builds a family by name. maxReward is R: 1 for logistic and probit, an integer in [1, MaxPoissonReward] for
-// poisson, a number in (0, MaxGaussianReward] for gaussian.
+// NewFamily builds a family by name. maxReward is R: 1 for logistic, probit and linear, an integer in
+// [1, MaxPoissonReward] for poisson, a number in (0, MaxGaussianReward] for gaussian.
 func NewFamily(name string, maxReward float64) (Family, error) {
 	switch name {
 	case FamilyLogistic, FamilyProbit:
@@ -67,13 +77,37 @@ func NewFamily(name string, maxReward float64) (Family, error) {
 			return Logistic{}, nil
 		}
 		return Probit{}, nil
+	case FamilyLinear:
+		if maxReward != 1 {
+			return nil, fmt.Errorf("%w: linear rewards lie in [-1, 1], so the largest reward is 1, not %v",
+				ErrMaxReward, maxReward)
+		}
+		return Linear{}, nil
 	case FamilyPoisson:
 		return newPoisson(maxReward)
 	case FamilyGaussian:
 		return newGaussian(maxReward)
 	}
-	known := []string{FamilyLogistic, FamilyProbit, FamilyPoisson, FamilyGaussian}
+	known := []string{FamilyLogistic, FamilyProbit, FamilyPoisson, FamilyGaussian, FamilyLinear}
 	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknownFamily, name, strings.Join(known, ", "))
+}
+
+// RewardRange is the smallest and the largest reward of a family by its name, as it is announced: for those who must
+// bring a reward into the range and need no more of the family. It does not check maxReward.
+func RewardRange(name string, maxReward float64) (least, most float64) {
+	if name == FamilyLinear {
+		return Linear{}.MinReward(), maxReward
+	}
+	return 0, maxReward
+}
+
+// rewardSpan is the length of the range of rewards: it bounds |r - mu| where the model holds.
+func rewardSpan(f Response) float64 { return f.MaxReward() - f.MinReward() }
+
+// maxResidual bounds |mu(z) - r| for |z| <= S and every reward r. It is the rewards' span, except where the mean leaves
+// their range.
+func maxResidual(f Response, S float64) float64 {
+	return math.Max(rewardSpan(f), math.Max(f.Mean(S)-f.MinReward(), f.MaxReward()-f.Mean(-S)))
 }
 
 // Loss is the loss of one record (x, r) at the score z = <x, theta>: m(z) - r z.

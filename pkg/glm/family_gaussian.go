@@ -103,7 +103,8 @@ func (g Gaussian) Smoothness(float64) (second, third float64) {
 	return canonicalSmoothness(g.r, g.ceiling())
 }
 
-// Name, MaxReward and Symmetric implement Family. The family's centre of symmetry is z = R/2, not 0.
+// Name, MinReward, MaxReward and Symmetric implement Family. The family's centre of symmetry is z = R/2, not 0.
 func (Gaussian) Name() string         { return FamilyGaussian }
+func (Gaussian) MinReward() float64   { return 0 }
 func (g Gaussian) MaxReward() float64 { return g.r }
 func (g Gaussian) Symmetric() bool    { return false }

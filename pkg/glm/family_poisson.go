@@ -96,7 +96,8 @@ func (p Poisson) Smoothness(S float64) (second, third float64) {
 	return canonicalSmoothness(p.MaxReward(), p.MaxVariance(S))
 }
 
-// Name, MaxReward and Symmetric implement Family. With R = 1 the family is the logistic one.
+// Name, MinReward, MaxReward and Symmetric implement Family. With R = 1 the family is the logistic one.
 func (Poisson) Name() string         { return FamilyPoisson }
+func (Poisson) MinReward() float64   { return 0 }
 func (p Poisson) MaxReward() float64 { return float64(p.r) }
 func (p Poisson) Symmetric() bool    { return p.r == 1 }

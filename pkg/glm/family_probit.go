@@ -35,7 +35,8 @@ func (Probit) MaxVariance(float64) float64 { return invSqrt2Pi }
 // (z^2-1)phi(z), at most phi(0).
 func (Probit) Smoothness(float64) (second, third float64) { return 0.2419707246, invSqrt2Pi }
 
-// Name, MaxReward and Symmetric implement Family.
+// Name, MinReward, MaxReward and Symmetric implement Family.
 func (Probit) Name() string       { return FamilyProbit }
+func (Probit) MinReward() float64 { return 0 }
 func (Probit) MaxReward() float64 { return 1 }
 func (Probit) Symmetric() bool    { return true }

@@ -20,6 +20,7 @@ var familyCases = []familyCase{
 	{"logistic", 1}, {"probit", 1},
 	{"poisson", 1}, {"poisson", 5}, {"poisson", 40},
 	{"gaussian", 0.01}, {"gaussian", 1}, {"gaussian", 5}, {"gaussian", 60},
+	{"linear", 1},
 }
 
 func (c familyCase) build(t testing.TB) glm.Family {
@@ -58,6 +59,9 @@ func TestFamiliesHaveTheirGoldenValues(t *testing.T) {
 	gaussian5 := familyCase{"gaussian", 5}.build(t)
 	near(t, "gaussian R=5 mu(1)", gaussian5.Mean(1), 1.2874517246, 6e-11)
 	near(t, "gaussian R=5 mu'(1)", gaussian5.Variance(1), 0.6291244162, 6e-11)
+	linear := familyCase{"linear", 1}.build(t)
+	near(t, "linear m(-0.6)", linear.LogPartition(-.6), .18, 1e-15)
+	near(t, "linear mu(-0.6)", linear.Mean(-.6), -.6, 0)
 }
 
 // Mean is the derivative of LogPartition and Variance that of Mean, by central differences.
@@ -137,18 +141,26 @@ func TestMeansIncreaseAndVariancesAreNotNegative(t *testing.T) {
 		if f.Name() != c.name || f.MaxReward() != c.r {
 			t.Errorf("%v: built %s with R = %v", c, f.Name(), f.MaxReward())
 		}
-		previous := 0.0
+		least, most := f.MinReward(), c.r
+		if low, high := glm.RewardRange(c.name, c.r); low != least || high != most {
+			t.Errorf("%v: range [%v, %v] by name, [%v, %v] by the family", c, low, high, least, most)
+		}
+		ceiling := c.r*c.r/4 + 0.2
+		if c.name == "linear" { // its mean leaves the range of rewards, and mu' only bounds the variance
+			least, most, ceiling = -60, 60, 1
+		}
+		previous := least
 		for z := -60.0; z <= 60; z += 0.25 {
 			mean := f.Mean(z)
-			if !(mean >= previous-1e-12*c.r && mean <= c.r) {
+			if !(mean >= previous-1e-12*c.r && mean <= most) {
 				t.Errorf("%v: mu(%v) = %v after %v", c, z, mean, previous)
 			}
 			previous = mean
-			if v := f.Variance(z); !(v >= 0 && v <= c.r*c.r/4+0.2) {
+			if v := f.Variance(z); !(v >= 0 && v <= ceiling) {
 				t.Errorf("%v: mu'(%v) = %v", c, z, v)
 			}
 			if f.Symmetric() {
-				near(t, c.name+" symmetry", f.Mean(-z), c.r-mean, 1e-13)
+				near(t, c.name+" symmetry", f.Mean(-z), f.MinReward()+c.r-mean, 1e-13)
 			}
 		}
 		for _, z := range []float64{-1e6, -1e3, 1e3, 1e6} {
@@ -202,13 +214,13 @@ func TestNewFamilyRefusesUnknownNamesAndRewards(t *testing.T) {
 	if !errors.Is(err, glm.ErrUnknownFamily) {
 		t.Fatalf("got %v", err)
 	}
-	for _, name := range []string{"logistic", "probit", "poisson", "gaussian", `"normal"`} {
+	for _, name := range []string{"logistic", "probit", "poisson", "gaussian", "linear", `"normal"`} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %s", err, name)
 		}
 	}
 	for _, c := range []familyCase{
-		{"logistic", 2}, {"logistic", 0}, {"probit", math.NaN()}, {"poisson", 0}, {"poisson", 2.5},
+		{"logistic", 2}, {"logistic", 0}, {"linear", 2}, {"linear", .5}, {"linear", math.NaN()}, {"probit", math.NaN()}, {"poisson", 0}, {"poisson", 2.5},
 		{"poisson", math.Inf(1)}, {"poisson", glm.MaxPoissonReward + 1}, {"poisson", math.NaN()},
 		{"gaussian", 0}, {"gaussian", -1}, {"gaussian", math.NaN()}, {"gaussian", math.Inf(1)},
 	} {

@@ -15,10 +15,11 @@ import (
 // gradient are nearly parallel or opposite, and outer products of such arms hardly differ; the sum is therefore well
 // below the sum of the squared diameters. A Hessian must share the gradient's family and theta.
 //
-// Proof. (1) The sum is convex in each reward and each weight of Covariance, so rewards are 0 or R and weights 0 or the
-// bound. As in EnclosingBall, r = R at x is the point m e with e = -x and m = R - mu(-<e,theta>), and xx' = ee'; so
-// both records are points (w ee', m e) with e in the ball. (2) Fix <e,theta>, <e',theta> and the inner product t of the
-// components across theta. The sum
+// Proof. (1) The sum is convex in each reward and each weight of Covariance, so rewards are the smallest or the largest
+// and weights 0 or the bound. As in EnclosingBall, r = R at x is the point m e with e = -x and m = R - mu(-<e,theta>),
+// and xx' = ee'; so both records are points (w ee', m e) with e in the ball. A negative m is counted as 0: its point
+// lies between (w ee', 0) and the other branch's point at -e, and the sum is convex in m. (2) Fix <e,theta>,
+// <e',theta> and the inner product t of the components across theta. The sum
 //
 //	a [w^2|e|^4 + w'^2|e'|^4 - 2ww'(e.e')^2] + b [m^2|e|^2 + m'^2|e'|^2 - 2mm' e.e'],   e.e' = zz' + t,
 //
@@ -93,8 +94,10 @@ func newJointSet(outer, gradient Statistic) *jointSet {
 		finest := make([]jointCell, jointCells)
 		for i := range finest {
 			near, far := s.cos[i], s.cos[i+1]
-			c := jointCell{m: interval{math.Max(0, length(far)), length(near)}} // the length increases with the cosine
-			if outer.Kind == Hessian {
+			c := jointCell{m: interval{math.Max(0, length(far)), math.Max(0, length(near))}} // increases with the cosine
+			if _, clipped := clipOf(f); clipped && outer.Kind == Hessian {
+				c.w = interval{0, largest}
+			} else if outer.Kind == Hessian {
 				k := third * size * size * (near - far) * (near - far)
 				from, to := f.Variance(side*near), f.Variance(side*far)
 				c.w = interval{math.Max(0, -cellBound(-from, -to, k)), math.Min(largest, cellBound(from, to, k))}

@@ -49,7 +49,8 @@ func TestJointSpreadHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []glm.Family{glm.Logistic{}, glm.Probit{}, poisson, gaussian} {
+	for _, f := range []glm.Response{glm.Logistic{}, glm.Probit{}, poisson, gaussian, glm.Linear{},
+		glm.Score(poisson, glm.Practical)} {
 		for _, size := range []float64{0, 0.5, 1, 3} {
 			for _, d := range []int{2, 3, 5} {
 				at := theta(rng, d, size)
@@ -96,7 +97,7 @@ func TestJointSpreadHolds(t *testing.T) {
 						return sum
 					}
 					draw := func(near *glm.Record) glm.Record {
-						r := randomRecord(rng, d, f.MaxReward())
+						r := randomRecord(rng, d, f.MinReward(), f.MaxReward())
 						r.Weight = 0.8
 						if rng.IntN(4) == 0 {
 							r.Weight *= rng.Float64()
@@ -113,7 +114,7 @@ func TestJointSpreadHolds(t *testing.T) {
 							}
 							r.Arm, r.Reward, r.Weight = arm, near.Reward, near.Weight
 						} else if rng.IntN(2) == 0 {
-							r.Reward = f.MaxReward() * float64(rng.IntN(2))
+							r.Reward = f.MinReward() + (f.MaxReward()-f.MinReward())*float64(rng.IntN(2))
 						}
 						return r
 					}

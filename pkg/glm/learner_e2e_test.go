@@ -85,9 +85,13 @@ func TestFamiliesEndToEnd(t *testing.T) {
 		name   string
 		reward float64
 		most   float64
-	}{{"probit", 1, .25}, {"poisson", 5, .4}, {"gaussian", 1, .8}} {
-		env := environment(t, "ball", f.name, f.reward, 3, 6, 2, 3)
-		practical := glm.Config{Family: f.name, MaxReward: f.reward, Dimension: 3, Radius: 2, Horizon: 5000, Epsilon: 4}
+	}{{"probit", 1, .25}, {"poisson", 5, .4}, {"gaussian", 1, .8}, {"linear", 1, .4}} {
+		size := 2.0
+		if f.name == "linear" {
+			size = 1
+		}
+		env := environment(t, "ball", f.name, f.reward, 3, 6, size, 3)
+		practical := glm.Config{Family: f.name, MaxReward: f.reward, Dimension: 3, Radius: size, Horizon: 5000, Epsilon: 4}
 		o := simulate(t, practical, env, budget{epsilon: 4, delta: 1e-6, maxShift: 16}, 3)
 		t.Logf("%s: ratio %.3f", f.name, o.ratio())
 		if o.ratio() > f.most {

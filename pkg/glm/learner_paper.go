@@ -48,7 +48,7 @@ func newPaperRun(cfg Config) (*paperRun, error) {
 func (r *paperRun) cohorts() []int { return r.schedule }
 
 func (r *paperRun) proof() ProofInputs {
-	return ProofInputs{Dimension: r.cfg.Dimension, MaxReward: r.cfg.MaxReward, Radius: r.cfg.Radius,
+	return ProofInputs{Dimension: r.cfg.Dimension, MaxReward: rewardSpan(r.family), Radius: r.cfg.Radius,
 		SelfConcordance: r.family.SelfConcordance(r.cfg.Radius), Failure: r.cfg.Paper.Failure, Eta: r.cfg.Paper.Eta}
 }
 
@@ -209,7 +209,7 @@ func (r *paperRun) width(batch paperBatch, kappa float64, reports int) (float64,
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}
-	return TunedWidth{Constant: r.cfg.Paper.Width, MaxReward: r.cfg.MaxReward, Dimension: r.cfg.Dimension,
+	return TunedWidth{Constant: r.cfg.Paper.Width, MaxReward: rewardSpan(r.family), Dimension: r.cfg.Dimension,
 		Horizon: r.cfg.Horizon, Radius: r.cfg.Radius, Lambda: batch.lambda, Nu: nu, Kappa: kappa}.Gamma(), nil
 }
 
@@ -232,7 +232,7 @@ func (r *paperRun) startError() (float64, error) {
 func (r *paperRun) error(lambda, proxy float64, reports int) (convex.ErrorBound, error) {
 	bound, err := convex.OptimizerError(convex.ErrorInputs{
 		Reports: reports, Dimension: r.cfg.Dimension, Rounds: r.cfg.Paper.Rounds, Radius: r.cfg.Radius,
-		MaxGradient: r.cfg.MaxReward, Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
+		MaxGradient: maxResidual(r.family, r.cfg.Radius), Ridge: lambda, SumProxy: proxy, Failure: r.cfg.Paper.Failure})
 	if err != nil {
 		return bound, fmt.Errorf("%w: %w", ErrAggregate, err)
 	}

@@ -29,6 +29,7 @@ import (
 type practicalRun struct {
 	cfg         Config
 	family      Family
+	score       Response // of the statistics
 	schedule    []int
 	theta       []float64
 	information *mat.SymDense // W
@@ -62,7 +63,7 @@ func (e evidence) compose(ratio, least float64) *mat.SymDense {
 			added[i] = h * h / (h + e.noise)
 		}
 	}
-	return compose(e.vectors, added)
+	return convex.FromSpectrum(added, e.vectors)
 }
 
 func newPracticalRun(cfg Config) (*practicalRun, error) {
@@ -71,7 +72,7 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 		return nil, err
 	}
 	p, d := cfg.Practical, cfg.Dimension
-	r := &practicalRun{cfg: cfg, family: family, theta: make([]float64, d),
+	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical), theta: make([]float64, d),
 		schedule:    GeometricSchedule(cfg.Horizon, p.FirstCohort, p.Growth, p.MaxEpochs, cfg.MinCohort),
 		information: mat.NewSymDense(d, nil), covariance: mat.NewSymDense(d, nil)}
 	for i := range d {
@@ -126,11 +127,11 @@ func (r *practicalRun) final(epoch int) Policy {
 }
 
 func (r *practicalRun) statistics(Policy) ([][]Statistic, [][]float64, error) {
-	h, err := NewHessian(r.family, slices.Clone(r.theta))
+	h, err := NewHessian(r.score, slices.Clone(r.theta))
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := NewGradient(r.family, slices.Clone(r.theta))
+	g, err := NewGradient(r.score, slices.Clone(r.theta))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,7 +152,7 @@ func (r *practicalRun) extend(epochs, people int) error {
 
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d := r.cfg.Dimension
-	ceiling := float64(sums[0].Reports) * r.family.MaxVariance(convex.Norm(r.theta))
+	ceiling := float64(sums[0].Reports) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
 	values, vectors, err := shrunk(fromTriangle(sums[0].Sum, d), noiseH, ceiling)
 	if err != nil {
@@ -175,7 +176,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 		return err
 	}
 	var weighted, step mat.VecDense
-	weighted.MulVec(compose(vectors, gain), mat.NewVecDense(d, slices.Clone(sums[1].Sum)))
+	weighted.MulVec(convex.FromSpectrum(gain, vectors), mat.NewVecDense(d, slices.Clone(sums[1].Sum)))
 	step.MulVec(covariance, &weighted)
 	theta := make([]float64, d)
 	for i := range theta {

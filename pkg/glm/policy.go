@@ -23,6 +23,9 @@ const (
 	PlayGreedy Play = "greedy"
 	// PlayUniform draws a survivor uniformly: the reference with which every regret is compared.
 	PlayUniform Play = "uniform"
+	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm there;
+	// elsewhere the survivor with the largest upper confidence bound of Optimism.
+	PlayOptimistic Play = "optimistic"
 )
 
 // Policy is everything a device needs to decide in one epoch. It is public data: a function of the configuration and of
@@ -50,6 +53,18 @@ type Policy struct {
 	Explore float64 `json:"explore,omitempty"`
 	// DesignTolerance is the certificate's tolerance for PlayDesign; zero means DefaultDesignTolerance.
 	DesignTolerance float64 `json:"design_tolerance,omitempty"`
+	// Criterion and Optimism belong to PlayOptimistic, which needs both; other plays have neither.
+	Criterion *Criterion `json:"criterion,omitempty"`
+	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
+	// beta.
+	Optimism *Stage `json:"optimism,omitempty"`
+}
+
+// Criterion is Criterion I of Algorithm 2: a person whose largest arm x has x' Covariance x of at least Threshold plays
+// that arm, so that the records of explorers show what is least known.
+type Criterion struct {
+	Covariance Symmetric `json:"covariance"` // V^-1, the inverse of the released matrix of explorers' arms
+	Threshold  float64   `json:"threshold"`  // of the squared norm; positive
 }
 
 // Clone returns a copy that shares no memory with p.
@@ -63,6 +78,13 @@ func (p *Policy) Clone() *Policy {
 		scaling := *p.Scaling
 		scaling.Stage = scaling.Stage.clone()
 		out.Scaling = &scaling
+	}
+	if e := p.Criterion; e != nil {
+		out.Criterion = &Criterion{Covariance: slices.Clone(e.Covariance), Threshold: e.Threshold}
+	}
+	if p.Optimism != nil {
+		stage := p.Optimism.clone()
+		out.Optimism = &stage
 	}
 	return &out
 }
@@ -123,8 +145,8 @@ func (p *Policy) Validate() error {
 }
 
 func (p *Policy) validate() error {
-	if p.Profile != Practical && p.Profile != Paper {
-		return fmt.Errorf("profile %q is neither %q nor %q", p.Profile, Practical, Paper)
+	if p.Profile != Practical && p.Profile != Paper && p.Profile != Joint {
+		return fmt.Errorf("profile %q is none of %q, %q, %q", p.Profile, Practical, Paper, Joint)
 	}
 	if _, err := NewFamily(p.Family, p.MaxReward); err != nil {
 		return err
@@ -137,9 +159,10 @@ func (p *Policy) validate() error {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
 	}
 	switch p.Play {
-	case PlayDesign, PlayGreedy, PlayUniform:
+	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic:
 	default:
-		return fmt.Errorf("play %q is none of %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform)
+		return fmt.Errorf("play %q is none of %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
+			PlayOptimistic)
 	}
 	if !(p.Explore >= 0 && p.Explore <= 1) {
 		return fmt.Errorf("explore %v must be in [0, 1]", p.Explore)
@@ -159,12 +182,40 @@ func (p *Policy) validate() error {
 		if err := p.checkStage(s.Stage); err != nil {
 			return fmt.Errorf("scaling: %w", err)
 		}
-		for _, v := range []float64{s.SelfConcordance, s.MaxWeight, s.Diameter} {
+		values := []float64{s.MaxWeight, s.Diameter}
+		if p.Family != FamilyLinear || s.SelfConcordance != 0 { // mu' of the linear family is constant
+			values = append(values, s.SelfConcordance)
+		}
+		for _, v := range values {
 			if !(v > 0) || math.IsInf(v, 0) {
 				return fmt.Errorf("scaling: self-concordance %v, largest weight %v and diameter %v must be positive and finite",
 					s.SelfConcordance, s.MaxWeight, s.Diameter)
 			}
 		}
+	}
+	return p.checkOptimistic()
+}
+
+// checkOptimistic refuses optimistic play without its two parts, and these with another play.
+func (p *Policy) checkOptimistic() error {
+	e, o := p.Criterion, p.Optimism
+	if p.Play != PlayOptimistic {
+		if e != nil || o != nil {
+			return fmt.Errorf("play %q goes with neither a criterion nor optimism", p.Play)
+		}
+		return nil
+	}
+	if e == nil || o == nil {
+		return fmt.Errorf("play %q needs a criterion and optimism", p.Play)
+	}
+	if !(e.Threshold > 0 && e.Threshold <= maxPolicyNumber) {
+		return fmt.Errorf("criterion: threshold %v must be in (0, %v]", e.Threshold, maxPolicyNumber)
+	}
+	if err := e.Covariance.check(p.Dimension); err != nil {
+		return fmt.Errorf("criterion: %w", err)
+	}
+	if err := p.checkStage(*o); err != nil {
+		return fmt.Errorf("optimism: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,15 @@ func (p *Policy) Probabilities(arms [][]float64) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Play == PlayOptimistic {
+		arm, _, _, err := p.optimistic(arms)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]float64, len(arms))
+		all[arm] = 1
+		return all, nil
+	}
 	survivors, err := p.Eliminate(arms)
 	if err != nil {
 		return nil, err

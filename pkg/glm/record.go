@@ -19,17 +19,19 @@ var (
 type Record struct {
 	// Arm is the played arm x, unscaled, with Euclidean norm at most 1; a longer one is scaled down.
 	Arm []float64
-	// Reward is r in [0, R] of the family; a reward outside this range is clipped.
+	// Reward is r in [MinReward, R] of the family; a reward outside this range is clipped.
 	Reward float64
 	// Weight is s(x)^2, the weight of the outer product in a Covariance statistic; the other statistics ignore it.
 	Weight float64
+	// Explored is Decision.Explored. Only the statistic Row reads it.
+	Explored bool
 	// Null marks the record of a device that has nothing to report: every statistic of it is the zero vector, and the
 	// other fields are ignored.
 	Null bool
 }
 
-// clip returns the record with the arm scaled down to norm 1, and with the reward clipped to [0, R] or the weight to
-// [0, WeightBound], whichever the statistic uses. The arm's memory is shared unless it is scaled.
+// clip returns the record with the arm scaled down to norm 1, and with the reward clipped to the family's range or
+// the weight to [0, WeightBound], whichever the statistic uses. The arm's memory is shared unless it is scaled.
 func (s Statistic) clip(r Record) (Record, error) {
 	if r.Null {
 		return Record{Null: true}, nil
@@ -50,8 +52,8 @@ func (s Statistic) clip(r Record) (Record, error) {
 	r.Arm, _ = ToUnitBall(r.Arm)
 	if s.Kind == Covariance {
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
-	} else {
-		r.Reward = math.Max(0, math.Min(r.Reward, s.Family.MaxReward()))
+	} else { // Row, too
+		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
 }

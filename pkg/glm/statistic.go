@@ -22,6 +22,10 @@ const (
 	// Covariance is Weight xx', in the layout of Hessian, with 0 <= Weight <= WeightBound: the matrices V (weight 1)
 	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
 	Covariance StatisticKind = "covariance"
+	// Row is the record itself: the arm, the reward, and 1 if the person explored, 0 if not. d+2 numbers. It is for a
+	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the seed
+	// paper). No sum of rows is ever released.
+	Row StatisticKind = "record"
 )
 
 // MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
@@ -36,11 +40,12 @@ const boundsSlack = 1e-9
 var ErrStatistic = errors.New("glm: invalid statistic")
 
 // Statistic is a public function from records to vectors of a fixed length, with bounds that hold for every record.
-// Build it with NewHessian, NewGradient or NewCovariance, or fill the fields and call Validate.
+// Build it with NewHessian, NewGradient, NewCovariance or NewRow, or fill the fields and call Validate.
 type Statistic struct {
 	Kind StatisticKind
-	// Family and Theta, the public evaluation point, belong to Hessian and Gradient; Covariance ignores them.
-	Family Family
+	// Family (or what Score makes of one) and Theta, the public evaluation point, belong to Hessian and Gradient;
+	// Covariance ignores them. Row takes the family alone.
+	Family Response
 	Theta  []float64
 	// ArmDim is d. For Hessian and Gradient it must be len(Theta).
 	ArmDim int
@@ -49,13 +54,13 @@ type Statistic struct {
 }
 
 // NewHessian is the statistic mu'(<x,theta>) xx'. It shares theta.
-func NewHessian(f Family, theta []float64) (Statistic, error) {
+func NewHessian(f Response, theta []float64) (Statistic, error) {
 	s := Statistic{Kind: Hessian, Family: f, Theta: theta, ArmDim: len(theta)}
 	return s, s.Validate()
 }
 
 // NewGradient is the statistic (mu(<x,theta>) - r) x. It shares theta.
-func NewGradient(f Family, theta []float64) (Statistic, error) {
+func NewGradient(f Response, theta []float64) (Statistic, error) {
 	s := Statistic{Kind: Gradient, Family: f, Theta: theta, ArmDim: len(theta)}
 	return s, s.Validate()
 }
@@ -63,6 +68,12 @@ func NewGradient(f Family, theta []float64) (Statistic, error) {
 // NewCovariance is the statistic Weight xx' for weights in [0, weightBound] and arms of dimension armDim.
 func NewCovariance(armDim int, weightBound float64) (Statistic, error) {
 	s := Statistic{Kind: Covariance, ArmDim: armDim, WeightBound: weightBound}
+	return s, s.Validate()
+}
+
+// NewRow is the record itself, for arms of dimension armDim.
+func NewRow(f Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Row, Family: f, ArmDim: armDim}
 	return s, s.Validate()
 }
 
@@ -89,24 +100,36 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
 				ErrStatistic, s.WeightBound)
 		}
+	case Row:
+		if s.Family == nil {
+			return fmt.Errorf("%w: %s: no reward family", ErrStatistic, s.Kind)
+		}
 	default:
-		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s",
-			ErrStatistic, s.Kind, Hessian, Gradient, Covariance)
+		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s",
+			ErrStatistic, s.Kind, Hessian, Gradient, Covariance, Row)
 	}
 	return nil
 }
 
 // Dim is the length of the statistic's vectors.
 func (s Statistic) Dim() int {
-	if s.Kind == Gradient {
-		return s.ArmDim
+	return Dim(s.Kind, s.ArmDim)
+}
+
+// Dim is the length of a kind's vectors for arms of dimension armDim.
+func Dim(kind StatisticKind, armDim int) int {
+	switch kind {
+	case Gradient:
+		return armDim
+	case Row:
+		return armDim + 2
 	}
-	return TriangleDim(s.ArmDim)
+	return TriangleDim(armDim)
 }
 
 // Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first:
-// the arm to norm 1, the reward to [0, R], the weight to [0, WeightBound]. The vector therefore lies in Bounds for
-// every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of another length
+// the arm to norm 1, the reward to the family's range, the weight to [0, WeightBound]. The vector therefore lies in
+// Bounds for every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of another length
 // than ArmDim ErrDimension, an invalid statistic ErrStatistic; the device then reports the null record instead. It
 // never stays silent.
 func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
@@ -126,13 +149,23 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	}
 	switch s.Kind {
 	case Gradient:
-		residual := s.Family.Mean(convex.Dot(r.Arm, s.Theta)) - r.Reward
+		z := convex.Dot(r.Arm, s.Theta)
+		residual := s.Family.Mean(z) - r.Reward
+		if b, ok := s.Family.(boundedScore); ok {
+			residual = b.residual(z, r.Reward)
+		}
 		for _, v := range r.Arm {
 			dst = append(dst, residual*v)
 		}
 		return dst, nil
 	case Hessian:
 		return appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
+	case Row:
+		explored := 0.0
+		if r.Explored {
+			explored = 1
+		}
+		return append(append(dst, r.Arm...), r.Reward, explored), nil
 	default:
 		return appendOuter(dst, r.Weight, r.Arm), nil
 	}

@@ -23,6 +23,8 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b = gradientBounds(s.Family, s.Theta)
 	case Hessian:
 		b = hessianBounds(s.Family, s.Theta)
+	case Row:
+		b = rowBounds(s.Family, s.ArmDim)
 	default:
 		b = outerBounds(s.ArmDim, s.WeightBound)
 	}
@@ -33,6 +35,19 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b.Upper[j] += slack
 	}
 	return b, nil
+}
+
+// rowBounds encloses (x, r, explored) with |x| <= 1 and r between the family's least and largest reward. The distance
+// of two is at most sqrt(2^2 + (largest - least)^2 + 1), attained by opposite arms.
+func rowBounds(f Response, d int) Bounds {
+	least, most := f.MinReward(), f.MaxReward()
+	b := Bounds{Lower: make([]float64, d+2), Upper: make([]float64, d+2),
+		Diameter: math.Sqrt(5 + (most-least)*(most-least))}
+	for j := range d {
+		b.Lower[j], b.Upper[j] = -1, 1
+	}
+	b.Lower[d], b.Upper[d], b.Upper[d+1] = least, most, 1
+	return b
 }
 
 // outerBounds encloses the scaled triangles of a xx' with 0 <= a <= w and |x| <= 1.

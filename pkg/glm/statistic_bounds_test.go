@@ -11,7 +11,8 @@ import (
 )
 
 // boundedFamilies are the families with the settings in which the bounds of the statistics are tested.
-var boundedFamilies = []familyCase{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 1}, {"gaussian", 5}}
+var boundedFamilies = []familyCase{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 1}, {"gaussian", 5},
+	{"linear", 1}}
 
 // randomDirection is uniform on the unit sphere.
 func randomDirection(rng *rand.Rand, d int) []float64 {
@@ -39,16 +40,17 @@ func scaled(x []float64, a float64) []float64 {
 	return y
 }
 
-func randomRecord(rng *rand.Rand, d int, maxReward float64) glm.Record {
+func randomRecord(rng *rand.Rand, d int, minReward, maxReward float64) glm.Record {
 	r := glm.Record{Arm: scaled(randomDirection(rng, d), 1.2*math.Pow(rng.Float64(), []float64{0.1, 1}[rng.IntN(2)])),
 		Weight: 1.1 * rng.Float64()}
+	r.Explored = r.Arm[0] > 0
 	switch rng.IntN(3) { // the ends are where the distances are largest
 	case 0:
-		r.Reward = 0
+		r.Reward = minReward
 	case 1:
 		r.Reward = maxReward
 	default:
-		r.Reward = maxReward * rng.Float64()
+		r.Reward = minReward + (maxReward-minReward)*rng.Float64()
 	}
 	return r
 }
@@ -84,9 +86,9 @@ func attack(
 ) (broken string, distanceShare, rangeShare float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
-	maxReward := 1.0
+	minReward, maxReward := 0.0, 1.0
 	if s.Family != nil {
-		maxReward = s.Family.MaxReward()
+		minReward, maxReward = s.Family.MinReward(), s.Family.MaxReward()
 	}
 	vector := func(r glm.Record) []float64 {
 		v, err := s.Vector(nil, r)
@@ -102,18 +104,19 @@ func attack(
 		}
 		r.Arm = arm
 		if rng.IntN(4) == 0 {
-			r.Reward = maxReward * float64(rng.IntN(2))
+			r.Reward = minReward + (maxReward-minReward)*float64(rng.IntN(2))
 		}
 		r.Weight += step * rng.NormFloat64()
 		return r
 	}
+	draw := func() glm.Record { return randomRecord(rng, s.ArmDim, minReward, maxReward) }
 	climb := func(score func(u, v []float64) float64) float64 {
-		p, q := randomRecord(rng, s.ArmDim, maxReward), randomRecord(rng, s.ArmDim, maxReward)
+		p, q := draw(), draw()
 		best := math.Inf(-1)
 		for i := range steps {
 			p2, q2 := p, q
 			if i < steps/4 {
-				p2, q2 = randomRecord(rng, s.ArmDim, maxReward), randomRecord(rng, s.ArmDim, maxReward)
+				p2, q2 = draw(), draw()
 			} else {
 				step := math.Pow(10, -4*float64(i)/float64(steps))
 				if i%3 != 0 {
@@ -172,7 +175,11 @@ func statistics(t testing.TB, f glm.Family, theta []float64) []glm.Statistic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []glm.Statistic{h, g, c}
+	r, err := glm.NewRow(f, len(theta))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []glm.Statistic{h, g, c, r}
 }
 
 // Every statistic is attacked for every family, dimension and several sizes of theta. The attack must come close to the
@@ -290,6 +297,10 @@ func TestBrokenBoundsAreCaught(t *testing.T) {
 					b.Lower[j], b.Upper[j] = -b.Upper[j], -b.Lower[j]
 				}
 			}},
+		{"rewards from 0 where they begin at -1", familyCase{"linear", 1}, 0.5, glm.Gradient,
+			func(f glm.Family, size float64, b *glm.Bounds) { b.Diameter /= 1.9 }},
+		{"the mean kept in the range of rewards", familyCase{"linear", 1}, 3, glm.Gradient,
+			func(f glm.Family, size float64, b *glm.Bounds) { b.Diameter = 4 }},
 		{"weight bounded at z = 0 only", familyCase{"poisson", 5}, 1, glm.Hessian,
 			func(f glm.Family, size float64, b *glm.Bounds) { b.Diameter *= f.Variance(0) / f.MaxVariance(size) }},
 		{"diameter of one matrix, not of two", familyCase{"logistic", 1}, 1, glm.Hessian,

@@ -6,7 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// gradientBounds encloses {(mu(<x,theta>) - r) x : |x| <= 1, 0 <= r <= R}: the diameter is that of EnclosingBall, each
+// gradientBounds encloses {(mu(<x,theta>) - r) x : |x| <= 1, L <= r <= R}: the diameter is that of EnclosingBall, each
 // coordinate lies within the tighter of the ball and the support bound below.
 //
 // Support bound. With u a coordinate direction, psi its angle from theta and cos(phi) = <x,theta>/|theta|, every arm
@@ -14,7 +14,7 @@ import (
 // <m x, u> <= m(cos phi) cos(phi-psi). On a cell of phi, m is largest at its smaller end, because the mean reward
 // increases with <x,theta>. Along theta itself the set is far narrower than the ball, which is as wide as the set is
 // across theta.
-func gradientBounds(f Family, theta []float64) Bounds {
+func gradientBounds(f Response, theta []float64) Bounds {
 	d, size := len(theta), convex.Norm(theta)
 	centre, radius := EnclosingBall(f, size)
 	b := Bounds{Lower: make([]float64, d), Upper: make([]float64, d), Diameter: 2 * radius}
@@ -39,8 +39,8 @@ func (g *gradientSet) reach(t *angles) []float64 {
 		mean[i] = g.low(c)
 	}
 	reach := make([]float64, angleCells)
-	for i := range reach { // high(cos phi) = R - low(cos(pi - phi))
-		reach[i] = math.Max(mean[i], g.f.MaxReward()-mean[angleCells-i])
+	for i := range reach { // high(cos phi) = R - L - low(cos(pi - phi))
+		reach[i] = math.Max(mean[i], g.high(t.cos[i]))
 	}
 	return reach
 }

@@ -14,8 +14,11 @@ import (
 // mu'(|theta| cos phi) cos(phi-psi)^2. A diagonal entry is mu' <x,e_i>^2; an off-diagonal one is
 // sqrt2 mu' x_i x_j = (mu' <x,s>^2 - mu' <x,t>^2)/sqrt2 with s, t = (e_i +- e_j)/sqrt2, between -B(t)/sqrt2 and
 // B(s)/sqrt2.
-func hessianBounds(f Family, theta []float64) Bounds {
+func hessianBounds(f Response, theta []float64) Bounds {
 	d, size := len(theta), convex.Norm(theta)
+	if _, clipped := clipOf(f); clipped {
+		return outerBounds(d, f.MaxVariance(size))
+	}
 	h := newHessianSet(f, size)
 	b := outerBounds(d, h.largest)
 	at := func(j int) float64 { return direction(theta, size, j) }
@@ -45,7 +48,7 @@ type hessianSet struct {
 	length  [angleCells]float64 // of the Frobenius norm of mu' xx' for arms x of any norm <= 1 at angle phi
 }
 
-func newHessianSet(f Family, size float64) *hessianSet {
+func newHessianSet(f Response, size float64) *hessianSet {
 	h := &hessianSet{largest: f.MaxVariance(size)}
 	_, third := f.Smoothness(size)
 	t := newAngles()

@@ -51,7 +51,7 @@ func TestStatisticRefusesBadDefinitions(t *testing.T) {
 		{Kind: glm.Hessian, Family: f, ArmDim: 1, Theta: []float64{glm.MaxParameterNorm + 1}},
 		{Kind: glm.Covariance, ArmDim: 2}, {Kind: glm.Covariance, ArmDim: 2, WeightBound: math.NaN()},
 		{Kind: glm.Covariance, ArmDim: 2, WeightBound: math.Inf(1)},
-		{Kind: glm.Covariance, WeightBound: 1},
+		{Kind: glm.Covariance, WeightBound: 1}, {Kind: glm.Row, ArmDim: 2}, {Kind: glm.Row, Family: f},
 	} {
 		if err := s.Validate(); !errors.Is(err, glm.ErrStatistic) {
 			t.Errorf("%+v: got %v", s, err)
@@ -74,6 +74,16 @@ func TestRecordsAreClipped(t *testing.T) {
 	c, err := glm.NewCovariance(2, 1)
 	if err != nil {
 		t.Fatal(err)
+	}
+	l, err := glm.NewGradient(glm.Linear{}, []float64{0.3, -0.2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reward, residual := range map[float64]float64{-3: 1.12, -.5: .62, 7: -.88} { // linear rewards may be negative
+		got, err := l.Vector(nil, glm.Record{Arm: []float64{0.6, 0.3}, Reward: reward})
+		if want := []float64{0.6 * residual, 0.3 * residual}; err != nil || distance(got, want) > 1e-15 {
+			t.Errorf("linear reward %v: %v, %v; want %v", reward, got, err, want)
+		}
 	}
 	diagonal := []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}
 	for _, r := range []struct{ in, out glm.Record }{
@@ -109,6 +119,7 @@ func TestVectorsHaveTheirStatedValues(t *testing.T) {
 	h, _ := glm.NewHessian(f, th)
 	g, _ := glm.NewGradient(f, th)
 	c, _ := glm.NewCovariance(2, 1)
+	row, _ := glm.NewRow(f, 2)
 	mu, w := 0.7310585786300049, 0.19661193324148185 // at z = 1
 	for _, k := range []struct {
 		s    glm.Statistic
@@ -117,6 +128,7 @@ func TestVectorsHaveTheirStatedValues(t *testing.T) {
 		{h, []float64{0.36 * w, math.Sqrt2 * 0.12 * w, 0.04 * w}},
 		{g, []float64{0.6 * (mu - 1), 0.2 * (mu - 1)}},
 		{c, []float64{0.18, math.Sqrt2 * 0.06, 0.02}},
+		{row, []float64{0.6, 0.2, 1, 0}},
 	} {
 		got, err := k.s.Vector(nil, r)
 		if err != nil || len(got) != len(k.want) || distance(got, k.want) > 1e-15 {
@@ -169,7 +181,7 @@ func BenchmarkBounds(b *testing.B) {
 func BenchmarkVector(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, s := range statistics(b, familyCase{"logistic", 1}.build(b), theta(rng, 5, 3)) {
-		r := randomRecord(rng, 5, 1)
+		r := randomRecord(rng, 5, 0, 1)
 		var dst []float64
 		b.Run(string(s.Kind), func(b *testing.B) {
 			b.ReportAllocs()

@@ -94,22 +94,6 @@ func (s Symmetric) check(d int) error {
 // lie: rounding moves the eigenvalues of a singular matrix there.
 const definiteSlack = 1e-9
 
-// compose returns U diag(values) U' for orthonormal columns U, exactly symmetric.
-func compose(u *mat.Dense, values []float64) *mat.SymDense {
-	d := len(values)
-	m := mat.NewSymDense(d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
-			sum := 0.0
-			for k, v := range values {
-				sum += u.At(i, k) * v * u.At(j, k)
-			}
-			m.SetSym(i, j, sum)
-		}
-	}
-	return m
-}
-
 // inverse inverts a positive definite matrix through its eigenvalues; an eigenvalue below 1e-12 of the largest counts
 // as 1e-12 of it.
 func inverse(m *mat.SymDense) (*mat.SymDense, error) {
@@ -134,5 +118,5 @@ func spectral(m *mat.SymDense, f func(v, largest float64) float64) (*mat.SymDens
 			return nil, fmt.Errorf("%w: a matrix is singular or not finite", ErrAggregate)
 		}
 	}
-	return compose(vectors, values), nil
+	return convex.FromSpectrum(values, vectors), nil
 }

@@ -54,6 +54,9 @@ type Plan struct {
 	Delta     float64 // claimed; in (0, 1)
 	TailDelta float64 // part of Delta that each coordinate of each release spends on noise tails; in (0, Delta]
 	Channel   Channel // one of Channels, the same in all epochs of a deployment
+	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
+	// glm.Row, and TailDelta is 0. Nil in every other plan.
+	Curator *Curator
 }
 
 // Round lists the releases of one round of reports, 1 to 256 of them.
@@ -135,6 +138,10 @@ func (a *Announcement) Clone() *Announcement {
 // Clone returns a copy that shares no memory with p.
 func (p Plan) Clone() Plan {
 	p.Rounds = slices.Clone(p.Rounds)
+	if p.Curator != nil {
+		c := *p.Curator
+		p.Curator = &c
+	}
 	for i := range p.Rounds {
 		p.Rounds[i].Releases = slices.Clone(p.Rounds[i].Releases)
 	}
@@ -144,5 +151,6 @@ func (p Plan) Clone() Plan {
 // Equal says whether two plans are the same in every number.
 func (p Plan) Equal(q Plan) bool {
 	return p.Channel == q.Channel && p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
+		p.Curator.Equal(q.Curator) &&
 		slices.EqualFunc(p.Rounds, q.Rounds, func(a, b Round) bool { return slices.Equal(a.Releases, b.Releases) })
 }

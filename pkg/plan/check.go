@@ -34,7 +34,13 @@ const shiftSlack = 1e-9
 // The planned shift fixes the privacy of a release at every public iterate; CheckRound holds each round to it. Releases
 // that are made in the announced round, at its public point, are certified together, because no pair of records is far
 // apart in all of them (glm.JointSpread, privacy.CertifyJoint).
+//
+// Where the analyzer reads records (Plan.Curator) it is what all its releases reveal over the whole run; no device's
+// noise counts.
 func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
+	if a.Plan.Curator != nil {
+		return a.curated()
+	}
 	honest, err := a.honest(dishonest)
 	if err != nil {
 		return privacy.NoGuarantee(), err
@@ -45,6 +51,9 @@ func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 // Alone bounds the same if no other device is honest: the person's own noise is left, and that of servers. Where that
 // bounds nothing it is privacy.NoGuarantee, which is no error. Errors wrap ErrPlan.
 func Alone(a *Announcement) (privacy.Guarantee, error) {
+	if a.Plan.Curator != nil {
+		return a.curated()
+	}
 	return guaranteeOrNone(a, func(r Release) uint64 { return counted(a.Plan.Channel, r, 1) })
 }
 
@@ -225,6 +234,11 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 			return nil, fmt.Errorf("%w: release %d is encoded with %d noise bits of bias %v, planned are %d of bias %v",
 				ErrPlan, i, e.NoiseBits, e.Bias, p.NoiseBits, p.Bias)
 		}
+		if p.Statistic == glm.Row {
+			if err := a.Plan.CheckCurator(); err != nil {
+				return nil, fmt.Errorf("release %d: %w", i, err)
+			}
+		}
 		s, err := statistic(p.Statistic, a.Reference, &a.Policy)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
@@ -237,7 +251,8 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
-		if shift := bounds.Diameter * e.Scale; !(shift <= p.Shift*(1+shiftSlack)) {
+		// What a sum of records would reveal does not matter: there is none.
+		if shift := bounds.Diameter * e.Scale; p.Statistic != glm.Row && !(shift <= p.Shift*(1+shiftSlack)) {
 			return nil, fmt.Errorf(
 				"%w: release %d: at scale %g one record can move the %s by %.6g levels, planned are %.6g",
 				ErrPlan, i, e.Scale, s.Kind, shift, p.Shift)
@@ -266,6 +281,9 @@ func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) 
 	if err != nil {
 		return glm.Statistic{}, err
 	}
+	if kind == glm.Row {
+		return glm.NewRow(family, policy.Dimension)
+	}
 	if len(reference) != policy.Dimension {
 		return glm.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",
 			len(reference), policy.Dimension)
@@ -277,8 +295,9 @@ func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) 
 	if norm := math.Sqrt(square); !(norm <= policy.Radius*(1+1e-12)) {
 		return glm.Statistic{}, fmt.Errorf("the reference has norm %v above the bound %v", norm, policy.Radius)
 	}
+	score := glm.Score(family, policy.Profile)
 	if kind == glm.Hessian {
-		return glm.NewHessian(family, reference)
+		return glm.NewHessian(score, reference)
 	}
-	return glm.NewGradient(family, reference)
+	return glm.NewGradient(score, reference)
 }

@@ -41,11 +41,12 @@ func stepAt(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm float
 	for i := range theta {
 		theta[i] = norm / math.Sqrt(float64(cfg.Dimension))
 	}
-	h, err := glm.NewHessian(f, theta)
+	score := glm.Score(f, glm.Practical)
+	h, err := glm.NewHessian(score, theta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := glm.NewGradient(f, theta)
+	g, err := glm.NewGradient(score, theta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestDevicesAcceptEveryProposal(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
 	}
-	families := []string{"logistic", "probit", "poisson", "gaussian"}
+	families := []string{"logistic", "probit", "poisson", "gaussian", "linear"}
 	r := rand.New(rand.NewPCG(1, 2))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(12) {

@@ -69,6 +69,13 @@ func Observers(a *Announcement, dishonest int) ([]Observer, error) {
 	var out []Observer
 	done := map[string]privacy.Guarantee{}
 	bound := func(of row, honest int) (privacy.Guarantee, error) {
+		if a.Plan.Curator != nil {
+			g, err := a.curated()
+			if !of.promised && err == nil {
+				g = privacy.NoGuarantee()
+			}
+			return g, err
+		}
 		var key []byte // two rows with the same unknown noise have the same bound
 		for _, round := range a.Plan.Rounds {
 			for _, r := range round.Releases {

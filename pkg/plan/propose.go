@@ -78,20 +78,27 @@ type Proposer struct{ spreads map[string]privacy.Spread }
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
 func Propose(step glm.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
 
-// Request is what the planner is asked for in the step's epoch.
-func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
-	var r privacy.Request
+// cohort is the part of Request that does not depend on what is released.
+func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
 	if minimum > step.Cohort {
 		return r, &privacy.Infeasible{Constraint: "MinCohort",
 			Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release",
 				step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
-	r = privacy.Request{
+	return privacy.Request{
 		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum,
 		MaxDishonest:  max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits,
 		Biases: t.Biases, ShiftOnly: true,
+	}, nil
+}
+
+// Request is what the planner is asked for in the step's epoch.
+func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
+	r, err := cohort(step, t)
+	if err != nil {
+		return r, err
 	}
 	if r.VarianceRatio == 0 && r.MaxMessages == 0 {
 		r.VarianceRatio = step.VarianceRatio
@@ -99,7 +106,6 @@ func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 	if len(r.Biases) == 0 {
 		r.Biases = DefaultBiases()
 	}
-	var err error
 	for i, round := range step.Statistics {
 		for j, s := range round {
 			var v privacy.Vector

@@ -34,12 +34,12 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
 	}
-	families := []string{"logistic", "probit", "poisson", "gaussian"}
+	families := []string{"logistic", "probit", "poisson", "gaussian", "linear"}
 	r := rand.New(rand.NewPCG(3, 4))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(1) {
 		for _, of := range every() {
-			cfg := glm.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(4))%len(families)]}
+			cfg := glm.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(5))%len(families)]}
 			if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 				cfg.MaxReward = float64(1 + r.IntN(5))
 			}

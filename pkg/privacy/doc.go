@@ -7,11 +7,12 @@
 // Certify bounds the distance between the laws of that view under two records by that of a Gaussian whose mean moves by
 // Mu standard deviations, after giving up an event of probability TailDelta. Such guarantees compose by adding squares
 // of Mu and adding TailDelta, so a budget (epsilon, delta) is one number, MuFor, and nothing is lost to composition
-// theorems.
+// theorems. A Guarantee also counts pure epsilons and zCDP, of releases with other noise.
 //
 //	certificate.go, line.go, envelope.go, allocation.go   Certify: the bound for one release
 //	joint.go                                              CertifyJoint: releases of one record together
 //	gaussian.go, spell.go                                 Guarantee: composition, epsilon and delta
+//	zcdp.go                                               RhoFor, DeltaOfRho: budgets for discrete Gaussian noise
 //	calibrate.go, solve*.go, solver.go, vector.go         Solve: encodings for a budget, and their errors
 //	ledger.go                                             Ledger: what one person has promised and spent
 //	binomial.go, normal.go                                the laws behind the bound

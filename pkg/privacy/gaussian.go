@@ -10,15 +10,16 @@ import (
 // between "the view came from the first" and "it came from the second" lies above f(0,TailDelta) (x) G(Mu), the
 // trade-off function of a unit-variance Gaussian whose mean moves by Mu, after an event of probability TailDelta has
 // been given up (Dong, Roth, Su, "Gaussian differential privacy", 2019). Equivalently, for every epsilon >= 0 the view
-// is (epsilon, Delta(epsilon))-DP. Where Pure is above 0, the view holds releases of two kinds: some that the above
-// describes, and some that are (Pure, 0)-DP together (see Delta).
+// is (epsilon, Delta(epsilon))-DP. A view may hold releases of two further kinds: those that are (Pure, 0)-DP together,
+// and those that are Rho-zCDP together. Delta says what all of them give together.
 //
-// The zero value is perfect privacy: nothing was released. A guarantee with a NaN, negative or infinite Mu or Pure, or
-// with a TailDelta outside [0,1], promises nothing: Epsilon is +Inf and Delta is 1.
+// The zero value is perfect privacy: nothing was released. A guarantee with a NaN, negative or infinite Mu, Pure or
+// Rho, or with a TailDelta outside [0,1], promises nothing: Epsilon is +Inf and Delta is 1.
 type Guarantee struct {
 	Mu        float64 // shift of the dominating Gaussian, in its standard deviations; 0 hides everything
 	TailDelta float64 // probability given up, summed over the coordinates of all releases
 	Pure      float64 `json:",omitempty"` // epsilon of the releases with pure differential privacy, summed over them
+	Rho       float64 `json:",omitempty"` // zCDP of the releases with discrete Gaussian noise, summed over them
 }
 
 // NoGuarantee is what functions of this package return with an error, so that an ignored error cannot be mistaken for
@@ -30,7 +31,7 @@ var ErrTarget = errors.New("privacy: invalid target")
 
 func (g Guarantee) promises() bool {
 	return g.Mu >= 0 && !math.IsInf(g.Mu, 1) && g.TailDelta >= 0 && g.TailDelta <= 1 && // false for NaN
-		g.Pure >= 0 && !math.IsInf(g.Pure, 1)
+		g.Pure >= 0 && !math.IsInf(g.Pure, 1) && g.Rho >= 0 && !math.IsInf(g.Rho, 1)
 }
 
 // Promises tells whether the guarantee bounds anything at all.
@@ -42,9 +43,10 @@ func (g Guarantee) Promises() bool { return g.promises() }
 //
 // Proof sketch: trade-off functions compose by tensor products, also adaptively; G(m1) (x) G(m2) = G(sqrt(m1^2+m2^2)),
 // and f(0,d1) (x) f(0,d2) = f(0, 1-(1-d1)(1-d2)), which d1+d2 bounds (Dong, Roth, Su, Theorem 4 and Corollary 2).
-// Pure parts add: given any history, each pure release multiplies the likelihood ratio by at most e^Pure. Rounded up.
+// Pure parts add: given any history, each pure release multiplies the likelihood ratio by at most e^Pure. Parts of zCDP
+// add (Bun and Steinke, "Concentrated Differential Privacy", 2016, Lemma 2.3). Rounded up.
 func Compose(gs ...Guarantee) Guarantee {
-	var sum, d, pure float64
+	var sum, d, pure, rho float64
 	for _, g := range gs {
 		if !g.promises() {
 			return NoGuarantee()
@@ -52,9 +54,10 @@ func Compose(gs ...Guarantee) Guarantee {
 		sum += g.Mu * g.Mu
 		d += g.TailDelta
 		pure += g.Pure
+		rho += g.Rho
 	}
 	up := 1 + float64(len(gs)+4)*0x1p-53
-	g := Guarantee{Mu: math.Sqrt(sum) * up, TailDelta: math.Min(1, d*up), Pure: pure * up}
+	g := Guarantee{Mu: math.Sqrt(sum) * up, TailDelta: math.Min(1, d*up), Pure: pure * up, Rho: rho * up}
 	if len(gs) == 1 {
 		g = gs[0]
 	}
@@ -76,6 +79,14 @@ func Compose(gs ...Guarantee) Guarantee {
 // >= e^-Pure Q' on every set. P and Q' answer the pure releases alike, so these are coins and post-processing between
 // the others, and P(S) - e^x Q'(S) <= Delta(x) of the others alone, adaptive composition included. Together, for every
 // set S, P(S) - e^(x+Pure) Q(S) <= P(S) - e^x Q'(S) <= Delta(x) for x >= 0. Below Pure the answer is 1.
+//
+// With a Rho above 0 the Gaussian part counts as zCDP as well, and delta is d + (1-d) DeltaOfRho(mu^2/2 + Rho,
+// epsilon). Proof sketch: a release whose trade-off function lies above f(0,d_i) (x) G(mu_i) can be computed, whatever
+// the history, from a coin that shows the record with probability d_i and from a Gaussian that the record shifts by
+// mu_i (Blackwell's theorem; Dong, Roth, Su, Theorem 2). If no coin shows the record, which has probability at least
+// 1-d and does not depend on the record, each such release is mu_i^2/2-zCDP, since the Renyi divergence of order alpha
+// of the Gaussians is alpha mu_i^2/2. All releases together are then (mu^2/2 + Rho)-zCDP, adaptively (Bun and Steinke,
+// Lemma 2.3).
 func (g Guarantee) Delta(epsilon float64) float64 {
 	if !g.promises() || math.IsNaN(epsilon) {
 		return 1
@@ -88,12 +99,21 @@ func (g Guarantee) Delta(epsilon float64) float64 {
 			return 1
 		}
 		epsilon = math.Nextafter(epsilon-g.Pure, 0)
-		if g.Mu == 0 && g.TailDelta == 0 {
+		if g.Mu == 0 && g.TailDelta == 0 && g.Rho == 0 {
 			return 0
 		}
 	}
-	return math.Min(1, math.Nextafter(g.TailDelta+(1-g.TailDelta)*gaussianDelta(epsilon, g.Mu), 2))
+	rest := 0.0
+	if g.Rho > 0 {
+		rest = DeltaOfRho(g.concentrated(), epsilon)
+	} else {
+		rest = gaussianDelta(epsilon, g.Mu)
+	}
+	return math.Min(1, math.Nextafter(g.TailDelta+(1-g.TailDelta)*rest, 2))
 }
+
+// concentrated is the zCDP of the Gaussian part and of Rho together, once the tail event is given up; rounded up.
+func (g Guarantee) concentrated() float64 { return (g.Mu*g.Mu/2 + g.Rho) * (1 + 0x1p-50) }
 
 // Epsilon returns an epsilon such that the view is (epsilon, delta)-DP, rounded up: +Inf if delta is NaN or not above
 // TailDelta.
@@ -102,7 +122,8 @@ func (g Guarantee) Epsilon(delta float64) float64 {
 		return math.Inf(1)
 	}
 	if g.Pure > 0 {
-		rest := Guarantee{Mu: g.Mu, TailDelta: g.TailDelta}
+		rest := g
+		rest.Pure = 0
 		switch {
 		case delta >= 1:
 			return 0
@@ -117,8 +138,11 @@ func (g Guarantee) Epsilon(delta float64) float64 {
 	if delta <= g.TailDelta {
 		return math.Inf(1)
 	}
-	// Beyond mu^2/2 + 40 mu the Gaussian part is below 1e-300.
+	// Beyond mu^2/2 + 40 mu the Gaussian part is below 1e-300, and so is that of zCDP beyond rho + 53 sqrt(rho).
 	lo, hi := 0.0, g.Mu*g.Mu/2+40*g.Mu+math.SmallestNonzeroFloat64
+	if g.Rho > 0 {
+		hi = g.concentrated() + 53*math.Sqrt(g.concentrated())
+	}
 	if !(g.Delta(hi) <= delta) {
 		return math.Inf(1)
 	}

@@ -93,8 +93,8 @@ func (l Ledger) TotalAlone() Guarantee {
 
 // Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for: together while the
 // noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It refuses
-// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there is
-// a limit: always for together, and for alone where EpsilonAlone is set.
+// (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there
+// is a limit: always for together, and for alone where EpsilonAlone is set.
 func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
@@ -215,6 +215,8 @@ func (l Ledger) Explain() string {
 
 // Left is the largest epsilon, at the ledger's Delta and rounded down, that one more record may have within the limit;
 // 0 if there may be no more records. Guarantees do not subtract: two records of epsilon 0.7 are about one of epsilon 1.
+// It answers for an entry with a Mu, as the channels' have. In a ledger with a Rho that holds for an entry with a Rho
+// too: at the same epsilon it has less zCDP. Ask decides in any case.
 func (l Ledger) Left() float64 {
 	total := l.Total()
 	if len(l.Entries) >= l.records() || !(total.Epsilon(l.Delta) <= l.Epsilon) {

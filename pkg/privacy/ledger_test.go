@@ -133,6 +133,7 @@ func TestLedgerNeverPassesItsLimit(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(rt, "operation") {
 			case 0:
 				l, _ = l.Ask(epoch, 1, Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "mu"),
+					Rho:       rapid.SampledFrom([]float64{0, 0, 1e-6, 0.01, 0.2}).Draw(rt, "rho"),
 					TailDelta: rapid.Float64Range(0, 1e-6).Draw(rt, "tail")}, NoGuarantee())
 			case 1:
 				if l, err = l.Spend(epoch); err == nil {

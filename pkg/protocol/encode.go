@@ -47,6 +47,23 @@ func (e Encoding) Round(dst []uint32, x []float64, src Source) ([]uint32, error)
 	return dst, nil
 }
 
+// RoundTimes adds to ones the randomly rounded levels of so many equal vectors, each rounded by itself: the number that
+// is rounded up is binomial, so that a simulation of many people with one record need not go through them. It hides
+// nothing. ones has one entry per coordinate; the law is that of calling Round so many times, the random words are not.
+func (e Encoding) RoundTimes(ones []uint64, x []float64, times uint32, src Source) error {
+	if err := e.checkVector(x); err != nil {
+		return err
+	}
+	if len(ones) != len(x) {
+		return fmt.Errorf("%w: %d counts for %d coordinates", ErrCounts, len(ones), len(x))
+	}
+	for j, c := range e.Coordinates {
+		level := e.fixed(c, x[j])
+		ones[j] += uint64(times)*(level>>32) + Binomial(uint64(times), Bias(uint32(level)), src)
+	}
+	return nil
+}
+
 // fixed returns the level of value x as a fixed-point number with 32 binary digits after the point, at most
 // c.Levels<<32. ShiftSlack bounds its error.
 func (e Encoding) fixed(c Coordinate, x float64) uint64 {

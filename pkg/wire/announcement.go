@@ -79,15 +79,26 @@ func checkPlan(p *plan.Plan) error {
 	if !slices.Contains(plan.Channels(), p.Channel) {
 		return field("channel", "is %q, which is not known", p.Channel)
 	}
+	if p.Curator != nil {
+		if err := checkCurator(p.Curator); err != nil {
+			return inside("curator.", err)
+		}
+	}
 	for i, r := range p.Rounds {
 		if n := len(r.Releases); n == 0 || n > MaxReleases {
 			return field(fmt.Sprintf("rounds[%d].releases", i), "has %d entries, must have 1 to %d", n, MaxReleases)
 		}
 		for j, release := range r.Releases {
+			if p.Curator != nil {
+				continue // CheckCurator looks at it
+			}
 			if err := checkRelease(release, p.Channel); err != nil {
 				return inside(fmt.Sprintf("rounds[%d].releases[%d].", i, j), err)
 			}
 		}
+	}
+	if err := p.CheckCurator(); err != nil {
+		return field("curator", "is refused: %v", err)
 	}
 	if err := checkPositive("epsilon", p.Epsilon); err != nil {
 		return err
@@ -95,8 +106,38 @@ func checkPlan(p *plan.Plan) error {
 	if !(p.Delta > 0 && p.Delta < 1) {
 		return field("delta", "is %v, must be above 0 and below 1", p.Delta)
 	}
+	if p.Curator != nil {
+		if p.TailDelta != 0 {
+			return field("tail_delta", "is %v, must be 0 with a curator", p.TailDelta)
+		}
+		return nil
+	}
 	if !(p.TailDelta > 0 && p.TailDelta <= p.Delta) {
 		return field("tail_delta", "is %v, must be above 0 and at most delta, %v", p.TailDelta, p.Delta)
+	}
+	return nil
+}
+
+// checkCurator refuses noise and numbers of releases that mean nothing.
+func checkCurator(c *plan.Curator) error {
+	for _, n := range []struct {
+		name string
+		v    uint32
+	}{{"leaves", c.Leaves}, {"explorer_fits", c.ExplorerFits}, {"other_fits", c.OtherFits}} {
+		if n.v == 0 {
+			return field(n.name, "is 0, must be positive")
+		}
+	}
+	for _, n := range []struct {
+		name string
+		v    float64
+	}{
+		{"explorer_noise", c.ExplorerNoise}, {"other_noise", c.OtherNoise}, {"explorer_rho", c.ExplorerRho},
+		{"other_rho", c.OtherRho},
+	} {
+		if err := checkPositive(n.name, n.v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -152,10 +193,7 @@ func checkEncodings(a *plan.Announcement) error {
 		if e.NoiseBits != r.NoiseBits || e.Bias != r.Bias { // the message carries the release's only
 			return field(path, "has other noise than the release of the plan")
 		}
-		want := a.Policy.Dimension
-		if r.Statistic != glm.Gradient {
-			want = glm.TriangleDim(want)
-		}
+		want := glm.Dim(r.Statistic, a.Policy.Dimension)
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",
 				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",

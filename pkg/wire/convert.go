@@ -80,6 +80,12 @@ func planMessage(p plan.Plan) *rifflev1.Plan {
 	m := &rifflev1.Plan{
 		Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta, Channel: number(channels, p.Channel),
 	}
+	if c := p.Curator; c != nil {
+		m.Curator = &rifflev1.Curator{
+			Leaves: c.Leaves, ExplorerNoise: c.ExplorerNoise, OtherNoise: c.OtherNoise, ExplorerFits: c.ExplorerFits,
+			OtherFits: c.OtherFits, ExplorerRho: c.ExplorerRho, OtherRho: c.OtherRho,
+		}
+	}
 	for _, round := range p.Rounds {
 		r := new(rifflev1.PlannedRound)
 		for _, release := range round.Releases {
@@ -100,6 +106,12 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 	}
 	p := plan.Plan{
 		Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta(), Channel: channelOf(m.GetChannel()),
+	}
+	if c := m.GetCurator(); c != nil {
+		p.Curator = &plan.Curator{
+			Leaves: c.Leaves, ExplorerNoise: c.ExplorerNoise, OtherNoise: c.OtherNoise, ExplorerFits: c.ExplorerFits,
+			OtherFits: c.OtherFits, ExplorerRho: c.ExplorerRho, OtherRho: c.OtherRho,
+		}
 	}
 	for _, round := range m.GetRounds() {
 		var r plan.Round
@@ -130,6 +142,12 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 			Stage: stageMessage(s.Stage), SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight,
 		}
 	}
+	if c := p.Criterion; c != nil {
+		m.Criterion = &rifflev1.Criterion{Covariance: c.Covariance, Threshold: c.Threshold}
+	}
+	if o := p.Optimism; o != nil {
+		m.Optimism = stageMessage(*o)
+	}
 	return m
 }
 
@@ -148,6 +166,13 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		p.Scaling = &glm.Scaling{
 			Stage: stageOf(s.Stage), Diameter: 2 * p.Radius, SelfConcordance: s.SelfConcordance, MaxWeight: s.MaxWeight,
 		}
+	}
+	if c := m.GetCriterion(); c != nil {
+		p.Criterion = &glm.Criterion{Covariance: c.Covariance, Threshold: c.Threshold}
+	}
+	if o := m.GetOptimism(); o != nil {
+		stage := stageOf(o)
+		p.Optimism = &stage
 	}
 	return p
 }
@@ -190,7 +215,7 @@ func countsMessage(s *Counts) *rifflev1.Counts {
 		Reports: s.Reports, Destroyed: s.Destroyed,
 	}
 	for _, r := range s.Releases {
-		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones})
+		m.Releases = append(m.Releases, &rifflev1.ReleaseCounts{Ones: r.Ones, Curated: r.Curated})
 	}
 	return m
 }
@@ -201,7 +226,7 @@ func countsOf(m *rifflev1.Counts) *Counts {
 		Reports: m.Reports, Destroyed: m.Destroyed,
 	}
 	for _, r := range m.Releases {
-		s.Releases = append(s.Releases, ReleaseCounts{r.GetOnes()})
+		s.Releases = append(s.Releases, ReleaseCounts{Ones: r.GetOnes(), Curated: r.GetCurated()})
 	}
 	return s
 }
@@ -278,6 +303,7 @@ var (
 		rifflev1.Statistic_STATISTIC_HESSIAN:    glm.Hessian,
 		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
 		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
+		rifflev1.Statistic_STATISTIC_RECORD:     glm.Row,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
@@ -288,11 +314,13 @@ var (
 	profiles = map[rifflev1.Profile]glm.Profile{
 		rifflev1.Profile_PROFILE_PRACTICAL: glm.Practical,
 		rifflev1.Profile_PROFILE_PAPER:     glm.Paper,
+		rifflev1.Profile_PROFILE_JOINT:     glm.Joint,
 	}
 	plays = map[rifflev1.Play]glm.Play{
-		rifflev1.Play_PLAY_DESIGN:  glm.PlayDesign,
-		rifflev1.Play_PLAY_GREEDY:  glm.PlayGreedy,
-		rifflev1.Play_PLAY_UNIFORM: glm.PlayUniform,
+		rifflev1.Play_PLAY_DESIGN:     glm.PlayDesign,
+		rifflev1.Play_PLAY_GREEDY:     glm.PlayGreedy,
+		rifflev1.Play_PLAY_UNIFORM:    glm.PlayUniform,
+		rifflev1.Play_PLAY_OPTIMISTIC: glm.PlayOptimistic,
 	}
 )
 

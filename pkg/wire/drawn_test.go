@@ -56,6 +56,16 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 		}
 		a.Encodings = append(a.Encodings, e)
 	}
+	if rapid.IntRange(0, 3).Draw(t, "curated") == 0 {
+		noise, fits := rapid.Float64Range(1e-3, 1e3), rapid.Uint32Min(1)
+		a.Round = 0
+		a.Plan = plan.Plan{Epsilon: 1, Delta: 1e-6, Channel: plan.Central, Curator: &plan.Curator{
+			Leaves: fits.Draw(t, "leaves"), ExplorerNoise: noise.Draw(t, "noise"), OtherNoise: noise.Draw(t, "noise"),
+			ExplorerFits: fits.Draw(t, "fits"), OtherFits: fits.Draw(t, "fits"),
+			ExplorerRho: noise.Draw(t, "rho"), OtherRho: noise.Draw(t, "rho"),
+		}, Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}}}
+		a.Encodings = []protocol.Encoding{plan.RecordEncoding(dim, glm.FamilyLogistic, 1)}
+	}
 	a.Cohort.Minimum = rapid.Uint32Range(1, math.MaxUint32).Draw(t, "minimum")
 	a.Cohort.Size = rapid.Uint32Min(a.Cohort.Minimum).Draw(t, "size")
 	a.Cohort.MaxDishonest = rapid.Uint32Max(a.Cohort.Minimum-1).Draw(t, "dishonest")
@@ -81,6 +91,13 @@ func drawPolicy(t *rapid.T, dim int) glm.Policy {
 		Theta:   drawPoint(t, dim),
 		Play:    rapid.SampledFrom([]glm.Play{glm.PlayDesign, glm.PlayGreedy, glm.PlayUniform}).Draw(t, "play"),
 		Explore: math.Abs(drawNumber(t)), Pairwise: rapid.Bool().Draw(t, "pairwise"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "optimistic") == 0 {
+		p.Profile, p.Play = glm.Joint, glm.PlayOptimistic
+		optimism := stage()
+		p.Criterion = &glm.Criterion{Covariance: stage().Covariance,
+			Threshold: rapid.Float64Range(1e-6, 9).Draw(t, "threshold")}
+		p.Optimism = &optimism
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "stages") {
 		p.Stages = append(p.Stages, stage())

@@ -83,6 +83,36 @@ func announcement(t testing.TB) *rifflev1.Announcement {
 	}
 }
 
+// curatedAnnouncement is one of records, with an optimistic policy.
+func curatedAnnouncement(t testing.TB) *rifflev1.Announcement {
+	a := announcement(t)
+	p := a.Policy
+	p.Profile, p.Play, p.Scaling = rifflev1.Profile_PROFILE_JOINT, rifflev1.Play_PLAY_OPTIMISTIC, nil
+	p.DesignTolerance, p.Pairwise, p.Explore = 0, false, 0
+	p.Criterion = &rifflev1.Criterion{Covariance: []float64{0.5, 0.1, 0.25}, Threshold: 0.125}
+	p.Optimism, p.Stages = p.Stages[1], p.Stages[:1]
+	a.Reference = []float64{0, 0}
+	a.Plan = &rifflev1.Plan{
+		Rounds: []*rifflev1.PlannedRound{{Releases: []*rifflev1.PlannedRelease{
+			{Statistic: rifflev1.Statistic_STATISTIC_RECORD}}}},
+		Epsilon: 1, Delta: 1e-6, Channel: rifflev1.Channel_CHANNEL_CENTRAL,
+		Curator: &rifflev1.Curator{Leaves: 50, ExplorerNoise: 25, OtherNoise: 2.5, ExplorerFits: 6, OtherFits: 10,
+			ExplorerRho: 0.001, OtherRho: 0.0005},
+	}
+	units := func(offset float64, levels uint32) *rifflev1.Coordinate {
+		return &rifflev1.Coordinate{Offset: offset, Levels: levels}
+	}
+	a.Encodings = []*rifflev1.Encoding{{Scale: 16384, Coordinates: []*rifflev1.Coordinate{
+		units(-1, 32768), units(-1, 32768), units(0, 16384), units(0, 16384)}}}
+	return a
+}
+
+func curatedCounts() *rifflev1.Counts {
+	c := counts()
+	c.Releases = []*rifflev1.ReleaseCounts{{Curated: []int64{0, -7, 1<<53 - 1}}}
+	return c
+}
+
 func finalAnnouncement(t testing.TB) *rifflev1.Announcement {
 	a := announcement(t)
 	return &rifflev1.Announcement{Deployment: a.Deployment, Epoch: 3, Previous: digestOf(4),

@@ -65,11 +65,11 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F)     { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F)   { fuzzBody(f, seal.Manifest, manifest(), destroyedManifest()) }
-func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts()) }
+func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
 func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
 
 func FuzzEnrolRequest(f *testing.F) {

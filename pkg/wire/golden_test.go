@@ -77,10 +77,11 @@ func accepted(t testing.TB) map[string][][]byte {
 		return b
 	}
 	return map[string][][]byte{
-		"announcement":  {sign(by, announcement(t)), sign(by, finalAnnouncement(t))},
+		"announcement": {sign(by, announcement(t)), sign(by, finalAnnouncement(t)),
+			sign(by, curatedAnnouncement(t))},
 		"keyset":        {sign(by, keySet(t))},
 		"manifest":      {sign(by, manifest()), sign(by, destroyedManifest())},
-		"counts":        {sign(by, counts())},
+		"counts":        {sign(by, counts()), sign(by, curatedCounts())},
 		"accepted":      {sign(by, acceptedSet())},
 		"summed":        {sign(by, summed())},
 		"credential":    {sign(registrar, credential(t, host))},
@@ -124,6 +125,19 @@ func refused(t testing.TB) map[string][][]byte {
 		change(a)
 		add("announcement", forge(t, seal.Announcement, a, by))
 	}
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Plan.Curator = nil },
+		func(a *rifflev1.Announcement) { a.Plan.Channel = rifflev1.Channel_CHANNEL_SHUFFLE },
+		func(a *rifflev1.Announcement) { a.Plan.Curator.OtherNoise = math.Inf(1) },
+		func(a *rifflev1.Announcement) { a.Policy.Criterion = nil },
+	} {
+		a := curatedAnnouncement(t)
+		change(a)
+		add("announcement", forge(t, seal.Announcement, a, by))
+	}
+	both := curatedCounts()
+	both.Releases[0].Ones = []uint64{1}
+	add("counts", forge(t, seal.Counts, both, by))
 	m := manifest()
 	m.Messages++
 	add("manifest", forge(t, seal.Manifest, m, by))

@@ -39,6 +39,35 @@ func TestPolicyIsCarriedExactly(t *testing.T) {
 	}
 }
 
+// A curator and an optimistic policy come back as they were.
+func TestCuratedPlanIsCarriedExactly(t *testing.T) {
+	by := signer(t, 1)
+	m := curatedAnnouncement(t)
+	signed, _, err := wire.SignMessage(m, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := wire.Open[plan.Announcement](signed, party(by))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Plan{
+		Epsilon: 1, Delta: 1e-6, Channel: plan.Central,
+		Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}},
+		Curator: &plan.Curator{Leaves: 50, ExplorerNoise: 25, OtherNoise: 2.5, ExplorerFits: 6, OtherFits: 10,
+			ExplorerRho: 0.001, OtherRho: 0.0005},
+	}
+	if !a.Plan.Equal(want) || a.Policy.Profile != glm.Joint || a.Policy.Play != glm.PlayOptimistic ||
+		!reflect.DeepEqual(a.Policy.Criterion, &glm.Criterion{Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Threshold: 0.125}) ||
+		!reflect.DeepEqual(a.Policy.Optimism, &glm.Stage{Theta: []float64{1, -0.5},
+			Covariance: glm.Symmetric{0.5, 0.1, 0.25}, Width: 1}) {
+		t.Errorf("%+v", a)
+	}
+	if back := wire.Message(a).(*rifflev1.Announcement); !proto.Equal(back, m) {
+		t.Errorf("%v", back)
+	}
+}
+
 // Sign refuses what the wire cannot carry and what Open would refuse, and names the field.
 func TestSignRefusesAnnouncementsOutOfRange(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -75,7 +75,7 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"previous", func(m *a) { m.Previous = m.Previous[:31] }},
 		{"previous", func(m *a) { m.Epoch = 1 }},
 		{"policy", func(m *a) { m.Policy = nil }},
-		{"policy", func(m *a) { m.Policy.Profile = 3 }},
+		{"policy", func(m *a) { m.Policy.Profile = 4 }},
 		{"policy", func(m *a) { m.Policy.Play = 0 }},
 		{"policy", func(m *a) { m.Policy.Family = nil }},
 		{"policy", func(m *a) { m.Policy.Family.Name = "gamma" }},
@@ -94,6 +94,9 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"policy", func(m *a) { m.Policy.Scaling.MaxWeight = -1 }},
 		{"policy", func(m *a) { m.Policy.DesignTolerance = -0.1 }},
 		{"policy", func(m *a) { m.Policy.Explore = 1.5 }},
+		{"policy", func(m *a) { m.Policy.Play = rifflev1.Play_PLAY_OPTIMISTIC }},
+		{"policy", func(m *a) { m.Policy.Criterion = &rifflev1.Criterion{} }},
+		{"policy", func(m *a) { m.Policy.Optimism = &rifflev1.Stage{} }},
 		{"reference", func(m *a) { m.Reference = nil }},
 		{"reference", func(m *a) { m.Reference = []float64{3, 3} }},
 		{"plan.rounds", func(m *a) { m.Plan = nil }},
@@ -171,6 +174,48 @@ func TestAnnouncementOutOfRangeIsRefused(t *testing.T) {
 		{"timing", func(m *a) { m.Timing = whole.Timing }},
 		{"analyzer_key", func(m *a) { m.AnalyzerKey = whole.AnalyzerKey }},
 		{"policy", func(m *a) { m.Policy = nil }},
+	})
+}
+
+func TestCuratedAnnouncementOutOfRangeIsRefused(t *testing.T) {
+	type a = rifflev1.Announcement
+	cases := []bad[a]{
+		{"plan.curator.leaves", func(m *a) { m.Plan.Curator.Leaves = 0 }},
+		{"plan.curator.explorer_fits", func(m *a) { m.Plan.Curator.ExplorerFits = 0 }},
+		{"plan.curator.other_fits", func(m *a) { m.Plan.Curator.OtherFits = 0 }},
+		{"plan.rounds[0].releases[0].shift", func(m *a) { m.Plan.Curator = nil }},
+		{"plan.curator", func(m *a) { m.Plan.Channel = rifflev1.Channel_CHANNEL_LOCAL }},
+		{"plan.curator", func(m *a) { m.Plan.Rounds = append(m.Plan.Rounds, m.Plan.Rounds[0]) }},
+		{"plan.curator", func(m *a) {
+			m.Plan.Rounds[0].Releases[0].Statistic = rifflev1.Statistic_STATISTIC_HESSIAN
+		}},
+		{"plan.curator", func(m *a) { m.Plan.Rounds[0].Releases[0].AnalyzerNoise = 1 }},
+		{"plan.curator", func(m *a) { m.Plan.Rounds[0].Releases[0].Shift = 1 }},
+		{"plan.tail_delta", func(m *a) { m.Plan.TailDelta = 1e-9 }},
+		{"encodings[0].coordinates", func(m *a) {
+			m.Encodings[0].Coordinates = m.Encodings[0].Coordinates[:3]
+		}},
+		{"policy", func(m *a) { m.Policy.Criterion.Threshold = 0 }},
+		{"policy", func(m *a) { m.Policy.Criterion.Covariance = []float64{1, 2, 1} }},
+		{"policy", func(m *a) { m.Policy.Optimism = nil }},
+		{"policy", func(m *a) { m.Policy.Optimism.Width = -1 }},
+	}
+	for _, x := range append(notFinite, 0, -1) {
+		cases = append(cases,
+			bad[a]{"plan.curator.explorer_noise", func(m *a) { m.Plan.Curator.ExplorerNoise = x }},
+			bad[a]{"plan.curator.other_noise", func(m *a) { m.Plan.Curator.OtherNoise = x }},
+			bad[a]{"plan.curator.explorer_rho", func(m *a) { m.Plan.Curator.ExplorerRho = x }},
+			bad[a]{"plan.curator.other_rho", func(m *a) { m.Plan.Curator.OtherRho = x }},
+		)
+	}
+	refuses(t, seal.Announcement, func() *a { return curatedAnnouncement(t) }, cases)
+	type c = rifflev1.Counts
+	refuses(t, seal.Counts, curatedCounts, []bad[c]{
+		{"releases[0].curated", func(x *c) { x.Releases[0].Ones = []uint64{1} }},
+		{"releases[0].curated", func(x *c) { x.Releases = append(x.Releases, x.Releases[0]) }},
+		{"releases[0].curated[1]", func(x *c) { x.Releases[0].Curated[1] = -1 << 53 }},
+		{"releases[0].curated[2]", func(x *c) { x.Releases[0].Curated[2]++ }},
+		{"releases[0].ones", func(x *c) { x.Releases[0].Curated = nil }},
 	})
 }
 

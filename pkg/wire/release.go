@@ -126,6 +126,12 @@ func checkCounts(c *Counts) error {
 		return field("releases", "has %d entries, must have 1 to %d", n, MaxReleases)
 	}
 	for i, r := range c.Releases {
+		if len(r.Curated) > 0 {
+			if err := checkCurated(r, len(c.Releases)); err != nil {
+				return inside(fmt.Sprintf("releases[%d].", i), err)
+			}
+			continue
+		}
 		if n := len(r.Ones); n == 0 || n > MaxCoordinates {
 			return field(fmt.Sprintf("releases[%d].ones", i), "has %d entries, must have 1 to %d", n, MaxCoordinates)
 		}
@@ -134,6 +140,25 @@ func checkCounts(c *Counts) error {
 				return field(fmt.Sprintf("releases[%d].ones[%d]", i, j),
 					"is %d, more than %d reports and two servers' noise can hold", ones, c.Reports)
 			}
+		}
+	}
+	return nil
+}
+
+// maxCurated bounds each number of a curator's release, so that a float64 holds it exactly.
+const maxCurated = 1<<53 - 1
+
+// checkCurated refuses a curator's release beside another, or with a number out of range.
+func checkCurated(r ReleaseCounts, releases int) error {
+	if releases != 1 || len(r.Ones) > 0 {
+		return field("curated", "cannot stand beside counts of ones")
+	}
+	if n := len(r.Curated); n > 4*MaxCoordinates {
+		return field("curated", "has %d entries, at most %d are allowed", n, 4*MaxCoordinates)
+	}
+	for i, v := range r.Curated {
+		if v > maxCurated || v < -maxCurated {
+			return field(fmt.Sprintf("curated[%d]", i), "is %d, must be at most 2^53-1 in size", v)
 		}
 	}
 	return nil

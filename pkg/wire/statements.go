@@ -116,6 +116,9 @@ type Summed struct {
 type ReleaseCounts struct {
 	Ones []uint64 // per coordinate, 1 to MaxCoordinates of them; each at most Reports times plan.MaxReportMessages,
 	// and twice plan.MaxServerNoise
+	// Curated is what a curator released after the cohort, in place of Ones: whole numbers below 2^53 in size. Only of
+	// plans with plan.Curator.
+	Curated []int64
 }
 
 // Counts is the analyzer's statement of what it counted in a round. Every policy is a function of these.

@@ -4,9 +4,10 @@
 // # What it guarantees
 //
 // A device is counted once in a round, in one epoch, and only with the registrar's credential, so that the shuffler
-// cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise, are
-// in memory only: on disk, in logs, statements and errors stand only sums with the noise that the plan promises, which
-// is drawn once. It is stored before anyone can see it, and a retry comes to the same.
+// cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise,
+// are in memory only: on disk, in logs, statements and errors stand only sums with the noise that the plan promises,
+// which is drawn once. It is stored before anyone can see it, and stays there: a retry comes to the same, also where
+// the broker's data was set back to before the counts.
 //
 // # What it does not guarantee
 //
@@ -68,6 +69,7 @@ type Counting struct {
 
 // Found is what was in the boxes of one chunk, in their order.
 type Found struct {
+	boxes   []byte   // as they came; only where they are kept (Curating)
 	entries []uint32 // of all boxes, one after another; zeros for a box that is refused
 	by      []devices.Participant
 	refused []outcome.Reason // empty for a box that is not refused
@@ -101,13 +103,8 @@ func (c *Counting) Count(
 	if err != nil {
 		return nil, err
 	}
-	if c.Participants != nil {
-		err := c.Participants.Add(of.Epoch, of.Announcement.Round, who)
-		if errors.Is(err, channel.ErrSecondSet) {
-			return nil, fmt.Errorf("%w: %w", chunks.Rejected, err)
-		} else if err != nil {
-			return nil, err
-		}
+	if err := c.remember(of, who); err != nil {
+		return nil, err
 	}
 	if central {
 		return c.addNoise(of, m, sums)
@@ -115,19 +112,21 @@ func (c *Counting) Count(
 	return sums, nil
 }
 
+// remember makes durable who is counted in a round.
+func (c *Counting) remember(of *channel.Round, who []devices.Participant) error {
+	if c.Participants == nil {
+		return nil
+	}
+	err := c.Participants.Add(of.Epoch, of.Announcement.Round, who)
+	if errors.Is(err, channel.ErrSecondSet) {
+		return fmt.Errorf("%w: %w", chunks.Rejected, err)
+	}
+	return err
+}
+
 // Sums removes the expected noise.
 func (*Counting) Sums(a *plan.Announcement, counts *wire.Counts) ([]channel.Sum, error) {
 	return chunks.Sums(a, counts)
-}
-
-// Forget drops the round's chunks from the broker, and its noised sums from the disk.
-func (c *Counting) Forget(ctx context.Context, epoch uint64, round uint32) error {
-	if c.Disk != nil {
-		if err := c.Disk.Remove(noisedFile(epoch, round)); err != nil {
-			return err
-		}
-	}
-	return c.Receiver.Forget(ctx, epoch, round)
 }
 
 // open opens boxes on all processors.
@@ -164,23 +163,10 @@ func reason(err error) outcome.Reason {
 	return NoCredential
 }
 
-// sum checks the round against announcement and manifest, and adds up its boxes in their order, so that every process
-// comes to the same sums and the same devices.
+// sum adds up the boxes of a round: those that are refused as absent ones.
 func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
 	sums []wire.ReleaseCounts, who []devices.Participant, err error,
 ) {
-	named, boxes, digest, err := r.Named(m)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.Messages.Received(boxes)
-	rejected := func(err error) ([]wire.ReleaseCounts, []devices.Participant, error) {
-		c.Messages.Refused(err, boxes)
-		return nil, nil, err
-	}
-	if err := chunks.Check(r.Round, m, boxes, digest, 0); err != nil {
-		return rejected(err)
-	}
 	absent := box.Absent(nil, r.Encodings)
 	all := make([]uint64, len(absent))
 	add := func(entries []uint32) {
@@ -188,13 +174,43 @@ func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
 			all[i] += uint64(entry)
 		}
 	}
+	who, err = c.examine(r, m, len(all), func(entries []uint32, _ []byte) { add(entries) }, func() { add(absent) })
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range r.Encodings {
+		sums = append(sums, wire.ReleaseCounts{Ones: all[:len(e.Coordinates):len(e.Coordinates)]})
+		all = all[len(e.Coordinates):]
+	}
+	return sums, who, nil
+}
+
+// examine checks the round against announcement and manifest, and gives out its boxes in their order, so that every
+// process comes to the same result and the same devices: the entries, each this many, and where they are kept the bytes
+// of each box that is counted, and a call for each that is refused. What it gave out counts only if there is no error.
+func (c *Counting) examine(
+	r *chunks.Round[*Found], m *wire.Manifest, each int, counted func(entries []uint32, box []byte), refused func(),
+) (who []devices.Participant, err error) {
+	named, boxes, digest, err := r.Named(m)
+	if err != nil {
+		return nil, err
+	}
+	c.Messages.Received(boxes)
+	rejected := func(err error) ([]devices.Participant, error) {
+		c.Messages.Refused(err, boxes)
+		return nil, err
+	}
+	if err := chunks.Check(r.Round, m, boxes, digest, 0); err != nil {
+		return rejected(err)
+	}
 	admission := c.admission(r.Round, boxes)
 	for _, chunk := range named {
+		size := len(chunk.Found.boxes) / max(1, len(chunk.Found.by))
 		for i, by := range chunk.Found.by {
 			if admission.admits(by, chunk.Found.refused[i]) {
-				add(chunk.Found.entries[i*len(all) : (i+1)*len(all)])
+				counted(chunk.Found.entries[i*each:(i+1)*each], chunk.Found.boxes[i*size:(i+1)*size])
 			} else {
-				add(absent)
+				refused()
 			}
 		}
 		clear(chunk.Found.entries)
@@ -212,9 +228,5 @@ func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
 			Str("reasons", admission.reasons()).
 			Msg("boxes are refused: their hosts, or the shuffler, do not follow the protocol")
 	}
-	for _, e := range r.Encodings {
-		sums = append(sums, wire.ReleaseCounts{Ones: all[:len(e.Coordinates):len(e.Coordinates)]})
-		all = all[len(e.Coordinates):]
-	}
-	return sums, admission.who, nil
+	return admission.who, nil
 }

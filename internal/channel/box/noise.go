@@ -15,6 +15,8 @@ import (
 // noisedDomain starts a file of noised sums.
 const noisedDomain = "riffle/v1/noised-sums\x00"
 
+// noisedFile is kept as long as the state folder is: what stands in it was published, and whoever sets the broker's
+// data back to before the counts gets it again, not a second noise over the same sums.
 func noisedFile(epoch uint64, round uint32) string { return fmt.Sprintf("noised-%d-%d", epoch, round) }
 
 // addNoise adds the analyzer's noise to the exact sums of a round, in place, and returns them once they are durable.
@@ -48,22 +50,39 @@ func (c *Counting) noised(of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCo
 }
 
 // head is how the file of a round begins: domain, digests of announcement and chunks, and the number of reports.
-func head(of *channel.Round, m *wire.Manifest) []byte {
-	b := append([]byte(noisedDomain), of.Digest[:]...)
+func head(domain string, of *channel.Round, m *wire.Manifest) []byte {
+	b := append([]byte(domain), of.Digest[:]...)
 	b = append(b, m.ChunksDigest...)
 	return binary.BigEndian.AppendUint32(b, m.Reports)
 }
 
 // encodeNoised is the file of a round: its head, the sums of all releases in order, 8 bytes each, and SHA-256 of that.
 func encodeNoised(of *channel.Round, m *wire.Manifest, sums []wire.ReleaseCounts) []byte {
-	b := head(of, m)
+	b := head(noisedDomain, of, m)
 	for _, release := range sums {
 		for _, ones := range release.Ones {
 			b = binary.BigEndian.AppendUint64(b, ones)
 		}
 	}
+	return checked(b)
+}
+
+// checked appends SHA-256 of all that.
+func checked(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
+}
+
+// unchecked is a file without its checksum. The error wraps channel.ErrDamagedState where it is another.
+func unchecked(b []byte) ([]byte, error) {
+	if len(b) < sha256.Size {
+		return nil, fmt.Errorf("%w: a file of %d bytes", channel.ErrDamagedState, len(b))
+	}
+	body := b[:len(b)-sha256.Size]
+	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], b[len(body):]) {
+		return nil, fmt.Errorf("%w: a file has another checksum", channel.ErrDamagedState)
+	}
+	return body, nil
 }
 
 // decodeNoised reads what encodeNoised wrote. The error wraps channel.ErrDamagedState where the file is not whole, and
@@ -73,13 +92,13 @@ func decodeNoised(b []byte, of *channel.Round, m *wire.Manifest) (sums []wire.Re
 	for _, e := range of.Encodings {
 		length += 8 * len(e.Coordinates)
 	}
-	begin := head(of, m)
+	begin := head(noisedDomain, of, m)
 	if want := len(begin) + length + sha256.Size; len(b) != want {
 		return nil, fmt.Errorf("%w: noised sums of %d bytes, want %d", channel.ErrDamagedState, len(b), want)
 	}
-	body := b[:len(b)-sha256.Size]
-	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], b[len(body):]) {
-		return nil, fmt.Errorf("%w: noised sums have another checksum", channel.ErrDamagedState)
+	body, err := unchecked(b)
+	if err != nil {
+		return nil, err
 	}
 	if !bytes.HasPrefix(body, begin) {
 		return nil, fmt.Errorf("%w: other boxes of the round were summed before", chunks.Rejected)

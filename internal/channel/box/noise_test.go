@@ -1,10 +1,13 @@
 package box
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -47,5 +50,31 @@ func TestTheAnalyzersNoiseIsTheWholeBinomial(t *testing.T) {
 	// (more than four), for hardly any seed, and not for this one.
 	if mean, square := sum/coordinates, squares/coordinates; mean < -5 || mean > 5 || square < 267 || square > 533 {
 		t.Errorf("noise of mean %v and mean square %v, want 0 and 400", mean, square)
+	}
+}
+
+// A broker whose data was set back to before the counts gets the same sums again, and for other boxes none: two noises
+// over the same sums would hide less than one.
+func TestNoisedSumsOutliveTheirRound(t *testing.T) {
+	t.Parallel()
+	x := newTable(t, plan.Central)
+	boxes := x.boxes(people)
+	m := x.cut(boxes)
+	stored := slices.Clone(x.stored)
+	first, err := x.count(m)
+	x.must(err)
+	x.must(x.Forget(t.Context(), 1, 0))
+	x.Counting, x.stored = x.process(), stored
+	x.Source = rand.NewChaCha8([32]byte{77}) // another noise than the first, if it is drawn
+	again, err := x.count(m)
+	x.must(err)
+	for i := range first {
+		if !slices.Equal(again[i].Ones, first[i].Ones) {
+			t.Errorf("release %d is %v after %v", i, again[i].Ones, first[i].Ones)
+		}
+	}
+	x.Counting = x.process()
+	if _, err := x.count(x.cut(boxes[:people-1])); !errors.Is(err, chunks.Rejected) {
+		t.Errorf("for other boxes: %v", err)
 	}
 }

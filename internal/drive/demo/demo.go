@@ -37,7 +37,7 @@ type Options struct {
 	Population *population.Population
 	Seed       uint64 // of the population, for the report, and of the baseline's coins
 	Map        string // feature map of the census, for the report
-	Profile    string // of the learner: glm.Practical or glm.Paper
+	Profile    string // of the learner: glm.Practical, glm.Paper or glm.Joint, which needs Trust plan.Central
 	Epsilon    float64
 	Delta      float64
 	// Trust is the channel; empty: plan.Shuffle. ServerNoise is the share of the noise that alone gives Epsilon which
@@ -240,8 +240,12 @@ func compare(
 		return nil, err
 	}
 	coins := rand.NewChaCha8(seed(o.Seed, 1))
+	profile := glm.Profile(o.Profile)
+	if profile == glm.Joint { // whose learner is another, so that the practical one without noise stands beside it
+		profile = glm.Practical
+	}
 	plain, err := simulate.Run(ctx, glm.Config{
-		Profile: glm.Profile(o.Profile), Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
+		Profile: profile, Family: info.Family, MaxReward: info.MaxReward, Dimension: info.Dim,
 		Radius: info.NormBound, Horizon: info.People, Epsilon: o.Epsilon, Delta: o.Delta,
 		MinCohort: o.settings().Privacy.MinCohort,
 	}, people(), simulate.Exact, coins, coins, func(decided int) {

@@ -132,6 +132,9 @@ func (r *reader) round(a *plan.Announcement, m *wire.Manifest, c *wire.Counts, k
 		return nil, err
 	}
 	why := comparable(m, c, known)
+	if a.Plan.Curator != nil {
+		why = "no sum is released of records that a curator reads"
+	}
 	var out []Release
 	for i, s := range round.Statistics {
 		rel := Release{

@@ -56,14 +56,3 @@ func (inTheClear) MessagesPerPerson() float64 { return 1 }
 
 // slope is L_mu, the largest mu'.
 func (s Setting) slope() float64 { return s.Family.MaxVariance(s.Radius) }
-
-// argmax is the first arm with the largest score.
-func argmax(arms [][]float64, score func(x []float64) float64) int {
-	best, top := 0, math.Inf(-1)
-	for a, x := range arms {
-		if v := score(x); v > top {
-			best, top = a, v
-		}
-	}
-	return best
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/learn/play"
 )
 
 // ECOLog is (ada-)OFU-ECOLog of Faury, Abeille, Jun and Calauzenes, "Jointly efficient and optimal algorithms for
@@ -54,7 +55,7 @@ func (e *ECOLog) radius() float64 {
 // Choose implements simulate.Algorithm.
 func (e *ECOLog) Choose(arms [][]float64) (int, error) {
 	radius := e.radius()
-	a := argmax(arms, func(x []float64) float64 {
+	a := play.Best(arms, func(x []float64) float64 {
 		return e.setting.Family.Mean(population.Dot(x, e.theta)) + radius*e.design.norm(x)
 	})
 	e.chosen = arms[a]

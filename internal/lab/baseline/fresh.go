@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/pkg/learn/play"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -66,7 +67,7 @@ func NewFresh(s Setting, theta []float64, epsilon, delta, diameter float64, firs
 
 // Choose implements simulate.Algorithm.
 func (f *Fresh) Choose(arms [][]float64) (int, error) {
-	a := argmax(arms, func(x []float64) float64 { return population.Dot(x, f.estimate) })
+	a := play.Best(arms, func(x []float64) float64 { return population.Dot(x, f.estimate) })
 	f.chosen = arms[a]
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/learn/play"
 )
 
 // RSGLinCB is RS-GLinCB of Sawarni, Das, Barman and Sinha, "Generalized linear bandits with limited adaptivity" (2024),
@@ -59,7 +60,7 @@ func NewRSGLinCB(s Setting) (*RSGLinCB, error) {
 
 // Choose implements simulate.Algorithm.
 func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
-	a := argmax(arms, b.v.square)
+	a := play.Best(arms, b.v.square)
 	if b.exploring = b.v.square(arms[a]) > b.threshold; !b.exploring {
 		if b.h.log >= b.frozen.log+math.Log1p(rsGrowth) {
 			b.frozen = b.h.clone()
@@ -71,7 +72,7 @@ func (b *RSGLinCB) Choose(arms [][]float64) (int, error) {
 		for _, x := range arms {
 			lowest = math.Max(lowest, population.Dot(x, b.first)-b.eliminate*b.v.norm(x))
 		}
-		a = argmax(arms, func(x []float64) float64 {
+		a = play.Best(arms, func(x []float64) float64 {
 			if population.Dot(x, b.first)+b.eliminate*b.v.norm(x) < lowest {
 				return math.Inf(-1)
 			}

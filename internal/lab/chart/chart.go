@@ -54,8 +54,9 @@ type Chart struct {
 	LogY     bool    // logarithmic vertical axis: all Y and Low positive
 	YMin     float64 // lowest value shown on a linear vertical axis unless a value lies below it; use 0 for sums
 	Series   []Series
-	Width    float64 // points; 0 = DefaultWidth
-	Height   float64 // points; 0 = DefaultHeight
+	Places   []string // names of the X 1, 2, ... of a linear axis on which nothing lies between; none: numbers
+	Width    float64  // points; 0 = DefaultWidth
+	Height   float64  // points; 0 = DefaultHeight
 }
 
 // Save draws the chart into a file; the extension, .png or .svg, sets the format. The file appears whole or not at all.
@@ -218,6 +219,9 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	axis(&p.Y, c.LogY)
 	if at := c.measured(); c.LogX && at != nil {
 		p.X.Tick.Marker = plot.ConstantTicks(at)
+	}
+	if len(c.Places) > 0 && !c.LogX {
+		p.X.Tick.Marker = c.places()
 	}
 	p.X.Padding, p.Y.Padding = 0, 4
 	p.X.Label.Text = c.X

@@ -223,3 +223,23 @@ func TestNumberGroupsThousands(t *testing.T) {
 		}
 	}
 }
+
+// An axis of names shows each at its place, and no number between them.
+func TestPlacesAreNamed(t *testing.T) {
+	c := chart.Chart{X: "environment", Y: "regret", LogY: true, Places: []string{"fresh arms", "census", "adversary"},
+		Series: []chart.Series{{Name: "one", X: []float64{1, 2, 3}, Y: []float64{0.1, 0.3, 0.2}, Dots: true}}}
+	svg, err := c.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range c.Places {
+		if !bytes.Contains(svg, []byte(">"+name+"<")) {
+			t.Errorf("%q is not on the axis", name)
+		}
+	}
+	for _, number := range []string{"1.5", "2.5", "3.0"} {
+		if bytes.Contains(svg, []byte(">"+number+"<")) {
+			t.Errorf("%s is on an axis of names", number)
+		}
+	}
+}

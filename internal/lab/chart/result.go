@@ -17,7 +17,7 @@ type Result struct {
 	Data    string `json:"data"`           // population: "adult", "synthetic" or a file's name
 	Map     string `json:"map,omitempty"`  // feature map of the census
 	Family  string `json:"family"`         // reward family
-	Profile string `json:"profile"`        // "practical" or "paper"
+	Profile string `json:"profile"`        // "practical", "paper" or "joint"
 	Trust   string `json:"trust"`          // the channel: "shuffle", "shares", "local" or "central"
 	Seed    uint64 `json:"seed"`           // of the environment; the noise has none
 	Users   int    `json:"users"`          // people decided for

@@ -32,12 +32,15 @@ var (
 // Grey is for lines that only give a scale, such as uniform play.
 var Grey color.Color = color.RGBA{0x7a, 0x83, 0x90, 0xff}
 
+// Colour is colour i of the pictures, from 0 on, for series that belong together; there are six.
+func Colour(i int) color.Color { return palette[i%len(palette)] }
+
 // colour returns the colour of series i.
 func (c *Chart) colour(i int) color.Color {
 	if c.Series[i].Colour != nil {
 		return c.Series[i].Colour
 	}
-	return palette[i%len(palette)]
+	return Colour(i)
 }
 
 // fade returns a colour with the given opacity.

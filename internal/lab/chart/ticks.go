@@ -104,6 +104,15 @@ func (c *Chart) measured() []plot.Tick {
 	return ticks
 }
 
+// places are the ticks of an axis of names.
+func (c *Chart) places() plot.ConstantTicks {
+	var ticks []plot.Tick
+	for i, name := range c.Places {
+		ticks = append(ticks, plot.Tick{Value: float64(i + 1), Label: name})
+	}
+	return ticks
+}
+
 // logTicks puts labels at 1, 2 and 5 times powers of ten, and only at powers of ten where the range is wide.
 func logTicks(low, high float64) []plot.Tick {
 	decades := math.Log10(high / low)

@@ -26,15 +26,16 @@ func stream(seed, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// synthetic is a population with a known parameter. drawer returns the arms of the next person.
+// synthetic is a population with a known parameter. drawer returns the arms of the i-th person, from 0.
 type synthetic struct {
 	spec   Spec
 	seed   uint64
 	n      int
 	theta  []float64
 	model  *glm.Environment
-	coin   bool // rewards are 0 or 1
-	drawer func(r *rand.Rand) [][]float64
+	coin   bool    // rewards have two values, lowest and the largest
+	lowest float64 // of rewards
+	drawer func(i int, r *rand.Rand) [][]float64
 }
 
 func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
@@ -46,31 +47,45 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 		return nil, err
 	}
 	e := &synthetic{spec: s, seed: seed, n: people, coin: s.Family == glm.FamilyLogistic ||
-		s.Family == glm.FamilyProbit}
+		s.Family == glm.FamilyProbit || s.Family == glm.FamilyLinear}
+	if s.Noise != Bernoulli {
+		e.lowest = family.MinReward()
+	}
 	e.theta = s.parameter(stream(seed, streamParameter))
 	e.model = &glm.Environment{Family: family, Theta: e.theta}
-	pool := stream(s.table(seed), streamPool)
-	switch s.Kind {
-	case Ball:
-		e.drawer = s.ball
-	case Fixed:
-		arms := s.ball(pool)
-		e.drawer = func(*rand.Rand) [][]float64 { return arms }
-	case Changing:
+	e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
+	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
+		MaxReward: s.MaxReward, NormBound: s.Bound}
+	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
+}
+
+// drawer is how the arms of the i-th person are drawn. What is drawn once comes from pool.
+func (s Spec) drawer(people int, pool *rand.Rand) func(i int, r *rand.Rand) [][]float64 {
+	set := s.ball
+	if s.Kind == Unit || s.Kind == Biased {
+		set = s.sphere
+	}
+	switch {
+	case s.Kind == Fixed || s.Draw == Same:
+		arms := set(pool)
+		return func(int, *rand.Rand) [][]float64 { return arms }
+	case s.Kind == Changing:
 		var arms [][]float64
 		for range 5 {
 			arms = append(arms, s.ball(pool)...)
 		}
-		e.drawer = func(r *rand.Rand) [][]float64 { return some(arms, 2+r.IntN(s.Arms-1), r) }
-	case Rare, TwoPoint:
+		return func(_ int, r *rand.Rand) [][]float64 { return some(arms, 2+r.IntN(s.Arms-1), r) }
+	case s.pair():
 		if s.Rarity == 0 { // about the square root of the people are rare
 			s.Rarity = 1 / math.Sqrt(float64(people)+1)
 		}
-		e.drawer = s.pairs()
+		set = s.pairs()
+	case s.Kind == Adversarial:
+		return s.adversary(people, pool).draw
+	case s.Kind == LowerBound:
+		return s.coordinatePair
 	}
-	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
-		MaxReward: s.MaxReward, NormBound: s.Bound}
-	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
+	return func(_ int, r *rand.Rand) [][]float64 { return set(r) }
 }
 
 // table is the seed of the arms.
@@ -86,7 +101,14 @@ func (s Spec) parameter(r *rand.Rand) []float64 {
 		return s.Parameter
 	}
 	theta := make([]float64, s.Dimension)
-	if !s.pair() {
+	switch {
+	case s.Kind == Biased:
+		biased(theta, s.Norm, r)
+		return theta
+	case s.Kind == LowerBound:
+		s.signs(theta, r)
+		return theta
+	case !s.pair():
 		population.Sphere(theta, s.Norm, r)
 		return theta
 	}
@@ -97,18 +119,42 @@ func (s Spec) parameter(r *rand.Rand) []float64 {
 
 func sign(r *rand.Rand) float64 { return float64(2*r.IntN(2) - 1) }
 
-// ball draws an arm set from the unit ball, scaled.
-func (s Spec) ball(r *rand.Rand) [][]float64 {
+// arms are as many vectors as a person has arms, from draw.
+func (s Spec) arms(draw func(x []float64)) [][]float64 {
 	arms, memory := make([][]float64, s.Arms), make([]float64, s.Arms*s.Dimension)
 	for a := range arms {
-		x := memory[a*s.Dimension : (a+1)*s.Dimension : (a+1)*s.Dimension]
+		arms[a] = memory[a*s.Dimension : (a+1)*s.Dimension : (a+1)*s.Dimension]
+		draw(arms[a])
+	}
+	return arms
+}
+
+// ball draws an arm set from the unit ball, scaled.
+func (s Spec) ball(r *rand.Rand) [][]float64 {
+	return s.arms(func(x []float64) {
 		population.Ball(x, r)
 		for j, v := range s.Scales {
 			x[j] *= v
 		}
-		arms[a] = x
-	}
-	return arms
+	})
+}
+
+// sphere draws an arm set of Unit or Biased.
+func (s Spec) sphere(r *rand.Rand) [][]float64 {
+	return s.arms(func(x []float64) {
+		if s.Kind == Biased {
+			biased(x, 1, r)
+		} else {
+			population.Sphere(x, 1, r)
+		}
+	})
+}
+
+// biased draws a vector of the given norm whose last coordinate is 1/sqrt(2) of it.
+func biased(x []float64, norm float64, r *rand.Rand) {
+	last := len(x) - 1
+	population.Sphere(x[:last], norm*math.Sqrt2/2, r)
+	x[last] = norm * math.Sqrt2 / 2
 }
 
 // some draws a subset without replacement.
@@ -144,27 +190,29 @@ func (s Spec) pairs() func(r *rand.Rand) [][]float64 {
 // people yields the run's people, the same at each call.
 func (e *synthetic) people(yield func(population.Person, error) bool) {
 	arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
-	for range e.n {
-		if !yield(e.person(e.drawer(arms), rewards), nil) {
+	for i := range e.n {
+		if !yield(e.person(e.drawer(i, arms), rewards), nil) {
 			return
 		}
 	}
 }
 
-// person draws the rewards. If they are 0 or 1, all arms share one draw: the algorithm that plays the better arm has
-// the better luck. This makes algorithms comparable on few people and does not change the law of any one algorithm's
-// rewards.
+// person draws the rewards. If they have two values, all arms share one draw: the algorithm that plays the better arm
+// has the better luck. This makes algorithms comparable on few people and does not change the law of any one
+// algorithm's rewards.
 func (e *synthetic) person(arms [][]float64, r *rand.Rand) population.Person {
 	memory := make([]float64, 2*len(arms))
 	p := population.Person{Arms: arms, Means: memory[:len(arms):len(arms)], Rewards: memory[len(arms):]}
-	u := r.Float64()
+	u, top := r.Float64(), e.model.Family.MaxReward()
 	for a, x := range arms {
 		p.Means[a] = e.model.Family.Mean(population.Dot(x, e.theta))
 		switch {
 		case !e.coin:
 			p.Rewards[a] = e.model.Reward(x, r)
-		case u < p.Means[a]:
-			p.Rewards[a] = 1
+		case u*(top-e.lowest) < p.Means[a]-e.lowest:
+			p.Rewards[a] = top
+		default:
+			p.Rewards[a] = e.lowest
 		}
 	}
 	return p

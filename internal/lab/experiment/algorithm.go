@@ -26,11 +26,13 @@ const (
 	KindGaussianCentral = "central-dp"
 	// KindBatched is the learner with exact sums. In the paper profile it is close to B-GLinCB of Sawarni, Das, Barman
 	// and Sinha, "Generalized linear bandits with limited adaptivity" (2024), but has G-optimal designs in every batch
-	// instead of distributional ones, and estimates from whole batches; hence B-GLinCB-G.
+	// instead of distributional ones, and estimates from whole batches; hence B-GLinCB-G. KindBGLinCB is the original.
 	KindBatched  = "nonprivate-batched"
 	KindGreedy   = "greedy"
 	KindUniform  = "uniform"
 	KindConstant = "constant" // the best constant arm, known in hindsight
+	// KindBGLinCB is B-GLinCB itself, with the constants of Learner.Paper.
+	KindBGLinCB  = "b-glincb"
 	KindRSGLinCB = "rs-glincb"
 	KindGLMUCB   = "glm-ucb"
 	KindGLOC     = "gloc"
@@ -39,12 +41,15 @@ const (
 )
 
 var kinds = []string{
-	KindRiffle, KindGaussianLocal, KindGaussianCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindRSGLinCB, KindGLMUCB,
-	KindGLOC, KindECOLog, KindFresh,
+	KindRiffle, KindGaussianLocal, KindGaussianCentral, KindBatched, KindGreedy, KindUniform, KindConstant, KindBGLinCB,
+	KindRSGLinCB, KindGLMUCB, KindGLOC, KindECOLog, KindFresh,
 }
 
 // private says whether the algorithm has an epsilon.
 func (a AlgorithmSpec) private() bool {
+	if k, ok := learners[a.Kind]; ok {
+		return len(k.trusts) > 0
+	}
 	return slices.Contains([]string{KindRiffle, KindGaussianLocal, KindGaussianCentral, KindFresh}, a.Kind)
 }
 
@@ -74,6 +79,9 @@ func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 		Family: e.Family, Dimension: info.Dim, Radius: info.NormBound, Horizon: info.People, Failure: j.Failure,
 		Source: devices,
 	}
+	if k, ok := learners[j.Algorithm.Kind]; ok {
+		return j.learned(k, e, devices, noise)
+	}
 	switch j.Algorithm.Kind {
 	case KindRSGLinCB, KindGLMUCB, KindGLOC:
 		kappa, err := e.Kappa()
@@ -99,6 +107,8 @@ func (j job) algorithm(e *environment.Environment) (simulate.Algorithm, error) {
 	case KindConstant:
 		arm, _, err := population.BestConstant(e.People())
 		return baseline.Constant(arm), err
+	case KindBGLinCB:
+		return baseline.NewBGLinCB(setting, j.config(info))
 	case KindRSGLinCB:
 		return baseline.NewRSGLinCB(setting)
 	case KindGLMUCB:

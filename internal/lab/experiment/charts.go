@@ -37,11 +37,19 @@ func (e *Experiment) Charts(rows []Row) map[string]chart.Chart {
 				charts[kind+suffix] = c
 			}
 		}
+		if e.Kind == KindRegression {
+			add("mad", deviations(own, name, e.Delta))
+			continue
+		}
 		add("regret", courses(own, name, e.Delta))
 		add("epsilon", against(own, name, "epsilon", "regret"))
 		add("horizon", against(own, name, "people", "regret"))
 		add("messages", against(own, name, "epsilon", "bit messages per person"))
 		add("messages-horizon", against(own, name, "people", "bit messages per person"))
+	}
+	if c := winners(rows, environments); len(c.Series) > 0 {
+		c.Title = e.Title
+		charts["winners"] = c
 	}
 	return charts
 }

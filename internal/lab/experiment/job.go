@@ -35,6 +35,7 @@ type result struct {
 	simulate.Score
 	Final    *float64 `json:"final,omitempty"` // mean value of the last estimate on people held out
 	Messages float64  `json:"messages"`        // per person
+	Spread   *float64 `json:"spread,omitempty"`
 	// Spent is what every cohort has cost, for algorithms whose channel is named.
 	Spent simulate.Spent `json:"spent,omitempty"`
 }
@@ -60,6 +61,10 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*r
 	r := &result{Score: *score}
 	if s, ok := algorithm.(simulate.Sender); ok {
 		r.Messages = s.MessagesPerPerson()
+	}
+	if a, ok := algorithm.(*spread); ok {
+		share := a.Spread()
+		r.Spread = &share
 	}
 	if p, ok := algorithm.(simulate.Planner); ok && j.Algorithm.Trust != "" {
 		r.Spent = p.Spent()
@@ -114,13 +119,19 @@ var code = sync.OnceValues(func() (string, error) {
 
 // digest names the job's result: it covers the job and the program.
 func (j job) digest() (string, error) {
+	j.Algorithm.Name = "" // the same run under two names is one run
+	j.Algorithm.Epsilons, j.Algorithm.Horizons, j.Algorithm.Families, j.Algorithm.Delta = nil, nil, nil, 0
+	j.Environment.People = 0
+	return digest(j)
+}
+
+// digest names the result of a run that depends on the program and on all of this.
+func digest(of any) (string, error) {
 	program, err := code()
 	if err != nil {
 		return "", fmt.Errorf("%w: the program's digest: %w", ErrExperiment, err)
 	}
-	j.Algorithm.Name = "" // the same run under two names is one run
-	j.Algorithm.Epsilons, j.Algorithm.Horizons = nil, nil
-	text, err := json.Marshal(j)
+	text, err := json.Marshal(of)
 	if err != nil {
 		return "", err
 	}
@@ -131,24 +142,36 @@ func (j job) digest() (string, error) {
 // cached runs the job unless its result is in the folder already, and keeps the result there. An empty folder keeps
 // nothing.
 func (j job) cached(ctx context.Context, folder string, advance func(people int)) (*result, error) {
-	if folder == "" {
+	ran := false
+	r, err := kept(folder, j.digest, func() (*result, error) {
+		ran = true
 		return j.run(ctx, "", advance)
+	})
+	if err == nil && !ran {
+		advance(r.People)
 	}
-	digest, err := j.digest()
+	return r, err
+}
+
+// kept is the result of that name in the folder, or else that of run, which it keeps there.
+func kept[R any](folder string, name func() (string, error), run func() (*R, error)) (*R, error) {
+	if folder == "" {
+		return run()
+	}
+	digest, err := name()
 	if err != nil {
 		return nil, err
 	}
 	path := filepath.Join(folder, digest+".json")
 	if text, err := os.ReadFile(path); err == nil {
-		r := &result{}
+		r := new(R)
 		if json.Unmarshal(text, r) == nil { // a truncated file is ignored, and the job runs again
-			advance(r.People)
 			return r, nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r, err := j.run(ctx, "", advance)
+	r, err := run()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -20,13 +21,40 @@ import (
 func WriteJSON(w io.Writer, rows []Row) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(struct {
-		Rows []Row `json:"rows"`
-	}{rows})
+	if ofRegression(rows) {
+		return e.Encode(map[string]any{"rows": errorRows(rows)})
+	}
+	return e.Encode(map[string]any{"rows": banditRows(rows)})
+}
+
+// banditRow is a Row in JSON. The delta of a guarantee that is pure epsilon is 0 and not left out, so that it is told
+// from no guarantee.
+type banditRow struct {
+	Row
+	Delta *float64 `json:"delta,omitempty"` // in place of that of Row
+}
+
+func banditRows(rows []Row) []banditRow {
+	out := make([]banditRow, len(rows))
+	for i, r := range rows {
+		out[i] = banditRow{r, r.delta()}
+	}
+	return out
+}
+
+// delta is that of the row's guarantee, 0 if it is pure epsilon; nil without one.
+func (r Row) delta() *float64 {
+	if r.Epsilon == nil {
+		return nil
+	}
+	return &r.Delta
 }
 
 // WriteCSV writes a header and a line per row; cells that do not apply are empty.
 func WriteCSV(w io.Writer, rows []Row) error {
+	if ofRegression(rows) {
+		return writeErrorsCSV(w, rows)
+	}
 	out := csv.NewWriter(w)
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
 	optional := func(v *float64) string {
@@ -40,6 +68,7 @@ func WriteCSV(w io.Writer, rows []Row) error {
 		"messages_per_user",
 		"value", "value_se", "final_value", "final_value_se", "worst_final_value",
 		"trust", "bytes_per_user", "variance_ratio", "regret_over_central", "regret_over_central_se",
+		"delta",
 	}}
 	named := func(r Row, v float64) string { // of rows whose channel is named
 		if r.Trust == "" || v == 0 {
@@ -53,7 +82,7 @@ func WriteCSV(w io.Writer, rows []Row) error {
 			number(r.Regret), number(r.RegretSE), number(r.Worst), number(r.Messages),
 			number(r.Value), number(r.ValueSE), optional(r.Final), optional(r.FinalSE), optional(r.FinalWorst),
 			string(r.Trust), named(r, r.Bytes), named(r, r.VarianceRatio), named(r, r.OverCentral),
-			named(r, r.OverCentralSE),
+			named(r, r.OverCentralSE), optional(r.delta()),
 		})
 	}
 	return out.WriteAll(lines)
@@ -62,25 +91,43 @@ func WriteCSV(w io.Writer, rows []Row) error {
 // WriteTable writes the rows for a terminal, or as Markdown, and then the growth of regret if there are enough
 // horizons.
 func WriteTable(w io.Writer, rows []Row, markdown bool) error {
-	final, several, channels, central := false, false, false, false
+	if ofRegression(rows) {
+		return writeErrorsTable(w, rows, markdown)
+	}
+	final, several, priced, central, floors, deltas := false, false, false, false, false, false
+	first := -1.0 // of the deltas
 	for _, r := range rows {
-		channels, central = channels || r.Trust != "", central || r.OverCentral > 0
-		final = final || r.Final != nil
+		priced, central = priced || r.priced(), central || r.OverCentral > 0
+		if delta := r.delta(); delta != nil {
+			deltas = deltas || first >= 0 && *delta != first
+			first = *delta
+		}
+		final, floors = final || r.Final != nil, floors || r.Floor > 0
 		several = several || r.Environment != rows[0].Environment
 	}
 	header := []any{"algorithm", "epsilon", "people", "seeds", "regret", "worst seed", "mean value", "messages"}
 	columns := chart.Columns{Left: 1}
-	if channels {
+	if deltas {
+		header = slices.Insert(header, 2, any("delta"))
+	}
+	if priced {
 		header = append(header, "bytes", "CPU device", "CPU servers", "noise ratio")
 	}
 	if central {
 		header = append(header, "regret over central's")
+	}
+	if floors {
+		header = append(header, "floor of regret")
 	}
 	if several {
 		header, columns.Left = append([]any{"environment"}, header...), 2
 	}
 	if final {
 		header = append(header, "last policy", "its worst seed")
+	}
+	spread := len(rows) > 0 && rows[0].Spread != nil
+	if spread {
+		header = append(header, "rounds spread")
 	}
 	t := columns.Table(header...)
 	for _, r := range rows {
@@ -90,10 +137,16 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 		}
 		line := table.Row{
 			r.Algorithm, epsilon, chart.Number(float64(r.Horizon), 0), r.Seeds,
-			fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE)), figure(r.Worst),
-			fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages),
+			r.regret(), figure(r.Worst), fmt.Sprintf("%.4f", r.Value), fmt.Sprintf("%.0f", r.Messages),
 		}
-		if channels {
+		if deltas {
+			delta := "-"
+			if v := r.delta(); v != nil {
+				delta = strconv.FormatFloat(*v, 'g', -1, 64)
+			}
+			line = slices.Insert(line, 2, any(delta))
+		}
+		if priced {
 			line = append(line, r.costs()...)
 		}
 		if central {
@@ -103,11 +156,17 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 			}
 			line = append(line, ratio)
 		}
+		if floors {
+			line = append(line, figure(r.Floor))
+		}
 		if several {
 			line = append(table.Row{r.Environment}, line...)
 		}
 		if r.Final != nil {
 			line = append(line, fmt.Sprintf("%.4f ± %.4f", *r.Final, *r.FinalSE), fmt.Sprintf("%.4f", *r.FinalWorst))
+		}
+		if spread && r.Spread != nil {
+			line = append(line, fmt.Sprintf("%.2f ± %.2f %%", 100**r.Spread, 100**r.SpreadSE))
 		}
 		t.AppendRow(line)
 	}
@@ -133,9 +192,20 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	return nil
 }
 
-// costs are the cells of a row whose channel is named; empty ones for others.
+// regret is the cell of the mean regret. One seed has no standard error.
+func (r Row) regret() string {
+	if r.Seeds == 1 {
+		return figure(r.Regret)
+	}
+	return fmt.Sprintf("%s ± %s", figure(r.Regret), figure(r.RegretSE))
+}
+
+// priced says whether it is known what the row's channel costs.
+func (r Row) priced() bool { return r.Trust != "" && r.Bytes > 0 }
+
+// costs are the cells of what a row's channel costs; empty ones where that is not known.
 func (r Row) costs() []any {
-	if r.Trust == "" {
+	if !r.priced() {
 		return []any{"", "", "", ""}
 	}
 	milliseconds := func(s float64) string {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -21,7 +23,7 @@ type Options struct {
 	// written.
 	Logs     string
 	Workers  int                   // runs at a time; 0: one for each processor
-	Progress func(people, all int) // decided for in all runs; all is 0 if it is not known
+	Progress func(people, all int) // decided for in all runs, or runs of KindRegression; all is 0 if it is not known
 }
 
 // Row is one line of an experiment's table: an algorithm in one environment, horizon and epsilon, over the seeds. Its
@@ -29,11 +31,17 @@ type Options struct {
 type Row struct {
 	Algorithm string   `json:"algorithm"`
 	Epsilon   *float64 `json:"epsilon"` // null: no guarantee
+	Delta     float64  `json:"-"`       // of the guarantee; 0: none, or pure epsilon; see banditRow
 	Horizon   int      `json:"horizon"`
 	Seeds     int      `json:"seeds"`
 	Regret    float64  `json:"regret"`    // mean over seeds
 	RegretSE  float64  `json:"regret_se"` // its standard error
-	Messages  float64  `json:"messages_per_user"`
+	// Errors are those of a regression, which has no regret.
+	*Errors
+	Messages float64 `json:"messages_per_user"`
+
+	// Floor is a lower bound of the expected regret of every algorithm with this epsilon, where one is known.
+	Floor float64 `json:"floor,omitempty"`
 
 	Environment string   `json:"environment"`
 	Worst       float64  `json:"worst_regret"`
@@ -42,6 +50,10 @@ type Row struct {
 	Final       *float64 `json:"final_value,omitempty"` // mean value of the last estimate on people held out
 	FinalSE     *float64 `json:"final_value_se,omitempty"`
 	FinalWorst  *float64 `json:"worst_final_value,omitempty"`
+
+	// Spread is the share of rounds in which trials side by side reach all directions, of kinds that count it.
+	Spread   *float64 `json:"spread,omitempty"`
+	SpreadSE *float64 `json:"spread_se,omitempty"`
 
 	// Of algorithms whose channel is named: the channel, and what it costs a person in one seed's cohorts.
 	Trust         plan.Channel `json:"trust,omitempty"`
@@ -67,6 +79,9 @@ type Row struct {
 // Run runs all runs of the experiment that are not in the folder already, several at a time, and sums them up. The
 // result does not depend on their order. An interrupted Run keeps what it finished.
 func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
+	if e.Kind == KindRegression {
+		return e.runRegression(ctx, o)
+	}
 	rows, jobs := e.jobs()
 	results := make([]*result, len(jobs))
 	total := 0
@@ -133,9 +148,15 @@ func (e *Experiment) Run(ctx context.Context, o Options) ([]Row, error) {
 func (e *Experiment) jobs() (rows []Row, jobs []job) {
 	var first []job
 	for _, v := range e.Environments {
-		for k, horizon := range e.Horizons {
+		horizons := e.Horizons
+		if v.People != 0 {
+			horizons = []int{v.People}
+		}
+		family := cmp.Or(v.Family, glm.FamilyLogistic)
+		for _, horizon := range horizons {
 			for _, a := range e.Algorithms {
-				if a.Horizons != nil && !slices.Contains(a.Horizons, horizon) {
+				if a.Horizons != nil && !slices.Contains(a.Horizons, horizon) ||
+					a.Families != nil && !slices.Contains(a.Families, family) {
 					continue
 				}
 				epsilons := e.Epsilons
@@ -145,13 +166,18 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 				if !a.private() {
 					epsilons = []float64{0}
 				}
+				delta := cmp.Or(a.Delta, e.Delta)
 				for _, epsilon := range epsilons {
-					first = append(first, job{Environment: v, Horizon: e.Horizons[k], Epsilon: epsilon, Delta: e.Delta,
+					first = append(first, job{Environment: v, Horizon: horizon, Epsilon: epsilon, Delta: delta,
 						Failure: e.Failure, Algorithm: a})
 					row := Row{Algorithm: a.Name, Environment: v.Label(), Trust: a.Trust}
 					if epsilon > 0 {
 						row.Epsilon = &epsilon
+						if !slices.Contains(learners[a.Kind].pure, a.Variant) {
+							row.Delta = delta
+						}
 					}
+					row.Floor, _ = v.Floor(horizon, epsilon, delta) // Validate has refused what is no environment
 					rows = append(rows, row)
 				}
 			}
@@ -181,6 +207,10 @@ func (r *Row) summarise(results []*result) {
 	if r.spent = results[0].Spent; r.spent != nil {
 		r.Bytes = r.spent.Mean(func(c simulate.Cost) float64 { return float64(c.Bytes) })
 		r.VarianceRatio = r.spent.Most(func(c simulate.Cost) float64 { return c.VarianceRatio })
+	}
+	if results[0].Spread != nil {
+		mean, se := of(func(x *result) float64 { return *x.Spread })
+		r.Spread, r.SpreadSE = &mean, &se
 	}
 	for _, x := range results {
 		r.Worst = math.Max(r.Worst, x.Regret)

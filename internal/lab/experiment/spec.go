@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/riffle-dp/riffle/internal/lab/environment"
+	"github.com/riffle-dp/riffle/internal/lab/regression"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -29,26 +30,33 @@ var ErrExperiment = errors.New("experiment")
 // Experiment is the content of an experiment file. Every algorithm runs on every environment, horizon and seed, and
 // private ones with every epsilon.
 type Experiment struct {
-	Name         string             `json:"name"` // letters, digits and dashes
+	Name         string             `json:"name"`           // letters, digits and dashes
+	Kind         string             `json:"kind,omitempty"` // KindBandit (default) or KindRegression
 	Title        string             `json:"title"`
 	About        string             `json:"about"` // its purpose, in a sentence or two
+	Paper        string             `json:"paper"` // the paper that it repeats or compares, if any
 	Environments []environment.Spec `json:"environments"`
-	Horizons     []int              `json:"horizons"` // people; 0: all people of the data
-	Epsilons     []float64          `json:"epsilons"`
-	Delta        float64            `json:"delta"`   // of the privacy guarantee; default 1e-6
-	Failure      float64            `json:"failure"` // of the baselines' confidence sets; default 0.02, as published
-	Seeds        int                `json:"seeds"`
-	FirstSeed    uint64             `json:"first_seed"` // default 1
-	Algorithms   []AlgorithmSpec    `json:"algorithms"`
+	// Data replaces the environments in an experiment of KindRegression; Kind of its algorithms names an estimator.
+	Data       []regression.Spec `json:"data"`
+	Horizons   []int             `json:"horizons"` // people; 0: all people of the data
+	Epsilons   []float64         `json:"epsilons"`
+	Delta      float64           `json:"delta"`   // of the privacy guarantee; default 1e-6
+	Failure    float64           `json:"failure"` // of the baselines' confidence sets; default 0.02, as published
+	Seeds      int               `json:"seeds"`
+	FirstSeed  uint64            `json:"first_seed"` // default 1
+	Algorithms []AlgorithmSpec   `json:"algorithms"`
 }
 
 // AlgorithmSpec describes one algorithm of an experiment.
 type AlgorithmSpec struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"` // see the Kind constants; default Name
-	// Epsilons and Horizons, if given, replace the experiment's for this algorithm.
+	// Epsilons, Horizons and Delta, if given, replace the experiment's for this algorithm.
 	Epsilons []float64 `json:"epsilons"`
 	Horizons []int     `json:"horizons"`
+	Delta    float64   `json:"delta,omitempty"`
+	// Families, if given, are those of the environments that the algorithm runs on.
+	Families []string `json:"families,omitempty"`
 	// Learner changes the learner's configuration. Dimension, family, radius, horizon and budget come from the
 	// environment and the experiment unless given.
 	Learner glm.Config `json:"learner"`
@@ -58,6 +66,9 @@ type AlgorithmSpec struct {
 	// Trust is the channel of the kind riffle; default shuffle. If it is given, the rows say what the channel costs.
 	Trust plan.Channel `json:"trust,omitempty"`
 	Terms TermChanges  `json:"terms"`
+	// Variant and Options are those of learn.Setting, for the kinds of learners of package learn.
+	Variant string             `json:"variant,omitempty"`
+	Options map[string]float64 `json:"options,omitempty"`
 }
 
 // TermChanges replace some of plan.DefaultTermsFor the channel; nil keeps the default.
@@ -166,7 +177,10 @@ func (e *Experiment) Validate() error {
 	if e.Name == "" || strings.Trim(strings.ToLower(e.Name), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return wrong("the name must consist of letters, digits and dashes")
 	}
-	if len(e.Environments) == 0 || len(e.Horizons) == 0 || len(e.Algorithms) == 0 {
+	if err := e.checkKind(); err != nil {
+		return wrong("%v", err)
+	}
+	if len(e.Environments)+len(e.Data) == 0 || len(e.Horizons) == 0 || len(e.Algorithms) == 0 {
 		return wrong("needs environments, horizons and algorithms")
 	}
 	if e.Seeds < 1 || e.Seeds > 1e6 {
@@ -179,11 +193,20 @@ func (e *Experiment) Validate() error {
 		if _, err := v.Resolve(); err != nil {
 			return wrong("%v", err)
 		}
+		if v.People < 0 || v.People > 1<<32 {
+			return wrong("people %d must be in [0, 2^32]", v.People)
+		}
 	}
 	for _, t := range e.Horizons {
 		if t < 0 || t > 1<<32 {
 			return wrong("horizon %d must be in [0, 2^32]", t)
 		}
+	}
+	if e.Kind == KindRegression {
+		if err := e.validateRegression(); err != nil {
+			return wrong("%v", err)
+		}
+		return nil
 	}
 	seen := map[string]bool{}
 	for i := range e.Algorithms {
@@ -200,27 +223,55 @@ func (e *Experiment) Validate() error {
 		if a.Trust != "" && !slices.Contains(plan.Channels(), a.Trust) {
 			return wrong("algorithm %q: trust %q is none of %v", a.Name, a.Trust, plan.Channels())
 		}
-		if a.Trust != "" && a.Kind != KindRiffle {
-			return wrong("algorithm %q: trust is for kind %s, not for %s", a.Name, KindRiffle, a.Kind)
+		k, learner := learners[a.Kind]
+		switch {
+		case learner && len(k.trusts) > 0 && a.Trust == "":
+			a.Trust = k.trusts[0]
+		case learner && a.Trust != "" && !slices.Contains(k.trusts, a.Trust):
+			return wrong("algorithm %q: kind %s runs over %v, not over %s", a.Name, a.Kind, k.trusts, a.Trust)
+		case !learner && a.Trust != "" && a.Kind != KindRiffle:
+			return wrong("algorithm %q: trust is not for kind %s", a.Name, a.Kind)
+		case !learner && (a.Variant != "" || a.Options != nil):
+			return wrong("algorithm %q: variant and options are not for kind %s", a.Name, a.Kind)
 		}
-		if !slices.Contains(kinds, a.Kind) {
-			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(kinds, ", "))
+		if !slices.Contains(known(), a.Kind) {
+			return wrong("algorithm %q: kind %q is none of %s", a.Name, a.Kind, strings.Join(known(), ", "))
 		}
 		if a.Anytime < 0 || a.Anytime > 0 && a.Kind != KindRiffle && a.Kind != KindBatched {
 			return wrong("algorithm %q: anytime %d must not be negative, and is for kinds %s and %s only",
 				a.Name, a.Anytime, KindRiffle, KindBatched)
 		}
-		if a.Name == "" || seen[a.Name] {
-			return wrong("algorithms need different names; %q is empty or a repetition", a.Name)
+		if err := a.checkName(seen); err != nil {
+			return wrong("%v", err)
 		}
-		seen[a.Name] = true
-		if a.private() && len(e.Epsilons)+len(a.Epsilons) == 0 {
-			return wrong("algorithm %q needs epsilons", a.Name)
+		if a.Delta != 0 && !(a.Delta > 0 && a.Delta < 0.5) {
+			return wrong("algorithm %q: delta %v must be a probability below 1/2", a.Name, a.Delta)
 		}
-		for _, v := range append(slices.Clone(a.Epsilons), e.Epsilons...) {
-			if !(v > 0 && v <= 1e3) {
-				return wrong("epsilon %v must be in (0, 1000]", v)
-			}
+		if err := e.checkEpsilons(a, a.private()); err != nil {
+			return wrong("%v", err)
+		}
+	}
+	return nil
+}
+
+// checkName refuses an algorithm without a name, or with one that was seen before.
+func (a *AlgorithmSpec) checkName(seen map[string]bool) error {
+	if a.Name == "" || seen[a.Name] {
+		return fmt.Errorf("algorithms need different names; %q is empty or a repetition", a.Name)
+	}
+	seen[a.Name] = true
+	return nil
+}
+
+// checkEpsilons refuses epsilons out of range, and a private algorithm without any.
+func (e *Experiment) checkEpsilons(a *AlgorithmSpec, private bool) error {
+	all := append(slices.Clone(a.Epsilons), e.Epsilons...)
+	if private && len(all) == 0 {
+		return fmt.Errorf("algorithm %q needs epsilons", a.Name)
+	}
+	for _, v := range all {
+		if !(v > 0 && v <= 1e3) {
+			return fmt.Errorf("epsilon %v must be in (0, 1000]", v)
 		}
 	}
 	return nil
@@ -249,6 +300,9 @@ func (e *Experiment) Change(c Changes) error {
 	}
 	if len(c.Horizons) > 0 {
 		e.Horizons = c.Horizons
+		for i := range e.Environments {
+			e.Environments[i].People = 0
+		}
 	}
 	if len(c.Epsilons) > 0 {
 		e.Epsilons = c.Epsilons

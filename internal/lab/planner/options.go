@@ -214,11 +214,12 @@ func (o Options) step(c glm.Config) (glm.Step, error) {
 	for i := range theta {
 		theta[i] = o.ThetaNorm / math.Sqrt(float64(c.Dimension)) // no direction is special
 	}
-	h, err := glm.NewHessian(f, theta)
+	score := glm.Score(f, glm.Practical)
+	h, err := glm.NewHessian(score, theta)
 	if err != nil {
 		return glm.Step{}, err
 	}
-	g, err := glm.NewGradient(f, theta)
+	g, err := glm.NewGradient(score, theta)
 	if err != nil {
 		return glm.Step{}, err
 	}

@@ -45,8 +45,12 @@ func TestFitFindsTheParameter(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		max  float64
-	}{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 4}} {
-		e, err := environment.Spec{Kind: environment.Ball, Norm: 2, Family: c.name, MaxReward: c.max}.Open(4, 2000)
+	}{{"logistic", 1}, {"probit", 1}, {"poisson", 5}, {"gaussian", 4}, {"linear", 1}} {
+		size := 2.0
+		if c.name == "linear" {
+			size = 1
+		}
+		e, err := environment.Spec{Kind: environment.Ball, Norm: size, Family: c.name, MaxReward: c.max}.Open(4, 2000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ type FileOptions struct {
 	Seed      uint64  // who is held out
 	Holdout   float64 // share held out at random, in [0, 1)
 	Family    string  // reward family; "" = "logistic"
-	MaxReward float64 // R: rewards must be in [0, R]; 0 = 1
+	MaxReward float64 // R: rewards must be in [0, R], or [-1, 1] in the linear family; 0 = 1
 	NormBound float64 // S: bound on the parameter's norm; 0 = DefaultNormBound
 	MaxLine   int     // longest line in bytes; 0 = DefaultMaxLine
 }
@@ -199,9 +199,9 @@ func (f *file) check(text []byte, dim *int) (fileLine, error) {
 		return fileLine{}, fmt.Errorf("arms of dimension %d, but the first person's have %d", d, *dim)
 	}
 	for i, r := range p.Rewards {
-		if !(r >= 0 && r <= f.o.MaxReward) {
-			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [0, %v], the range of the %s family here", i, r,
-				f.o.MaxReward, f.o.Family)
+		if least, most := glm.RewardRange(f.o.Family, f.o.MaxReward); !(r >= least && r <= most) {
+			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [%v, %v], the range of the %s family here", i, r,
+				least, most, f.o.Family)
 		}
 	}
 	l := fileLine{person: p}

@@ -158,6 +158,18 @@ func TestFileNamesTheBadLine(t *testing.T) {
 	}
 }
 
+// Rewards of the linear family lie in [-1, 1], those of all others begin at 0.
+func TestRewardsLieInTheFamilysRange(t *testing.T) {
+	for line, good := range map[string]bool{
+		`{"arms": [[1, 0]], "rewards": [-1]}`: true, `{"arms": [[1, 0]], "rewards": [-1.5]}`: false,
+	} {
+		_, err := population.File(write(t, []byte(line)), population.FileOptions{Family: "linear"})
+		if (err == nil) != good {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 func TestFileRefusesBadOptions(t *testing.T) {
 	var cut bytes.Buffer
 	z := gzip.NewWriter(&cut)

@@ -26,7 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
+	"slices"
 )
 
 // DefaultHoldout is the share of people that the programs hold out by default.
@@ -49,7 +49,8 @@ type Person struct {
 	// Arms holds the feature vector of each arm, at least one, all of the population's dimension and of l2 norm at most
 	// 1 (to rounding).
 	Arms [][]float64
-	// Rewards holds the reward that each arm would give, in [0, MaxReward]. Only the played arm's may reach a learner.
+	// Rewards holds the reward that each arm would give, in the family's range. Only the played arm's may reach a
+	// learner.
 	Rewards []float64
 	// Means holds the true mean reward of each arm if the population knows it, else nil.
 	Means []float64
@@ -82,11 +83,11 @@ func (p Person) Value(arm int) (float64, error) {
 
 // Best returns the value of the person's best arm; 0 for a person without arms.
 func (p Person) Best() float64 {
-	best := 0.0
-	for _, v := range p.values() {
-		best = math.Max(best, v)
+	values := p.values()
+	if len(values) == 0 {
+		return 0
 	}
-	return best
+	return slices.Max(values)
 }
 
 // Uniform returns the expected value of an arm drawn uniformly; 0 for a person without arms.
@@ -110,7 +111,7 @@ type Info struct {
 	Dim       int     // dimension of every arm
 	Arms      int     // the most arms that a person has
 	Family    string  // reward family, a name that glm.NewFamily knows
-	MaxReward float64 // rewards are in [0, MaxReward]
+	MaxReward float64 // rewards are in [0, MaxReward], or in [-MaxReward, MaxReward] of the family linear
 	NormBound float64 // S: the bound on the norm of the parameter that a learner should assume
 	Clipping  Clipping
 }

@@ -55,6 +55,9 @@ func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.
 	marks []int,
 	progress func(people int),
 ) (*Score, error) {
+	if c, ok := algorithm.(interface{ Close() }); ok {
+		defer c.Close()
+	}
 	s := &Score{}
 	const every = 1024
 	for p, err := range people {

@@ -179,6 +179,31 @@ func TestTheMapNamesEveryPackage(t *testing.T) {
 	}
 }
 
+// The map's glossary has each word once, and the words of learners, experiments and commands.
+func TestTheMapSaysWhatWordsMean(t *testing.T) {
+	text, err := os.ReadFile(mapPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, glossary, _ := strings.Cut(string(text), "\n## The words\n")
+	glossary, _, _ = strings.Cut(glossary, "second meaning that the context")
+	var words []string
+	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(glossary, -1) {
+		words = append(words, strings.Split(m[1], ", ")...)
+	}
+	for i, w := range words {
+		if slices.Contains(words[:i], w) {
+			t.Errorf("docs/architecture.md says twice what %q means", w)
+		}
+	}
+	for _, w := range []string{"record", "learner", "question", "answer", "program", "estimator", "play", "variant", "kind",
+		"arena", "curator", "row", "profile"} {
+		if !slices.Contains(words, w) {
+			t.Errorf("docs/architecture.md does not say what %q means", w)
+		}
+	}
+}
+
 // In the picture of the map a room imports only rooms on lines below its own, so that it can be read downwards.
 func TestThePictureShowsWhatImportsWhat(t *testing.T) {
 	text, err := os.ReadFile(mapPage)

@@ -41,6 +41,7 @@ const (
 	Statistic_STATISTIC_HESSIAN     Statistic = 1 // mu'(x.theta) x x', symmetric form
 	Statistic_STATISTIC_GRADIENT    Statistic = 2 // (mu(x.theta) - r) x
 	Statistic_STATISTIC_COVARIANCE  Statistic = 3 // s(x)^2 x x', symmetric form; s = 1 in the warm-up
+	Statistic_STATISTIC_RECORD      Statistic = 4 // arm, reward, and whether the person explored: for a trusted analyzer
 )
 
 // Enum value maps for Statistic.
@@ -50,12 +51,14 @@ var (
 		1: "STATISTIC_HESSIAN",
 		2: "STATISTIC_GRADIENT",
 		3: "STATISTIC_COVARIANCE",
+		4: "STATISTIC_RECORD",
 	}
 	Statistic_value = map[string]int32{
 		"STATISTIC_UNSPECIFIED": 0,
 		"STATISTIC_HESSIAN":     1,
 		"STATISTIC_GRADIENT":    2,
 		"STATISTIC_COVARIANCE":  3,
+		"STATISTIC_RECORD":      4,
 	}
 )
 
@@ -147,6 +150,7 @@ const (
 	Profile_PROFILE_UNSPECIFIED Profile = 0
 	Profile_PROFILE_PRACTICAL   Profile = 1 // one round: Hessian and gradient in one report
 	Profile_PROFILE_PAPER       Profile = 2 // a covariance round, then gradient rounds
+	Profile_PROFILE_JOINT       Profile = 3 // the analyzer reads records and adds noise to all that leaves it
 )
 
 // Enum value maps for Profile.
@@ -155,11 +159,13 @@ var (
 		0: "PROFILE_UNSPECIFIED",
 		1: "PROFILE_PRACTICAL",
 		2: "PROFILE_PAPER",
+		3: "PROFILE_JOINT",
 	}
 	Profile_value = map[string]int32{
 		"PROFILE_UNSPECIFIED": 0,
 		"PROFILE_PRACTICAL":   1,
 		"PROFILE_PAPER":       2,
+		"PROFILE_JOINT":       3,
 	}
 )
 
@@ -198,6 +204,8 @@ const (
 	Play_PLAY_DESIGN      Play = 1 // drawn from the G-optimal design of the scaled survivors
 	Play_PLAY_GREEDY      Play = 2 // the arm with the best estimate
 	Play_PLAY_UNIFORM     Play = 3 // any survivor, with equal probability
+	// The arm of the largest norm where the criterion fires, else the survivor with the best optimistic estimate.
+	Play_PLAY_OPTIMISTIC Play = 4
 )
 
 // Enum value maps for Play.
@@ -207,12 +215,14 @@ var (
 		1: "PLAY_DESIGN",
 		2: "PLAY_GREEDY",
 		3: "PLAY_UNIFORM",
+		4: "PLAY_OPTIMISTIC",
 	}
 	Play_value = map[string]int32{
 		"PLAY_UNSPECIFIED": 0,
 		"PLAY_DESIGN":      1,
 		"PLAY_GREEDY":      2,
 		"PLAY_UNIFORM":     3,
+		"PLAY_OPTIMISTIC":  4,
 	}
 )
 
@@ -756,21 +766,117 @@ func (x *PlannedRound) GetReleases() []*PlannedRelease {
 	return nil
 }
 
+// Curator is all that a trusted analyzer releases of records, over the whole run: noised nodes of two trees of sums of
+// outer products, of the people who explored and of the others, and fits of each kind.
+type Curator struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leaves        uint32                 `protobuf:"varint,1,opt,name=leaves,proto3" json:"leaves,omitempty"`                                     // of each tree: cohorts of the run, at most
+	ExplorerNoise float64                `protobuf:"fixed64,2,opt,name=explorer_noise,json=explorerNoise,proto3" json:"explorer_noise,omitempty"` // standard deviation of a node's coordinates
+	OtherNoise    float64                `protobuf:"fixed64,3,opt,name=other_noise,json=otherNoise,proto3" json:"other_noise,omitempty"`
+	ExplorerFits  uint32                 `protobuf:"varint,4,opt,name=explorer_fits,json=explorerFits,proto3" json:"explorer_fits,omitempty"` // over the run, at most
+	OtherFits     uint32                 `protobuf:"varint,5,opt,name=other_fits,json=otherFits,proto3" json:"other_fits,omitempty"`
+	ExplorerRho   float64                `protobuf:"fixed64,6,opt,name=explorer_rho,json=explorerRho,proto3" json:"explorer_rho,omitempty"` // zCDP of one fit
+	OtherRho      float64                `protobuf:"fixed64,7,opt,name=other_rho,json=otherRho,proto3" json:"other_rho,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Curator) Reset() {
+	*x = Curator{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Curator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Curator) ProtoMessage() {}
+
+func (x *Curator) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Curator.ProtoReflect.Descriptor instead.
+func (*Curator) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Curator) GetLeaves() uint32 {
+	if x != nil {
+		return x.Leaves
+	}
+	return 0
+}
+
+func (x *Curator) GetExplorerNoise() float64 {
+	if x != nil {
+		return x.ExplorerNoise
+	}
+	return 0
+}
+
+func (x *Curator) GetOtherNoise() float64 {
+	if x != nil {
+		return x.OtherNoise
+	}
+	return 0
+}
+
+func (x *Curator) GetExplorerFits() uint32 {
+	if x != nil {
+		return x.ExplorerFits
+	}
+	return 0
+}
+
+func (x *Curator) GetOtherFits() uint32 {
+	if x != nil {
+		return x.OtherFits
+	}
+	return 0
+}
+
+func (x *Curator) GetExplorerRho() float64 {
+	if x != nil {
+		return x.ExplorerRho
+	}
+	return 0
+}
+
+func (x *Curator) GetOtherRho() float64 {
+	if x != nil {
+		return x.OtherRho
+	}
+	return 0
+}
+
 // Plan lists every release that uses a record of this epoch.
 type Plan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rounds        []*PlannedRound        `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
-	Epsilon       float64                `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"` // the guarantee that the analyzer claims; each device computes its own
-	Delta         float64                `protobuf:"fixed64,3,opt,name=delta,proto3" json:"delta,omitempty"`
-	TailDelta     float64                `protobuf:"fixed64,4,opt,name=tail_delta,json=tailDelta,proto3" json:"tail_delta,omitempty"`  // part of delta, per coordinate and release, that is spent on the tails of the noise
-	Channel       Channel                `protobuf:"varint,5,opt,name=channel,proto3,enum=riffle.v1.Channel" json:"channel,omitempty"` // the same in all epochs of a deployment
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Rounds    []*PlannedRound        `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
+	Epsilon   float64                `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"` // the guarantee that the analyzer claims; each device computes its own
+	Delta     float64                `protobuf:"fixed64,3,opt,name=delta,proto3" json:"delta,omitempty"`
+	TailDelta float64                `protobuf:"fixed64,4,opt,name=tail_delta,json=tailDelta,proto3" json:"tail_delta,omitempty"`  // part of delta, per coordinate and release, that is spent on the tails of the noise
+	Channel   Channel                `protobuf:"varint,5,opt,name=channel,proto3,enum=riffle.v1.Channel" json:"channel,omitempty"` // the same in all epochs of a deployment
+	// Where devices send their records: then there is one release, of records, and tail_delta is 0. The same in all epochs.
+	Curator       *Curator `protobuf:"bytes,6,opt,name=curator,proto3" json:"curator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[6]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +888,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[6]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +901,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{6}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Plan) GetRounds() []*PlannedRound {
@@ -833,6 +939,13 @@ func (x *Plan) GetChannel() Channel {
 	return Channel_CHANNEL_SHUFFLE
 }
 
+func (x *Plan) GetCurator() *Curator {
+	if x != nil {
+		return x.Curator
+	}
+	return nil
+}
+
 // Cohort bounds the number of participants.
 type Cohort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -845,7 +958,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[7]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +970,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[7]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +983,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{7}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Cohort) GetSize() uint32 {
@@ -908,7 +1021,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1033,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1046,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{8}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Timing) GetRewardWindowMs() uint32 {
@@ -983,7 +1096,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1108,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1121,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{9}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Stage) GetTheta() []float64 {
@@ -1045,7 +1158,7 @@ type Scaling struct {
 
 func (x *Scaling) Reset() {
 	*x = Scaling{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1170,7 @@ func (x *Scaling) String() string {
 func (*Scaling) ProtoMessage() {}
 
 func (x *Scaling) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1183,7 @@ func (x *Scaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scaling.ProtoReflect.Descriptor instead.
 func (*Scaling) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{10}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Scaling) GetStage() *Stage {
@@ -1094,6 +1207,59 @@ func (x *Scaling) GetMaxWeight() float64 {
 	return 0
 }
 
+// Criterion is when a person explores: if an arm x has x' covariance x of at least the threshold.
+type Criterion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Covariance    []float64              `protobuf:"fixed64,1,rep,packed,name=covariance,proto3" json:"covariance,omitempty"` // upper triangle row by row, unscaled
+	Threshold     float64                `protobuf:"fixed64,2,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Criterion) Reset() {
+	*x = Criterion{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Criterion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Criterion) ProtoMessage() {}
+
+func (x *Criterion) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Criterion.ProtoReflect.Descriptor instead.
+func (*Criterion) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Criterion) GetCovariance() []float64 {
+	if x != nil {
+		return x.Covariance
+	}
+	return nil
+}
+
+func (x *Criterion) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
 // Policy is the rule by which the devices of an epoch decide.
 type Policy struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1109,13 +1275,16 @@ type Policy struct {
 	DesignTolerance float64                `protobuf:"fixed64,10,opt,name=design_tolerance,json=designTolerance,proto3" json:"design_tolerance,omitempty"` // of the G-optimal design; 0: the default
 	Pairwise        bool                   `protobuf:"varint,11,opt,name=pairwise,proto3" json:"pairwise,omitempty"`                                       // each arm is compared with the best one by the width of their difference
 	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions drawn from the design; the others are greedy; 0: all are drawn
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
+	Criterion     *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
+	Optimism      *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1296,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1309,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{11}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Policy) GetProfile() Profile {
@@ -1227,6 +1396,20 @@ func (x *Policy) GetExplore() float64 {
 	return 0
 }
 
+func (x *Policy) GetCriterion() *Criterion {
+	if x != nil {
+		return x.Criterion
+	}
+	return nil
+}
+
+func (x *Policy) GetOptimism() *Stage {
+	if x != nil {
+		return x.Optimism
+	}
+	return nil
+}
+
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the
 // round.
 type Announcement struct {
@@ -1249,7 +1432,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1444,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1457,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{12}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Announcement) GetDeployment() string {
@@ -1374,7 +1557,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1569,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1582,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{13}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -1436,7 +1619,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1631,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1644,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -1499,7 +1682,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1694,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1707,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -1580,7 +1763,7 @@ type EnrolReply struct {
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1775,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1788,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -1676,7 +1859,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1871,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1884,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -1772,7 +1955,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1967,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1980,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -1834,7 +2017,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +2029,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +2042,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -1906,7 +2089,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2101,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2114,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -1993,7 +2176,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2188,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2201,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2091,7 +2274,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2286,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2299,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -2205,15 +2388,17 @@ func (x *Manifest) GetNoiseMessages() uint64 {
 
 // ReleaseCounts is all that the analyzer keeps of a release.
 type ReleaseCounts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ones          []uint64               `protobuf:"varint,1,rep,packed,name=ones,proto3" json:"ones,omitempty"` // per coordinate
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ones  []uint64               `protobuf:"varint,1,rep,packed,name=ones,proto3" json:"ones,omitempty"` // per coordinate
+	// Of records, in place of ones: what the curator released after the cohort, in steps of grids.
+	Curated       []int64 `protobuf:"zigzag64,2,rep,packed,name=curated,proto3" json:"curated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2410,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,12 +2423,19 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
 	if x != nil {
 		return x.Ones
+	}
+	return nil
+}
+
+func (x *ReleaseCounts) GetCurated() []int64 {
+	if x != nil {
+		return x.Curated
 	}
 	return nil
 }
@@ -2265,7 +2457,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2469,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2482,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -2378,14 +2570,25 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x0eshuffler_noise\x18\x05 \x01(\x04R\rshufflerNoise\x12%\n" +
 	"\x0eanalyzer_noise\x18\x06 \x01(\x04R\ranalyzerNoise\"E\n" +
 	"\fPlannedRound\x125\n" +
-	"\breleases\x18\x01 \x03(\v2\x19.riffle.v1.PlannedReleaseR\breleases\"\xb4\x01\n" +
+	"\breleases\x18\x01 \x03(\v2\x19.riffle.v1.PlannedReleaseR\breleases\"\xed\x01\n" +
+	"\aCurator\x12\x16\n" +
+	"\x06leaves\x18\x01 \x01(\rR\x06leaves\x12%\n" +
+	"\x0eexplorer_noise\x18\x02 \x01(\x01R\rexplorerNoise\x12\x1f\n" +
+	"\vother_noise\x18\x03 \x01(\x01R\n" +
+	"otherNoise\x12#\n" +
+	"\rexplorer_fits\x18\x04 \x01(\rR\fexplorerFits\x12\x1d\n" +
+	"\n" +
+	"other_fits\x18\x05 \x01(\rR\totherFits\x12!\n" +
+	"\fexplorer_rho\x18\x06 \x01(\x01R\vexplorerRho\x12\x1b\n" +
+	"\tother_rho\x18\a \x01(\x01R\botherRho\"\xe2\x01\n" +
 	"\x04Plan\x12/\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x17.riffle.v1.PlannedRoundR\x06rounds\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x03 \x01(\x01R\x05delta\x12\x1d\n" +
 	"\n" +
 	"tail_delta\x18\x04 \x01(\x01R\ttailDelta\x12,\n" +
-	"\achannel\x18\x05 \x01(\x0e2\x12.riffle.v1.ChannelR\achannel\"[\n" +
+	"\achannel\x18\x05 \x01(\x0e2\x12.riffle.v1.ChannelR\achannel\x12,\n" +
+	"\acurator\x18\x06 \x01(\v2\x12.riffle.v1.CuratorR\acurator\"[\n" +
 	"\x06Cohort\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\rR\x04size\x12\x18\n" +
 	"\aminimum\x18\x02 \x01(\rR\aminimum\x12#\n" +
@@ -2406,7 +2609,12 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x05stage\x18\x01 \x01(\v2\x10.riffle.v1.StageR\x05stage\x12)\n" +
 	"\x10self_concordance\x18\x02 \x01(\x01R\x0fselfConcordance\x12\x1d\n" +
 	"\n" +
-	"max_weight\x18\x03 \x01(\x01R\tmaxWeight\"\xa0\x03\n" +
+	"max_weight\x18\x03 \x01(\x01R\tmaxWeight\"I\n" +
+	"\tCriterion\x12\x1e\n" +
+	"\n" +
+	"covariance\x18\x01 \x03(\x01R\n" +
+	"covariance\x12\x1c\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\x82\x04\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -2421,7 +2629,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x10design_tolerance\x18\n" +
 	" \x01(\x01R\x0fdesignTolerance\x12\x1a\n" +
 	"\bpairwise\x18\v \x01(\bR\bpairwise\x12\x18\n" +
-	"\aexplore\x18\f \x01(\x01R\aexplore\"\xa6\x03\n" +
+	"\aexplore\x18\f \x01(\x01R\aexplore\x122\n" +
+	"\tcriterion\x18\r \x01(\v2\x14.riffle.v1.CriterionR\tcriterion\x12,\n" +
+	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\"\xa6\x03\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -2531,9 +2741,10 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\rchunks_digest\x18\n" +
 	" \x01(\fR\fchunksDigest\x12%\n" +
 	"\x0ereports_digest\x18\v \x01(\fR\rreportsDigest\x12%\n" +
-	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\"#\n" +
+	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\"=\n" +
 	"\rReleaseCounts\x12\x12\n" +
-	"\x04ones\x18\x01 \x03(\x04R\x04ones\"\x82\x02\n" +
+	"\x04ones\x18\x01 \x03(\x04R\x04ones\x12\x18\n" +
+	"\acurated\x18\x02 \x03(\x12R\acurated\"\x82\x02\n" +
 	"\x06Counts\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -2544,26 +2755,29 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bmanifest\x18\x05 \x01(\fR\bmanifest\x12\x18\n" +
 	"\areports\x18\x06 \x01(\rR\areports\x124\n" +
 	"\breleases\x18\a \x03(\v2\x18.riffle.v1.ReleaseCountsR\breleases\x12\x1c\n" +
-	"\tdestroyed\x18\b \x01(\bR\tdestroyed*o\n" +
+	"\tdestroyed\x18\b \x01(\bR\tdestroyed*\x85\x01\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
-	"\x14STATISTIC_COVARIANCE\x10\x03*Z\n" +
+	"\x14STATISTIC_COVARIANCE\x10\x03\x12\x14\n" +
+	"\x10STATISTIC_RECORD\x10\x04*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
 	"\rCHANNEL_LOCAL\x10\x02\x12\x13\n" +
-	"\x0fCHANNEL_CENTRAL\x10\x03*L\n" +
+	"\x0fCHANNEL_CENTRAL\x10\x03*_\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
-	"\rPROFILE_PAPER\x10\x02*P\n" +
+	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
+	"\rPROFILE_JOINT\x10\x03*e\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
-	"\fPLAY_UNIFORM\x10\x03*\xda\x04\n" +
+	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
+	"\x0fPLAY_OPTIMISTIC\x10\x04*\xda\x04\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -2607,7 +2821,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -2621,25 +2835,27 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Encoding)(nil),       // 9: riffle.v1.Encoding
 	(*PlannedRelease)(nil), // 10: riffle.v1.PlannedRelease
 	(*PlannedRound)(nil),   // 11: riffle.v1.PlannedRound
-	(*Plan)(nil),           // 12: riffle.v1.Plan
-	(*Cohort)(nil),         // 13: riffle.v1.Cohort
-	(*Timing)(nil),         // 14: riffle.v1.Timing
-	(*Stage)(nil),          // 15: riffle.v1.Stage
-	(*Scaling)(nil),        // 16: riffle.v1.Scaling
-	(*Policy)(nil),         // 17: riffle.v1.Policy
-	(*Announcement)(nil),   // 18: riffle.v1.Announcement
-	(*KeySet)(nil),         // 19: riffle.v1.KeySet
-	(*Credential)(nil),     // 20: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 21: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 22: riffle.v1.EnrolReply
-	(*Report)(nil),         // 23: riffle.v1.Report
-	(*Envelope)(nil),       // 24: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 25: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 26: riffle.v1.Accepted
-	(*Summed)(nil),         // 27: riffle.v1.Summed
-	(*Manifest)(nil),       // 28: riffle.v1.Manifest
-	(*ReleaseCounts)(nil),  // 29: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 30: riffle.v1.Counts
+	(*Curator)(nil),        // 12: riffle.v1.Curator
+	(*Plan)(nil),           // 13: riffle.v1.Plan
+	(*Cohort)(nil),         // 14: riffle.v1.Cohort
+	(*Timing)(nil),         // 15: riffle.v1.Timing
+	(*Stage)(nil),          // 16: riffle.v1.Stage
+	(*Scaling)(nil),        // 17: riffle.v1.Scaling
+	(*Criterion)(nil),      // 18: riffle.v1.Criterion
+	(*Policy)(nil),         // 19: riffle.v1.Policy
+	(*Announcement)(nil),   // 20: riffle.v1.Announcement
+	(*KeySet)(nil),         // 21: riffle.v1.KeySet
+	(*Credential)(nil),     // 22: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 23: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 24: riffle.v1.EnrolReply
+	(*Report)(nil),         // 25: riffle.v1.Report
+	(*Envelope)(nil),       // 26: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 27: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 28: riffle.v1.Accepted
+	(*Summed)(nil),         // 29: riffle.v1.Summed
+	(*Manifest)(nil),       // 30: riffle.v1.Manifest
+	(*ReleaseCounts)(nil),  // 31: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 32: riffle.v1.Counts
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -2647,26 +2863,29 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	10, // 2: riffle.v1.PlannedRound.releases:type_name -> riffle.v1.PlannedRelease
 	11, // 3: riffle.v1.Plan.rounds:type_name -> riffle.v1.PlannedRound
 	1,  // 4: riffle.v1.Plan.channel:type_name -> riffle.v1.Channel
-	15, // 5: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
-	2,  // 6: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
-	7,  // 7: riffle.v1.Policy.family:type_name -> riffle.v1.Family
-	15, // 8: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
-	16, // 9: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
-	3,  // 10: riffle.v1.Policy.play:type_name -> riffle.v1.Play
-	17, // 11: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	12, // 12: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	9,  // 13: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	13, // 14: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	14, // 15: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	6,  // 16: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 17: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 18: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	29, // 19: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 5: riffle.v1.Plan.curator:type_name -> riffle.v1.Curator
+	16, // 6: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
+	2,  // 7: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
+	7,  // 8: riffle.v1.Policy.family:type_name -> riffle.v1.Family
+	16, // 9: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
+	17, // 10: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
+	3,  // 11: riffle.v1.Policy.play:type_name -> riffle.v1.Play
+	18, // 12: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
+	16, // 13: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
+	19, // 14: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	13, // 15: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 16: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	14, // 17: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	15, // 18: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	6,  // 19: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 20: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 21: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	31, // 22: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -2674,14 +2893,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[17].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,42 @@
+package glm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+)
+
+// optimistic is the device's side of Algorithm 2 of "Shuffle and Joint Differential Privacy for Generalized Linear
+// Contextual Bandits": lines 4-5 (Criterion I) and 13-15 (elimination by equations (14)-(15), then the largest upper
+// confidence bound of equation (16)). Of equal arms the first is taken. It draws nothing.
+//
+// Where it differs: the policy is that of the person's micro-batch, and not of the moment. Whether a person explores
+// depends on all their arms, so that their device must remember it; the curator cannot know it otherwise.
+func (p *Policy) optimistic(arms [][]float64) (arm, survivors int, explored bool, err error) {
+	e, o := p.Criterion, p.Optimism
+	if e == nil || o == nil || len(e.Covariance) != TriangleDim(p.Dimension) ||
+		len(o.Covariance) != TriangleDim(p.Dimension) || len(o.Theta) != p.Dimension {
+		return 0, 0, false, fmt.Errorf("%w: optimistic play without its parts, or of the wrong size", ErrPolicy)
+	}
+	arm, largest := 0, math.Inf(-1)
+	for a, x := range arms {
+		if norm := e.Covariance.Form(x); norm > largest {
+			arm, largest = a, norm
+		}
+	}
+	if largest >= e.Threshold {
+		return arm, len(arms), true, nil
+	}
+	kept, err := p.Eliminate(arms)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	arm, best := kept[0], math.Inf(-1)
+	for _, a := range kept {
+		if upper := convex.Dot(arms[a], o.Theta) + o.HalfWidth(arms[a]); upper > best {
+			arm, best = a, upper
+		}
+	}
+	return arm, len(kept), false, nil
+}

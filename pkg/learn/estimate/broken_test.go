@@ -1,0 +1,147 @@
+package estimate_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/estimate"
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// broken are records that no honest device has.
+func broken(d int) []learn.Record {
+	arm := func(v float64) []float64 { return slices.Repeat([]float64{v}, d) }
+	out := []learn.Record{{}, {Arm: make([]float64, d+1), Reward: 1}, {Arm: make([]float64, d-1), Reward: 1}}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1.7e308, -1.7e308, 1e-320, 0.5} {
+		for _, y := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1.7e308, 1} {
+			out = append(out, learn.Record{Arm: arm(v), Reward: y})
+		}
+	}
+	return out
+}
+
+// Of a record that is no record, too, a statistic gives as many finite numbers as it says, within its bounds: a sum
+// with NaN in it would show the record whatever the noise.
+func TestStatisticsOfBrokenRecords(t *testing.T) {
+	const d = 3
+	far := []float64{1e9, -1e9, 1e9} // Algorithm 6 projects nothing
+	for _, s := range []learn.Statistic{estimate.Moments(d), estimate.Gradient(far, 2)} {
+		var all [][]float64
+		for _, r := range broken(d) {
+			v := s.Vector(nil, r)
+			if len(v) != s.Dim() {
+				t.Fatalf("%s of %+v has %d coordinates, not %d", s.Name, r, len(v), s.Dim())
+			}
+			for j, x := range v {
+				if !(x >= s.Lower[j]-1e-12 && x <= s.Upper[j]+1e-12) {
+					t.Fatalf("%s of %+v: coordinate %d is %v, outside [%v, %v]", s.Name, r, j, x, s.Lower[j], s.Upper[j])
+				}
+			}
+			all = append(all, v)
+		}
+		for _, v := range all {
+			for _, w := range all {
+				if !(distance(v, w) <= s.Diameter) {
+					t.Fatalf("%s: %v and %v are more than %v apart", s.Name, v, w, s.Diameter)
+				}
+			}
+		}
+	}
+}
+
+// A broken record does not stop a curator, whose refusal would show it, and moves the estimate by no more than any
+// other record: the estimates are those of Algorithm 5 without noise, for which the bound is 2 (R+1)/N.
+func TestCuratorsOfBrokenRecords(t *testing.T) {
+	const d, people = 3, 20
+	rng := rand.New(rand.NewPCG(5, 6))
+	s := descentSetting(d, math.Inf(1), 1)
+	s.Options = map[string]float64{"batches": 2}
+	records := make([]learn.Record, people)
+	for i := range records {
+		records[i] = hostile(d, rng)
+	}
+	usual := theta(t, estimate.ImproperJoint, s, records)
+	for _, r := range broken(d) {
+		others := slices.Clone(records)
+		others[3] = r
+		if moved := distance(usual, theta(t, estimate.ImproperJoint, s, others)); !(moved <= 2*3/10.) {
+			t.Errorf("%+v moves the estimate by %v", r, moved)
+		}
+	}
+	s.Options = map[string]float64{"steps": 3}
+	for _, r := range broken(d) {
+		others := slices.Clone(records)
+		others[3] = r
+		if got := theta(t, estimate.NoisyDescent, s, others); !(distance(usual, got) < 10) {
+			t.Errorf("%+v makes the estimate %v", r, got)
+		}
+	}
+}
+
+// The normalization's statistic keeps its diameter for matrices so ill-conditioned that U x is nothing but rounding
+// error.
+func TestNormalizationOfIllConditionedMatrices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const d = 3
+	for range 2000 {
+		var qr mat.QR
+		random := mat.NewDense(d, d, nil)
+		random.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, random)
+		qr.Factorize(random)
+		var q mat.Dense
+		qr.QTo(&q)
+		u := mat.NewSymDense(d, nil)
+		for j, v := range []float64{1e-10, 1, 1e6} {
+			u.SymRankOne(u, v, q.ColView(j))
+		}
+		s, err := estimate.NormalizationStatistic(u, math.Sqrt2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := func(j int) learn.Record { return learn.Record{Arm: mat.Col(nil, j, &q)} }
+		a, b := s.Vector(nil, record(0)), s.Vector(nil, record(2))
+		if gap := distance(a, b); !(gap <= s.Diameter) {
+			t.Fatalf("two records are %v apart, the diameter is %v", gap, s.Diameter)
+		}
+	}
+}
+
+// Where a layer has a single bin, all that a record can do is to move within it; its second moments move as far as
+// between bins.
+func TestLayeredDiametersInOneBin(t *testing.T) {
+	for _, d := range []int{2, 3} {
+		s := layeredSetting(d, 4)
+		s.Options = map[string]float64{"bins": 1}
+		c := &simulate.Channel{Trust: plan.Local, Epsilon: s.Epsilon, Delta: s.Delta, Noise: rand.NewPCG(9, 2)}
+		r := rand.New(rand.NewPCG(9, 3))
+		asked := 0
+		_, err := estimate.Layered(s, 100_000, func(q learn.Question) (learn.Answer, error) {
+			asked++
+			for range 4000 {
+				a, b := anyRecord(d, r), anyRecord(d, r)
+				for _, one := range q.Statistics {
+					l1, l2 := distances(one.Vector(nil, a), one.Vector(nil, b))
+					if !(l1 <= one.Diameter1 && l2 <= one.Diameter) {
+						return learn.Answer{}, fmt.Errorf("%s moves by %v in l1 and %v in l2, more than %v and %v, from %v to %v",
+							one.Name, l1, l2, one.Diameter1, one.Diameter, a, b)
+					}
+				}
+			}
+			records := make([]learn.Record, q.People)
+			for i := range records {
+				records[i] = learn.Record{Arm: []float64{1, 0, 0}[:d], Reward: 1}
+			}
+			return c.Answer(q, slices.Values(records))
+		})
+		if err != nil || asked < 1 {
+			t.Fatalf("dimension %d, after %d questions: %v", d, asked, err)
+		}
+	}
+}

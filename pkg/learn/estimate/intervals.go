@@ -1,0 +1,328 @@
+package estimate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/mechanism"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// ErrFit wraps every reason to refuse a fit.
+var ErrFit = errors.New("estimate: no fit")
+
+// Range is what is publicly known of a column before anyone looks at the data: values outside are clipped to it. A
+// range that is computed from the data reveals the data of those who set it.
+type Range struct{ Low, High float64 }
+
+func (r Range) center() float64 { return r.Low + (r.High-r.Low)/2 }
+func (r Range) half() float64   { return (r.High - r.Low) / 2 }
+
+// unit brings a value of the range to [-1, 1].
+func (r Range) unit(v float64) float64 { return math.Max(-1, math.Min(1, (v-r.center())/r.half())) }
+
+// Fit is what a private regression needs besides the data.
+type Fit struct {
+	Features       []Range
+	Target         Range
+	Epsilon, Delta float64 // of each person, who has one row; an epsilon of +Inf means no noise
+	// Local has every row noised before it is added to others, as people's own devices would. Otherwise a curator who sees
+	// all rows noises the sums.
+	Local bool
+	// Level of the confidence intervals, in (0, 1).
+	Level float64
+	Noise protocol.Source
+}
+
+// Coefficient is one of a fit, in units of the data.
+type Coefficient struct {
+	Value float64
+	// Sampling and Noise are the parts of the standard error: that rows are a sample, and that they were noised.
+	Sampling, Noise float64
+	// Low and High are the ends of the confidence interval, infinite if the noise is too large for one.
+	Low, High float64
+}
+
+// Fitted is the result of a fit. It is private, and all of it may be published.
+type Fitted struct {
+	Intercept    Coefficient
+	Coefficients []Coefficient // of the features, in their order
+	Residual     float64       // bound of the standard deviation of the target around the prediction
+	Rows         int           // taken to be public
+	Guarantee    privacy.Guarantee
+	// Reliable is false where the noise is as large as what the data say in some direction. The coefficients are then
+	// those of a ridge regression, and there are no intervals.
+	Reliable bool
+}
+
+// Reliability and rounding.
+const (
+	// trusted is how often the smallest eigenvalue of the noised matrix must exceed the norm that its noise is expected
+	// to have at most, for an interval to be given. At 5 the terms that the intervals leave out, of second order in the
+	// noise, are a fifth of those they have; the coverage was measured there (TestIntervalsCover).
+	trusted = 5
+	// rowGrid is what each row's products are rounded to, so that their sums are exact (mechanism.Quantize), up to
+	// mostRows.
+	rowGrid  = 1.0 / (1 << 24)
+	mostRows = 1 << 27
+)
+
+// secondMoments is the statistic of a linear fit with an intercept: the upper triangle of uu' for u = (1, z, y),
+// without its first entry, which is 1 for everyone. Features z and target y are in [-1, 1]; entries off the diagonal
+// are times sqrt 2. With k features it has (k+2)(k+3)/2 - 1 coordinates.
+func secondMoments(dst, u []float64) []float64 {
+	dst = dst[:0]
+	for i, a := range u {
+		if i > 0 {
+			dst = append(dst, a*a)
+		}
+		for _, b := range u[i+1:] {
+			dst = append(dst, math.Sqrt2*a*b)
+		}
+	}
+	mechanism.Quantize(dst, rowGrid)
+	return dst
+}
+
+// momentsMove is how far the replacement of one row can move secondMoments.
+//
+// Proof: the distance of aa' and bb' in the Frobenius norm is sqrt(|a|^4 + |b|^4 - 2<a,b>^2), at most sqrt 2 times the
+// larger |a|^2, which is at most the length of u. The entry that is left out is the same for everyone. Rounding every
+// coordinate to the grid adds at most sqrt(dim) of it.
+func momentsMove(features int) mechanism.Sensitivity {
+	length := float64(features + 2)
+	dim := (features+2)*(features+3)/2 - 1
+	return mechanism.Sensitivity{Dim: dim, L2: (math.Sqrt2*length + math.Sqrt(float64(dim))*rowGrid) * (1 + 1e-12)}
+}
+
+// Linear is least squares of a target on features with an intercept, from private second moments, with confidence
+// intervals for the coefficients of the best linear prediction of clipped values. It is private sufficient statistics
+// regression (Vu and Slavkovic, "Differential privacy for clinical trial data", 2009) with standard errors that count
+// the noise, whose law is public.
+//
+// With S the exact matrix of (1, z), E its noise, s and e the vector and its noise, and M = S + E, the estimate solves
+// M t = s + e. So M (t - t*) = r + e - E t*, where r is the sum of (1, z) times residuals. Given S the covariance of r
+// is v S for residuals of one variance v, and that of e - E t* is known but for t*, for which t stands. The square
+// roots of the diagonal of M^-1 (v S + C) M^-1 are the standard errors. For v stands the residual sum of squares plus
+// two deviations of its own noise, for S stands M.
+//
+// What is assumed: rows are independent, residuals have one variance, there are so many rows that sums are normal, and
+// the noise is smaller than what the data say in every direction (Reliable).
+//
+// A row has one entry per feature. Errors wrap ErrFit; they may name values, and are for the holder of the data.
+func (f Fit) Linear(rows [][]float64, target []float64) (Fitted, error) {
+	if err := f.check(rows, target); err != nil {
+		return Fitted{}, err
+	}
+	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+	if err != nil {
+		return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	moved := momentsMove(len(f.Features))
+	noise, err := mechanism.ForRho(moved, rho)
+	if err != nil {
+		return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	sums, variance := f.sums(rows, target, moved.Dim, noise)
+	fitted, err := f.solve(sums, variance, len(rows))
+	fitted.Guarantee = noise.Guarantee(moved)
+	return fitted, err
+}
+
+// check refuses what cannot be fitted.
+func (f Fit) check(rows [][]float64, target []float64) error {
+	switch {
+	case len(f.Features) == 0 || len(f.Features) > 100:
+		return fmt.Errorf("%w: %d features, want 1 to 100", ErrFit, len(f.Features))
+	case len(rows) != len(target):
+		return fmt.Errorf("%w: %d rows and %d targets, want equal numbers", ErrFit, len(rows), len(target))
+	case len(rows) < 2*len(f.Features)+10 || len(rows) > mostRows:
+		return fmt.Errorf("%w: %d rows, want %d to %d with %d features", ErrFit, len(rows), 2*len(f.Features)+10, mostRows,
+			len(f.Features))
+	case !(f.Level > 0 && f.Level < 1):
+		return fmt.Errorf("%w: a confidence level of %v, want a number between 0 and 1", ErrFit, f.Level)
+	case !math.IsInf(f.Epsilon, 1) && !(f.Delta*float64(len(rows)) < 1):
+		return fmt.Errorf("%w: a delta of %v is no protection for %d people, of whom it may show one; want less than %.1g",
+			ErrFit, f.Delta, len(rows), 1/float64(len(rows)))
+	}
+	for i, r := range append([]Range{f.Target}, f.Features...) {
+		if !(r.Low < r.High) || math.IsInf(2*(r.High-r.Low), 0) {
+			return fmt.Errorf("%w: the bounds of column %d (0 is the target) are %v and %v, want finite and increasing ones",
+				ErrFit, i, r.Low, r.High)
+		}
+	}
+	for i, row := range rows {
+		if len(row) != len(f.Features) {
+			return fmt.Errorf("%w: row %d has %d features, want %d", ErrFit, i+1, len(row), len(f.Features))
+		}
+		for _, v := range append([]float64{target[i]}, row...) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("%w: row %d has a value that is not a finite number", ErrFit, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// sums are the noised sums of all rows, and the variance of a coordinate's noise.
+func (f Fit) sums(rows [][]float64, target []float64, dim int, noise mechanism.Noise) ([]float64, float64) {
+	total, one, u := make([]float64, dim), make([]float64, 0, dim), make([]float64, len(f.Features)+2)
+	for i, row := range rows {
+		u[0], u[len(u)-1] = 1, f.Target.unit(target[i])
+		for j, v := range row {
+			u[j+1] = f.Features[j].unit(v)
+		}
+		one = secondMoments(one, u)
+		if f.Local {
+			noise.Add(one, f.Noise)
+		}
+		for j, v := range one {
+			total[j] += v
+		}
+	}
+	variance := noise.Deviation() * noise.Deviation()
+	if f.Local {
+		return total, variance * float64(len(rows))
+	}
+	noise.Add(total, f.Noise)
+	return total, variance
+}
+
+// solve is least squares on noised sums.
+func (f Fit) solve(sums []float64, variance float64, rows int) (out Fitted, err error) {
+	d := len(f.Features) + 1
+	n, m, s, square := float64(rows), mat.NewSymDense(d, nil), make([]float64, d), 0.0
+	m.SetSym(0, 0, n)
+	at := 0
+	for i := range d {
+		if i > 0 {
+			m.SetSym(i, i, sums[at])
+			at++
+		}
+		for j := i + 1; j < d; j++ {
+			m.SetSym(i, j, sums[at]/math.Sqrt2)
+			at++
+		}
+		s[i] = sums[at] / math.Sqrt2
+		at++
+	}
+	square = sums[at]
+	out.Rows = rows
+	inverse, reliable, err := ridged(m, variance)
+	if err != nil {
+		return out, err
+	}
+	out.Reliable = reliable
+	theta := make([]float64, d)
+	for i := range theta {
+		for j, v := range s {
+			theta[i] += inverse.At(i, j) * v
+		}
+	}
+	residual := residualVariance(m, theta, s, square, variance, n)
+	out.Residual = math.Sqrt(residual) * f.Target.half()
+	sampling, noise := sandwich(inverse, m, residual), sandwich(inverse, noiseCovariance(theta, variance), 1)
+	f.describe(&out, theta, sampling, noise)
+	return out, nil
+}
+
+// ridged is the inverse of a matrix whose entries have noise of the variance on the diagonal and of half of it
+// elsewhere. If the noise is too large beside the smallest eigenvalue, the matrix is not reliable, and a ridge is added
+// that brings the smallest eigenvalue to where it would be.
+func ridged(m *mat.SymDense, variance float64) (inverse *mat.Dense, reliable bool, err error) {
+	values, basis, err := convex.Spectrum(m)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	d, least := len(values), math.Inf(1)
+	for _, v := range values {
+		least = math.Min(least, v)
+	}
+	enough := math.Max(smallestRidge, trusted*math.Sqrt(2*float64(d)*variance))
+	ridge := math.Max(0, enough-least)
+	inverse = mat.NewDense(d, d, nil)
+	for i := range d {
+		for j := range d {
+			for k, v := range values {
+				inverse.Set(i, j, inverse.At(i, j)+basis.At(i, k)*basis.At(j, k)/(v+ridge))
+			}
+		}
+	}
+	return inverse, least >= enough, nil
+}
+
+// residualVariance is the variance of the residuals, plus two deviations of the noise in it; at most 1, that of any
+// target in [-1, 1] around its mean.
+func residualVariance(m *mat.SymDense, theta, s []float64, square, variance, n float64) float64 {
+	sum, noise := square, variance
+	for i, a := range theta {
+		sum -= 2 * a * s[i]
+		noise += 2 * variance * a * a
+		for j, b := range theta {
+			sum += a * b * m.At(i, j)
+			if i != 0 || j != 0 { // both halves of the triangle have the same noise
+				noise += variance * a * a * b * b
+			}
+		}
+	}
+	return math.Max(0, math.Min(1, (sum+2*math.Sqrt(noise))/(n-float64(len(theta)))))
+}
+
+// noiseCovariance is that of e - E theta, for the noise e of the vector and E of the matrix. Entries of E have the
+// variance on the diagonal, but for the first, which has none, and half of it elsewhere, as those of e have.
+func noiseCovariance(theta []float64, variance float64) *mat.SymDense {
+	c := mat.NewSymDense(len(theta), nil)
+	for i, a := range theta {
+		own := variance / 2
+		for j, b := range theta {
+			switch {
+			case i != j:
+				own += variance / 2 * b * b
+				c.SetSym(i, j, variance/2*a*b)
+			case i > 0:
+				own += variance * b * b
+			}
+		}
+		c.SetSym(i, i, own)
+	}
+	return c
+}
+
+// sandwich is factor times inverse middle inverse.
+func sandwich(inverse *mat.Dense, middle *mat.SymDense, factor float64) *mat.Dense {
+	var out mat.Dense
+	out.Product(inverse, middle, inverse)
+	out.Scale(factor, &out)
+	return &out
+}
+
+// describe turns the coefficients of (1, z) for y into those of the data's own units.
+func (f Fit) describe(out *Fitted, theta []float64, sampling, noise *mat.Dense) {
+	quantile := math.Sqrt2 * math.Erfinv(f.Level)
+	coefficient := func(weights []float64, shift float64) Coefficient {
+		c := Coefficient{Value: shift + convex.Dot(weights, theta)}
+		w := mat.NewVecDense(len(weights), weights)
+		first, second := math.Max(0, mat.Inner(w, sampling, w)), math.Max(0, mat.Inner(w, noise, w))
+		c.Sampling, c.Noise = math.Sqrt(first), math.Sqrt(second)
+		half := math.Inf(1)
+		if out.Reliable {
+			half = quantile * math.Sqrt(first+second)
+		}
+		c.Low, c.High = c.Value-half, c.Value+half
+		return c
+	}
+	intercept := make([]float64, len(theta))
+	intercept[0] = f.Target.half()
+	for j, r := range f.Features {
+		weights := make([]float64, len(theta))
+		weights[j+1] = f.Target.half() / r.half()
+		intercept[j+1] = -weights[j+1] * r.center()
+		out.Coefficients = append(out.Coefficients, coefficient(weights, 0))
+	}
+	out.Intercept = coefficient(intercept, f.Target.center())
+}

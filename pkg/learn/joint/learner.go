@@ -1,0 +1,51 @@
+package joint
+
+import (
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+)
+
+// NewLearner is Algorithm 2 as a learner over records, one person at a time, as the paper has it. Setting.Variant is
+// Sound (also ""), Proof or Literal; Setting.Noise is where its noise comes from.
+func NewLearner(s learn.Setting) (learn.Learner, error) {
+	c, err := Resolve(s, 1)
+	if err != nil {
+		return nil, err
+	}
+	return learn.Start(c.program(s.Noise))
+}
+
+func (c Config) program(src protocol.Source) learn.Program {
+	return func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
+		curator := NewCurator(c, src)
+		for left := c.Horizon; left > 0; left -= c.Batch {
+			p, err := c.Policy(curator.State())
+			if err != nil {
+				return nil, err
+			}
+			answer, err := ask(policy{p}, learn.Question{Form: learn.Records, People: min(c.Batch, left)})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := curator.Absorb(answer.Records); err != nil {
+				return nil, err
+			}
+		}
+		p, err := c.Policy(curator.State())
+		return policy{p}, err
+	}
+}
+
+// policy is a glm.Policy as a learn.Policy.
+type policy struct{ glm.Policy }
+
+// Decide implements learn.Policy.
+func (p policy) Decide(arms [][]float64, src protocol.Source) (learn.Choice, error) {
+	d, err := p.Policy.Decide(arms, src)
+	choice := learn.Choice{Arm: d.Arm, Propensity: d.Propensity}
+	if d.Explored {
+		choice.Tag = Explored
+	}
+	return choice, err
+}

@@ -1,0 +1,94 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Step is what happens next in a run of a learner.
+type Step struct {
+	Policy   Policy // in force for the question's people
+	Question Question
+	// Done says that the learner asks nothing more. The policy stays in force.
+	Done bool
+}
+
+// Learner is the curator's side of a bandit, as a state machine. It has no clock. It is not safe for concurrent use.
+type Learner interface {
+	// Next is the current step. It changes nothing.
+	Next() Step
+	// Absorb takes the answer to the current step's question and moves on. On an error that wraps ErrAnswer nothing has
+	// changed; any other error ends the learner.
+	Absorb(Answer) error
+	// Close frees what the learner holds. Nothing else may be called after it.
+	Close()
+}
+
+// ErrEnded is returned by ask to a program whose learner was closed. The program returns it.
+var ErrEnded = errors.New("learn: the run is over")
+
+// Program is a learner as it is read in a paper: it asks, goes on with the answer, and returns the policy to keep after
+// its last question. It must return soon after ask gave an error.
+type Program func(ask func(Policy, Question) (Answer, error)) (Policy, error)
+
+// Start runs a program as a learner, up to its first question. Program and learner take turns: the program never runs
+// while Next or Absorb do not.
+func Start(p Program) (Learner, error) {
+	l := &running{}
+	next, stop := iter.Pull(func(yield func(Step) bool) {
+		last, err := p(func(policy Policy, q Question) (Answer, error) {
+			if q.Form != Nothing && q.People < 1 || policy == nil {
+				return Answer{}, fmt.Errorf("learn: a question to %d people without a policy or people", q.People)
+			}
+			if !yield(Step{Policy: policy, Question: q}) {
+				return Answer{}, ErrEnded
+			}
+			return l.answer, nil
+		})
+		if err == nil {
+			yield(Step{Policy: last, Done: true})
+		} else if !errors.Is(err, ErrEnded) {
+			l.err = err
+		}
+	})
+	l.next, l.stop = next, stop
+	return l, l.move()
+}
+
+// running is a program between two answers.
+type running struct {
+	next   func() (Step, bool)
+	stop   func()
+	step   Step
+	answer Answer
+	err    error
+}
+
+func (l *running) move() error {
+	step, more := l.next()
+	if l.err != nil {
+		l.stop()
+		return l.err
+	}
+	if !more {
+		return ErrEnded
+	}
+	l.step, l.answer = step, Answer{}
+	return nil
+}
+
+func (l *running) Next() Step { return l.step }
+
+func (l *running) Absorb(a Answer) error {
+	if l.step.Done {
+		return ErrEnded
+	}
+	if err := l.step.Question.Check(a); err != nil {
+		return err
+	}
+	l.answer = a
+	return l.move()
+}
+
+func (l *running) Close() { l.stop() }

@@ -1,0 +1,106 @@
+package learn_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/learn/play"
+)
+
+var count = learn.Statistic{
+	Name: "count", Lower: []float64{0}, Upper: []float64{1}, Diameter: 1,
+	Vector: func(dst []float64, _ learn.Record) []float64 { return append(dst, 1) },
+}
+
+// two asks for the sum of two groups, and returns what ask returned last.
+func two(seen *[]float64, last *error) learn.Program {
+	return func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
+		for _, people := range []int{3, 5} {
+			q := learn.Question{Form: learn.Sums, People: people, Statistics: []learn.Statistic{count}}
+			answer, err := ask(play.Uniform{}, q)
+			if *last = err; err != nil {
+				return nil, err
+			}
+			*seen = append(*seen, answer.Sums[0].Values[0])
+		}
+		return play.Greedy{Score: func(x []float64) float64 { return x[0] }}, nil
+	}
+}
+
+func sum(v float64) learn.Answer {
+	return learn.Answer{People: 3, Sums: []learn.Sum{{Values: []float64{v}, Variance: []float64{0}}}}
+}
+
+// A program stands still between answers, gets them in order, ends with its last policy, and is left unchanged by an
+// answer that does not fit.
+func TestAProgramIsALearner(t *testing.T) {
+	var seen []float64
+	var last error
+	l, err := learn.Start(two(&seen, &last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, bad := range []learn.Answer{
+		{}, {People: 3}, {People: 3, Sums: []learn.Sum{{Values: []float64{1, 2}, Variance: []float64{0, 0}}}}, sum(math.NaN()),
+	} {
+		if err := l.Absorb(bad); !errors.Is(err, learn.ErrAnswer) || len(seen) != 0 || l.Next().Question.People != 3 {
+			t.Errorf("%+v: %v, and the learner moved on", bad, err)
+		}
+	}
+	for i, v := range []float64{7, 8} {
+		if l.Next().Done || l.Next().Question.People != 3+2*i {
+			t.Fatalf("step %d is %+v", i, l.Next())
+		}
+		if err := l.Absorb(sum(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 2 || seen[0] != 7 || seen[1] != 8 || !l.Next().Done {
+		t.Errorf("the program saw %v; done: %v", seen, l.Next().Done)
+	}
+	if _, ok := l.Next().Policy.(play.Greedy); !ok {
+		t.Errorf("the last policy is %T", l.Next().Policy)
+	}
+	if err := l.Absorb(sum(1)); !errors.Is(err, learn.ErrEnded) {
+		t.Errorf("an answer after the end: %v", err)
+	}
+}
+
+// A learner that is closed early ends its program with ErrEnded.
+func TestAClosedLearnerEndsItsProgram(t *testing.T) {
+	var seen []float64
+	var last error
+	l, err := learn.Start(two(&seen, &last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Close(); !errors.Is(last, learn.ErrEnded) {
+		t.Errorf("the program was told %v", last)
+	}
+}
+
+// A program's own failure is the learner's, at its start and later; a question to nobody is one.
+func TestAProgramThatFailsEndsItsLearner(t *testing.T) {
+	failure := errors.New("no")
+	if _, err := learn.Start(func(func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
+		return nil, failure
+	}); !errors.Is(err, failure) {
+		t.Errorf("a program that fails at once: %v", err)
+	}
+	l, err := learn.Start(func(ask func(learn.Policy, learn.Question) (learn.Answer, error)) (learn.Policy, error) {
+		if _, err := ask(play.Uniform{}, learn.Question{Form: learn.Records, People: 1}); err != nil {
+			return nil, err
+		}
+		_, err := ask(play.Uniform{}, learn.Question{Form: learn.Records})
+		return nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Absorb(learn.Answer{People: 1, Records: []learn.Record{{Arm: []float64{1}}}}); err == nil {
+		t.Error("a question to nobody was asked")
+	}
+}
