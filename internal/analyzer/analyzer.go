@@ -17,6 +17,7 @@ package analyzer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +120,7 @@ func New(c Config) (*Analyzer, error) {
 	if len(c.Keys) == 0 {
 		return nil, fmt.Errorf("analyzer: no HPKE key")
 	}
+	c.Terms.Channel = cmp.Or(c.Terms.Channel, plan.Shuffle)
 	if c.Disk == nil && (c.Terms.Channel == plan.Shares || c.Terms.Channel == plan.Central) {
 		return nil, fmt.Errorf("analyzer: the channel %s needs a folder for state: "+
 			"the analyzer must remember whom it counted", c.Terms.Channel)

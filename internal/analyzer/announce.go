@@ -2,7 +2,6 @@ package analyzer
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error)
 	if err != nil {
 		return nil, digest, fmt.Errorf("%w: round %d of epoch %d: %w", ErrConfigChanged, s.Round, s.Epoch, err)
 	}
-	if before, now := a.Plan.Channel, cmp.Or(z.c.Terms.Channel, plan.Shuffle); !a.Final && before != now {
+	if before, now := a.Plan.Channel, z.c.Terms.Channel; !a.Final && before != now {
 		return nil, digest, fmt.Errorf("%w: it was announced with privacy.channel %s, and is now %s",
 			ErrConfigChanged, before, now)
 	}

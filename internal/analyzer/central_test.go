@@ -140,7 +140,7 @@ func TestTheChannelOfADeploymentStays(t *testing.T) {
 	}
 	s.config.Terms = shuffled
 	s.start()
-	s.counts(1, 0)
+	testbed.Eventually(t, "goes on", func() bool { return s.analyzer.Progress().Epoch == 2 })
 	s.must(s.stop())
 }
 
