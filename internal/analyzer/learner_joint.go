@@ -49,7 +49,7 @@ const (
 func newCurated(c glm.Config, batch int, terms plan.Terms) (*curated, error) {
 	if terms.Channel != plan.Central {
 		return nil, fmt.Errorf("analyzer: the profile %s reads records, which needs the channel %s, in which people trust "+
-			"the analyzer; this is %s", glm.Joint, plan.Central, cmp.Or(terms.Channel, plan.Shuffle))
+			"the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
 	}
 	c.Profile = glm.Practical // whose rules for what they have in common are the same
 	c, err := c.Resolve()

@@ -16,7 +16,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // newJoint is a scene in which the analyzer reads records, for three cohorts, and its state folder.
@@ -50,14 +49,7 @@ func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
 		payload, err = d.Append(payload, by, [][]float64{vector}, rng)
 		s.must(err)
 	}
-	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: a.Epoch, Payload: payload})
-	s.must(err)
-	all := wire.ChunksDigest([][32]byte{wire.ChunkDigest(chunk)})
-	return &release{chunks: [][]byte{chunk}, manifest: &wire.Manifest{
-		Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Outcome: wire.Released,
-		Enrolled: a.Cohort.Size, Reports: cohort, Messages: cohort, Chunks: 1, ChunksDigest: all[:],
-		ReportsDigest: make([]byte, 32),
-	}}
+	return s.boxed(a, digest, payload)
 }
 
 // A curator that crashes at any step comes to the same announcements, which anybody can compute from the signed counts
