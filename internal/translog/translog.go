@@ -1,13 +1,13 @@
-// Package translog writes a role's transparency log: the role's signed statements in the audit stream, in one order that
-// the role vouches for with a signed checkpoint after each (package transparency is the format).
+// Package translog writes a role's transparency log: the role's signed statements in the audit stream, in one order
+// that the role vouches for with a signed checkpoint after each (package transparency is the format).
 //
-// A statement is durable on the role's own disk before it is published, where the role has a state folder: a broker whose
-// data was set back gets what it lacks again, byte for byte, and a role that crashed repeats what it was about to say. A
-// role without a state folder takes its log from the stream.
+// A statement is durable on the role's own disk before it is published, where the role has a state folder: a broker
+// whose data was set back gets what it lacks again, byte for byte, and a role that crashed repeats what it was about to
+// say. A role without a state folder takes its log from the stream.
 //
-// The log is one list for ever. What the stream shows under the role's signature and the role's disk must agree as far as
-// both go, and with every checkpoint. Where they do not, the log has forked, and nothing more is signed: a second list
-// under the same key is what the log is there to expose.
+// The log is one list for ever. What the stream shows under the role's signature and the role's disk must agree as far
+// as both go, and with every checkpoint. Where they do not, the log has forked, and nothing more is signed: a second
+// list under the same key is what the log is there to expose.
 package translog
 
 import (
@@ -49,6 +49,10 @@ var (
 	// ErrRewound: the stream lacks entries that this role signed a checkpoint over, and the role cannot supply them.
 	// Nothing was signed. Restore the broker's newer data.
 	ErrRewound = errors.New("translog: the audit stream lacks entries that this role's checkpoints count")
+
+	// ErrDisk: the log's file cannot be written or read. Stop, and start again when the disk is well: what was being
+	// appended may be on it or not.
+	ErrDisk = errors.New("translog: the log on the role's own disk cannot be used")
 
 	// ErrStatement: bytes that are no statement of this role's under their kind. Nothing was stored.
 	ErrStatement = errors.New("translog: not a statement of this role's")
@@ -122,7 +126,7 @@ func (l *Log) Close() error {
 // Sync holds the log against the stream: it takes in what the role's disk lacks, publishes what the stream lacks, and
 // signs a checkpoint where none covers the newest entry.
 //
-// Errors: ErrForked, ErrRewound, the disk's, those of bus.Conn.SaidSince and AppendAudit. After any of them it may be
+// Errors: ErrForked, ErrRewound, ErrDisk, those of bus.Conn.SaidSince and AppendAudit. After any but ErrDisk it may be
 // called again, and begins where it must.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.take(ctx); err != nil {
@@ -139,8 +143,8 @@ func (l *Log) Sync(ctx context.Context) error {
 // checkpoint over it stand in the stream. The same statement again is no second entry. kind is as in
 // bus.Conn.AppendAudit, and must be the statement's (wire.Leaf).
 //
-// Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat it.
-// With a path it is on disk then, and stands in the log before every later one.
+// Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat
+// it. With a path it is on disk then, and stands in the log before every later one.
 func (l *Log) AppendAudit(ctx context.Context, kind string, signed []byte) error {
 	if !wire.Leaf(kind, signed, l.own) {
 		return fmt.Errorf("%w: kind %q of the %s", ErrStatement, kind, l.c.Role)
@@ -196,10 +200,12 @@ func (l *Log) keep(all ...entry) error {
 	for _, e := range all {
 		durable = l.journal.Append(e.encode())
 	}
-	if durable == nil {
-		return nil
+	if durable != nil {
+		if err := durable(); err != nil {
+			return fmt.Errorf("%w: %w", ErrDisk, err)
+		}
 	}
-	return durable()
+	return nil
 }
 
 // entry is a statement and the kind under which it stands.
