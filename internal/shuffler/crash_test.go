@@ -125,6 +125,7 @@ func bits(t *testing.T, chunks [][]byte) (all []byte) {
 const (
 	stepMixed    = "mixed"    // what leaves is on disk
 	stepChunk    = "chunk"    // a chunk has left
+	stepRetained = "retained" // a chunk is retained
 	stepAudited  = "audited"  // the manifest is in the audit log
 	stepManifest = "manifest" // the manifest has left
 	stepPurged   = "purged"   // the reports are forgotten
