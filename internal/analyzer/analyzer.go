@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -32,6 +31,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -79,8 +79,7 @@ var ErrConfigChanged = errors.New("analyzer: what was announced before does not 
 // Analyzer is the running role.
 type Analyzer struct {
 	c         Config
-	learner   learner
-	largest   int           // bytes of the largest payload of a report that is planned
+	machine   *deployment.Machine
 	published chan struct{} // holds a token after a manifest arrived
 
 	mu       sync.Mutex
@@ -131,17 +130,20 @@ func New(c Config) (*Analyzer, error) {
 	if c.Clock == nil {
 		c.Clock = role.SystemClock()
 	}
-	if p := c.Learner.Profile; c.Anytime && (p == glm.Paper || p == glm.Joint) {
-		return nil, fmt.Errorf("analyzer: %w: the %s profile is made for one horizon", glm.ErrExtend, p)
-	}
-	learner, largest, err := feasible(c.Learner, c.Batch, c.Terms)
+	machine, err := deployment.New(c.configuration())
 	if err != nil {
 		return nil, err
 	}
 	return &Analyzer{
-		c: c, learner: learner, largest: largest, published: make(chan struct{}, 1),
-		progress: Progress{Epochs: len(learner.Schedule())},
+		c: c, machine: machine, published: make(chan struct{}, 1), progress: Progress{Epochs: len(machine.Schedule())},
 	}, nil
+}
+
+// configuration is the public part, from which with the counts all announcements follow.
+func (c Config) configuration() wire.Configuration {
+	return wire.Configuration{
+		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms, Timing: c.Timing,
+	}
 }
 
 // Progress describes the run so far.
@@ -162,7 +164,7 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	if err := z.c.provisioned(ctx); err != nil {
 		return err
 	}
-	counting, err := z.c.counting(z.learner, past)
+	counting, err := z.c.counting(z.machine.Curated(), past)
 	if err != nil {
 		return err
 	}
@@ -183,14 +185,8 @@ func (z *Analyzer) Run(ctx context.Context) error {
 
 // learn is the loop from the first announcement to the last.
 func (z *Analyzer) learn(ctx context.Context, past *past) error {
-	var previous []byte
-	var first *plan.Announcement // of the epoch
-	for epoch := uint64(1); ; {
-		step, err := z.next()
-		if err != nil {
-			return err
-		}
-		a, err := z.drawUp(step, epoch, first, previous)
+	for {
+		a, err := z.machine.Next(z.c.Keys[0].Public())
 		if err != nil {
 			return err
 		}
@@ -198,30 +194,22 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 		if err != nil {
 			return err
 		}
-		previous = digest[:]
-		if err := z.announced(a, step); err != nil {
+		z.machine.Announced(a, digest)
+		if err := z.announced(a); err != nil {
 			return err
 		}
-		if step.Done {
+		if a.Final {
 			past.resumed(z.c.Log)
 			return z.ended()
 		}
-		if step.Round == 0 {
-			first = a
-		}
-		if err := z.round(ctx, past, step, a, digest); err != nil {
+		if err := z.round(ctx, past, a, digest); err != nil {
 			return err
-		}
-		if z.learner.Next().Round == 0 {
-			epoch, first = epoch+1, nil
 		}
 	}
 }
 
 // round goes from an announcement to what the learner makes of its counts.
-func (z *Analyzer) round(
-	ctx context.Context, past *past, step glm.Step, a *plan.Announcement, digest [32]byte,
-) (err error) {
+func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, digest [32]byte) (err error) {
 	begin := z.c.Clock.Now()
 	counts, replayed := past.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
@@ -245,60 +233,39 @@ func (z *Analyzer) round(
 	}
 	if replayed { // its times were measured, and its lines logged, when it was counted
 		past.replayed(counts)
-		return z.absorb(a, counts, step, zerolog.Nop())
+		return z.absorb(a, counts, zerolog.Nop())
 	}
 	z.c.Steps.Since(stepRound, begin)
 	begin = z.c.Clock.Now()
-	if err := z.absorb(a, counts, step, z.c.Log); err != nil {
+	if err := z.absorb(a, counts, z.c.Log); err != nil {
 		return err
 	}
 	z.c.Steps.Since(stepLearning, begin)
 	return nil
 }
 
-// absorb gives a round's counts to the learner, and says so in the log.
-func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, step glm.Step, log zerolog.Logger) error {
+// absorb gives a round's counts to the machine, and says so in the log.
+func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, log zerolog.Logger) error {
+	_, digest, err := wire.Sign(counts, z.c.Identity)
+	if err != nil {
+		return fmt.Errorf("analyzer: %w", err)
+	}
+	learned, err := z.machine.Absorb(counts, digest)
+	if err != nil {
+		return fmt.Errorf("analyzer: %w", err)
+	}
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
-	defer func() { z.note(func(p *Progress) { p.Releases = append(p.Releases, stats) }) }()
 	if counts.Destroyed {
 		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
 			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
-		return z.learner.Destroyed()
+	} else {
+		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
+		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
+			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 	}
-	stats.Messages, stats.Epsilon = a.ReportMessages(), math.Inf(1) // as long as nothing bounds it
-	if g, err := plan.GuaranteeWith(a, counts.Reports); err == nil {
-		stats.Epsilon = g.Epsilon(z.c.Terms.Delta)
-	}
-	if l, ok := z.learner.(*curated); ok {
-		if err := l.absorb(counts.Releases[0].Curated); err != nil {
-			return fmt.Errorf("analyzer: epoch %d: %w", a.Epoch, err)
-		}
-		stats.absorbed(log)
-		return nil
-	}
-	sums, err := z.counting.Sums(a, counts)
-	if err != nil {
-		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
-	}
-	aggregates := make([]glm.Aggregate, len(sums))
-	for i, sum := range sums {
-		kind := step.Statistics[step.Round][i].Kind
-		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports)}
-	}
-	l, ok := z.learner.(*glm.Learner)
-	if !ok { // not reached: there are two kinds of learners
-		return fmt.Errorf("analyzer: %T takes no sums", z.learner)
-	}
-	if err := l.Absorb(aggregates); err != nil {
-		return fmt.Errorf("analyzer: round %d of epoch %d: %w", a.Round, a.Epoch, err)
-	}
-	stats.absorbed(log)
+	planned := len(z.machine.Schedule())
+	z.note(func(p *Progress) { p.Releases, p.Epochs = append(p.Releases, stats), planned })
 	return nil
-}
-
-func (s ReleaseStats) absorbed(log zerolog.Logger) {
-	log.Info().Uint64("epoch", s.Epoch).Uint32("round", s.Round).Uint32("reports", s.Reports).
-		Float64("epsilon", s.Epsilon).Msg("round absorbed")
 }
 
 // learned tells a channel whose curator needs the records of earlier rounds that a round stands in the audit log.

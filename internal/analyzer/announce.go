@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -82,51 +81,6 @@ func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error)
 			ErrConfigChanged, before, now)
 	}
 	return a, digest, nil
-}
-
-// drawUp writes the announcement of a step. first is the epoch's first announcement, nil at the beginning of an epoch.
-func (z *Analyzer) drawUp(
-	step glm.Step, epoch uint64, first *plan.Announcement, previous []byte,
-) (*plan.Announcement, error) {
-	a := &plan.Announcement{
-		Deployment: z.c.Deployment, Epoch: epoch, Round: uint32(step.Round), Previous: previous,
-		Policy: step.Policy, Final: step.Done,
-	}
-	if step.Done {
-		return a, nil
-	}
-	a.Timing, a.AnalyzerKey = z.c.Timing, z.c.Keys[0].Public()
-	a.Reference = reference(step)
-	if first == nil {
-		p, err := propose(z.learner, step, z.c.Terms)
-		if err != nil {
-			return nil, fmt.Errorf("analyzer: epoch %d: %w", epoch, err)
-		}
-		a.Plan, a.Cohort, a.Encodings = p.Plan, p.Cohort, p.Encodings
-		g, err := plan.Guarantee(a, 0)
-		if err != nil {
-			return nil, fmt.Errorf("analyzer: epoch %d: %w", epoch, err)
-		}
-		if eps := g.Epsilon(z.c.Terms.Delta); !(eps <= z.c.Terms.Epsilon) {
-			return nil, fmt.Errorf("analyzer: epoch %d: the plan gives epsilon %v, configured is %v",
-				epoch, eps, z.c.Terms.Epsilon)
-		}
-		return a, nil
-	}
-	a.Plan, a.Cohort = first.Plan, first.Cohort
-	var err error
-	a.Encodings, err = plan.Encode(first.Plan, step)
-	return a, err
-}
-
-// reference is the public point at which the step's statistics are evaluated.
-func reference(step glm.Step) []float64 {
-	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance && s.Kind != glm.Row {
-			return s.Theta
-		}
-	}
-	return make([]float64, step.Policy.Dimension)
 }
 
 // announce signs and stores an announcement. One that was stored before must be the same except for a rotated HPKE key.

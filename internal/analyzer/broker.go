@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	pure "github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -84,7 +85,7 @@ func (c Config) provisioned(ctx context.Context) error {
 }
 
 // counting is the analyzer's side of the deployment's channel.
-func (c Config) counting(l learner, past *past) (channel.Counting, error) {
+func (c Config) counting(curated *deployment.Curated, past *past) (channel.Counting, error) {
 	var participants *channel.Participants
 	if c.Disk != nil && c.Terms.Channel != plan.Shuffle {
 		var err error
@@ -106,8 +107,8 @@ func (c Config) counting(l learner, past *past) (channel.Counting, error) {
 			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
-		if l, ok := l.(*curated); ok {
-			return &box.Curating{Counting: counting, New: func() box.Curator { return l.reader(c.Source) }}, nil
+		if curated != nil {
+			return &box.Curating{Counting: counting, New: func() box.Curator { return newReader(curated, c.Source) }}, nil
 		}
 		return counting, nil
 	default:

@@ -5,56 +5,23 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// newLearner is that of the profile.
-func newLearner(c glm.Config, batch int, terms plan.Terms) (learner, error) {
-	if c.Profile == glm.Joint {
-		return newCurated(c, batch, terms)
-	}
-	l, err := glm.NewLearner(c)
-	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
-	}
-	return l, nil
-}
-
-// propose plans the epoch that the step begins.
-func propose(l learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
-	if l, ok := l.(*curated); ok {
-		return plan.ProposeCurated(step, terms, l.curator())
-	}
-	return plan.Propose(step, terms)
-}
-
-// planned makes the learner, plans every cohort of its schedule and gives each plan to f.
-func planned(c glm.Config, batch int, terms plan.Terms, f func(glm.Step, *plan.Proposal)) (learner, error) {
-	learner, err := newLearner(c, batch, terms)
-	if err != nil {
-		return nil, err
-	}
-	step := learner.Next()
-	for i, n := range learner.Schedule() {
-		step.Cohort = n
-		p, err := propose(learner, step, terms)
-		if err != nil {
-			return nil, fmt.Errorf("analyzer: cohort %d of %d people: %w", i+1, n, err)
-		}
-		f(step, p)
-	}
-	return learner, nil
+// configuration is the public part of the settings.
+func (s Settings) configuration() wire.Configuration {
+	return Config{Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
+		Timing: s.Timing.announced()}.configuration()
 }
 
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
 // same budget; 1 in the profile joint, whose curator is one.
 func (s Settings) NoiseRatio() (largest float64, err error) {
-	_, err = planned(s.learner(), s.Learner.Batch, s.terms(), func(_ glm.Step, p *plan.Proposal) {
+	_, err = deployment.Planned(s.configuration(), func(_ glm.Step, p *plan.Proposal) {
 		for _, r := range p.Details.Releases {
 			largest = max(largest, r.VarianceRatio)
 		}
@@ -63,27 +30,6 @@ func (s Settings) NoiseRatio() (largest float64, err error) {
 		}
 	})
 	return largest, err
-}
-
-// feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of the
-// largest report.
-func feasible(c glm.Config, batch int, terms plan.Terms) (l learner, largest int, err error) {
-	l, err = planned(c, batch, terms, func(step glm.Step, p *plan.Proposal) {
-		if p.Plan.Curator != nil {
-			largest = max(largest, registry.PayloadSize(terms.Channel, p.Encodings))
-			return
-		}
-		k := 0
-		for _, round := range step.Statistics {
-			var encodings []protocol.Encoding
-			for range round {
-				encodings = append(encodings, p.Details.Releases[k].Encoding)
-				k++
-			}
-			largest = max(largest, registry.PayloadSize(terms.Channel, encodings))
-		}
-	})
-	return l, largest, err
 }
 
 // oversized is the fault that the broker would not store the reports of a plan: people would enrol, and each cohort
@@ -108,7 +54,7 @@ func (s Settings) oversized(largest int) []error {
 // Feasible tells why a deployment with these settings cannot be planned; nil if it can. It does not look at keys and
 // broker.
 func (s Settings) Feasible() error {
-	_, _, err := feasible(s.learner(), s.Learner.Batch, s.terms())
+	_, _, err := deployment.Feasible(s.configuration())
 	return err
 }
 
@@ -122,7 +68,7 @@ func (s Settings) faults() (faults []error) {
 	if _, err := s.keys(); err != nil {
 		faults = append(faults, err)
 	}
-	_, largest, err := feasible(s.learner(), s.Learner.Batch, s.terms())
+	_, largest, err := deployment.Feasible(s.configuration())
 	if err != nil {
 		faults = append(faults, infeasible(err))
 	}

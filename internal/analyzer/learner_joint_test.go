@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -58,7 +59,7 @@ func (s *scene) read(a *plan.Announcement, digest [32]byte) *release {
 func TestJointCrashesAtEveryStep(t *testing.T) {
 	t.Parallel()
 	s, state := newJoint(t)
-	public, err := newCurated(s.config.Learner, 0, s.config.Terms) // an auditor
+	public, err := deployment.NewCurated(s.config.Learner, 0, s.config.Terms) // an auditor
 	s.must(err)
 	for epoch := uint64(1); epoch <= 3; epoch++ {
 		for i, step := range steps {
@@ -75,7 +76,7 @@ func TestJointCrashesAtEveryStep(t *testing.T) {
 				if a.Final || !reflect.DeepEqual(&a.Policy, &want) {
 					t.Fatalf("epoch %d: announced is\n%+v\nthe log gives\n%+v", epoch, a.Policy, want)
 				}
-				if c := public.curator(); !a.Plan.Curator.Equal(&c) {
+				if c := public.Curator(); !a.Plan.Curator.Equal(&c) {
 					t.Fatalf("announced is the curator %+v", a.Plan.Curator)
 				}
 				s.publish(s.read(a, digest))
@@ -89,7 +90,7 @@ func TestJointCrashesAtEveryStep(t *testing.T) {
 		if c.Destroyed || len(c.Releases) != 1 || len(c.Releases[0].Ones) > 0 {
 			t.Fatalf("counts %+v", c)
 		}
-		s.must(public.absorb(c.Releases[0].Curated))
+		s.must(public.Absorb(c.Releases[0].Curated))
 	}
 	s.crash = nil
 	s.start()
@@ -147,50 +148,6 @@ func TestJointNeedsWhatItSealed(t *testing.T) {
 	s.must(s.stop())
 }
 
-// The announced guarantee, which devices compute for themselves, is the curator's own; and less noise is no longer what
-// was configured.
-func TestJointAnnouncesItsGuarantee(t *testing.T) {
-	t.Parallel()
-	for _, epsilon := range []float64{0.1, 0.5, 1, 8} {
-		for _, horizon := range []int{60, 997, 20_000} {
-			c := glm.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 4, Radius: 3,
-				Horizon: horizon, Epsilon: epsilon, Delta: 1e-6, MinCohort: 20}
-			terms := plan.DefaultTermsFor(plan.Central)
-			terms.Epsilon, terms.MinCohort = epsilon, 20
-			l, err := newCurated(c, 0, terms)
-			if err != nil {
-				t.Fatal(err)
-			}
-			total := 0
-			for _, n := range l.Schedule() {
-				if total += n; n < 20 || n > l.config.Batch {
-					t.Errorf("a cohort of %d people in micro-batches of %d", n, l.config.Batch)
-				}
-			}
-			if total != horizon || len(l.Schedule()) != l.config.Leaves() {
-				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon, l.config.Leaves())
-			}
-			p, err := propose(l, l.Next(), terms)
-			if err != nil {
-				t.Fatal(err)
-			}
-			g, err := plan.Guarantee(&plan.Announcement{Policy: l.Next().Policy, Plan: p.Plan, Cohort: p.Cohort,
-				Encodings: p.Encodings}, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			own := l.config.Guarantee()
-			if !(g.Rho >= own.Rho*(1-1e-6) && g.Rho <= own.Rho*1.001) || !(g.Epsilon(1e-6) > 0.99*epsilon) {
-				t.Errorf("epsilon %v: devices compute rho %v, the curator %v", epsilon, g.Rho, own.Rho)
-			}
-			terms.Epsilon *= 0.99
-			if _, err := propose(l, l.Next(), terms); !errors.Is(err, plan.ErrPlan) {
-				t.Errorf("a stricter promise is made with the same noise: %v", err)
-			}
-		}
-	}
-}
-
 // The profile is refused where nobody may read records, and for what its horizon does not allow.
 func TestJointIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -212,29 +169,5 @@ func TestJointIsRefusedElsewhere(t *testing.T) {
 		if _, err := New(s.config); err == nil || !strings.Contains(err.Error(), "needs the channel central") {
 			t.Errorf("channel %q: %v", c, err)
 		}
-	}
-}
-
-// A release that the state cannot take leaves it as it was.
-func TestJointRefusesReleasesOutOfRange(t *testing.T) {
-	t.Parallel()
-	s, _ := newJoint(t)
-	l, err := newCurated(s.config.Learner, 0, s.config.Terms)
-	s.must(err)
-	n := l.config.ReleaseDim()
-	far := make([]int64, n)
-	far[n-1] = 1 << 40 // an estimate outside its ball
-	large := make([]int64, n)
-	large[0] = 1 << 53
-	for _, given := range [][]int64{nil, make([]int64, n-1), far, large} {
-		if err := l.absorb(given); err == nil || l.used != 0 || l.state.Leaves != 0 {
-			t.Errorf("%v: %v", given, err)
-		}
-	}
-	for range 3 {
-		s.must(l.Destroyed())
-	}
-	if !l.Next().Done || !errors.Is(l.Destroyed(), glm.ErrDone) || !errors.Is(l.absorb(far), glm.ErrDone) {
-		t.Error("the horizon does not end")
 	}
 }

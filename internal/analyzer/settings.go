@@ -265,7 +265,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, infeasible(err)
 	}
-	if err := errors.Join(s.oversized(z.largest)...); err != nil {
+	if err := errors.Join(s.oversized(z.machine.LargestPayload())...); err != nil {
 		return nil, err
 	}
 	if err := status.Mount(env, z.Snapshot); err != nil {

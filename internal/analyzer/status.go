@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -19,7 +18,7 @@ const (
 func Steps() []string { return []string{stepRound, stepLearning} }
 
 // announced notes what is in force.
-func (z *Analyzer) announced(a *plan.Announcement, step glm.Step) error {
+func (z *Analyzer) announced(a *plan.Announcement) error {
 	messages, eps, alone := 0, 0.0, 0.0
 	if !a.Final {
 		messages = a.ReportMessages()
@@ -33,7 +32,7 @@ func (z *Analyzer) announced(a *plan.Announcement, step glm.Step) error {
 		}
 	}
 	z.note(func(p *Progress) {
-		p.Epoch, p.Round, p.Final, p.Policy = a.Epoch, a.Round, a.Final, step.Policy
+		p.Epoch, p.Round, p.Final, p.Policy = a.Epoch, a.Round, a.Final, a.Policy
 		p.Size, p.Minimum, p.Rounds, p.Messages = a.Cohort.Size, a.Cohort.Minimum, len(a.Plan.Rounds), messages
 		p.Epsilon, p.EpsilonAlone = max(p.Epsilon, eps), max(p.EpsilonAlone, alone)
 		if !a.Final {

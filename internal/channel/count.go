@@ -8,8 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Counting is the analyzer's side of a channel: it turns what the shuffler sends of a round into counts, and counts
-// into sums. Take is called by one goroutine and Count by another, for one round at a time; the other methods are safe
+// Counting is the analyzer's side of a channel: it turns what the shuffler sends of a round into counts. Take is called by one goroutine and Count by another, for one round at a time; the other methods are safe
 // for concurrent use.
 //
 // What every counting side guarantees:
@@ -32,9 +31,6 @@ type Counting interface {
 	// Errors: one that wraps an outcome.Reason where the round is refused for good, after manifest has returned; the
 	// context's cause; or those of the broker.
 	Count(ctx context.Context, r *Round, manifest Manifest) ([]wire.ReleaseCounts, error)
-	// Sums removes the bias from the counts of an announced round, one sum per release. It is a pure function, so a
-	// replay comes to the same sums. It refuses counts that this number of reports cannot give.
-	Sums(a *plan.Announcement, counts *wire.Counts) ([]Sum, error)
 	// Forget drops what is stored of a round whose counts are in the audit log, except what was published of it where it
 	// would be drawn anew if the broker's data were set back. It can be repeated.
 	Forget(ctx context.Context, epoch uint64, round uint32) error
@@ -59,9 +55,3 @@ type Part struct {
 // Manifest waits until the manifest of the round under way stands in the audit log, signed by the shuffler. The round
 // is released: if the shuffler destroyed it, the error wraps an outcome.Reason.
 type Manifest func(ctx context.Context) (*wire.Manifest, error)
-
-// Sum is an unbiased estimate of the sum of the members' vectors.
-type Sum struct {
-	Values   []float64 // per coordinate, in data units
-	Variance []float64 // of the error of each value, in squared data units: of rounding and of all noise
-}

@@ -12,29 +12,33 @@ import (
 
 // Terms are the analyzer's choices for every plan of a deployment. They are public.
 type Terms struct {
-	Channel   Channel // empty: Shuffle
-	Epsilon   float64 // bound of the guarantee for all rounds of an epoch together; positive
-	Delta     float64 // of that guarantee; in (0, 1)
-	DropOut   float64 // share of a cohort that may drop out without its release being destroyed, in [0, 1)
-	Dishonest float64 // share of a cohort whose noise is not counted, in [0, 1)
+	Channel Channel `json:"channel"` // empty: Shuffle
+	Epsilon float64 `json:"epsilon"` // bound of the guarantee for all rounds of an epoch together; positive
+	Delta   float64 `json:"delta"`   // of that guarantee; in (0, 1)
+	// share of a cohort that may drop out without its release being destroyed, in [0, 1)
+	DropOut   float64 `json:"drop_out"`
+	Dishonest float64 `json:"dishonest"` // share of a cohort whose noise is not counted, in [0, 1)
 	// DishonestReports is the smallest number of reports whose noise is not counted, for any size of the cohort. A
 	// release survives as many malformed bit messages as these reports hold. If it is 0, one such message destroys a
 	// cohort.
-	DishonestReports int
-	MinCohort        int     // smallest minimum of a plan, in reports; 0: none
-	MaxMessages      int     // bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
-	VarianceRatio    float64 // noise variance over the central Gaussian's; 0: the least that MaxMessages allows
-	MaxShift         float64 // cap on a release's shift in levels: beyond it sampling error dominates; 0: none
-	NoiseBits        uint32  // per device and coordinate; 0: searched
+	DishonestReports int `json:"dishonest_reports"`
+	MinCohort        int `json:"min_cohort"` // smallest minimum of a plan, in reports; 0: none
+	// bit messages of one person over all releases; 0: no limit; ByCoordinates: MessagesFor
+	MaxMessages int `json:"max_messages"`
+	// noise variance over the central Gaussian's; 0: the least that MaxMessages allows
+	VarianceRatio float64 `json:"variance_ratio"`
+	// cap on a release's shift in levels: beyond it sampling error dominates; 0: none
+	MaxShift  float64 `json:"max_shift"`
+	NoiseBits uint32  `json:"noise_bits"` // per device and coordinate; 0: searched
 	// Biases of noise bits to search; nil: DefaultBiases.
-	Biases []protocol.Bias
+	Biases []protocol.Bias `json:"biases"`
 	// ServerNoise is how much noise the servers add to each release, in [0, 1], as a share of what alone gives the plan's
 	// epsilon: in Shuffle the shuffler adds it, in Shares both servers do, each of them all of it. In Central the analyzer
 	// always adds all, and in Local there is none.
-	ServerNoise float64
+	ServerNoise float64 `json:"server_noise"`
 	// NoDeviceNoise leaves out the devices' own noise, so that the guarantee rests on the servers' alone. It needs a
 	// ServerNoise of 1, in Shuffle or Shares.
-	NoDeviceNoise bool
+	NoDeviceNoise bool `json:"no_device_noise"`
 }
 
 // ByCoordinates as Terms.MaxMessages makes the limit follow the number of coordinates that are released.

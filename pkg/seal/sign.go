@@ -23,6 +23,8 @@ const (
 	Accepted
 	Share
 	Summed
+	Configuration
+	Learned
 )
 
 var kinds = [...]string{
@@ -37,6 +39,9 @@ var kinds = [...]string{
 	Accepted:     "accepted",
 	Share:        "share",
 	Summed:       "summed",
+
+	Configuration: "configuration",
+	Learned:       "learned",
 }
 
 // String is the kind's word in errors and logs.

@@ -15,7 +15,7 @@ import (
 )
 
 var kinds = []seal.Kind{seal.Announcement, seal.KeySet, seal.Manifest, seal.Counts, seal.Credential, seal.EnrolRequest,
-	seal.EnrolReply, seal.Report, seal.Accepted, seal.Share, seal.Summed}
+	seal.EnrolReply, seal.Report, seal.Accepted, seal.Share, seal.Summed, seal.Configuration, seal.Learned}
 
 func identity(t testing.TB, b byte) *seal.Identity {
 	t.Helper()

@@ -32,11 +32,7 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 		m.Encodings = append(m.Encodings, encoding)
 	}
 	m.Cohort = &rifflev1.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, MaxDishonest: a.Cohort.MaxDishonest}
-	m.Timing = &rifflev1.Timing{
-		RewardWindowMs: milliseconds(a.Timing.RewardWindow), JitterMs: milliseconds(a.Timing.Jitter),
-		GraceMs: milliseconds(a.Timing.Grace), RoundWindowMs: milliseconds(a.Timing.RoundWindow),
-		EnrolmentMs: milliseconds(a.Timing.Enrolment),
-	}
+	m.Timing = timingMessage(a.Timing)
 	return m
 }
 
@@ -47,11 +43,7 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 		Policy: policyOf(m.Policy), Reference: m.Reference, Plan: planOf(m.Plan),
 		Cohort: plan.Cohort{Size: cohort.GetSize(), Minimum: cohort.GetMinimum(),
 			MaxDishonest: cohort.GetMaxDishonest()},
-		Timing: plan.Timing{
-			RewardWindow: duration(timing.GetRewardWindowMs()), Jitter: duration(timing.GetJitterMs()),
-			Grace: duration(timing.GetGraceMs()), RoundWindow: duration(timing.GetRoundWindowMs()),
-			Enrolment: duration(timing.GetEnrolmentMs()),
-		},
+		Timing:      timingOf(timing),
 		AnalyzerKey: m.AnalyzerKey, Final: m.Final,
 	}
 	releases := announcedReleases(a)
@@ -198,6 +190,7 @@ func manifestMessage(s *Manifest) *rifflev1.Manifest {
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Announcement: s.Announcement,
 		Outcome: rifflev1.Outcome(s.Outcome), Enrolled: s.Enrolled, Reports: s.Reports, Messages: s.Messages,
 		Chunks: s.Chunks, ChunksDigest: s.ChunksDigest, ReportsDigest: s.ReportsDigest, NoiseMessages: s.NoiseMessages,
+		MessagesRoot: s.MessagesRoot, Refused: refusedMessages(s.Refused),
 	}
 }
 
@@ -206,7 +199,22 @@ func manifestOf(m *rifflev1.Manifest) *Manifest {
 		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement,
 		Outcome: Outcome(m.Outcome), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
 		Chunks: m.Chunks, ChunksDigest: m.ChunksDigest, ReportsDigest: m.ReportsDigest, NoiseMessages: m.NoiseMessages,
+		MessagesRoot: m.MessagesRoot, Refused: refusedOf(m.Refused),
 	}
+}
+
+func refusedMessages(all []Refused) (out []*rifflev1.Refused) {
+	for _, r := range all {
+		out = append(out, &rifflev1.Refused{Reason: rifflev1.Refusal(r.Reason), Reports: r.Reports})
+	}
+	return out
+}
+
+func refusedOf(all []*rifflev1.Refused) (out []Refused) {
+	for _, r := range all {
+		out = append(out, Refused{Reason: Refusal(r.GetReason()), Reports: r.GetReports()})
+	}
+	return out
 }
 
 func countsMessage(s *Counts) *rifflev1.Counts {
@@ -354,3 +362,19 @@ func number[N ~int32, S ~string](names map[N]S, name S) (n N) {
 func milliseconds(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 
 func duration(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func timingMessage(t plan.Timing) *rifflev1.Timing {
+	return &rifflev1.Timing{
+		RewardWindowMs: milliseconds(t.RewardWindow), JitterMs: milliseconds(t.Jitter),
+		GraceMs: milliseconds(t.Grace), RoundWindowMs: milliseconds(t.RoundWindow),
+		EnrolmentMs: milliseconds(t.Enrolment),
+	}
+}
+
+func timingOf(m *rifflev1.Timing) plan.Timing {
+	return plan.Timing{
+		RewardWindow: duration(m.GetRewardWindowMs()), Jitter: duration(m.GetJitterMs()),
+		Grace: duration(m.GetGraceMs()), RoundWindow: duration(m.GetRoundWindowMs()),
+		Enrolment: duration(m.GetEnrolmentMs()),
+	}
+}

@@ -41,11 +41,14 @@ func checkManifest(m *Manifest) error {
 	if m.Reports > m.Enrolled {
 		return field("reports", "is %d, but only %d enrolled", m.Reports, m.Enrolled)
 	}
+	if err := checkRefused(m.Refused); err != nil {
+		return err
+	}
 	switch m.Outcome {
 	case Released:
 		return checkReleased(m)
 	case Destroyed:
-		if m.Messages != 0 || m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest) != 0 {
+		if m.Messages != 0 || m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest)+len(m.MessagesRoot) != 0 {
 			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
 		}
 		if len(m.ReportsDigest) != 0 {
@@ -74,7 +77,25 @@ func checkReleased(m *Manifest) error {
 	if err := checkLength("chunks_digest", m.ChunksDigest, digestSize); err != nil {
 		return err
 	}
-	return checkLength("reports_digest", m.ReportsDigest, digestSize)
+	if err := checkLength("reports_digest", m.ReportsDigest, digestSize); err != nil || len(m.MessagesRoot) == 0 {
+		return err
+	}
+	return checkLength("messages_root", m.MessagesRoot, digestSize)
+}
+
+func checkRefused(all []Refused) error {
+	for i, r := range all {
+		if r.Reason <= NoRefusal || int(r.Reason) > len(Refusals()) {
+			return field(fmt.Sprintf("refused[%d].reason", i), "is %d, which is not known", r.Reason)
+		}
+		if i > 0 && r.Reason <= all[i-1].Reason {
+			return field(fmt.Sprintf("refused[%d].reason", i), "must come after those of smaller numbers, once each")
+		}
+		if r.Reports == 0 {
+			return field(fmt.Sprintf("refused[%d].reports", i), "is 0, must be at least 1")
+		}
+	}
+	return nil
 }
 
 func checkAccepted(a *Accepted) error {

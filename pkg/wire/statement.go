@@ -49,7 +49,7 @@ func (f format[T]) sign(statement *T, by *seal.Identity) (signed []byte, digest 
 //
 // The bytes that it accepts are those that Sign makes of the statement that it returns. Enrolment has openers of its
 // own: OpenEnrolRequest and OpenEnrolReply.
-func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed](
+func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned](
 	signed []byte, from Party,
 ) (*T, [32]byte, error) {
 	if len(from.Key) != keySize { // an absent key must not stand for any key
@@ -164,6 +164,8 @@ var formats = []any{
 	formatBy(seal.Credential, MaxEnrolment, checkCredential, credentialMessage, credentialOf),
 	formatBy(seal.Accepted, MaxEnrolment, checkAccepted, acceptedMessage, acceptedOf),
 	formatBy(seal.Summed, MaxEnrolment, checkSummed, summedMessage, summedOf),
+	formatBy(seal.Configuration, MaxStatement, checkConfiguration, configurationMessage, configurationOf),
+	formatBy(seal.Learned, MaxStatement, checkLearned, learnedMessage, learnedOf),
 	formatBy(seal.EnrolRequest, MaxEnrolment, checkEnrolRequest, enrolRequestMessage, enrolRequestOf),
 	formatBy(seal.EnrolReply, MaxEnrolment, checkEnrolReply, enrolReplyMessage, enrolReplyOf),
 }

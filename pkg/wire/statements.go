@@ -5,6 +5,7 @@ import (
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -12,7 +13,8 @@ import (
 // CheckDeployment accepts, an epoch counts from 1, a round counts from 0 and is below MaxRounds, and a digest has 32
 // bytes.
 type Statement interface {
-	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply | Accepted | Summed
+	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply | Accepted | Summed |
+		Configuration | Learned
 }
 
 // KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for messages that
@@ -86,6 +88,16 @@ type Manifest struct {
 	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages
 	ChunksDigest  []byte // of ChunksDigest, 32 bytes
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
+	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all messages that
+	// left, in ascending order: 32 bytes in a release. Manifests of versions before it have none.
+	MessagesRoot []byte
+	Refused      []Refused // in ascending order of the reason, each once
+}
+
+// Refused is how many reports of a round were refused for one reason.
+type Refused struct {
+	Reason  Refusal
+	Reports uint64 // at least 1
 }
 
 // Accepted is the analyzer's statement of which reports of a round in the channel Shares it verified. It signs one for a
@@ -131,4 +143,40 @@ type Counts struct {
 	Reports      uint32          // at least 1 unless the cohort was destroyed
 	Releases     []ReleaseCounts // 1 to MaxReleases; none if the cohort was destroyed
 	Destroyed    bool
+}
+
+// Configuration is the analyzer's statement of what it learns with: all that its announcements follow from, beside the
+// counts. It is the first entry of its log, and stands once.
+type Configuration struct {
+	Deployment string
+	Learner    glm.Config
+	Anytime    bool // go on after Learner.Horizon people, without a last policy
+	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
+	Terms      plan.Terms
+	Timing     plan.Timing
+}
+
+// Sum is an unbiased estimate of the sum of a cohort's vectors in one release.
+type Sum struct {
+	Values   []float64 // per coordinate, in data units
+	Variance []float64 // of the error of each value, in squared data units: of rounding and of all noise
+}
+
+// Learned is the analyzer's statement of what it concluded from the counts of a round. Anybody can recompute all of it but
+// Version from the configuration, the announcements and the counts.
+type Learned struct {
+	Deployment   string
+	Epoch        uint64
+	Round        uint32
+	Announcement []byte // digest
+	Counts       []byte // digest
+	Destroyed    bool
+	Sums         []Sum     // of each release; none of records, or if the cohort was destroyed
+	Iterate      []float64 // reference of the next round; the last policy's theta where there is none
+	Policy       []byte    // PolicyDigest of the policy that is announced next
+	// Epsilon bounds the guarantee of the epoch's whole plan for the reports that came, with the delta of the terms;
+	// EpsilonAlone is the same if no other device is honest. Not negative; +Inf where nothing is left; 0 if the cohort was
+	// destroyed.
+	Epsilon, EpsilonAlone float64
+	Version               string // of the analyzer's program, at most 256 bytes
 }

@@ -124,11 +124,6 @@ func (c *Counting) remember(of *channel.Round, who []devices.Participant) error 
 	return err
 }
 
-// Sums removes the expected noise.
-func (*Counting) Sums(a *plan.Announcement, counts *wire.Counts) ([]channel.Sum, error) {
-	return chunks.Sums(a, counts)
-}
-
 // open opens boxes on all processors.
 func open(opener *box.Opener, boxes []byte, size int) *Found {
 	n, parts, each := len(boxes)/size, runtime.GOMAXPROCS(0), opener.Entries()

@@ -24,6 +24,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/box"
+	machine "github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -196,7 +197,7 @@ func TestLocalAddsUpEntries(t *testing.T) {
 		if err != nil || !slices.Equal(counts[0].Ones, want[:2]) || !slices.Equal(counts[1].Ones, want[2:]) {
 			t.Fatalf("%v, %v, want %v", counts, err, want)
 		}
-		sums, err := x.Sums(x.round.Announcement, &wire.Counts{Reports: people, Releases: counts})
+		sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people, Releases: counts})
 		x.must(err)
 		if d := sums[1].Values[0] - 7*people; d*d > 36*sums[1].Variance[0] {
 			t.Errorf("sum %v of %v", sums[1].Values[0], 7*people)
@@ -219,7 +220,7 @@ func TestCentralStoresNoisedSumsOnly(t *testing.T) {
 	first, err := x.count(m)
 	x.must(err)
 	exact := x.exactly(boxes[:people-1], 1)
-	sums, err := x.Sums(x.round.Announcement, &wire.Counts{Reports: people, Releases: first})
+	sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people, Releases: first})
 	x.must(err)
 	if d := sums[1].Values[0] - 7*(people-1); d*d > 36*sums[1].Variance[0] {
 		t.Errorf("sum %v of %v, variance %v", sums[1].Values[0], 7*(people-1), sums[1].Variance[0])
@@ -386,7 +387,7 @@ func TestFraudsAreRefusedWithTheirReasons(t *testing.T) {
 					!slices.Equal(slices.Concat(counts[0].Ones, counts[1].Ones), want) {
 					t.Errorf("%s: %v, want %v", name, counts, want)
 				}
-				sums, err := x.Sums(x.round.Announcement, &wire.Counts{Reports: people + 1, Releases: counts})
+				sums, err := machine.Sums(x.round.Announcement, &wire.Counts{Reports: people + 1, Releases: counts})
 				x.must(err)
 				// 0.25 is half a level of the bad box's null record.
 				if d := max(0, sums[1].Values[0]-7*people-0.25, 7*people-0.25-sums[1].Values[0]); d*d > 36*sums[1].Variance[0] {

@@ -16,7 +16,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -150,23 +149,6 @@ func (c *Counting) Count(
 // quietTime is how long no chunk may come before those that are stored are read: it is for chunks whose delivery was
 // lost, and reading all takes a while.
 const quietTime = 30 * time.Second
-
-// Sums removes the expected noise of devices and servers.
-func (*Counting) Sums(a *plan.Announcement, counts *wire.Counts) (sums []channel.Sum, err error) {
-	releases := a.Releases()
-	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {
-		return nil, fmt.Errorf("%d releases have counts, the round has %d", len(counts.Releases), len(a.Encodings))
-	}
-	for i, e := range a.Encodings {
-		server := releases[i].ServerNoise()
-		values, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports), server)
-		if err != nil {
-			return nil, fmt.Errorf("release %d: %w", i, err)
-		}
-		sums = append(sums, channel.Sum{Values: values, Variance: e.Variance(uint64(counts.Reports), server)})
-	}
-	return sums, nil
-}
 
 // Forget drops the round's chunks and answers from the broker, and its journal. What remains is who took part, and the
 // commitment to the epoch's secret.

@@ -10,7 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
-	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -77,11 +76,6 @@ func (c *Counting) Count(
 		return nil, err
 	}
 	return c.tally(r, m, copied)
-}
-
-// Sums removes the expected noise.
-func (*Counting) Sums(a *plan.Announcement, counts *wire.Counts) ([]channel.Sum, error) {
-	return chunks.Sums(a, counts)
 }
 
 // tally checks the round against announcement and manifest, and returns its counts. copied, if not nil, is why the

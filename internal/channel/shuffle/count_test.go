@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	machine "github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -242,13 +243,13 @@ func TestSumsRefuseImpossibleCounts(t *testing.T) {
 	of := func(ones ...uint64) *wire.Counts {
 		return &wire.Counts{Reports: people, Releases: []wire.ReleaseCounts{{Ones: ones}}}
 	}
-	sums, err := x.Sums(x.round.Announcement, of(people*4, people*5))
+	sums, err := machine.Sums(x.round.Announcement, of(people*4, people*5))
 	// Of 4 people's ones at a coordinate, 4*3/2 are noise on average; the variance is 4/4 + 4*3/4.
-	if err != nil || !reflect.DeepEqual(sums, []channel.Sum{{Values: []float64{10, 14}, Variance: []float64{4, 4}}}) {
+	if err != nil || !reflect.DeepEqual(sums, []wire.Sum{{Values: []float64{10, 14}, Variance: []float64{4, 4}}}) {
 		t.Errorf("%v, %v", sums, err)
 	}
 	for _, c := range []*wire.Counts{of(people*4+1, 0), of(0), {Reports: people}} {
-		if sums, err := x.Sums(x.round.Announcement, c); err == nil {
+		if sums, err := machine.Sums(x.round.Announcement, c); err == nil {
 			t.Errorf("%v: %v", c, sums)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	machine "github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -89,7 +90,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 	if m.NoiseMessages != 3*serverBits || m.Messages != people*uint64(of.ReportMessages())+3*serverBits {
 		t.Fatalf("%d messages, %d of noise", m.Messages, m.NoiseMessages)
 	}
-	counts, c, err := counted(f, of, m)
+	counts, _, err := counted(f, of, m)
 	f.must(err)
 	for i := range ones {
 		for j, n := range ones[i] {
@@ -99,7 +100,7 @@ func TestTheShufflersNoiseIsSealedAndCounted(t *testing.T) {
 			}
 		}
 	}
-	sums, err := c.Sums(of.Announcement, &wire.Counts{Reports: people, Releases: counts})
+	sums, err := machine.Sums(of.Announcement, &wire.Counts{Reports: people, Releases: counts})
 	f.must(err)
 	if want := float64(people)*(0.25+0.5) + serverBits/4; sums[0].Variance[0] != want {
 		t.Errorf("variance %v, want %v", sums[0].Variance[0], want)

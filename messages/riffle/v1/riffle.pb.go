@@ -2268,6 +2268,10 @@ type Manifest struct {
 	ChunksDigest  []byte                 `protobuf:"bytes,10,opt,name=chunks_digest,json=chunksDigest,proto3" json:"chunks_digest,omitempty"`     // SHA-256 over the chunks' SHA-256 digests, in order
 	ReportsDigest []byte                 `protobuf:"bytes,11,opt,name=reports_digest,json=reportsDigest,proto3" json:"reports_digest,omitempty"`  // SHA-256 over the admitted reports' SHA-256 digests, sorted
 	NoiseMessages uint64                 `protobuf:"varint,12,opt,name=noise_messages,json=noiseMessages,proto3" json:"noise_messages,omitempty"` // of messages: those that the shuffler made itself, as planned
+	// Of a release: root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all messages, in ascending
+	// order. It tells what was forwarded, and nothing of the order in which anything came or left.
+	MessagesRoot  []byte     `protobuf:"bytes,13,opt,name=messages_root,json=messagesRoot,proto3" json:"messages_root,omitempty"`
+	Refused       []*Refused `protobuf:"bytes,14,rep,name=refused,proto3" json:"refused,omitempty"` // in ascending order of the reason's number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2386,6 +2390,73 @@ func (x *Manifest) GetNoiseMessages() uint64 {
 	return 0
 }
 
+func (x *Manifest) GetMessagesRoot() []byte {
+	if x != nil {
+		return x.MessagesRoot
+	}
+	return nil
+}
+
+func (x *Manifest) GetRefused() []*Refused {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// Refused is how many reports of a round the shuffler refused for one reason.
+type Refused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        Refusal                `protobuf:"varint,1,opt,name=reason,proto3,enum=riffle.v1.Refusal" json:"reason,omitempty"`
+	Reports       uint64                 `protobuf:"varint,2,opt,name=reports,proto3" json:"reports,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refused) Reset() {
+	*x = Refused{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refused) ProtoMessage() {}
+
+func (x *Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refused.ProtoReflect.Descriptor instead.
+func (*Refused) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Refused) GetReason() Refusal {
+	if x != nil {
+		return x.Reason
+	}
+	return Refusal_REFUSAL_UNSPECIFIED
+}
+
+func (x *Refused) GetReports() uint64 {
+	if x != nil {
+		return x.Reports
+	}
+	return 0
+}
+
 // ReleaseCounts is all that the analyzer keeps of a release.
 type ReleaseCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2398,7 +2469,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2481,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2494,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -2457,7 +2528,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2540,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2553,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -2539,6 +2610,280 @@ func (x *Counts) GetDestroyed() bool {
 		return x.Destroyed
 	}
 	return false
+}
+
+// Configuration is the analyzer's statement of what it learns with: all that its announcements follow from, beside the
+// counts. It is the first entry of its log, and stands once.
+type Configuration struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Learner       []byte                 `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`  // JSON of the learner's configuration, with the defaults filled in
+	Anytime       bool                   `protobuf:"varint,3,opt,name=anytime,proto3" json:"anytime,omitempty"` // go on after the horizon
+	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`     // people of a cohort in the profile joint; 0: the default
+	Terms         []byte                 `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`      // JSON of the terms that every plan keeps
+	Timing        *Timing                `protobuf:"bytes,6,opt,name=timing,proto3" json:"timing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Configuration) Reset() {
+	*x = Configuration{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Configuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Configuration) ProtoMessage() {}
+
+func (x *Configuration) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
+func (*Configuration) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Configuration) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Configuration) GetLearner() []byte {
+	if x != nil {
+		return x.Learner
+	}
+	return nil
+}
+
+func (x *Configuration) GetAnytime() bool {
+	if x != nil {
+		return x.Anytime
+	}
+	return false
+}
+
+func (x *Configuration) GetBatch() uint32 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Configuration) GetTerms() []byte {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+func (x *Configuration) GetTiming() *Timing {
+	if x != nil {
+		return x.Timing
+	}
+	return nil
+}
+
+// Sum is an unbiased estimate of the sum of a cohort's vectors in one release.
+type Sum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []float64              `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`     // per coordinate, in data units
+	Variance      []float64              `protobuf:"fixed64,2,rep,packed,name=variance,proto3" json:"variance,omitempty"` // of the error of each value
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sum) Reset() {
+	*x = Sum{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sum) ProtoMessage() {}
+
+func (x *Sum) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sum.ProtoReflect.Descriptor instead.
+func (*Sum) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Sum) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *Sum) GetVariance() []float64 {
+	if x != nil {
+		return x.Variance
+	}
+	return nil
+}
+
+// Learned is the analyzer's statement of what it concluded from the counts of a round. Anybody can recompute it from
+// the configuration, the announcements and the counts.
+type Learned struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Deployment   string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch        uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Round        uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Announcement []byte                 `protobuf:"bytes,4,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest
+	Counts       []byte                 `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`             // digest
+	Destroyed    bool                   `protobuf:"varint,6,opt,name=destroyed,proto3" json:"destroyed,omitempty"`
+	Sums         []*Sum                 `protobuf:"bytes,7,rep,name=sums,proto3" json:"sums,omitempty"`                // of each release; none of records
+	Iterate      []float64              `protobuf:"fixed64,8,rep,packed,name=iterate,proto3" json:"iterate,omitempty"` // the reference at which the next round's statistics are evaluated; the last theta at the end
+	Policy       []byte                 `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`            // SHA-256 of the policy that is announced next
+	// Of the epoch's whole plan for the reports that came, with the delta of the terms; infinite where nothing is left.
+	Epsilon       float64 `protobuf:"fixed64,10,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	EpsilonAlone  float64 `protobuf:"fixed64,11,opt,name=epsilon_alone,json=epsilonAlone,proto3" json:"epsilon_alone,omitempty"` // if no other device is honest
+	Version       string  `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`                                 // of the analyzer's program
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Learned) Reset() {
+	*x = Learned{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Learned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Learned) ProtoMessage() {}
+
+func (x *Learned) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Learned.ProtoReflect.Descriptor instead.
+func (*Learned) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Learned) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Learned) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Learned) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Learned) GetAnnouncement() []byte {
+	if x != nil {
+		return x.Announcement
+	}
+	return nil
+}
+
+func (x *Learned) GetCounts() []byte {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Learned) GetDestroyed() bool {
+	if x != nil {
+		return x.Destroyed
+	}
+	return false
+}
+
+func (x *Learned) GetSums() []*Sum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *Learned) GetIterate() []float64 {
+	if x != nil {
+		return x.Iterate
+	}
+	return nil
+}
+
+func (x *Learned) GetPolicy() []byte {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *Learned) GetEpsilon() float64 {
+	if x != nil {
+		return x.Epsilon
+	}
+	return 0
+}
+
+func (x *Learned) GetEpsilonAlone() float64 {
+	if x != nil {
+		return x.EpsilonAlone
+	}
+	return 0
+}
+
+func (x *Learned) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 var File_riffle_v1_riffle_proto protoreflect.FileDescriptor
@@ -2725,7 +3070,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\fannouncement\x18\x04 \x01(\fR\fannouncement\x12\x18\n" +
 	"\areports\x18\x05 \x01(\rR\areports\x12\x10\n" +
 	"\x03set\x18\x06 \x01(\fR\x03set\x12\x14\n" +
-	"\x05share\x18\a \x01(\fR\x05share\"\x85\x03\n" +
+	"\x05share\x18\a \x01(\fR\x05share\"\xd8\x03\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -2741,7 +3086,12 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\rchunks_digest\x18\n" +
 	" \x01(\fR\fchunksDigest\x12%\n" +
 	"\x0ereports_digest\x18\v \x01(\fR\rreportsDigest\x12%\n" +
-	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\"=\n" +
+	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\x12#\n" +
+	"\rmessages_root\x18\r \x01(\fR\fmessagesRoot\x12,\n" +
+	"\arefused\x18\x0e \x03(\v2\x12.riffle.v1.RefusedR\arefused\"O\n" +
+	"\aRefused\x12*\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x12.riffle.v1.RefusalR\x06reason\x12\x18\n" +
+	"\areports\x18\x02 \x01(\x04R\areports\"=\n" +
 	"\rReleaseCounts\x12\x12\n" +
 	"\x04ones\x18\x01 \x03(\x04R\x04ones\x12\x18\n" +
 	"\acurated\x18\x02 \x03(\x12R\acurated\"\x82\x02\n" +
@@ -2755,7 +3105,35 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bmanifest\x18\x05 \x01(\fR\bmanifest\x12\x18\n" +
 	"\areports\x18\x06 \x01(\rR\areports\x124\n" +
 	"\breleases\x18\a \x03(\v2\x18.riffle.v1.ReleaseCountsR\breleases\x12\x1c\n" +
-	"\tdestroyed\x18\b \x01(\bR\tdestroyed*\x85\x01\n" +
+	"\tdestroyed\x18\b \x01(\bR\tdestroyed\"\xba\x01\n" +
+	"\rConfiguration\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x18\n" +
+	"\alearner\x18\x02 \x01(\fR\alearner\x12\x18\n" +
+	"\aanytime\x18\x03 \x01(\bR\aanytime\x12\x14\n" +
+	"\x05batch\x18\x04 \x01(\rR\x05batch\x12\x14\n" +
+	"\x05terms\x18\x05 \x01(\fR\x05terms\x12)\n" +
+	"\x06timing\x18\x06 \x01(\v2\x11.riffle.v1.TimingR\x06timing\"9\n" +
+	"\x03Sum\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x01R\x06values\x12\x1a\n" +
+	"\bvariance\x18\x02 \x03(\x01R\bvariance\"\xde\x02\n" +
+	"\aLearned\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\rR\x05round\x12\"\n" +
+	"\fannouncement\x18\x04 \x01(\fR\fannouncement\x12\x16\n" +
+	"\x06counts\x18\x05 \x01(\fR\x06counts\x12\x1c\n" +
+	"\tdestroyed\x18\x06 \x01(\bR\tdestroyed\x12\"\n" +
+	"\x04sums\x18\a \x03(\v2\x0e.riffle.v1.SumR\x04sums\x12\x18\n" +
+	"\aiterate\x18\b \x03(\x01R\aiterate\x12\x16\n" +
+	"\x06policy\x18\t \x01(\fR\x06policy\x12\x18\n" +
+	"\aepsilon\x18\n" +
+	" \x01(\x01R\aepsilon\x12#\n" +
+	"\repsilon_alone\x18\v \x01(\x01R\fepsilonAlone\x12\x18\n" +
+	"\aversion\x18\f \x01(\tR\aversion*\x85\x01\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
@@ -2821,7 +3199,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -2854,8 +3232,12 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Accepted)(nil),       // 28: riffle.v1.Accepted
 	(*Summed)(nil),         // 29: riffle.v1.Summed
 	(*Manifest)(nil),       // 30: riffle.v1.Manifest
-	(*ReleaseCounts)(nil),  // 31: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 32: riffle.v1.Counts
+	(*Refused)(nil),        // 31: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 32: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 33: riffle.v1.Counts
+	(*Configuration)(nil),  // 34: riffle.v1.Configuration
+	(*Sum)(nil),            // 35: riffle.v1.Sum
+	(*Learned)(nil),        // 36: riffle.v1.Learned
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -2880,12 +3262,16 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	6,  // 19: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
 	4,  // 20: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
 	5,  // 21: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	31, // 22: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	31, // 22: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 23: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	32, // 24: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	15, // 25: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	35, // 26: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -2900,7 +3286,7 @@ func file_riffle_v1_riffle_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   27,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,29 +1,20 @@
-package analyzer
+package deployment
 
 import (
 	"cmp"
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// learner says what is announced next. *glm.Learner is one, and documents the methods.
-type learner interface {
-	Next() glm.Step
-	Destroyed() error
-	Schedule() []int
-}
-
-// curated is the public side of the profile joint, Algorithm 2 of "Shuffle and Joint Differential Privacy for
+// Curated is the public side of the profile joint, Algorithm 2 of "Shuffle and Joint Differential Privacy for
 // Generalized Linear Contextual Bandits" in micro-batches: an epoch's cohort is one leaf of its trees. It is a function
 // of the configuration and of what the curator gave out, and never sees a record.
-type curated struct {
+type Curated struct {
 	config   joint.Config
 	terms    plan.Terms
 	row      glm.Statistic
@@ -45,26 +36,26 @@ const (
 	roundingTries = 10
 )
 
-// newCurated resolves the configuration. batch is the number of people of a cohort; 0: the horizon over jointCohorts.
-func newCurated(c glm.Config, batch int, terms plan.Terms) (*curated, error) {
+// NewCurated resolves the configuration. batch is the number of people of a cohort; 0: the horizon over jointCohorts.
+func NewCurated(c glm.Config, batch int, terms plan.Terms) (*Curated, error) {
 	if terms.Channel != plan.Central {
-		return nil, fmt.Errorf("analyzer: the profile %s reads records, which needs the channel %s, in which people trust "+
+		return nil, fmt.Errorf("deployment: the profile %s reads records, which needs the channel %s, in which people trust "+
 			"the analyzer; this is %s", glm.Joint, plan.Central, terms.Channel)
 	}
 	c.Profile = glm.Practical // whose rules for what they have in common are the same
 	c, err := c.Resolve()
 	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
+		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	family, err := glm.NewFamily(c.Family, c.MaxReward)
 	if err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
+		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	if batch = cmp.Or(batch, max(c.MinCohort, c.Horizon/jointCohorts)); batch < c.MinCohort || batch > c.Horizon {
-		return nil, fmt.Errorf("analyzer: cohorts of %d people must be at least %d, and at most the %d of the horizon",
+		return nil, fmt.Errorf("deployment: cohorts of %d people must be at least %d, and at most the %d of the horizon",
 			batch, c.MinCohort, c.Horizon)
 	}
-	l := &curated{terms: terms}
+	l := &Curated{terms: terms}
 	cohorts := c.Horizon / batch
 	batch = (c.Horizon + cohorts - 1) / cohorts
 	cohorts = (c.Horizon + batch - 1) / batch // as many as the trees have leaves
@@ -75,23 +66,23 @@ func newCurated(c glm.Config, batch int, terms plan.Terms) (*curated, error) {
 		Epsilon: c.Epsilon, Delta: c.Delta, Failure: jointFailure}
 	for range roundingTries {
 		if l.config, err = joint.Resolve(setting, l.schedule[0]); err != nil {
-			return nil, fmt.Errorf("analyzer: %w", err)
+			return nil, fmt.Errorf("deployment: %w", err)
 		}
-		g, err := l.curator().Guarantee(c.Dimension, family.MaxVariance(c.Radius)/math.E)
+		g, err := l.Curator().Guarantee(c.Dimension, family.MaxVariance(c.Radius)/math.E)
 		if err != nil || g.Epsilon(c.Delta) <= c.Epsilon {
 			break // what is wrong is told when the first cohort is planned
 		}
 		setting.Epsilon *= roundingRoom
 	}
 	if l.row, err = glm.NewRow(family, c.Dimension); err != nil {
-		return nil, fmt.Errorf("analyzer: %w", err)
+		return nil, fmt.Errorf("deployment: %w", err)
 	}
 	l.state = l.config.Begin()
 	return l, nil
 }
 
-// curator is the configuration as it is announced.
-func (l *curated) curator() plan.Curator {
+// Curator is the configuration as it is announced.
+func (l *Curated) Curator() plan.Curator {
 	c := l.config
 	return plan.Curator{
 		Leaves: uint32(c.Leaves()), ExplorerNoise: c.NodeV.Deviation(), OtherNoise: c.NodeH.Deviation(),
@@ -100,14 +91,14 @@ func (l *curated) curator() plan.Curator {
 	}
 }
 
-// Schedule implements learner.
-func (l *curated) Schedule() []int { return l.schedule }
+// Schedule implements Learner.
+func (l *Curated) Schedule() []int { return l.schedule }
 
-// Next implements learner. The last policy is greedy.
-func (l *curated) Next() glm.Step {
+// Next implements Learner. The last policy is greedy.
+func (l *Curated) Next() glm.Step {
 	p, err := l.config.Policy(l.state)
 	if err != nil { // not reached: Apply takes nothing that makes no policy
-		panic(fmt.Sprintf("analyzer: the state of the profile joint makes no policy: %v", err))
+		panic(fmt.Sprintf("deployment: the state of the profile joint makes no policy: %v", err))
 	}
 	step := glm.Step{Epoch: l.state.Leaves, Policy: p, Attempt: l.attempt}
 	if l.used == len(l.schedule) {
@@ -119,8 +110,8 @@ func (l *curated) Next() glm.Step {
 	return step
 }
 
-// Destroyed implements learner: no leaf is used up.
-func (l *curated) Destroyed() error {
+// Destroyed implements Learner: no leaf is used up.
+func (l *Curated) Destroyed() error {
 	if l.used == len(l.schedule) {
 		return glm.ErrDone
 	}
@@ -128,12 +119,12 @@ func (l *curated) Destroyed() error {
 	return nil
 }
 
-// absorb takes what the curator gave out for the cohort. On an error nothing has changed.
-func (l *curated) absorb(given []int64) error {
+// Absorb takes what the curator gave out for the cohort. On an error nothing has changed.
+func (l *Curated) Absorb(given []int64) error {
 	if l.used == len(l.schedule) {
 		return glm.ErrDone
 	}
-	r, err := l.config.ParseRelease(floats(given))
+	r, err := l.ParseRelease(given)
 	if err != nil {
 		return err
 	}
@@ -148,38 +139,12 @@ func (l *curated) absorb(given []int64) error {
 	return nil
 }
 
-// reader is a new curator. Its noise comes from src.
-func (l *curated) reader(src protocol.Source) box.Curator {
-	return reader{l.config, joint.NewCurator(l.config, src)}
-}
+// Config is the resolved configuration of Algorithm 2.
+func (l *Curated) Config() joint.Config { return l.config }
 
-// reader is a joint.Curator whose releases are whole numbers.
-type reader struct {
-	config  joint.Config
-	curator *joint.Curator
-}
-
-// Absorb implements box.Curator.
-func (r reader) Absorb(records []learn.Record) ([]int64, error) {
-	release, err := r.curator.Absorb(records)
-	if err != nil {
-		return nil, err
-	}
-	values := release.Values()
-	given := make([]int64, len(values))
-	for i, v := range values {
-		given[i] = int64(v)
-	}
-	return given, nil
-}
-
-// Replay implements box.Curator.
-func (r reader) Replay(records []learn.Record, given []int64) error {
-	release, err := r.config.ParseRelease(floats(given))
-	if err != nil {
-		return err
-	}
-	return r.curator.Replay(records, release)
+// ParseRelease reads what a curator gave out for a cohort, in steps of its grids.
+func (l *Curated) ParseRelease(given []int64) (joint.Release, error) {
+	return l.config.ParseRelease(floats(given))
 }
 
 // floats are whole numbers below 2^53 in size as float64; larger ones are NaN, which no release has.

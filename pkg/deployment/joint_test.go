@@ -1,0 +1,83 @@
+package deployment
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// The announced guarantee, which devices compute for themselves, is the curator's own; and less noise is no longer what
+// was configured.
+func TestJointAnnouncesItsGuarantee(t *testing.T) {
+	t.Parallel()
+	for _, epsilon := range []float64{0.1, 0.5, 1, 8} {
+		for _, horizon := range []int{60, 997, 20_000} {
+			c := glm.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 4, Radius: 3,
+				Horizon: horizon, Epsilon: epsilon, Delta: 1e-6, MinCohort: 20}
+			terms := plan.DefaultTermsFor(plan.Central)
+			terms.Epsilon, terms.MinCohort = epsilon, 20
+			l, err := NewCurated(c, 0, terms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := 0
+			for _, n := range l.Schedule() {
+				if total += n; n < 20 || n > l.config.Batch {
+					t.Errorf("a cohort of %d people in micro-batches of %d", n, l.config.Batch)
+				}
+			}
+			if total != horizon || len(l.Schedule()) != l.config.Leaves() {
+				t.Errorf("%d people in %d cohorts, of %d in %d leaves", total, len(l.Schedule()), horizon, l.config.Leaves())
+			}
+			p, err := Propose(l, l.Next(), terms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := plan.Guarantee(&plan.Announcement{Policy: l.Next().Policy, Plan: p.Plan, Cohort: p.Cohort,
+				Encodings: p.Encodings}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := l.config.Guarantee()
+			if !(g.Rho >= own.Rho*(1-1e-6) && g.Rho <= own.Rho*1.001) || !(g.Epsilon(1e-6) > 0.99*epsilon) {
+				t.Errorf("epsilon %v: devices compute rho %v, the curator %v", epsilon, g.Rho, own.Rho)
+			}
+			terms.Epsilon *= 0.99
+			if _, err := Propose(l, l.Next(), terms); !errors.Is(err, plan.ErrPlan) {
+				t.Errorf("a stricter promise is made with the same noise: %v", err)
+			}
+		}
+	}
+}
+
+// A release that the state cannot take leaves it as it was.
+func TestJointRefusesReleasesOutOfRange(t *testing.T) {
+	t.Parallel()
+	terms := plan.DefaultTermsFor(plan.Central)
+	terms.Epsilon, terms.Delta, terms.MinCohort = 4, 1e-3, 12
+	l, err := NewCurated(glm.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3,
+		MinCohort: 12}, 0, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := l.config.ReleaseDim()
+	far := make([]int64, n)
+	far[n-1] = 1 << 40 // an estimate outside its ball
+	large := make([]int64, n)
+	large[0] = 1 << 53
+	for _, given := range [][]int64{nil, make([]int64, n-1), far, large} {
+		if err := l.Absorb(given); err == nil || l.used != 0 || l.state.Leaves != 0 {
+			t.Errorf("%v: %v", given, err)
+		}
+	}
+	for range 3 {
+		if err := l.Destroyed(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !l.Next().Done || !errors.Is(l.Destroyed(), glm.ErrDone) || !errors.Is(l.Absorb(far), glm.ErrDone) {
+		t.Error("the horizon does not end")
+	}
+}

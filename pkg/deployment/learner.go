@@ -1,0 +1,100 @@
+package deployment
+
+import (
+	"fmt"
+
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Learner says what is announced next. *glm.Learner is one, and documents the methods; *Curated is the other.
+type Learner interface {
+	Next() glm.Step
+	Destroyed() error
+	Schedule() []int
+}
+
+// newLearner is that of the profile.
+func newLearner(c wire.Configuration) (Learner, error) {
+	if c.Learner.Profile == glm.Joint {
+		return NewCurated(c.Learner, c.Batch, c.Terms)
+	}
+	l, err := glm.NewLearner(c.Learner)
+	if err != nil {
+		return nil, fmt.Errorf("deployment: %w", err)
+	}
+	return l, nil
+}
+
+// mostPeople is the largest number of people that a horizon is extended by: a cohort's size fits into its field.
+const mostPeople = 1 << 31
+
+// next is the learner's step. With Anytime a horizon that is over is followed by one twice as long, as in the doubling
+// trick of bandits that do not know their horizon: for T people, then for 2T, 4T and so on. The learner goes on from all
+// that it knows (glm.Learner.Extend), and no person is asked twice, so that a person's guarantee is that of a run with
+// one horizon.
+func (m *Machine) next() (glm.Step, error) {
+	step := m.learner.Next()
+	l, ok := m.learner.(*glm.Learner)
+	if !ok || !step.Done || !m.c.Anytime {
+		return step, nil
+	}
+	more := l.Config().Horizon + m.c.Learner.Horizon // 2T after T, 4T after 3T
+	if more > mostPeople {
+		return step, nil
+	}
+	if err := l.Extend(more); err != nil {
+		return step, fmt.Errorf("deployment: %w", err)
+	}
+	return l.Next(), nil
+}
+
+// Propose plans the epoch that the step begins.
+func Propose(l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
+	if l, ok := l.(*Curated); ok {
+		return plan.ProposeCurated(step, terms, l.Curator())
+	}
+	return plan.Propose(step, terms)
+}
+
+// Planned makes the learner, plans every cohort of its schedule and gives each plan to f.
+func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, error) {
+	learner, err := newLearner(c)
+	if err != nil {
+		return nil, err
+	}
+	step := learner.Next()
+	for i, n := range learner.Schedule() {
+		step.Cohort = n
+		p, err := Propose(learner, step, c.Terms)
+		if err != nil {
+			return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i+1, n, err)
+		}
+		f(step, p)
+	}
+	return learner, nil
+}
+
+// Feasible makes the learner, and plans every cohort of its schedule. largest is the length in bytes of the payload of
+// the largest report.
+func Feasible(c wire.Configuration) (l Learner, largest int, err error) {
+	l, err = Planned(c, func(step glm.Step, p *plan.Proposal) {
+		if p.Plan.Curator != nil {
+			largest = max(largest, registry.PayloadSize(c.Terms.Channel, p.Encodings))
+			return
+		}
+		k := 0
+		for _, round := range step.Statistics {
+			var encodings []protocol.Encoding
+			for range round {
+				encodings = append(encodings, p.Details.Releases[k].Encoding)
+				k++
+			}
+			largest = max(largest, registry.PayloadSize(c.Terms.Channel, encodings))
+		}
+	})
+	return l, largest, err
+}

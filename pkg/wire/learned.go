@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+
+	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// maxVersion bounds the bytes of a program's version.
+const maxVersion = 256
+
+// PolicyDigest is SHA-256 of a policy, as announcements hold it.
+func PolicyDigest(p *glm.Policy) ([32]byte, error) {
+	b, err := marshal(policyMessage(p))
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return sha256.Sum256(b), nil
+}
+
+func checkConfiguration(c *Configuration) error {
+	if err := CheckDeployment(c.Deployment); err != nil {
+		return err
+	}
+	if c.Batch < 0 || c.Batch > math.MaxInt32 {
+		return field("batch", "is %d, must be 0 to %d", c.Batch, math.MaxInt32)
+	}
+	if err := checkJSON("learner", c.Learner); err != nil {
+		return err
+	}
+	if err := checkJSON("terms", c.Terms); err != nil {
+		return err
+	}
+	return inside("timing.", checkTiming(c.Timing))
+}
+
+// checkJSON refuses what JSON does not carry: numbers that are not finite, text that is not UTF-8.
+func checkJSON[T any](path string, value T) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return field(path, "is refused: %v", err)
+	}
+	var again T
+	if fromJSON(b, &again); !reflect.DeepEqual(again, value) {
+		return field(path, "does not survive its JSON form")
+	}
+	return nil
+}
+
+func configurationMessage(c *Configuration) *rifflev1.Configuration {
+	return &rifflev1.Configuration{
+		Deployment: c.Deployment, Learner: asJSON(c.Learner), Anytime: c.Anytime, Batch: uint32(c.Batch),
+		Terms: asJSON(c.Terms), Timing: timingMessage(c.Timing),
+	}
+}
+
+// asJSON is the one JSON form of a value that checkConfiguration passed; of any other it is empty.
+func asJSON(value any) []byte {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// configurationOf leaves empty what does not decode: the bytes are then not those of the result, and are refused.
+func configurationOf(m *rifflev1.Configuration) *Configuration {
+	c := &Configuration{
+		Deployment: m.Deployment, Anytime: m.Anytime, Batch: int(m.Batch), Timing: timingOf(m.GetTiming()),
+	}
+	fromJSON(m.Learner, &c.Learner)
+	fromJSON(m.Terms, &c.Terms)
+	return c
+}
+
+func fromJSON[T any](b []byte, into *T) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	var value T
+	if d.Decode(&value) == nil {
+		*into = value
+	}
+}
+
+func checkLearned(l *Learned) error {
+	if err := checkPlace(l.Deployment, l.Epoch, l.Round); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		path  string
+		value []byte
+	}{{"announcement", l.Announcement}, {"counts", l.Counts}, {"policy", l.Policy}} {
+		if err := checkLength(d.path, d.value, digestSize); err != nil {
+			return err
+		}
+	}
+	if n := len(l.Sums); n > MaxReleases || n > 0 && l.Destroyed {
+		return field("sums", "has %d entries, must have at most %d, and none if the cohort was destroyed", n, MaxReleases)
+	}
+	for i, s := range l.Sums {
+		if n := len(s.Values); n == 0 || n > MaxCoordinates || len(s.Variance) != n {
+			return field(fmt.Sprintf("sums[%d]", i), "has %d values and %d variances, must have as many of both, 1 to %d",
+				n, len(s.Variance), MaxCoordinates)
+		}
+		for j := range s.Values {
+			if x := s.Values[j]; math.IsNaN(x) || math.IsInf(x, 0) {
+				return field(fmt.Sprintf("sums[%d].values[%d]", i, j), "is %v, must be finite", x)
+			}
+			if v := s.Variance[j]; !(v >= 0) || math.IsInf(v, 1) {
+				return field(fmt.Sprintf("sums[%d].variance[%d]", i, j), "is %v, must be at least 0 and finite", v)
+			}
+		}
+	}
+	if n := len(l.Iterate); n == 0 || n > glm.MaxDimension {
+		return field("iterate", "has %d entries, must have 1 to %d", n, glm.MaxDimension)
+	}
+	for i, x := range l.Iterate {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return field(fmt.Sprintf("iterate[%d]", i), "is %v, must be finite", x)
+		}
+	}
+	for _, e := range []struct {
+		path  string
+		value float64
+	}{{"epsilon", l.Epsilon}, {"epsilon_alone", l.EpsilonAlone}} {
+		if !(e.value >= 0) || math.Signbit(e.value) {
+			return field(e.path, "is %v, must be at least 0", e.value)
+		}
+	}
+	if len(l.Version) > maxVersion {
+		return field("version", "has %d bytes, must have at most %d", len(l.Version), maxVersion)
+	}
+	return nil
+}
+
+func learnedMessage(l *Learned) *rifflev1.Learned {
+	m := &rifflev1.Learned{
+		Deployment: l.Deployment, Epoch: l.Epoch, Round: l.Round, Announcement: l.Announcement, Counts: l.Counts,
+		Destroyed: l.Destroyed, Iterate: l.Iterate, Policy: l.Policy, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone,
+		Version: l.Version,
+	}
+	for _, s := range l.Sums {
+		m.Sums = append(m.Sums, &rifflev1.Sum{Values: s.Values, Variance: s.Variance})
+	}
+	return m
+}
+
+func learnedOf(m *rifflev1.Learned) *Learned {
+	l := &Learned{
+		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Counts: m.Counts,
+		Destroyed: m.Destroyed, Iterate: m.Iterate, Policy: m.Policy, Epsilon: m.Epsilon, EpsilonAlone: m.EpsilonAlone,
+		Version: m.Version,
+	}
+	for _, s := range m.Sums {
+		l.Sums = append(l.Sums, Sum{Values: s.GetValues(), Variance: s.GetVariance()})
+	}
+	return l
+}
