@@ -81,6 +81,7 @@ func best(all []Attack) (bound float64) {
 // (false alarm; the seed is fixed). Power, tried: 51 are above where the error is not divided over the two rates, 109
 // where the runs that choose thresholds are measured too, 178 where it is not divided over attacks.
 func TestBoundsHoldWithTheirConfidence(t *testing.T) {
+	slow(t)
 	const repetitions, runs, delta, alpha = 600, 500, 0.05, 0.5
 	mu, err := privacy.MuFor(1, delta)
 	if err != nil {
@@ -103,6 +104,7 @@ func TestBoundsHoldWithTheirConfidence(t *testing.T) {
 // Power.Found comes out above the claim in 90 of 100 cases, here more than 85 of 100 (a chance of 0.04 to fail at 90 if
 // it were no more; it is more, since the quantiles are combined for the worst case; the seed is fixed).
 func TestPowerIsWhatGaussiansShow(t *testing.T) {
+	slow(t)
 	const repetitions, runs, delta, alpha = 100, 20_000, 0.01, 0.01
 	p, err := newPower(1, delta, runs, alpha/(2*rivals))
 	if err != nil {
@@ -118,10 +120,8 @@ func TestPowerIsWhatGaussiansShow(t *testing.T) {
 			var choosing, measured tally
 			for _, half := range []*tally{&choosing, &measured} {
 				half.runs = runs
-				for i := range half.duels { // many scores at once: each cell's number is binomial given those before it
-					fill(&half.duels[i].canary, mu/2, runs, rng)
-					fill(&half.duels[i].other, -mu/2, runs, rng)
-				}
+				fill(&half.duels[opposite].canary, mu/2, runs, rng)
+				fill(&half.duels[opposite].other, -mu/2, runs, rng)
 			}
 			bound := attacks(&choosing, &measured, delta, alpha)[0].LowerBound
 			mean += bound / repetitions
@@ -140,7 +140,7 @@ func TestPowerIsWhatGaussiansShow(t *testing.T) {
 	}
 }
 
-// fill draws the scores of so many runs around a mean.
+// fill draws the scores of so many runs around a mean: the number in a cell is binomial, given those in the cells before.
 func fill(h *histogram, mean float64, runs int, rng *rand.Rand) {
 	left, rest := runs, 1.0
 	for i := range h {
