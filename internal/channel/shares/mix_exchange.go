@@ -211,7 +211,7 @@ func (x *exchange) statement(signed []byte) (*wire.Accepted, error) {
 
 // logged waits until the analyzer's statement stands in the audit log: nothing acts on what could be denied later.
 func (x *exchange) logged(ctx context.Context, signed []byte) error {
-	kind := acceptedKind(x.r.Epoch, x.r.Round)
+	kind := wire.AcceptedKind(x.r.Epoch, x.r.Round)
 	silence := x.listen("its statement of the set that it accepts, in the audit log")
 	defer silence.end()
 	for warned := false; ; warned = true {
