@@ -2,6 +2,7 @@ package shuffler
 
 import (
 	"context"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 )
@@ -31,6 +32,9 @@ type Broker interface {
 
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	AppendAudit(ctx context.Context, kind string, payload []byte) error
+	// Where what is forwarded is retained.
+	CanRetain(ctx context.Context) error
+	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 }
