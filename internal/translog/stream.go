@@ -198,7 +198,7 @@ func (l *Log) due(next *entry) (*entry, error) {
 	} else if size < uint64(len(l.leaves)) {
 		b, err := l.journal.Entry(size)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrDisk, err)
 		}
 		e, err := decode(b)
 		return &e, err

@@ -50,6 +50,10 @@ var (
 	// Nothing was signed. Restore the broker's newer data.
 	ErrRewound = errors.New("translog: the audit stream lacks entries that this role's checkpoints count")
 
+	// ErrDisk: the log's file cannot be written or read. Stop, and start again when the disk is well: what was being
+	// appended may be on it or not.
+	ErrDisk = errors.New("translog: the log on the role's own disk cannot be used")
+
 	// ErrStatement: bytes that are no statement of this role's under their kind. Nothing was stored.
 	ErrStatement = errors.New("translog: not a statement of this role's")
 )
@@ -122,7 +126,7 @@ func (l *Log) Close() error {
 // Sync holds the log against the stream: it takes in what the role's disk lacks, publishes what the stream lacks, and
 // signs a checkpoint where none covers the newest entry.
 //
-// Errors: ErrForked, ErrRewound, the disk's, those of bus.Conn.SaidSince and AppendAudit. After any of them it may be
+// Errors: ErrForked, ErrRewound, ErrDisk, those of bus.Conn.SaidSince and AppendAudit. After any but ErrDisk it may be
 // called again, and begins where it must.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.take(ctx); err != nil {
@@ -196,10 +200,12 @@ func (l *Log) keep(all ...entry) error {
 	for _, e := range all {
 		durable = l.journal.Append(e.encode())
 	}
-	if durable == nil {
-		return nil
+	if durable != nil {
+		if err := durable(); err != nil {
+			return fmt.Errorf("%w: %w", ErrDisk, err)
+		}
 	}
-	return durable()
+	return nil
 }
 
 // entry is a statement and the kind under which it stands.
