@@ -112,20 +112,25 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) {
+func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
+
+// LoadBundleFile reads a bundle that stands in a file of any name.
+func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
-	if err := load(filepath.Join(root, BundleFile), &b); err != nil {
+	if err := load(path, &b); err != nil {
 		return Bundle{}, err
 	}
 	if b.Format != bundleFormat {
-		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle,
-			b.Format, bundleFormat)
+		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", path, ErrBundle, b.Format, bundleFormat)
 	}
 	if err := b.Validate(); err != nil {
-		return Bundle{}, fmt.Errorf("%s: %w", filepath.Join(root, BundleFile), err)
+		return Bundle{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return b.Bundle, nil
 }
+
+// Encode is the bundle as its file holds it.
+func (b Bundle) Encode() ([]byte, error) { return encodeJSON(bundleJSON{bundleFormat, b}) }
 
 // LoadUsers reads the public nkeys by role, for the broker.
 func LoadUsers(root string) (map[string][]string, error) {
@@ -160,7 +165,7 @@ func load(path string, into any) error {
 
 // writeBundle writes the bundle as a new file.
 func writeBundle(path string, b Bundle) error {
-	text, err := encodeJSON(bundleJSON{bundleFormat, b})
+	text, err := b.Encode()
 	if err != nil {
 		return err
 	}
