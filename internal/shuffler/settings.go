@@ -99,10 +99,7 @@ boxes, permuted. It can read none of them, and it never releases fewer reports t
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
 		Faults: func(s Settings) []error {
-			keys, err := loadKeys(s)
-			if err == nil && s.Audit.Retain > 0 && len(keys.Bundle.Auditor) == 0 {
-				err = role.Wrong("audit.retain", s.Audit.Retain, "cannot be used").Because(noAuditor)
-			}
+			_, err := loadKeys(s)
 			return role.FaultsOf(err)
 		},
 	}
@@ -112,6 +109,9 @@ func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	keys, err := keyring.LoadShuffler(s.Keys)
 	if err != nil {
 		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+	}
+	if s.Audit.Retain != 0 && len(keys.Bundle.Auditor) == 0 {
+		return nil, role.Wrong("audit.retain", s.Audit.Retain, "cannot be used").Because(noAuditor)
 	}
 	return keys, nil
 }
