@@ -121,10 +121,10 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) { return ReadBundle(filepath.Join(root, BundleFile)) }
+func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
 
-// ReadBundle reads a bundle from a file of any name.
-func ReadBundle(path string) (Bundle, error) {
+// LoadBundleFile reads a bundle that stands in a file of any name.
+func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
 	if err := load(path, &b); err != nil {
 		return Bundle{}, err
@@ -137,6 +137,9 @@ func ReadBundle(path string) (Bundle, error) {
 	}
 	return b.Bundle, nil
 }
+
+// Encode is the bundle as its file holds it.
+func (b Bundle) Encode() ([]byte, error) { return encodeJSON(bundleJSON{bundleFormat, b}) }
 
 // LoadUsers reads the public nkeys by role, for the broker.
 func LoadUsers(root string) (map[string][]string, error) {
@@ -171,7 +174,7 @@ func load(path string, into any) error {
 
 // writeBundle writes the bundle as a new file.
 func writeBundle(path string, b Bundle) error {
-	text, err := encodeJSON(bundleJSON{bundleFormat, b})
+	text, err := b.Encode()
 	if err != nil {
 		return err
 	}
