@@ -42,7 +42,9 @@ func (b crashingBroker) PublishChunk(ctx context.Context, epoch uint64, round, i
 	return b.after(stepChunk, b.Conn.PublishChunk(ctx, epoch, round, index, payload))
 }
 
-func (b crashingBroker) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+func (b crashingBroker) AppendAuditAfter(
+	ctx context.Context, kind string, payload []byte, last uint64,
+) (uint64, error) {
 	step := stepAudited
 	if kind == wire.KindCheckpoint {
 		step = stepSigned
