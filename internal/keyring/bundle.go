@@ -56,6 +56,9 @@ type Bundle struct {
 	// Auditor is the HPKE public key that what is retained is sealed to. Bundles from before there was one, and those of
 	// deployments without an auditor, have none: then nothing can be retained.
 	Auditor Key `json:"auditor,omitempty"`
+	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
+	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here.
+	Until map[string]uint64 `json:"until,omitempty"`
 }
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
@@ -81,6 +84,12 @@ func (b Bundle) Validate() error {
 	if len(b.Auditor) > 0 {
 		if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
 			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
+		}
+	}
+	for role, epoch := range b.Until {
+		if role != Analyzer && role != Shuffler || epoch == 0 {
+			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle, role,
+				epoch, Analyzer, Shuffler)
 		}
 	}
 	return nil
@@ -112,10 +121,10 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
+func LoadBundle(root string) (Bundle, error) { return ReadBundle(filepath.Join(root, BundleFile)) }
 
-// LoadBundleFile reads a bundle that stands in a file of any name.
-func LoadBundleFile(path string) (Bundle, error) {
+// ReadBundle reads a bundle from a file of any name.
+func ReadBundle(path string) (Bundle, error) {
 	var b bundleJSON
 	if err := load(path, &b); err != nil {
 		return Bundle{}, err

@@ -26,6 +26,7 @@ type maker struct {
 	curator   *joint.Curator // of the profile joint
 	registrar *seal.Identity
 	key       *seal.HPKEKey // of the epoch
+	devices   uint32        // of the epoch that still take part
 }
 
 // append signs a statement, changed where it is tampered with, and appends it to a role's log.
@@ -89,7 +90,11 @@ func (m *maker) rotate() (err error) {
 
 // round goes from an announcement to what was learned.
 func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
-	reports := a.Cohort.Size - uint32(m.src.Uint64()%uint64(a.Cohort.Size-a.Cohort.Minimum+1))
+	if a.Round == 0 {
+		m.devices = a.Cohort.Size
+	}
+	reports := m.devices - uint32(m.src.Uint64()%uint64(m.devices-a.Cohort.Minimum+1))
+	m.devices = reports // who does not report in a round takes no part in those after it
 	destroyed := m.o.Destroyed != nil && m.o.Destroyed(a.Epoch, a.Round)
 	if destroyed {
 		reports = a.Cohort.Minimum - 1
