@@ -33,5 +33,6 @@ func auditCommand() *cobra.Command {
 	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
 	flags.BoolVar(&json, "json", false, "print the result as one JSON object")
 	read = addEpsilonFlags(flags, &o)
+	cmd.AddCommand(auditExportCommand())
 	return cmd
 }
