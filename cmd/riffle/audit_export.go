@@ -116,7 +116,7 @@ func openExport(cmd *cobra.Command, path, trust string) (*audit.Folder, keyring.
 		return nil, keyring.Bundle{}, err
 	}
 	if trust != "" {
-		bundle, err := keyring.ReadBundle(trust)
+		bundle, err := keyring.LoadBundleFile(trust)
 		return folder, bundle, err
 	}
 	bundle, err := folder.Bundle()

@@ -17,9 +17,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// exitBreach is the exit code of a command that checked something and found it wrong.
-const exitBreach = 4
-
 func verifyCommand() *cobra.Command {
 	var trust string
 	var asJSON bool
@@ -76,7 +73,7 @@ func runVerify(cmd *cobra.Command, path, trust string, asJSON bool) error {
 	}
 	keys, v := f.Keys, verdict{Trusted: itself}
 	if trust != "" {
-		if keys, err = keyring.ReadBundle(trust); err != nil {
+		if keys, err = keyring.LoadBundleFile(trust); err != nil {
 			return err
 		}
 		v.Trusted = trust
@@ -137,15 +134,15 @@ func (v *verdict) tell(w io.Writer) error {
 			p.line("    refused: %d for %s", f.Reports, f.Reason)
 		}
 		if r.Outcome == outcomeReleased {
-			p.line("    With these reports the whole plan reveals at most epsilon %s about one person.", bound(r.Epsilon))
+			p.line("    With these reports the whole plan reveals about one person: %s.", bound(r.Epsilon))
 		}
 	}
-	p.line("  The analyzer's program: %v.", s.Versions)
+	p.line("  The analyzer's program calls itself %q.", s.Versions)
 	p.line("")
 	p.line("Who can learn what")
 	for _, o := range v.Who {
-		p.line("  %s: at most epsilon %s if this is honest: %s. If no other device is: %s.", o.Sees, bound(o.Epsilon),
-			o.Honest, bound(o.EpsilonAlone))
+		p.line("  %s: %s. Whom it rests on: %s. If no other device is honest: %s.", o.Sees, bound(o.Epsilon), o.Honest,
+			bound(o.EpsilonAlone))
 	}
 	p.line("")
 	p.line("This certifies, under the keys from %s, that", v.Trusted)
@@ -180,9 +177,9 @@ func trusted(s *certificate.Summary) string {
 // bound is an epsilon in words.
 func bound(e status.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
-		return privacy.Spell(v)
+		return "at most epsilon " + privacy.Spell(v)
 	}
-	return "without a bound"
+	return "nothing bounds it"
 }
 
 // printer prints lines until one fails.

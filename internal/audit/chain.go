@@ -41,21 +41,10 @@ type statement struct {
 	name   string // of the entry, in breaches
 }
 
-// follow begins at the first entry. Pulling turns the source's handler round, so that both logs are read side by side.
+// follow begins at the first entry. Both logs are read side by side.
 func (c *checker) follow(ctx context.Context, role bus.Role, party wire.Party) *chain {
 	l := &chain{c: c, role: role, party: party, until: c.o.Trust.Until[string(role)]}
-	l.next, l.stop = iter.Pull2(func(yield func(Entry, error) bool) {
-		enough := errors.New("the audit has ended")
-		err := c.source.Log(ctx, role, func(e Entry) error {
-			if !yield(e, nil) {
-				return enough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, enough) {
-			yield(Entry{}, err)
-		}
-	})
+	l.next, l.stop = iter.Pull2(entries(ctx, c.source, role))
 	return l
 }
 
@@ -64,6 +53,10 @@ func (l *chain) peek() (*statement, error) {
 	for l.held == nil {
 		e, err, ok := l.next()
 		if !ok {
+			return nil, nil
+		}
+		if errors.Is(err, ErrFolder) {
+			l.c.breach(Malformed, logFile(l.role), "", "nothing after entry %d can be read: %v", l.tree.Size(), err)
 			return nil, nil
 		}
 		if err != nil {

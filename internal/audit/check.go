@@ -63,7 +63,7 @@ func Check(ctx context.Context, source Source, o Options) (*Report, error) {
 	c := &checker{ctx: ctx, source: source, o: o, report: &Report{
 		OK: true, Deployment: o.Trust.Deployment, Running: true, Witnessed: []Witnessed{}, Breaches: []Breach{},
 		Notes: []string{},
-	}, keys: map[[seal.HPKEKeySize]byte]bool{}}
+	}, keys: map[[seal.HPKEKeySize]byte]bool{}, opened: map[roundID]bool{}}
 	c.analyzer = c.follow(ctx, bus.Analyzer, o.Trust.AnalyzerParty())
 	defer c.analyzer.stop()
 	c.shuffler = c.follow(ctx, bus.Shuffler, o.Trust.ShufflerParty())
@@ -90,8 +90,9 @@ type checker struct {
 	promised      promise             // of the epoch
 	key           []byte              // HPKE key of the last announcement
 	keys          map[[seal.HPKEKeySize]byte]bool
-	stated        []byte // digest of the policy that was learned last
-	ended         bool   // the last announcement was read
+	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
+	stated        []byte           // digest of the policy that was learned last
+	ended         bool             // the last announcement was read
 }
 
 // round is a round from its announcement to what was learned.
@@ -138,6 +139,11 @@ func (c *checker) run() error {
 	if err := c.rest(); err != nil {
 		return err
 	}
+	if d, ok := c.source.(*Folder); ok {
+		if err := c.stray(d); err != nil {
+			return err
+		}
+	}
 	for _, l := range []*chain{c.analyzer, c.shuffler} {
 		if err := l.end(c.ctx); err != nil {
 			return err
@@ -163,6 +169,9 @@ func (c *checker) checkpoints() error {
 				l.checkpoint(note, v.Name, v)
 			}
 		}
+	}
+	if d, ok := c.source.(*Folder); ok {
+		return c.certified(d)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit/retained"
@@ -31,9 +32,10 @@ type kept struct {
 // there, counts it again.
 func (c *checker) retained(x *mixture, r *round) error {
 	k := &kept{s: x.statement, m: x.m, size: registry.MessageSize(r.a)}
-	any, opened := false, false
+	some, opened := false, false
 	err := c.source.Retained(c.ctx, x.m.Epoch, x.m.Round, func(index uint32, sealed []byte) error {
-		if any = true; len(c.o.Auditor) == 0 {
+		some, c.opened[roundID{x.m.Epoch, x.m.Round}] = true, true
+		if len(c.o.Auditor) == 0 {
 			return nil
 		}
 		if !opened {
@@ -44,12 +46,15 @@ func (c *checker) retained(x *mixture, r *round) error {
 		return nil
 	})
 	switch {
+	case errors.Is(err, ErrFolder):
+		c.wrong(RetainedForged, x.statement, "%v", err)
+		return nil
 	case err != nil:
 		return err
-	case !any && x.m.Outcome == wire.Released:
+	case !some && x.m.Outcome == wire.Released:
 		c.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler committed to " +
 			"was not checked for them, and nothing was counted again.")
-	case !any:
+	case !some:
 	case x.m.Outcome != wire.Released || k.size == 0:
 		c.wrong(MessageAdded, x.statement, "messages are retained of a round of which none left, or none may be kept")
 	case !opened:

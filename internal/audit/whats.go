@@ -24,6 +24,8 @@ const (
 	Uncovered What = "uncovered"
 	// SplitView is a log that shows others another face: two checkpoints of the role contradict each other.
 	SplitView What = "split_view"
+	// CertificateWrong is a certificate of an export that does not verify.
+	CertificateWrong What = "certificate_wrong"
 	// OutOfOrder is an entry that does not belong at its place: a round before its turn or after it.
 	OutOfOrder What = "out_of_order"
 )

@@ -121,10 +121,10 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) { return ReadBundle(filepath.Join(root, BundleFile)) }
+func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
 
-// ReadBundle reads a bundle from a file of any name.
-func ReadBundle(path string) (Bundle, error) {
+// LoadBundleFile reads a bundle that stands in a file of any name.
+func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
 	if err := load(path, &b); err != nil {
 		return Bundle{}, err

@@ -33,11 +33,11 @@ type Broker interface {
 	Said(ctx context.Context, role bus.Role, kind string, handler func(payload []byte) error) error
 
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
+	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
+	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)
 	// Where what is forwarded is retained.
 	CanRetain(ctx context.Context) error
 	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
-	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
-	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)
 	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 }

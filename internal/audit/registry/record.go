@@ -103,8 +103,8 @@ const (
 	// unitDetails is what adjacency means here. See docs/privacy.md, section 1.
 	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person could " +
 		"be offered, the reward of each, when it comes and whether it comes. The number of people is the same in both " +
-		"(replace-one adjacency). A device takes part once in a deployment. A person who takes part with k devices has " +
-		"the guarantee of k records: mu grows by the square root of k, zCDP by the factor k."
+		"(replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more often. A person who takes part with k devices has " +
+		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
 )
 
 // Describe makes the description.
@@ -213,7 +213,7 @@ func (f *Facts) details(g Guarantee) string {
 	b.WriteString(f.Terms.Channel.Promise(f.Epsilon, f.Alone, f.Terms.Delta))
 	if g.Mu != nil {
 		fmt.Fprintf(&b, " It is a bound in Gaussian differential privacy, mu = %.6g, after an event of probability %.3g; "+
-			"with that event, rho = %.6g in zCDP.", *g.Mu, g.TailDelta, g.Rho)
+			"as zCDP, rho = %.6g after the same event.", *g.Mu, g.TailDelta, g.Rho)
 	} else {
 		fmt.Fprintf(&b, " It is a bound in zCDP, rho = %.6g, after an event of probability %.3g.", g.Rho, g.TailDelta)
 	}
