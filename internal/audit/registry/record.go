@@ -103,7 +103,8 @@ const (
 	// unitDetails is what adjacency means here. See docs/privacy.md, section 1.
 	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person could " +
 		"be offered, the reward of each, when it comes and whether it comes. The number of people is the same in both " +
-		"(replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more often. A person who takes part with k devices has " +
+		"(replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more often. A person " +
+		"who takes part with k devices has " +
 		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
 )
 
