@@ -82,6 +82,7 @@ Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not b
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
 	read = addEpsilonFlags(flags, &o)
+	cmd.AddCommand(auditExportCommand())
 	return cmd
 }
 

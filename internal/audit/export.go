@@ -27,15 +27,25 @@ type Exported struct {
 	Uncertified map[uint64]string `json:"uncertified,omitempty"`
 }
 
+// CheckDestination says whether a folder can be exported to: it is not there, or empty. Errors: ErrNotEmpty, the disk's.
+func CheckDestination(dst string) error {
+	found, err := os.ReadDir(dst)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && len(found) > 0:
+		return fmt.Errorf("%s: %w", dst, ErrNotEmpty)
+	}
+	return err
+}
+
 // WriteFolder exports a deployment to a folder, which is there whole or not at all. It judges nothing: what the source
 // shows is what an audit of the folder will see. It reads statement by statement, whatever the size of the logs.
 //
 // Errors: ErrNotEmpty, the source's, the disk's.
 func WriteFolder(ctx context.Context, dst string, src Source, keys keyring.Bundle) (*Exported, error) {
 	dst = filepath.Clean(dst)
-	if found, err := os.ReadDir(dst); err == nil && len(found) > 0 {
-		return nil, fmt.Errorf("%s: %w", dst, ErrNotEmpty)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := CheckDestination(dst); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {

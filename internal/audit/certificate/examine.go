@@ -76,6 +76,11 @@ func examine(f *File, trusted keyring.Bundle) (*examined, error) {
 	if err := x.whole(); err != nil {
 		return nil, err
 	}
+	for role, until := range trusted.Until {
+		if epoch := x.rounds[0].announcement.Epoch; epoch > until {
+			return nil, refuse("the %s's key was good until epoch %d, this is epoch %d", role, until, epoch)
+		}
+	}
 	if err := x.promised(); err != nil {
 		return nil, err
 	}
@@ -95,7 +100,7 @@ func sameKeys(named, trusted keyring.Bundle) error {
 	switch {
 	case named.Deployment != trusted.Deployment:
 		return refuse("it is of the deployment %q, trusted are the keys of %q", named.Deployment, trusted.Deployment)
-	case !reflect.DeepEqual(named, trusted):
+	case !bytes.Equal(named.Analyzer, trusted.Analyzer) || !bytes.Equal(named.Shuffler, trusted.Shuffler):
 		return refuse("it names other keys than those that are trusted")
 	}
 	return nil

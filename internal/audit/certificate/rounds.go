@@ -17,7 +17,8 @@ import (
 const tolerance = 1e-9
 
 func near(a, b float64) bool {
-	return a == b || math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b))
+	return a == b || !math.IsInf(a, 0) && !math.IsInf(b, 0) &&
+		math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b))
 }
 
 // promised checks the announced plan against the terms.
@@ -106,8 +107,8 @@ func checkManifest(a *plan.Announcement, m *wire.Manifest) error {
 		return fmt.Errorf("the shuffler added %d messages of noise, planned are %d", m.NoiseMessages,
 			shuffle.NoiseMessages(a))
 	case m.Messages != uint64(m.Reports)*uint64(a.ReportMessages())+m.NoiseMessages:
-		return fmt.Errorf("%d messages left, %d reports of %d messages and %d of noise are %d", m.Messages, m.Reports,
-			a.ReportMessages(), m.NoiseMessages, uint64(m.Reports)*uint64(a.ReportMessages())+m.NoiseMessages)
+		return fmt.Errorf("%d messages left, planned are %d for each of %d reports, and %d of noise", m.Messages,
+			a.ReportMessages(), m.Reports, m.NoiseMessages)
 	}
 	return nil
 }
@@ -129,11 +130,11 @@ func checkCounts(r *round) error {
 		}
 		return nil
 	}
-	accepted, summed := r.accepted, r.summed
+	accepted, summed, announced := r.accepted, r.summed, r.digests.announcement[:]
 	switch {
 	case accepted == nil || summed == nil:
 		return fmt.Errorf("counts of shares without an accepted set of either server")
-	case !bytes.Equal(accepted.Announcement, r.digests.announcement[:]) || !bytes.Equal(summed.Announcement, r.digests.announcement[:]):
+	case !bytes.Equal(accepted.Announcement, announced) || !bytes.Equal(summed.Announcement, announced):
 		return fmt.Errorf("an accepted set is of another announcement")
 	case accepted.Reports != c.Reports || summed.Reports != c.Reports || !bytes.Equal(accepted.Set, summed.Set):
 		return fmt.Errorf("the servers did not add up the same reports: accepted %d, summed %d, counted %d",
@@ -149,13 +150,9 @@ func (x *examined) checkLearned(r *round) error {
 		return fmt.Errorf("the counts and what was learned do not agree whether the cohort was destroyed")
 	}
 	together, alone := x.came(r)
-	for _, of := range []struct {
-		what     string
-		said, is float64
-	}{{"epsilon", l.Epsilon, together}, {"epsilon if no other device is honest", l.EpsilonAlone, alone}} {
-		if !near(of.said, of.is) {
-			return fmt.Errorf("what was learned says %s is %v, it is %v", of.what, of.said, of.is)
-		}
+	if !near(l.Epsilon, together) || !near(l.EpsilonAlone, alone) {
+		return fmt.Errorf("what was learned states epsilon %v, and %v if no other device is honest; they are %v and %v",
+			l.Epsilon, l.EpsilonAlone, together, alone)
 	}
 	if !l.Destroyed && !(together <= x.configuration.Terms.Epsilon*(1+tolerance)) {
 		return fmt.Errorf("epsilon of the reports that came is %v, promised is %v", together, x.configuration.Terms.Epsilon)

@@ -2,12 +2,11 @@ package certificate
 
 import (
 	"encoding/hex"
-	"encoding/json"
-	"math"
 	"reflect"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -25,26 +24,6 @@ func (h *Hex) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Epsilon is a bound on what is revealed; +Inf, null in JSON, is none at all.
-type Epsilon float64
-
-// MarshalJSON writes null where there is no bound.
-func (e Epsilon) MarshalJSON() ([]byte, error) {
-	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
-		return json.Marshal(v)
-	}
-	return []byte("null"), nil
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (e *Epsilon) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*e = Epsilon(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(e))
-}
-
 // Summary is what the statements of a certificate say, in plain numbers.
 type Summary struct {
 	Deployment string       `json:"deployment"`
@@ -57,8 +36,8 @@ type Summary struct {
 	Delta           float64 `json:"delta"` // of every epsilon here
 	// Epsilon is what the plan gives with the fewest reports that are released, EpsilonAlone what is left if no other
 	// device is honest. Both are recomputed from the plan.
-	Epsilon      Epsilon `json:"epsilon"`
-	EpsilonAlone Epsilon `json:"epsilon_alone"`
+	Epsilon      status.Epsilon `json:"epsilon"`
+	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	// Guarantee is the bound that Epsilon is taken from, for every delta: a Gaussian that the record shifts by mu standard
 	// deviations, after an event of probability tail_delta.
 	Guarantee Guarantee `json:"guarantee"`
@@ -79,10 +58,10 @@ type Cohort struct {
 
 // Guarantee is a privacy.Guarantee.
 type Guarantee struct {
-	Mu        Epsilon `json:"mu"`
-	TailDelta float64 `json:"tail_delta"`
-	Pure      Epsilon `json:"pure"`
-	Rho       Epsilon `json:"rho"` // zCDP
+	Mu        status.Epsilon `json:"mu"`
+	TailDelta float64        `json:"tail_delta"`
+	Pure      status.Epsilon `json:"pure"`
+	Rho       status.Epsilon `json:"rho"` // zCDP
 }
 
 // Root is a checkpoint.
@@ -101,8 +80,8 @@ type Round struct {
 	Refused  []Refused `json:"refused"`
 	Messages uint64    `json:"messages"`
 	// Epsilon and EpsilonAlone are those of the whole plan with the reports that came; 0 if the cohort was destroyed.
-	Epsilon      Epsilon `json:"epsilon"`
-	EpsilonAlone Epsilon `json:"epsilon_alone"`
+	Epsilon      status.Epsilon `json:"epsilon"`
+	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	// Digests of the statements, and the root over the messages that were forwarded.
 	Announcement Hex `json:"announcement"`
 	Manifest     Hex `json:"manifest"`
@@ -132,7 +111,7 @@ func (x *examined) summarise() error {
 		Deployment: first.Deployment, Epoch: first.Epoch, Channel: first.Plan.Channel, RestsOn: first.Plan.Channel.RestsOn(),
 		Cohort:          Cohort{first.Cohort.Size, first.Cohort.Minimum, first.Cohort.MaxDishonest},
 		PromisedEpsilon: terms.Epsilon, Delta: terms.Delta,
-		Epsilon: Epsilon(x.epsilon(g, nil)), EpsilonAlone: Epsilon(x.epsilon(plan.Alone(first))),
+		Epsilon: status.Epsilon(x.epsilon(g, nil)), EpsilonAlone: status.Epsilon(x.epsilon(plan.Alone(first))),
 		Guarantee: guaranteeOf(g), Policy: policy[:], Next: x.rounds[len(x.rounds)-1].learned.Policy,
 		Analyzer: x.roots[bus.Analyzer], Shuffler: x.roots[bus.Shuffler], Versions: []string{},
 	}
@@ -141,7 +120,7 @@ func (x *examined) summarise() error {
 		together, alone := x.came(r)
 		said := Round{
 			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
-			Epsilon: Epsilon(together), EpsilonAlone: Epsilon(alone), Refused: []Refused{},
+			Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone), Refused: []Refused{},
 			Announcement: r.digests.announcement[:], Manifest: r.digests.manifest[:], MessagesRoot: m.MessagesRoot,
 			Counts: r.digests.counts[:], Learned: r.digests.learned[:],
 		}
@@ -163,7 +142,7 @@ func (x *examined) summarise() error {
 }
 
 func guaranteeOf(g privacy.Guarantee) Guarantee {
-	return Guarantee{Epsilon(g.Mu), g.TailDelta, Epsilon(g.Pure), Epsilon(g.Rho)}
+	return Guarantee{status.Epsilon(g.Mu), g.TailDelta, status.Epsilon(g.Pure), status.Epsilon(g.Rho)}
 }
 
 // compare refuses a summary that does not say what the statements say, and names the first field that lies. Numbers may
