@@ -152,6 +152,25 @@ func twoFaces(l *ledger.Ledger, o *audit.Options) error {
 	return err
 }
 
+// extraChunk retains a chunk in the first round that its manifest does not name.
+func extraChunk(l *ledger.Ledger) error {
+	a, digest, err := wire.Open[plan.Announcement](l.Logs[bus.Analyzer][1].Signed, l.Bundle.AnalyzerParty())
+	if err != nil {
+		return err
+	}
+	chunks := l.Chunks[ledger.Place{Epoch: 1}]
+	index := uint32(len(chunks))
+	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: make([]byte, seal.BitSize)})
+	if err != nil {
+		return err
+	}
+	sealed, err := seal.SealRetained(l.Auditor.Public(), seal.RetainedContext{
+		Deployment: a.Deployment, Epoch: 1, Index: index, Announcement: digest,
+	}, chunk)
+	l.Chunks[ledger.Place{Epoch: 1}] = append(chunks, sealed)
+	return err
+}
+
 // one makes a plant of a change that cannot fail.
 func one(f func(*ledger.Ledger)) func(*ledger.Ledger, *audit.Options) error {
 	return func(l *ledger.Ledger, _ *audit.Options) error {
@@ -355,6 +374,13 @@ var frauds = []fraud{
 		nil, []audit.What{audit.PolicyWrong}, "analyzer/6 learned"},
 	{"less is said to be spent", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Epsilon /= 2 }), nil, nil,
 		[]audit.What{audit.EpsilonWrong}, "analyzer/6 learned"},
+	{"both logs are empty", joint, nil, nil, one(func(l *ledger.Ledger) {
+		clear(l.Logs)
+		clear(l.Checkpoints)
+	}), []audit.What{audit.CheckpointMissing}, "analyzer.checkpoint"},
+	{"a chunk that the manifest does not name is retained", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		return extraChunk(l)
+	}, []audit.What{audit.MessageAdded}, "shuffler/0 manifest"},
 	{"an entry is changed in the log", joint, nil, nil, one(func(l *ledger.Ledger) {
 		l.Logs[bus.Shuffler][1].Signed = flip(l.Logs[bus.Shuffler][1].Signed)
 	}), []audit.What{audit.ForgedSignature, audit.LogAltered, audit.ManifestMissing}, "shuffler/1 manifest"},
@@ -383,43 +409,56 @@ var frauds = []fraud{
 // Every fraud is caught under its own name, and nothing else is reported. The entry is the proof.
 func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
 	t.Parallel()
-	caught := map[audit.What]bool{}
 	for _, f := range frauds {
-		options := configuration(f.of)
-		if f.plant != nil {
-			f.plant(&options)
-		}
-		l, err := ledger.Make(options)
-		var o audit.Options
-		if err == nil && f.after != nil {
-			if err = f.after(l, &o); err == nil {
-				err = l.Seal()
+		t.Run(f.name, func(t *testing.T) {
+			options := configuration(f.of)
+			if f.plant != nil {
+				f.plant(&options)
 			}
-		}
-		if err == nil && f.last != nil {
-			err = f.last(l, &o)
-		}
-		if err != nil {
-			t.Errorf("%s: it cannot be planted: %v", f.name, err)
-			continue
-		}
-		o.Auditor, o.AnalyzerKeys = []*seal.HPKEKey{l.Auditor}, l.HPKE
-		r := check(t, l, o)
-		slices.Sort(f.want)
-		if got := whats(r); !slices.Equal(got, f.want) || r.OK {
-			t.Errorf("%s: named %v, want %v%s", f.name, got, f.want, list(r))
-			continue
-		}
-		if r.Breaches[0].Entry != f.entry {
-			t.Errorf("%s: the first proof is %s, want %s%s", f.name, r.Breaches[0].Entry, f.entry, list(r))
-		}
-		for _, what := range f.want {
-			caught[what] = true
-		}
+			l, err := ledger.Make(options)
+			var o audit.Options
+			if err == nil && f.after != nil {
+				if err = f.after(l, &o); err == nil {
+					err = l.Seal()
+				}
+			}
+			if err == nil && f.last != nil {
+				err = f.last(l, &o)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Auditor, o.AnalyzerKeys = []*seal.HPKEKey{l.Auditor}, l.HPKE
+			r := check(t, l, o)
+			if got := whats(r); !slices.Equal(got, slices.Sorted(slices.Values(f.want))) || r.OK {
+				t.Fatalf("named %v, want %v%s", got, f.want, list(r))
+			}
+			if r.Breaches[0].Entry != f.entry {
+				t.Errorf("the first proof is %s, want %s%s", r.Breaches[0].Entry, f.entry, list(r))
+			}
+		})
+	}
+}
+
+// Every kind of breach is found by a fraud of the table, and explained.
+func TestEveryBreachHasAFraud(t *testing.T) {
+	t.Parallel()
+	var caught, explained []audit.What
+	for _, f := range frauds {
+		caught = append(caught, f.want...)
 	}
 	for _, e := range audit.Explanations() {
-		if !caught[e.What] && !slices.Contains(ofFolders, e.What) {
-			t.Errorf("no fraud here is named %s", e.What)
+		if !slices.Contains(caught, e.What) && !slices.Contains(ofFolders, e.What) {
+			t.Errorf("no fraud is named %s", e.What)
+		}
+		if slices.Contains(explained, e.What) || e.Means == "" || e.By == "" {
+			t.Errorf("%s is explained twice, or by nothing", e.What)
+		}
+		explained = append(explained, e.What)
+	}
+	for _, what := range caught {
+		if !slices.Contains(explained, what) {
+			t.Errorf("%s is not explained", what)
 		}
 	}
 }
