@@ -22,6 +22,7 @@ const (
 	bits   = "bits"   // the channel shuffle with retained bit messages
 	shares = "shares" // the channel shares
 	noise  = "noise"  // the channel shuffle, with noise of the shuffler
+	alone  = "alone"  // the same, with as much as gives the promise by itself
 )
 
 func configuration(name string) ledger.Options {
@@ -36,9 +37,9 @@ func configuration(name string) ledger.Options {
 		o.Configuration, o.Retain = ledger.Small(glm.Paper, plan.Shuffle, 2), true
 	case shares:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shares, 2)
-	case noise:
+	case noise, alone:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shuffle, 2)
-		o.Configuration.Terms.ServerNoise = 0.5
+		o.Configuration.Terms.ServerNoise = map[string]float64{noise: 0.5, alone: 1}[name]
 	}
 	return o
 }
@@ -213,6 +214,13 @@ var frauds = []fraud{
 			r.Releases[0].AnalyzerNoise /= 2
 		}
 	}), nil, nil, []audit.What{audit.PlanChanged, audit.PromiseExceeded, audit.WeakPlan}, "analyzer/7 announcement"},
+	{"a plan claims less than it gives", sums, announcementAt(2, 0, func(a *plan.Announcement) { a.Plan.Epsilon /= 2 }), nil,
+		nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/7 announcement"},
+	{"the servers' noise alone is too little", alone, announcementAt(1, 0, func(a *plan.Announcement) {
+		for _, r := range a.Plan.Rounds {
+			r.Releases[0].ShufflerNoise /= 4
+		}
+	}), nil, nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/1 announcement"},
 	{"the counts do not add up", sums, countsAt(2, 1, func(c *wire.Counts) { c.Releases[0].Ones[0] = 1 << 19 }), nil, nil,
 		[]audit.What{audit.CountsImpossible}, "analyzer/11 counts"},
 	{"a signature is forged", joint, nil, func(l *ledger.Ledger, _ *audit.Options) error {
@@ -337,6 +345,16 @@ var frauds = []fraud{
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
 		o.Tamper.Accepted = func(s *wire.Accepted) { s.Reports-- }
 	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	{"the servers add up other numbers of reports", shares, func(o *ledger.Options) {
+		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
+	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	{"a release is said to be destroyed", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Destroyed = true }), nil, nil,
+		[]audit.What{audit.LearnedOther}, "analyzer/6 learned"},
+	{"a retained chunk takes the place of another number", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		err := extraChunk(l)
+		l.Dropped = map[ledger.Place]uint32{{Epoch: 1}: 0}
+		return err
+	}, []audit.What{audit.MessageAdded}, "shuffler/0 manifest"},
 	{"a message is sent twice", bits, func(o *ledger.Options) {
 		o.Tamper.Sent = func(_ uint64, _ uint32, m [][]byte) [][]byte { m[3] = m[9]; return m }
 	}, nil, nil, []audit.What{audit.MessageCopied}, "shuffler/0 manifest"},
