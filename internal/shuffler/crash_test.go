@@ -20,7 +20,7 @@ var errCrash = errors.New("crash")
 // is left behind (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepManifest, stepPurged, stepRemoved} {
+	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepSigned, stepManifest, stepPurged, stepRemoved} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -127,6 +127,7 @@ const (
 	stepChunk    = "chunk"    // a chunk has left
 	stepRetained = "retained" // a chunk is retained
 	stepAudited  = "audited"  // the manifest is in the audit log
+	stepSigned   = "signed"   // and a checkpoint over it
 	stepManifest = "manifest" // the manifest has left
 	stepPurged   = "purged"   // the reports are forgotten
 	stepRemoved  = "removed"  // what was on disk is forgotten

@@ -200,8 +200,8 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 }
 
 // leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
-// be impossible and is committed to destruction instead. The manifest stands in the audit log before the analyzer can
-// see it: nothing acts on what is not logged. It depends on the release and on what the channel keeps of it alone and
+// be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a checkpoint,
+// before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what the channel keeps of it alone and
 // is signed deterministically, so a retry appends and sends the same bytes, and either is stored once.
 func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
@@ -239,7 +239,7 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 	if err != nil {
 		return false, fatal(err)
 	}
-	if err := s.c.Bus.AppendAudit(ctx, "manifest", signed); err != nil {
+	if err := (logged{s.c.Bus, s.log}).AppendAudit(ctx, wire.KindManifest, signed); err != nil {
 		return false, err
 	}
 	return true, s.c.Bus.PublishManifest(ctx, r.Epoch, r.Round, signed)

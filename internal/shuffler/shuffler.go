@@ -25,8 +25,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/internal/shuffler/journal"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -43,7 +44,7 @@ type Config struct {
 	MinCohort  int             // fewest reports of a release, whatever is announced
 	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
 	Channels   []plan.Channel  // whose cohorts are served; nil: every one
-	StateDir   string          // folder of journal and disk where these are nil; it belongs to one process
+	StateDir   string          // folder of the log, and of journal and disk where these are nil; it belongs to one process
 	Journal    Journal         // nil: the file "journal" in StateDir
 	Disk       channel.Disk    // for the channel; nil: StateDir
 	Source     protocol.Source // for the channel: a CSPRNG
@@ -84,6 +85,7 @@ type Shuffler struct {
 	admitted *wire.Credentials // that the registrar admits
 	channels map[plan.Channel]channel.Mixing
 	journal  Journal
+	log      *translog.Log
 	clock    *clock
 	outages  outages
 	waits    wait          // a report for a worker
@@ -112,7 +114,7 @@ type Shuffler struct {
 	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
 }
 
-// New opens the shuffler's state and replays its journal. Run closes the journal when it returns; call Close if Run is
+// New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
 // never called.
 func New(c Config) (*Shuffler, error) {
 	retention, err := c.retention()
@@ -141,6 +143,13 @@ func New(c Config) (*Shuffler, error) {
 		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
+	s.log, err = translog.New(translog.Config{
+		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
+		Path: filepath.Join(c.StateDir, "log"), Log: c.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
 	s.channels = map[plan.Channel]channel.Mixing{}
 	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
 		mixing := &shuffle.Mixing{Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
@@ -150,7 +159,7 @@ func New(c Config) (*Shuffler, error) {
 		s.channels[mixed] = mixing
 	}
 	s.channels[plan.Shares] = &shares.Mixing{
-		Deployment: c.Deployment, Reports: s.reread, Broker: c.Bus, Disk: c.Disk, Source: c.Source,
+		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
 		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log,
 		Silent: func(err error) { s.notice(analyzerCondition, err) },
 	}
@@ -172,8 +181,8 @@ func New(c Config) (*Shuffler, error) {
 // mixing is the channel of a round's layout.
 func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
 
-// Close lets go of the journal.
-func (s *Shuffler) Close() error { return s.journal.Close() }
+// Close lets go of the journal and of the log.
+func (s *Shuffler) Close() error { return errors.Join(s.journal.Close(), s.log.Close()) }
 
 // Held counts the reports that are admitted and neither released nor destroyed.
 func (s *Shuffler) Held() int64 {

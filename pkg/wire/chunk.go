@@ -61,6 +61,17 @@ func (c *Chunk) Messages(size int) ([][]byte, error) {
 // ChunkDigest is SHA-256 of a chunk's bytes.
 func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
 
+// MessageDigest is SHA-256 of a message, a leaf under the manifest's messages_root.
+func MessageDigest(message []byte) [32]byte { return sum(message) }
+
+// AppendMessageDigests appends the digest of each message in a run of messages of this size, which is positive.
+func AppendMessageDigests(digests [][32]byte, messages []byte, size int) [][32]byte {
+	for message := range slices.Chunk(messages, size) {
+		digests = append(digests, MessageDigest(message))
+	}
+	return digests
+}
+
 // ChunksDigest is the manifest's chunks_digest: SHA-256 over the chunks' digests, in order of their index.
 func ChunksDigest(chunks [][32]byte) [32]byte { return concatenated(chunks) }
 
