@@ -115,6 +115,8 @@ func TestARoundOfSharesLeavesWithoutWhatWasRefused(t *testing.T) {
 		t.Errorf("manifest %+v", m)
 	}
 	s.finished()
+	refused := map[wire.Refusal]int{wire.RefusalDuplicate: 1}
+	refusedIn(t, m, refused, refused)
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalDuplicate: 1})
 }
 
