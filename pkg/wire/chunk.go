@@ -49,6 +49,15 @@ func checkChunk(m *rifflev1.MixedChunk) error {
 	return checkPayload(m.Payload, MaxChunk)
 }
 
+// Messages are the messages of the chunk, of size bytes each, in their order; they share its memory. It is an error if
+// the payload is no whole number of them.
+func (c *Chunk) Messages(size int) ([][]byte, error) {
+	if size < 1 || len(c.Payload)%size != 0 {
+		return nil, fmt.Errorf("%w: a chunk of %d bytes, messages have %d", ErrSize, len(c.Payload), size)
+	}
+	return slices.Collect(slices.Chunk(c.Payload, size)), nil
+}
+
 // ChunkDigest is SHA-256 of a chunk's bytes.
 func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
 

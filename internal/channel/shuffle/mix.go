@@ -46,6 +46,7 @@ type Mixing struct {
 	Disk    channel.Disk
 	Source  protocol.Source // of the permutation and of noise: a CSPRNG
 	Chunk   int             // messages of one chunk, at most wire.MaxChunkMessages; 0: the default
+	Retain  *Retention      // of what leaves; nil: nothing is retained
 
 	gathered *gathered // of the release under way
 }
@@ -62,6 +63,8 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 	switch c := cmp.Or(m.Channel, plan.Shuffle); {
 	case a.Plan.Channel != c:
 		return channel.Layout{}, fmt.Errorf("a round of the channel %s, mixed is the channel %s", a.Plan.Channel, c)
+	case m.Retain != nil && !Retainable(c):
+		return channel.Layout{}, fmt.Errorf("nothing of the channel %s may be retained", c)
 	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
 		return channel.Layout{}, shuffle.ErrNoise
 	case c == plan.Shuffle:
@@ -158,6 +161,9 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 			return fmt.Errorf("%w: other messages of this round left before: "+
 				"the state folder is older than what this shuffler has sent; restored from a backup?",
 				channel.ErrImpossible)
+		}
+		if err == nil && m.Retain != nil { // before the manifest, which names what is forwarded
+			err = m.Retain.keep(ctx, r, index, chunk)
 		}
 		return err
 	})
