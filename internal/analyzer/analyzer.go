@@ -6,9 +6,9 @@
 // All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
 // went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
 // it stops if they would not be. The audit log holds everything from which that follows, in this order: the
-// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there before
-// anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It acts on
-// no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
+// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there
+// before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
+// acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
 //
 // # What it does not guarantee
 //

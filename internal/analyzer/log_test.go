@@ -39,8 +39,8 @@ func (s *scene) kinds() (kinds []string) {
 	return kinds
 }
 
-// Whoever has the audit log alone comes to every announcement and to all that was learned, byte for byte, up to the last
-// policy.
+// Whoever has the audit log alone comes to every announcement and to all that was learned, byte for byte, up to the
+// last policy.
 func TestTheLogGivesTheWholeDeployment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
