@@ -49,9 +49,9 @@ func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) err
 	return err
 }
 
-// AppendAuditAfter appends a statement like AppendAudit, if the newest entry of the connection's role, of any kind, is the
-// one with the sequence last (0: there is none): who knows the log up to there knows what stands before the statement.
-// It returns the statement's place.
+// AppendAuditAfter appends a statement like AppendAudit, if the newest entry of the connection's role, of any kind, is
+// the one with the sequence last (0: there is none): who knows the log up to there knows what stands before the
+// statement. It returns the statement's place.
 //
 // Errors: ErrMoved: not stored now; those of AppendAudit.
 func (c *Conn) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
@@ -86,9 +86,9 @@ func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []by
 	return err == nil && bytes.Equal(r.Data, payload), err
 }
 
-// Said hands the statements that a role appended under a kind to the handler, in the order of the log, and returns at its
-// end. It asks for one statement at a time, as a role may that reads little of the log. What was appended before the call
-// is not missed.
+// Said hands the statements that a role appended under a kind to the handler, in the order of the log, and returns at
+// its end. It asks for one statement at a time, as a role may that reads little of the log. What was appended before
+// the call is not missed.
 //
 // Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
 func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(payload []byte) error) error {

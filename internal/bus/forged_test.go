@@ -72,8 +72,8 @@ func look(t *testing.T, admin *bus.Conn) map[string]state {
 	out := map[string]state{}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
-		bus.StreamKeys} {
+	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamRetained, bus.StreamAudit,
+		bus.StreamAnnouncements, bus.StreamKeys} {
 		s, err := admin.JetStream().Stream(ctx, name)
 		if err != nil {
 			t.Fatalf("stream %s: %v", name, err)

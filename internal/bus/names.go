@@ -29,6 +29,7 @@ const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
 	StreamPrepared       = "PREPARED"         // the analyzer's answers to the shuffler, of rounds under way
+	StreamRetained       = "RETAINED"         // forwarded chunks, sealed to the auditor, for a window
 	StreamAudit          = "AUDIT"            // signed statements, append-only
 	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
@@ -46,6 +47,7 @@ const (
 	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>
 	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
 	SubjectPrepared      = subjectPrefix + "prepared"   // .<epoch>.<round>.<index>
+	SubjectRetained      = subjectPrefix + "retained"   // .<epoch>.<round>.<index>
 	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -52,6 +53,9 @@ type Bundle struct {
 	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set
 	Shuffler   Key    `json:"shuffler"`  // signs manifests, enrolment replies and its key set
 	Registrar  Key    `json:"registrar"` // signs credentials
+	// Auditor is the HPKE public key that what is retained is sealed to. Bundles from before there was one, and those of
+	// deployments without an auditor, have none: then nothing can be retained.
+	Auditor Key `json:"auditor,omitempty"`
 }
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
@@ -72,6 +76,11 @@ func (b Bundle) Validate() error {
 				return fmt.Errorf("%w: %s and %s have the same key; each role needs its own", ErrBundle, other.role,
 					k.role)
 			}
+		}
+	}
+	if len(b.Auditor) > 0 {
+		if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
+			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
 		}
 	}
 	return nil
@@ -147,6 +156,15 @@ func load(path string, into any) error {
 		return fmt.Errorf("%s: %w: something follows the object", path, ErrBundle)
 	}
 	return nil
+}
+
+// writeBundle writes the bundle as a new file.
+func writeBundle(path string, b Bundle) error {
+	text, err := encodeJSON(bundleJSON{bundleFormat, b})
+	if err != nil {
+		return err
+	}
+	return keyfile.Create(path, text, 0o644)
 }
 
 func encodeJSON(v any) ([]byte, error) {

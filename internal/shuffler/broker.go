@@ -3,6 +3,7 @@ package shuffler
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/translog"
@@ -34,6 +35,9 @@ type Broker interface {
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
 	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)
+	// Where what is forwarded is retained.
+	CanRetain(ctx context.Context) error
+	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
 }

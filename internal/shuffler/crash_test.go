@@ -125,6 +125,7 @@ func bits(t *testing.T, chunks [][]byte) (all []byte) {
 const (
 	stepMixed    = "mixed"    // what leaves is on disk
 	stepChunk    = "chunk"    // a chunk has left
+	stepRetained = "retained" // a chunk is retained
 	stepAudited  = "audited"  // the manifest is in the audit log
 	stepSigned   = "signed"   // and a checkpoint over it
 	stepManifest = "manifest" // the manifest has left

@@ -42,6 +42,11 @@ func (b crashingBroker) PublishChunk(ctx context.Context, epoch uint64, round, i
 	return b.after(stepChunk, b.Conn.PublishChunk(ctx, epoch, round, index, payload))
 }
 
+func (b crashingBroker) PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte,
+	window time.Duration) error {
+	return b.after(stepRetained, b.Conn.PublishRetained(ctx, epoch, round, index, sealed, window))
+}
+
 func (b crashingBroker) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
 	step := stepAudited
 	if kind == wire.KindCheckpoint {

@@ -48,6 +48,8 @@ type Config struct {
 	Journal    Journal         // nil: the file "journal" in StateDir
 	Disk       channel.Disk    // for the channel; nil: StateDir
 	Source     protocol.Source // for the channel: a CSPRNG
+	Retain     time.Duration   // how long what is forwarded is retained for the auditor; 0: not at all
+	Auditor    []byte          // HPKE public key that it is sealed to; empty: none, and Retain must be 0
 	Clock      role.Clock      // nil: the system's
 	Bus        Broker
 	Log        zerolog.Logger
@@ -115,6 +117,10 @@ type Shuffler struct {
 // New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
 // never called.
 func New(c Config) (*Shuffler, error) {
+	retention, err := c.retention()
+	if err != nil {
+		return nil, err
+	}
 	opener, err := seal.NewReportOpener(c.Keys...)
 	if err != nil {
 		return nil, err
@@ -146,9 +152,11 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s.channels = map[plan.Channel]channel.Mixing{}
 	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
-		s.channels[mixed] = &shuffle.Mixing{
-			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source,
+		mixing := &shuffle.Mixing{Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
+		if shuffle.Retainable(mixed) {
+			mixing.Retain = retention
 		}
+		s.channels[mixed] = mixing
 	}
 	s.channels[plan.Shares] = &shares.Mixing{
 		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
@@ -203,6 +211,9 @@ func (s *Shuffler) Filling() (f Filling, ok bool) {
 // cannot be written. Its error is never nil.
 func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
+	if err := s.canRetain(ctx); err != nil {
+		return err
+	}
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
 	switch _, err := s.recall(ctx); {

@@ -1,13 +1,13 @@
-// Package translog writes a role's transparency log: the role's signed statements in the audit stream, in one order that
-// the role vouches for with a signed checkpoint after each (package transparency is the format).
+// Package translog writes a role's transparency log: the role's signed statements in the audit stream, in one order
+// that the role vouches for with a signed checkpoint after each (package transparency is the format).
 //
-// A statement is durable on the role's own disk before it is published, where the role has a state folder: a broker whose
-// data was set back gets what it lacks again, byte for byte, and a role that crashed repeats what it was about to say. A
-// role without a state folder takes its log from the stream.
+// A statement is durable on the role's own disk before it is published, where the role has a state folder: a broker
+// whose data was set back gets what it lacks again, byte for byte, and a role that crashed repeats what it was about to
+// say. A role without a state folder takes its log from the stream.
 //
-// The log is one list for ever. What the stream shows under the role's signature and the role's disk must agree as far as
-// both go, and with every checkpoint. Where they do not, the log has forked, and nothing more is signed: a second list
-// under the same key is what the log is there to expose.
+// The log is one list for ever. What the stream shows under the role's signature and the role's disk must agree as far
+// as both go, and with every checkpoint. Where they do not, the log has forked, and nothing more is signed: a second
+// list under the same key is what the log is there to expose.
 package translog
 
 import (
@@ -143,8 +143,8 @@ func (l *Log) Sync(ctx context.Context) error {
 // checkpoint over it stand in the stream. The same statement again is no second entry. kind is as in
 // bus.Conn.AppendAudit, and must be the statement's (wire.Leaf).
 //
-// Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat it.
-// With a path it is on disk then, and stands in the log before every later one.
+// Errors: ErrStatement; those of Sync. After one of the broker's the statement may stand in the stream or not: repeat
+// it. With a path it is on disk then, and stands in the log before every later one.
 func (l *Log) AppendAudit(ctx context.Context, kind string, signed []byte) error {
 	if !wire.Leaf(kind, signed, l.own) {
 		return fmt.Errorf("%w: kind %q of the %s", ErrStatement, kind, l.c.Role)

@@ -10,8 +10,8 @@ import (
 // ErrText means bytes that SignText does not sign.
 var ErrText = errors.New("seal: not a text that can be signed")
 
-// SignText signs a text as it stands, without a domain before it, for formats that others defined, like the signed notes
-// of transparency logs. A text ends in a newline and has no zero byte: the domain of every statement has one (see
+// SignText signs a text as it stands, without a domain before it, for formats that others defined, like the signed
+// notes of transparency logs. A text ends in a newline and has no zero byte: the domain of every statement has one (see
 // Kind.Domain), so that a signature of a text verifies as no statement, and one of a statement as no text. The error
 // wraps ErrText.
 func SignText(text []byte, by *Identity) ([]byte, error) {
@@ -21,7 +21,8 @@ func SignText(text []byte, by *Identity) ([]byte, error) {
 	return ed25519.Sign(by.key, text), nil
 }
 
-// VerifyText checks a signature of SignText. Errors: ErrText, ErrKey for a public key of the wrong length, ErrSignature.
+// VerifyText checks a signature of SignText. Errors: ErrText, ErrKey for a public key of the wrong length,
+// ErrSignature.
 func VerifyText(text, public, signature []byte) error {
 	if err := checkText(text); err != nil {
 		return err

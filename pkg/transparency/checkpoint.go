@@ -41,9 +41,9 @@ type Checkpoint struct {
 // Origin names the log of a role (shuffler or analyzer) in a deployment. It is the first line of what the role signs in
 // a checkpoint, and the name of the key in it.
 //
-// The role signs statements with the same Ed25519 key, as a domain "riffle/v1/<kind>\x00" and a body. No signature of one
-// is one of the other, whatever the deployment and the role are called, even "v1" and "manifest": a statement's domain
-// holds a zero byte, and a note may hold none (seal.SignText refuses it).
+// The role signs statements with the same Ed25519 key, as a domain "riffle/v1/<kind>\x00" and a body. No signature of
+// one is one of the other, whatever the deployment and the role are called, even "v1" and "manifest": a statement's
+// domain holds a zero byte, and a note may hold none (seal.SignText refuses it).
 func Origin(deployment, role string) string { return "riffle/" + deployment + "/" + role }
 
 // Sign is the checkpoint as a note with the role's signature: the same bytes each time. The error wraps ErrCheckpoint
@@ -60,17 +60,17 @@ func Sign(c Checkpoint, by *seal.Identity) ([]byte, error) {
 	return signed, nil
 }
 
-// Open verifies a checkpoint of the log with this origin and Ed25519 public key. Other signatures may stand below that of
-// the role, as those of witnesses; they are not looked at. The text must be the one that Sign makes, without further
+// Open verifies a checkpoint of the log with this origin and Ed25519 public key. Other signatures may stand below that
+// of the role, as those of witnesses; they are not looked at. The text must be the one that Sign makes, without further
 // lines. Errors: ErrCheckpoint, ErrUnsigned.
 func Open(signed []byte, origin string, key []byte) (Checkpoint, error) {
 	return open(signed, origin, roleKey(origin, key))
 }
 
-// Cosign adds a witness's signature to a checkpoint, below the others, and returns the whole. The signature says that at
-// this time, rounded down to whole seconds as the format has it, the witness knew of no checkpoint of this log that this
-// one does not extend. One that the witness made of it before is replaced. Cosign checks no other signature: Open first.
-// The error wraps ErrName or ErrCheckpoint.
+// Cosign adds a witness's signature to a checkpoint, below the others, and returns the whole. The signature says that
+// at this time, rounded down to whole seconds as the format has it, the witness knew of no checkpoint of this log that
+// this one does not extend. One that the witness made of it before is replaced. Cosign checks no other signature: Open
+// first. The error wraps ErrName or ErrCheckpoint.
 func Cosign(signed []byte, name string, by *seal.Identity, at time.Time) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -99,7 +99,9 @@ func Cosign(signed []byte, name string, by *seal.Identity, at time.Time) ([]byte
 
 // OpenCosigned is Open for a checkpoint that a witness co-signed, and says when. Errors: ErrCheckpoint, ErrUnsigned,
 // which says whose signature it is about, ErrName.
-func OpenCosigned(signed []byte, origin string, key []byte, name string, witness []byte) (Checkpoint, time.Time, error) {
+func OpenCosigned(
+	signed []byte, origin string, key []byte, name string, witness []byte,
+) (Checkpoint, time.Time, error) {
 	if err := CheckName(name); err != nil {
 		return Checkpoint{}, time.Time{}, err
 	}

@@ -104,9 +104,9 @@ func (t *Tree) grown() *compact.Range {
 	return t.nodes
 }
 
-// Prove shows that the leaf with this index, from 0, is in the tree of the first size leaves. leaves are the hashes of at
-// least these, in order. The proof has at most one hash for each level of the tree. It is an error where there is no such
-// leaf.
+// Prove shows that the leaf with this index, from 0, is in the tree of the first size leaves. leaves are the hashes of
+// at least these, in order. The proof has at most one hash for each level of the tree. It is an error where there is no
+// such leaf.
 func Prove(leaves []Hash, index, size uint64) ([]Hash, error) {
 	if size > uint64(len(leaves)) {
 		return nil, fmt.Errorf("transparency: a proof in a tree of %d leaves, there are %d", size, len(leaves))
@@ -135,8 +135,8 @@ func Prove(leaves []Hash, index, size uint64) ([]Hash, error) {
 	return shown, nil
 }
 
-// CheckInclusion checks that a proof shows the leaf at its index, from 0, in the log that the checkpoint is of. The error
-// wraps ErrNotIncluded.
+// CheckInclusion checks that a proof shows the leaf at its index, from 0, in the log that the checkpoint is of. The
+// error wraps ErrNotIncluded.
 func CheckInclusion(leaf []byte, index uint64, shown []Hash, c Checkpoint) error {
 	hashes, hash := make([][]byte, len(shown)), LeafHash(leaf)
 	for i := range shown {

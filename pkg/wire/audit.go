@@ -6,8 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// The kinds under which a role's words stand in the audit stream. The kind is a part of the subject, which anyone with the
-// role's broker credential chooses: Leaf says whether it is true.
+// The kinds under which a role's words stand in the audit stream. The kind is a part of the subject, which anyone with
+// the role's broker credential chooses: Leaf says whether it is true.
 const (
 	KindConfiguration = "configuration"
 	KindAnnouncement  = "announcement"
@@ -18,7 +18,8 @@ const (
 	KindCheckpoint = "checkpoint"
 )
 
-// AcceptedKind is the kind under which the analyzer's Accepted of a round stands, so that the shuffler finds all of them.
+// AcceptedKind is the kind under which the analyzer's Accepted of a round stands, so that the shuffler finds all of
+// them.
 func AcceptedKind(epoch uint64, round uint32) string {
 	return fmt.Sprintf("accepted-%d-%d", epoch, round)
 }
@@ -33,9 +34,9 @@ var leaves = map[string]seal.Kind{
 }
 
 // Leaf says whether what stands under a kind in a role's part of the audit stream is a leaf of the role's transparency
-// log: a statement that the role signed, under the kind that belongs to it and no other. So a copy under another kind is
-// no second leaf, and a statement stands once. What is no leaf is skipped: any holder of the role's broker credential can
-// have put it there.
+// log: a statement that the role signed, under the kind that belongs to it and no other. So a copy under another kind
+// is no second leaf, and a statement stands once. What is no leaf is skipped: any holder of the role's broker
+// credential can have put it there.
 //
 // Of most kinds only the signature decides: a statement stays a leaf whatever a later version makes of its content.
 func Leaf(kind string, signed []byte, by Party) bool {

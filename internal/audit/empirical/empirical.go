@@ -1,0 +1,205 @@
+// Package empirical measures from below what a release reveals about one record. A certificate (package privacy) says
+// that epsilon is at most so much; this package plays releases many times over, attacks them, and says that epsilon is
+// at least so much. A lower bound above the certificate proves that something is broken: the mathematics, the noise, or
+// the code between them.
+//
+// # How it works
+//
+// A plan is made as an analyzer makes it, for a small cohort. The cohort's other devices report the null record. The
+// canary reports one of three records: two for which all released sums together move as far as the noise lets one see
+// (canary.go), and the null record. These are the worlds. In each run the attacker sees the noised counts of every
+// coordinate of every release at once, as the worst placed observer of the channel does: the reports that the plan does
+// not count on are missing, because their senders may be the attacker. The attack projects the counts on the line
+// between two worlds, which for Gaussian noise is the likelihood ratio, and guesses the world by a threshold.
+//
+// If a release is (epsilon, delta)-DP, every event has TPR <= e^epsilon FPR + delta, where FPR and TPR are its
+// probabilities in two worlds. So epsilon is at least ln((TPR - delta) / FPR). The first half of the runs chooses the
+// threshold, the other half counts how often the event happened, and Clopper-Pearson intervals bound both
+// probabilities. Every attack and both directions count: the error is divided over all of them, so that all their
+// bounds hold together at the stated confidence, and the largest is the result. Nothing is assumed about the noise.
+//
+// # What runs
+//
+// Records become vectors by the statistics that devices use, and vectors become counts by protocol.Encoding.Encode, one
+// device at a time. That is the code which rounds and adds noise on a device. Encryption is left out, because it takes a
+// thousand times as long and draws from other randomness. To show that nothing else is left out, the first runs are
+// repeated from the same random words through pkg/device, pkg/wire and the channel's package, envelopes included
+// (sealed.go): the counts must be equal, every one. The noise that the analyzer of the channel central adds is drawn by
+// protocol.Encoding.AddServerNoise, since the role draws its own beside its disk.
+//
+// # What it does not show
+//
+// A lower bound below the claim does not prove the claim: there may be a better attack, and there are cohorts and plans
+// that were not played. Result.Power says what was within reach. A small delta is: to see that half of the noise is
+// missing takes a million runs at delta 1e-4, and a hundred times as many at 1e-6, where only events count that happen
+// in one run of ten thousand. The plan that is played therefore has its own delta.
+package empirical
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// ErrOptions says that an option is out of range; it is wrapped with the option's name and what is wanted.
+var ErrOptions = errors.New("empirical epsilon")
+
+// ErrDiffers says that sealed reports do not give the counts that the same random words give without encryption: what
+// was measured is not what runs.
+var ErrDiffers = errors.New("empirical epsilon: the counts of sealed reports differ from the counts that are measured")
+
+// A Fault is a way to break the system on purpose, to show that the attack finds it.
+type Fault string
+
+// The faults.
+const (
+	NoFault   Fault = ""
+	HalfNoise Fault = "half-noise" // half of the noise bits are drawn, devices' and servers'
+	OneNoise  Fault = "one-noise"  // one other device draws its noise, and nobody else does
+	Copies    Fault = "copies"     // the canary's report is counted again in place of other people's
+	Twice     Fault = "twice"      // the canary's record is reported twice, each time with noise of its own
+)
+
+// Faults lists the faults that a channel can have. In Central no device draws noise. In Local the attacker sees each
+// report by itself, so that a copy tells nothing new.
+func Faults(c plan.Channel) []Fault {
+	switch c {
+	case plan.Central:
+		return []Fault{HalfNoise, Copies, Twice}
+	case plan.Local:
+		return []Fault{HalfNoise, OneNoise, Twice}
+	}
+	return []Fault{HalfNoise, OneNoise, Copies, Twice}
+}
+
+// Options say what is measured.
+type Options struct {
+	Channel    plan.Channel // whose noise is attacked
+	Epsilon    float64      // of the plan that is played
+	Delta      float64      // of the plan that is played, and of the lower bound
+	Dimension  int          // of arms
+	Cohort     int          // people of a cohort
+	Runs       int          // of each world; an even number
+	Sealed     int          // runs that are repeated with encryption; none with a fault
+	Confidence float64      // of the lower bound, in (0, 1)
+	Seed       [32]byte     // of all rounding and noise
+	Fault      Fault
+	Copied     int // copies that are counted with the fault Copies, beside the report itself
+	Workers    int // that play at the same time; 0: one for each processor
+	// Progress is told how many runs are over, of how many; nil: nobody is. Calls come from several goroutines.
+	Progress func(done, all int)
+}
+
+// The defaults of Options. The defaults of Delta and Runs go together: with them half of the noise is found in every
+// channel (see Power). They take some 25 seconds of one processor.
+const (
+	DefaultEpsilon    = 1.0 // as deployments have by default (plan.DefaultEpsilon)
+	DefaultDelta      = 1e-4
+	DefaultDimension  = 2 // five coordinates in two releases
+	DefaultCohort     = 60
+	DefaultRuns       = 2_000_000
+	DefaultSealed     = worlds // each once
+	DefaultConfidence = 0.99
+)
+
+// DefaultOptions leave out the seed, which the caller draws.
+func DefaultOptions() Options {
+	return Options{Channel: plan.Shuffle, Epsilon: DefaultEpsilon, Delta: DefaultDelta, Dimension: DefaultDimension,
+		Cohort: DefaultCohort, Runs: DefaultRuns, Sealed: DefaultSealed, Confidence: DefaultConfidence, Copied: 1}
+}
+
+// Limits of Options: they keep memory and time in bounds.
+const (
+	maxDimension = 20
+	maxCohort    = 1 << 16
+	minRuns      = 1000
+)
+
+func (o Options) check() error {
+	wrong := func(name string, value any, want string) error {
+		return fmt.Errorf("%w: %s is %v, want %s", ErrOptions, name, value, want)
+	}
+	switch {
+	case !slices.Contains(plan.Channels(), o.Channel):
+		return wrong("channel", o.Channel, plan.List(plan.Channels()))
+	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
+		return wrong("epsilon", o.Epsilon, "a finite number above 0")
+	case !(o.Delta > 0 && o.Delta < 1):
+		return wrong("delta", o.Delta, "a number between 0 and 1")
+	case o.Dimension < 1 || o.Dimension > maxDimension:
+		return wrong("dimension", o.Dimension, fmt.Sprintf("1 to %d", maxDimension))
+	case o.Cohort < 1 || o.Cohort > maxCohort:
+		return wrong("cohort", o.Cohort, fmt.Sprintf("1 to %d people", maxCohort))
+	case o.Runs < minRuns || o.Runs%2 != 0:
+		return wrong("runs", o.Runs, fmt.Sprintf("an even number from %d on", minRuns))
+	case o.Sealed < 0 || o.Workers < 0:
+		return wrong("sealed or workers", min(o.Sealed, o.Workers), "a number from 0 on")
+	case !(o.Confidence > 0 && o.Confidence < 1):
+		return wrong("confidence", o.Confidence, "a number between 0 and 1")
+	case o.Fault != NoFault && !slices.Contains(Faults(o.Channel), o.Fault):
+		return wrong("fault", o.Fault, fmt.Sprintf("one that the channel %s can have: %q", o.Channel, Faults(o.Channel)))
+	case o.Fault == Copies && o.Copied < 1:
+		return wrong("copied", o.Copied, "at least 1")
+	}
+	return nil
+}
+
+// Result is what was measured. Its JSON is what riffle audit --epsilon --json prints.
+type Result struct {
+	Claimed    float64 `json:"claimed"`     // epsilon that the plan's guarantee gives at Delta
+	LowerBound float64 `json:"lower_bound"` // on the true epsilon at Delta; 0 where nothing can be said
+	Exceeds    bool    `json:"exceeds"`     // the claim is false: LowerBound is above it
+	Confidence float64 `json:"confidence"`  // with which LowerBound holds
+	Runs       int     `json:"runs"`        // of each world; half of them choose thresholds
+	Delta      float64 `json:"delta"`
+
+	Seed        string       `json:"seed"` // in hexadecimal digits: the same options give the same result
+	Channel     plan.Channel `json:"channel"`
+	Fault       Fault        `json:"fault,omitempty"`
+	Dimension   int          `json:"dimension"`
+	Coordinates int          `json:"coordinates"` // that are attacked together, over all releases
+	Reports     int          `json:"reports"`     // in the attacker's view, the canary's among them
+	Sealed      int          `json:"sealed"`      // runs that encryption did not change
+	// Reach is how far the canary's two records lie apart, as a share of the largest distance that the certificate
+	// allows for, measured in the noise.
+	Reach   float64  `json:"reach"`
+	Power   Power    `json:"power"`
+	Attacks []Attack `json:"attacks"`
+}
+
+// Run measures. Errors: ErrOptions, also for terms that no plan keeps; ErrDiffers; the context's cause.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	g, err := newGame(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Fault != NoFault {
+		o.Sealed = 0
+	}
+	if err := g.compare(ctx, o.Sealed); err != nil {
+		return nil, err
+	}
+	choosing, measured, err := g.play(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{
+		Seed: hex.EncodeToString(o.Seed[:]), Claimed: g.claimed, Confidence: o.Confidence, Runs: o.Runs, Delta: o.Delta, Channel: o.Channel, Fault: o.Fault,
+		Dimension: o.Dimension, Coordinates: g.coordinates(), Reports: g.reports(), Sealed: o.Sealed, Reach: g.reach,
+		Attacks: attacks(choosing, measured, o.Delta, 1-o.Confidence),
+	}
+	for _, a := range r.Attacks {
+		r.LowerBound = max(r.LowerBound, a.LowerBound)
+	}
+	r.Exceeds = r.LowerBound > r.Claimed
+	r.Power, err = newPower(r.Claimed, o.Delta, o.Runs/2, (1-o.Confidence)/float64(len(r.Attacks)))
+	return r, err
+}
