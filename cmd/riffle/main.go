@@ -43,6 +43,7 @@ Begin with: riffle demo`[1:],
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
 			role.Command(analyzer.Role()), loadCommand(),
 		}},
+		{"check", "Check it:", []*cobra.Command{witnessCommand()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, c := range group.commands {
