@@ -60,6 +60,9 @@ func announcement(key *seal.HPKEKey) *plan.Announcement {
 // A C program lives a device's whole life through the library, in each channel: what it sends is what the shuffler and
 // the analyzer expect, its mistakes are errors, and neither an error nor what is saved names a value of the record.
 func TestACProgramRunsADevice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the library and the program are built without the race detector")
+	}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		if os.Getenv("CI") != "" {

@@ -265,6 +265,9 @@ func decodeJSON(kind, text string) error {
 // The examples of the README and of the pages in docs are right: commands exist and take the arguments that are shown,
 // files and packages are there, configurations are accepted, JSON has the keys of its type, Go compiles.
 func TestExamplesInDocumentsAreRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	e := newExaminer(t)
 	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	if err != nil {

@@ -49,6 +49,9 @@ func fitted(t *testing.T, args ...string) (string, error) {
 // The coefficients of the model are found within six standard errors (false alarm 1e-8 for all of them; the noise is
 // the system's and not seeded), in either kind of file and in either trust, and two runs have different noise.
 func TestFitFindsTheModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	csv, lines, bounds := fitFiles(t, 30_000)
 	var before []float64
 	for _, args := range [][]string{{csv, "--epsilon", "1", "--features", "age,dose"}, {csv, "--epsilon", "1"},

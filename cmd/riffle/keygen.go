@@ -82,14 +82,23 @@ func changing(cmd *cobra.Command, change func(keys, arg string) (string, error))
 func rotateCommand() *cobra.Command {
 	return changing(&cobra.Command{
 		Use:   "rotate ROLE",
-		Short: "give the shuffler or the analyzer a new encryption key",
+		Short: "give the shuffler, the analyzer or the auditor a new encryption key",
 		Long: `
 Makes a new HPKE key for the shuffler or the analyzer beside its old ones. Restart the role: it then publishes the
 new key, and still opens what was sealed to the old ones. Delete an old key's file once no message that was sealed to
-it can still arrive.`[1:],
+it can still arrive.
+
+The auditor's key is what the shuffler seals to where it retains what it forwards (audit.retain). Its public half
+stands in bundle.json, which the command writes anew: give it to the shuffler and restart it. In this way, a folder
+that was made before auditors had a key gets its first one. The old key's file opens what was retained before: delete
+it once that window is over.`[1:],
 		Example: `  riffle keygen rotate shuffler --keys keys`,
 	}, func(keys, role string) (string, error) {
 		path, err := keyring.RotateHPKE(keys, role)
+		if role == keyring.Auditor {
+			return fmt.Sprintf("The new key is %s. Give the new %s to the shuffler and restart it: it then seals to this "+
+				"key what it retains.", path, keyring.BundleFile), err
+		}
 		return fmt.Sprintf("The new key is %s. The %s uses it once it is restarted.", path, role), err
 	})
 }

@@ -66,6 +66,8 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 		"most bytes of mixed messages on disk; negative: no limit")
 	flags.Int64Var(&o.MaxPreparedBytes, "max-prepared-bytes", bus.DefaultMaxPreparedBytes,
 		"most bytes of the analyzer's answers to the shuffler on disk; negative: no limit")
+	flags.Int64Var(&o.MaxRetainedBytes, "max-retained-bytes", bus.DefaultMaxRetainedBytes,
+		"most bytes on disk of what the shuffler retains for the auditor; negative: no limit")
 	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes,
 		"most bytes of the audit log on disk; negative: no limit")
 	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes,

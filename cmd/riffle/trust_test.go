@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,23 +16,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// built is riffle itself, built once.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "riffle-trust-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "riffle")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		err = &exec.Error{Name: string(out), Err: err}
-	}
-	return path, err
-})
-
+// executable is riffle itself: the test binary under its name, as TestMain lays it in the PATH.
 func executable(t *testing.T) string {
 	t.Helper()
-	path, err := built()
+	path, err := exec.LookPath("riffle")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +109,7 @@ func TestLoadOfEachTrust(t *testing.T) {
 // is all that ties them where the kernel cannot.
 func TestBrokerEndsWithItsParent(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds riffle")
+		t.Skip("runs a broker")
 	}
 	dir := t.TempDir()
 	riffle := executable(t)

@@ -49,7 +49,8 @@ services:
     command: [broker, provision, --keys, /keys, --broker-url, "tls://nats:4222", --broker-ca, /keys/ca.pem,
       --max-report-bytes, "33554432", --max-report-size, "16384", --max-host-reports, "1024",
       --max-mixed-bytes, "33554432", --max-audit-bytes, "16777216",
-      --max-announcement-bytes, "16777216", --max-key-bytes, "4194304", --max-prepared-bytes, "4194304"]
+      --max-announcement-bytes, "16777216", --max-key-bytes, "4194304", --max-prepared-bytes, "4194304",
+      --max-retained-bytes, "4194304"]
 volumes:
   nats: {driver: local, driver_opts: {type: tmpfs, device: tmpfs, o: "size=192m,uid=UID,mode=0700"}}
 `

@@ -5,8 +5,10 @@
 //
 // All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
 // went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
-// it stops if they would not be. It acts on no manifest that is not in the audit log. It announces no plan whose
-// guarantee is weaker than configured.
+// it stops if they would not be. The audit log holds everything from which that follows, in this order: the
+// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there
+// before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
+// acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
 //
 // # What it does not guarantee
 //
@@ -21,16 +23,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/box"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -51,6 +56,8 @@ type Config struct {
 	Terms      plan.Terms
 	Timing     plan.Timing
 	Bus        Broker
+	LogPath    string          // file that keeps the transparency log; empty: the audit log alone keeps it
+	Version    string          // of this program, as statements name it
 	Disk       channel.Disk    // for the channel; belongs to one process; nil: none, which shares and central refuse
 	Source     protocol.Source // of the analyzer's noise: a CSPRNG; nil: the system's
 	Registrar  []byte          // Ed25519 public key that credentials of hosts must be signed with
@@ -79,6 +86,7 @@ var ErrConfigChanged = errors.New("analyzer: what was announced before does not 
 // Analyzer is the running role.
 type Analyzer struct {
 	c         Config
+	bus       logged // set by Run
 	machine   *deployment.Machine
 	published chan struct{} // holds a token after a manifest arrived
 
@@ -102,7 +110,18 @@ type Progress struct {
 	Epsilon       float64 // the largest that a plan so far promises its people
 	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
 	Channel       plan.Channel
+	Learned       []Learned // after the newest epochs that released, oldest first
 }
+
+// Learned is what was known after an epoch.
+type Learned struct {
+	Epoch   uint64
+	Epsilon float64 // of the epoch's whole plan, for the reports that really came
+	deployment.Estimate
+}
+
+// trend is how many epochs back the estimate is shown.
+const trend = 50
 
 // ReleaseStats is one counted round.
 type ReleaseStats struct {
@@ -151,12 +170,21 @@ func (z *Analyzer) Progress() Progress {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	p := z.progress
-	p.Releases = append([]ReleaseStats(nil), p.Releases...)
+	p.Releases, p.Learned = slices.Clone(p.Releases), slices.Clone(p.Learned)
 	return p
 }
 
 // Run announces, counts and learns until the context ends. After the last policy it only keeps running.
-func (z *Analyzer) Run(ctx context.Context) error {
+func (z *Analyzer) Run(ctx context.Context) (err error) {
+	log, err := translog.Open(ctx, translog.Config{
+		Deployment: z.c.Deployment, Role: bus.Analyzer, Identity: z.c.Identity, Broker: z.c.Bus, Path: z.c.LogPath,
+		Log: z.c.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("analyzer: %w", err)
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	z.bus = logged{z.c.Bus, log}
 	past, err := z.past(ctx)
 	if err != nil {
 		return err
@@ -164,7 +192,7 @@ func (z *Analyzer) Run(ctx context.Context) error {
 	if err := z.c.provisioned(ctx); err != nil {
 		return err
 	}
-	counting, err := z.c.counting(z.machine.Curated(), past)
+	counting, err := z.c.counting(z.bus, z.machine.Curated(), past)
 	if err != nil {
 		return err
 	}
@@ -185,6 +213,9 @@ func (z *Analyzer) Run(ctx context.Context) error {
 
 // learn is the loop from the first announcement to the last.
 func (z *Analyzer) learn(ctx context.Context, past *past) error {
+	if err := z.configured(ctx, &past.history); err != nil {
+		return err
+	}
 	for {
 		a, err := z.machine.Next(z.c.Keys[0].Public())
 		if err != nil {
@@ -211,13 +242,13 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 // round goes from an announcement to what the learner makes of its counts.
 func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, digest [32]byte) (err error) {
 	begin := z.c.Clock.Now()
-	counts, replayed := past.counts[roundID{a.Epoch, a.Round}]
+	counts, replayed := past.history.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
 		past.resumed(z.c.Log)
 		if counts, err = z.count(ctx, a, digest); err != nil {
 			return err
 		}
-		if counts, err = z.settle(ctx, counts); err != nil {
+		if counts, err = z.settle(ctx, &past.history, counts); err != nil {
 			return err
 		}
 	}
@@ -233,19 +264,21 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	}
 	if replayed { // its times were measured, and its lines logged, when it was counted
 		past.replayed(counts)
-		return z.absorb(a, counts, zerolog.Nop())
+		return z.absorb(ctx, past, a, counts, zerolog.Nop())
 	}
 	z.c.Steps.Since(stepRound, begin)
 	begin = z.c.Clock.Now()
-	if err := z.absorb(a, counts, z.c.Log); err != nil {
+	if err := z.absorb(ctx, past, a, counts, z.c.Log); err != nil {
 		return err
 	}
 	z.c.Steps.Since(stepLearning, begin)
 	return nil
 }
 
-// absorb gives a round's counts to the machine, and says so in the log.
-func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, log zerolog.Logger) error {
+// absorb gives a round's counts to the machine, and states what it learned.
+func (z *Analyzer) absorb(
+	ctx context.Context, past *past, a *plan.Announcement, counts *wire.Counts, log zerolog.Logger,
+) error {
 	_, digest, err := wire.Sign(counts, z.c.Identity)
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", err)
@@ -253,6 +286,9 @@ func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, log zerolog
 	learned, err := z.machine.Absorb(counts, digest)
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", err)
+	}
+	if err := z.concluded(ctx, &past.history, learned); err != nil {
+		return err
 	}
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	if counts.Destroyed {
@@ -263,8 +299,18 @@ func (z *Analyzer) absorb(a *plan.Announcement, counts *wire.Counts, log zerolog
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 	}
+	estimate, err := z.machine.Estimate()
+	if err != nil {
+		return fmt.Errorf("analyzer: %w", err)
+	}
 	planned := len(z.machine.Schedule())
-	z.note(func(p *Progress) { p.Releases, p.Epochs = append(p.Releases, stats), planned })
+	z.note(func(p *Progress) {
+		p.Releases, p.Epochs = append(p.Releases, stats), planned
+		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
+			p.Learned = append(p.Learned, Learned{Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate})
+			p.Learned = p.Learned[max(0, len(p.Learned)-trend):]
+		}
+	})
 	return nil
 }
 

@@ -18,10 +18,10 @@ type roundID struct {
 	round uint32
 }
 
-// past is what this analyzer announced and counted before.
+// past is what this analyzer announced and stated before.
 type past struct {
-	announced map[roundID]stored
-	counts    map[roundID]*wire.Counts
+	announced map[roundID]stored // where devices read it
+	history   history
 	replay    replay
 }
 
@@ -34,7 +34,7 @@ type stored struct {
 // past reads the deployment's history from the broker. Only statements with this analyzer's own signature count, and
 // the first of two for one round, as for every other reader.
 func (z *Analyzer) past(ctx context.Context) (*past, error) {
-	p := &past{announced: map[roundID]stored{}}
+	p := &past{announced: map[roundID]stored{}, history: newHistory()}
 	all, err := z.c.Bus.Announcements(ctx)
 	if err != nil {
 		return nil, err
@@ -56,8 +56,7 @@ func (z *Analyzer) past(ctx context.Context) (*past, error) {
 					"two analyzers ran with one key")
 		}
 	}
-	p.counts, err = z.counted(ctx)
-	return p, err
+	return p, z.readOn(ctx, &p.history)
 }
 
 // misused is the cause when something is stored where only the analyzer may write, and is not signed by it.
@@ -76,21 +75,30 @@ func (z *Analyzer) own(s bus.Announcement) (*plan.Announcement, [32]byte, error)
 	if err != nil {
 		return nil, digest, fmt.Errorf("%w: round %d of epoch %d: %w", ErrConfigChanged, s.Round, s.Epoch, err)
 	}
-	if before, now := a.Plan.Channel, z.c.Terms.Channel; !a.Final && before != now {
-		return nil, digest, fmt.Errorf("%w: it was announced with privacy.channel %s, and is now %s",
-			ErrConfigChanged, before, now)
-	}
-	return a, digest, nil
+	return a, digest, z.sameChannel(a)
 }
 
-// announce signs and stores an announcement. One that was stored before must be the same except for a rotated HPKE key.
-// The broker stores any number of them for a round, and every reader takes the first: so none is stored if there is one
-// already, and what was stored is read back.
+// sameChannel says whether what was announced is of the configured channel.
+func (z *Analyzer) sameChannel(a *plan.Announcement) error {
+	if before, now := a.Plan.Channel, z.c.Terms.Channel; !a.Final && before != now {
+		return fmt.Errorf("%w: it was announced with privacy.channel %s, and is now %s", ErrConfigChanged, before, now)
+	}
+	return nil
+}
+
+// announce signs, logs and stores an announcement, in this order. One that was logged or stored before must be the same
+// except for a rotated HPKE key. The log and the broker take any number of them for a round, and every reader takes the
+// first: so none is stored if there is one already, and what was stored is read back. Of two analyzers with one key the
+// one that is first in the log announces, and the other stops before any device sees its announcement.
 func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *past) (digest [32]byte, err error) {
 	at := roundID{a.Epoch, a.Round}
-	before, known := past.announced[at]
-	if known && !a.Final {
-		if _, counted := past.counts[at]; !counted { // nothing is opened again with the key of a counted round
+	before, known := past.history.announced[at]
+	out, stands := past.announced[at]
+	if !known {
+		before = out
+	}
+	if (known || stands) && !a.Final {
+		if _, counted := past.history.counts[at]; !counted { // nothing is opened again with the key of a counted round
 			if _, err := z.key(before.key); err != nil {
 				return digest, err
 			}
@@ -101,10 +109,20 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	if err != nil {
 		return digest, fmt.Errorf("analyzer: %w", err)
 	}
-	if known {
-		if before.digest != digest {
-			return digest, fmt.Errorf("%w (round %d of epoch %d)", ErrConfigChanged, a.Round, a.Epoch)
+	if known && before.digest != digest || stands && out.digest != digest {
+		return digest, fmt.Errorf("%w (round %d of epoch %d)", ErrConfigChanged, a.Round, a.Epoch)
+	}
+	h := &past.history
+	if !known {
+		err := z.state(ctx, h, wire.KindAnnouncement, signed, func() bool { _, ok := h.announced[at]; return ok })
+		if err != nil {
+			return digest, err
 		}
+		if h.announced[at].digest != digest {
+			return digest, z.second(at, "audit log")
+		}
+	}
+	if stands {
 		return digest, nil
 	}
 	switch err := z.c.Bus.PutAnnouncement(ctx, a.Epoch, a.Round, signed); {
@@ -118,21 +136,26 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	case err != nil:
 		return digest, err
 	}
-	first, err := z.first(ctx, at)
+	first, err := z.standing(ctx, at)
 	if err != nil {
 		return digest, err
 	}
 	if first != digest {
-		return digest, fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first)",
-			ErrConfigChanged, a.Round, a.Epoch)
+		return digest, z.second(at, "stream of announcements")
 	}
 	z.c.Log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("cohort", a.Cohort.Size).
 		Bool("final", a.Final).Msg("announced")
 	return digest, nil
 }
 
-// first is the digest of the announcement that counts for a round; zero if there is none.
-func (z *Analyzer) first(ctx context.Context, at roundID) (digest [32]byte, err error) {
+// second says that another announcement of this role was first.
+func (z *Analyzer) second(at roundID, where string) error {
+	return fmt.Errorf("%w (round %d of epoch %d: another analyzer runs with this key and was first in the %s)",
+		ErrConfigChanged, at.round, at.epoch, where)
+}
+
+// standing is the digest of the announcement that counts for a round; zero if there is none.
+func (z *Analyzer) standing(ctx context.Context, at roundID) (digest [32]byte, err error) {
 	all, err := z.c.Bus.AnnouncementsAt(ctx, at.epoch, at.round)
 	if err != nil {
 		return digest, err

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/translog"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	pure "github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -33,7 +34,7 @@ type Broker interface {
 	PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	PurgePrepared(ctx context.Context, epoch uint64, round uint32) error
 
-	AppendAudit(ctx context.Context, kind string, payload []byte) error
+	translog.Broker
 	Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error)
 	ReadAudit(ctx context.Context, filter bus.AuditFilter, handler func(bus.Statement) error) error
 }
@@ -85,7 +86,7 @@ func (c Config) provisioned(ctx context.Context) error {
 }
 
 // counting is the analyzer's side of the deployment's channel.
-func (c Config) counting(curated *deployment.Curated, past *past) (channel.Counting, error) {
+func (c Config) counting(broker logged, curated *deployment.Curated, past *past) (channel.Counting, error) {
 	var participants *channel.Participants
 	if c.Disk != nil && c.Terms.Channel != plan.Shuffle {
 		var err error
@@ -98,7 +99,7 @@ func (c Config) counting(curated *deployment.Curated, past *past) (channel.Count
 	case plan.Shares:
 		return &shares.Counting{
 			Deployment: c.Deployment, Identity: c.Identity, Participants: participants, HostShare: c.HostShare,
-			Verifier: verifier, Broker: c.Bus, Disk: c.Disk, Source: c.Source, Clock: c.Clock, Log: c.Log,
+			Verifier: verifier, Broker: broker, Disk: c.Disk, Source: c.Source, Clock: c.Clock, Log: c.Log,
 			Messages: c.Messages,
 		}, nil
 	case plan.Local, plan.Central:
@@ -121,7 +122,7 @@ func (c Config) counting(curated *deployment.Curated, past *past) (channel.Count
 // participants is the memory of the devices that were counted. It must not be older than the counts that were signed.
 func (c Config) participants(past *past) (*channel.Participants, error) {
 	var counted []uint64
-	for at, counts := range past.counts {
+	for at, counts := range past.history.counts {
 		if !counts.Destroyed {
 			counted = append(counted, at.epoch)
 		}

@@ -71,7 +71,7 @@ func TestCentralSignsTheNoiseThatItStored(t *testing.T) {
 	t.Parallel()
 	s, state := newCentral(t)
 	s.crash = func(after string) error {
-		if after == afterCounting {
+		if after == before+wire.KindCounts {
 			return errCrash
 		}
 		return nil

@@ -103,7 +103,7 @@ func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, 
 				return nil, digest, fmt.Errorf("analyzer: manifest of round %d of epoch %d: %w",
 					at.round, at.epoch, err)
 			}
-			logged, err := z.c.Bus.Audited(ctx, bus.Shuffler, "manifest", payload)
+			logged, err := z.c.Bus.Audited(ctx, bus.Shuffler, wire.KindManifest, payload)
 			if err != nil {
 				return nil, digest, err
 			}
@@ -132,40 +132,21 @@ func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, 
 // settle appends a round's counts to the audit log and returns those that stand there. If the broker's data was set
 // back and brought forward again, the log has this round's counts already, and the round's messages are gone: what was
 // signed first stays, and is acted on.
-func (z *Analyzer) settle(ctx context.Context, counts *wire.Counts) (*wire.Counts, error) {
-	logged, err := z.counted(ctx)
-	if err != nil {
+func (z *Analyzer) settle(ctx context.Context, h *history, counts *wire.Counts) (*wire.Counts, error) {
+	at := roundID{counts.Epoch, counts.Round}
+	if err := z.readOn(ctx, h); err != nil {
 		return nil, err
 	}
-	if first := logged[roundID{counts.Epoch, counts.Round}]; first != nil {
+	if before := h.counts[at]; before != nil {
 		z.c.Log.Warn().Uint64("epoch", counts.Epoch).Uint32("round", counts.Round).
 			Msg("this round's counts are in the audit log already and stay: " +
 				"the broker's data was set back, and brought forward again")
-		return first, nil
+		return before, nil
 	}
 	signed, _, err := wire.Sign(counts, z.c.Identity)
 	if err != nil {
 		return nil, fmt.Errorf("analyzer: %w", err)
 	}
-	return counts, z.c.Bus.AppendAudit(ctx, "counts", signed)
-}
-
-// counted reads the counts of every round that this analyzer signed from the audit log. The first of a round were acted
-// on.
-func (z *Analyzer) counted(ctx context.Context) (map[roundID]*wire.Counts, error) {
-	own := wire.Party{Deployment: z.c.Deployment, Key: z.c.Identity.Public()}
-	counts := map[roundID]*wire.Counts{}
-	err := z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Analyzer, Kind: "counts"}, func(s bus.Statement) error {
-		c, _, err := wire.Open[wire.Counts](s.Payload, own)
-		if err != nil {
-			z.c.Log.Warn().Err(err).Uint64("sequence", s.Sequence).Str("cause", misused).
-				Msg("counts that this analyzer did not sign are skipped")
-			return nil
-		}
-		if at := (roundID{c.Epoch, c.Round}); counts[at] == nil {
-			counts[at] = c
-		}
-		return nil
-	})
-	return counts, err
+	err = z.state(ctx, h, wire.KindCounts, signed, func() bool { return h.counts[at] != nil })
+	return h.counts[at], err
 }

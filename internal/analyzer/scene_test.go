@@ -65,7 +65,7 @@ func (s *scene) start() {
 	s.config.Messages = testbed.Account(s.t, "bit_message", nil, Reasons())
 	config := s.config
 	if s.crash != nil {
-		config.Bus = crashing{config.Bus, s.crash}
+		config.Bus = crashing{config.Bus, s.crash, new(string)}
 	}
 	z, err := New(config)
 	s.must(err)
@@ -92,20 +92,30 @@ func (s *scene) start() {
 	s.t.Cleanup(func() { _ = stop() })
 }
 
-// After which steps an analyzer crashes.
+// After which steps an analyzer crashes. Of a statement there are three: before and after it stands in the audit log,
+// and after the checkpoint over it.
 const (
 	afterAnnouncing = "announcing"
-	afterCounting   = "counting"
-	afterSigning    = "signing"
 	afterPurging    = "purging"
+	before          = "before the "
+	after           = "after the "
+	sealed          = "after the checkpoint of the "
 )
 
-var steps = []string{afterAnnouncing, afterCounting, afterSigning, afterPurging}
+// steps are all of them.
+func steps() []string {
+	all := []string{afterAnnouncing, afterPurging}
+	for _, kind := range []string{wire.KindConfiguration, wire.KindAnnouncement, wire.KindCounts, wire.KindLearned} {
+		all = append(all, before+kind, after+kind, sealed+kind)
+	}
+	return all
+}
 
 // crashing is a broker on which the analyzer fails after a step: crash returns the error, or nil to go on.
 type crashing struct {
 	Broker
 	crash func(after string) error
+	last  *string // kind of the last statement
 }
 
 func (c crashing) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
@@ -115,14 +125,19 @@ func (c crashing) ReadManifest(ctx context.Context, epoch uint64, round uint32) 
 	return c.Broker.ReadManifest(ctx, epoch, round)
 }
 
-func (c crashing) AppendAudit(ctx context.Context, kind string, payload []byte) error {
-	if err := c.crash(afterCounting); err != nil {
-		return err
+func (c crashing) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+	step := sealed + *c.last
+	if kind != wire.KindCheckpoint {
+		if err := c.crash(before + kind); err != nil {
+			return 0, err
+		}
+		step, *c.last = after+kind, kind
 	}
-	if err := c.Broker.AppendAudit(ctx, kind, payload); err != nil {
-		return err
+	sequence, err := c.Broker.AppendAuditAfter(ctx, kind, payload, last)
+	if err == nil {
+		err = c.crash(step)
 	}
-	return c.crash(afterSigning)
+	return sequence, err
 }
 
 func (c crashing) PurgeMixed(ctx context.Context, epoch uint64, round uint32) error {

@@ -105,6 +105,10 @@ func Grants() []Grant {
 		// After a crash it must see whether a chunk that it repeats is the one that it stored: its own words, nothing
 		// new.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
+		// Where it retains what it forwards, it seals that to the auditor and does not read it again. It looks whether
+		// the broker will drop it in time.
+		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectRetained + ".*.*.*"},
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.INFO." + bus.StreamRetained},
 		// In the channel of shares it reads the analyzer's answers, and whether what the analyzer signed is in the log.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamPrepared},
 		Grant{Role: bus.Shuffler, Access: Watch, Subject: bus.SubjectAnswered + ".>"},
@@ -134,8 +138,10 @@ func Grants() []Grant {
 	)
 	table = append(table, public(bus.Analyzer)...)
 
-	// The auditor reads what is public and what was signed; it writes nothing at all.
+	// The auditor reads what is public, what was signed, and what is retained for it; it writes nothing at all.
 	table = append(table,
+		Grant{Role: bus.Auditor, Access: Call, Subject: "DIRECT.GET." + bus.StreamRetained},
+		Grant{Role: bus.Auditor, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamRetained},
 		Grant{Role: bus.Auditor, Access: Call, Subject: "DIRECT.GET." + bus.StreamAudit},
 		Grant{Role: bus.Auditor, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamAudit},
 	)

@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Statement is one entry of the audit log. Role and Kind are what the subject says; the reader must check the
@@ -46,6 +49,27 @@ func (c *Conn) AppendAudit(ctx context.Context, kind string, payload []byte) err
 	return err
 }
 
+// AppendAuditAfter appends a statement like AppendAudit, if the newest entry of the connection's role, of any kind, is
+// the one with the sequence last (0: there is none): who knows the log up to there knows what stands before the
+// statement. It returns the statement's place.
+//
+// Errors: ErrMoved: not stored now; those of AppendAudit.
+func (c *Conn) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+	if err := checkToken("audit kind", kind, maxKind); err != nil {
+		return 0, err
+	}
+	ack, err := c.publish(ctx, subjectAudit(c.role, kind, payload), nats.Header{
+		headerExpectLast: {strconv.FormatUint(last, 10)}, headerExpectOf: {subjectsAudit(c.role)},
+	}, payload)
+	if errors.Is(err, errTaken) {
+		return 0, ErrMoved
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
 // Audited says whether a statement stands in the audit log as a role appended it, byte for byte. What was appended
 // before the call is not missed.
 //
@@ -62,9 +86,9 @@ func (c *Conn) Audited(ctx context.Context, role Role, kind string, payload []by
 	return err == nil && bytes.Equal(r.Data, payload), err
 }
 
-// Said hands the statements that a role appended under a kind to the handler, in the order of the log, and returns at its
-// end. It asks for one statement at a time, as a role may that reads little of the log. What was appended before the call
-// is not missed.
+// Said hands the statements that a role appended under a kind to the handler, in the order of the log, and returns at
+// its end. It asks for one statement at a time, as a role may that reads little of the log. What was appended before
+// the call is not missed.
 //
 // Errors: the handler's own; ErrBadName, ErrForbidden; ErrUnknown where the context ended first.
 func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(payload []byte) error) error {
@@ -72,8 +96,29 @@ func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(pa
 		checkToken("audit kind", kind, maxKind)); err != nil {
 		return err
 	}
-	filter := SubjectAudit + "." + string(role) + "." + kind + ".*"
-	for from := uint64(1); ; {
+	return c.said(ctx, SubjectAudit+"."+string(role)+"."+kind+".*", 1, func(r record) error { return handler(r.Data) })
+}
+
+// SaidSince hands all entries of a role, from a sequence on and of whatever kind, to the handler, in the order of the
+// log, and returns at its end. It asks as Said does. What was appended before the call is not missed.
+//
+// Errors: those of Said.
+func (c *Conn) SaidSince(ctx context.Context, role Role, from uint64, handler func(Statement) error) error {
+	if err := checkToken("role", string(role), maxKind); err != nil {
+		return err
+	}
+	return c.said(ctx, subjectsAudit(role), from, func(r record) error {
+		s, err := statementOf(r)
+		if err != nil {
+			return err
+		}
+		return handler(s)
+	})
+}
+
+// said asks the leader for one entry at a time.
+func (c *Conn) said(ctx context.Context, filter string, from uint64, handler func(record) error) error {
+	for from = max(from, 1); ; {
 		r, err := c.leader(ctx, StreamAudit, query{Next: filter, Sequence: from})
 		if errors.Is(err, ErrGone) {
 			return nil
@@ -81,7 +126,7 @@ func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(pa
 		if err != nil {
 			return err
 		}
-		if err := handler(r.Data); err != nil {
+		if err := handler(r); err != nil {
 			return err
 		}
 		from = r.Sequence + 1
@@ -92,6 +137,18 @@ func (c *Conn) Said(ctx context.Context, role Role, kind string, handler func(pa
 func subjectAudit(role Role, kind string, payload []byte) string {
 	digest := sha256.Sum256(payload)
 	return SubjectAudit + "." + string(role) + "." + kind + "." + hex.EncodeToString(digest[:16])
+}
+
+// subjectsAudit matches all entries of a role.
+func subjectsAudit(role Role) string { return SubjectAudit + "." + string(role) + ".*.*" }
+
+// statementOf reads an entry.
+func statementOf(r record) (Statement, error) {
+	parts := strings.Split(strings.TrimPrefix(r.Subject, SubjectAudit+"."), ".")
+	if len(parts) != 3 {
+		return Statement{}, fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
+	}
+	return Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time, Payload: r.Data}, nil
 }
 
 // ReadAudit hands the statements that match to the handler, in the order of the log, and returns at its end.
@@ -113,12 +170,11 @@ func (c *Conn) ReadAudit(ctx context.Context, filter AuditFilter, handler func(S
 		}
 	}
 	_, err := c.scan(ctx, StreamAudit, SubjectAudit+"."+role+"."+kind+".*", filter.After+1, func(r record) error {
-		parts := strings.Split(strings.TrimPrefix(r.Subject, SubjectAudit+"."), ".")
-		if len(parts) != 3 {
-			return fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
+		s, err := statementOf(r)
+		if err != nil {
+			return err
 		}
-		return handler(Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time,
-			Payload: r.Data})
+		return handler(s)
 	})
 	return err
 }

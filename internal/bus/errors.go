@@ -15,6 +15,10 @@ var (
 	// ErrExists: something else is stored under this name, and stays. See ExistsError for what.
 	ErrExists = errors.New("bus: a different payload is stored under this name")
 
+	// ErrMoved: the role's newest entry of the audit log is another one than the caller knows, or what it appends stands
+	// there already. Nothing was stored now. Read what came since.
+	ErrMoved = errors.New("bus: the audit log has moved on")
+
 	// ErrFull: the stream or the disk is full. Nothing was stored. Retry once there is room.
 	ErrFull = errors.New("bus: the broker has no room for this")
 

@@ -71,6 +71,7 @@ func activity(t *testing.T, c *bus.Conn, n uint64) {
 		err = errors.Join(
 			c.PublishChunk(ctx, n, 0, 0, []byte("secret chunk")),
 			c.PublishManifest(ctx, n, 0, []byte("secret manifest")),
+			c.PublishRetained(ctx, n, 0, 0, []byte("secret retained chunk"), time.Hour),
 			c.PutKeys(ctx, []byte("keys")),
 			c.AppendAudit(ctx, "manifest", fmt.Appendf(nil, "statement %d", n)))
 	case bus.Analyzer:

@@ -29,6 +29,7 @@ const (
 	StreamReports        = "REPORTS"          // sealed reports, from their arrival to the release's purge
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
 	StreamPrepared       = "PREPARED"         // the analyzer's answers to the shuffler, of rounds under way
+	StreamRetained       = "RETAINED"         // forwarded chunks, sealed to the auditor, for a window
 	StreamAudit          = "AUDIT"            // signed statements, append-only
 	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
@@ -40,11 +41,13 @@ const (
 	headerMsgID          = "Nats-Msg-Id"
 	headerRound          = "Riffle-Round" // of a report: <epoch>.<round>
 	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
+	headerExpectOf       = "Nats-Expected-Last-Subject-Sequence-Subject" // of what subjects, if not of the message's own
 	subjectPrefix        = "riffle.v1."
 	SubjectReport        = subjectPrefix + "report"     // .<the host's public key as a user of the broker>
 	SubjectMixed         = subjectPrefix + "mixed"      // .<epoch>.<round>.<index>
 	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
 	SubjectPrepared      = subjectPrefix + "prepared"   // .<epoch>.<round>.<index>
+	SubjectRetained      = subjectPrefix + "retained"   // .<epoch>.<round>.<index>
 	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored

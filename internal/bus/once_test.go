@@ -34,9 +34,10 @@ func TestBrokerKeepsWhatIsStored(t *testing.T) {
 		{"Nats-Schedule": {"@at 2020-01-01T00:00:00Z"}, "Nats-Schedule-Target": {bus.ReportSubject("another")}},
 		{"Nats-Incr": {"1"}},
 	} {
-		for c, subject := range map[*bus.Conn]string{
-			ana:  bus.AnnouncementSubject(1, 0, []byte("announcement")),
-			shuf: bus.SubjectManifest + ".1.0",
+		for subject, c := range map[string]*bus.Conn{
+			bus.AnnouncementSubject(1, 0, []byte("announcement")): ana,
+			bus.SubjectManifest + ".1.0":                          shuf,
+			bus.SubjectRetained + ".1.0.0":                        shuf,
 		} {
 			reply, err := c.NATS().RequestMsg(&nats.Msg{Subject: subject, Header: h, Data: []byte("another")},
 				time.Second)

@@ -42,6 +42,7 @@ const (
 	// messages of 100 bytes each is 200 MB of MIXED, a policy of 20 dimensions some ten kB of announcements.
 	DefaultMaxMixedBytes        = 2 << 30
 	DefaultMaxPreparedBytes     = 256 << 20 // a report takes 33 bytes of it while its round is under way
+	DefaultMaxRetainedBytes     = 1 << 30   // what leaves within a window, where the shuffler retains it
 	DefaultMaxAuditBytes        = 512 << 20
 	DefaultMaxAnnouncementBytes = 256 << 20
 	DefaultMaxKeyBytes          = 16 << 20
@@ -63,6 +64,7 @@ type ProvisionOptions struct {
 	// together they must fit into what it may store.
 	MaxMixedBytes        int64 // default DefaultMaxMixedBytes
 	MaxPreparedBytes     int64 // default DefaultMaxPreparedBytes
+	MaxRetainedBytes     int64 // default DefaultMaxRetainedBytes
 	MaxAuditBytes        int64 // default DefaultMaxAuditBytes
 	MaxAnnouncementBytes int64 // default DefaultMaxAnnouncementBytes
 	MaxKeyBytes          int64 // default DefaultMaxKeyBytes
@@ -87,6 +89,7 @@ func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	o.MaxReportBytes = byDefault(o.MaxReportBytes, DefaultMaxReportBytes)
 	o.MaxMixedBytes = byDefault(o.MaxMixedBytes, DefaultMaxMixedBytes)
 	o.MaxPreparedBytes = byDefault(o.MaxPreparedBytes, DefaultMaxPreparedBytes)
+	o.MaxRetainedBytes = byDefault(o.MaxRetainedBytes, DefaultMaxRetainedBytes)
 	o.MaxAuditBytes = byDefault(o.MaxAuditBytes, DefaultMaxAuditBytes)
 	o.MaxAnnouncementBytes = byDefault(o.MaxAnnouncementBytes, DefaultMaxAnnouncementBytes)
 	o.MaxKeyBytes = byDefault(o.MaxKeyBytes, DefaultMaxKeyBytes)
@@ -237,6 +240,13 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	prepared.RePublish = &jetstream.RePublish{Source: SubjectPrepared + ".*.*.*",
 		Destination: SubjectAnswered + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
+	// What is retained is gone when the time is over that stands in the message, and the broker sees to it. The stream's
+	// own age bounds what comes without a time.
+	retained := once(base(StreamRetained, "forwarded chunks, sealed to the auditor", SubjectRetained+".*.*.*"))
+	retained.AllowMsgTTL = true
+	retained.MaxAge = MaxRetain
+	retained.MaxBytes = o.MaxRetainedBytes
+
 	audit := once(base(StreamAudit, "signed statements", SubjectAudit+".*.*.*"))
 	audit.DenyPurge = true
 	audit.MaxBytes = o.MaxAuditBytes
@@ -255,7 +265,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}",
 		HeadersOnly: true}
 
-	return []jetstream.StreamConfig{reports, mixed, prepared, audit, announcements, keys}
+	return []jetstream.StreamConfig{reports, mixed, prepared, retained, audit, announcements, keys}
 }
 
 // byDefault is a limit as the broker writes it, whatever the caller wrote: -1 is none.

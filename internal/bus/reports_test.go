@@ -215,7 +215,8 @@ func TestProvisionReservesTheRoomOfReports(t *testing.T) {
 		t.Errorf("more than the disk has: %v", err)
 	}
 	if err := bus.Provision(b.ctx(), admin, bus.ProvisionOptions{HostReports: 1 << 10, MaxReportBytes: 1 << 28,
-		MaxMixedBytes: 1 << 27, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26}); err != nil {
+		MaxMixedBytes: 1 << 27, MaxRetainedBytes: 1 << 26, MaxAuditBytes: 1 << 26, MaxAnnouncementBytes: 1 << 26,
+	}); err != nil {
 		t.Errorf("less: %v", err)
 	}
 }

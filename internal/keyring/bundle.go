@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -52,6 +53,12 @@ type Bundle struct {
 	Analyzer   Key    `json:"analyzer"`  // signs announcements, counts and its key set
 	Shuffler   Key    `json:"shuffler"`  // signs manifests, enrolment replies and its key set
 	Registrar  Key    `json:"registrar"` // signs credentials
+	// Auditor is the HPKE public key that what is retained is sealed to. Bundles from before there was one, and those of
+	// deployments without an auditor, have none: then nothing can be retained.
+	Auditor Key `json:"auditor,omitempty"`
+	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
+	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here.
+	Until map[string]uint64 `json:"until,omitempty"`
 }
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
@@ -72,6 +79,17 @@ func (b Bundle) Validate() error {
 				return fmt.Errorf("%w: %s and %s have the same key; each role needs its own", ErrBundle, other.role,
 					k.role)
 			}
+		}
+	}
+	if len(b.Auditor) > 0 {
+		if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
+			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
+		}
+	}
+	for role, epoch := range b.Until {
+		if role != Analyzer && role != Shuffler || epoch == 0 {
+			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle, role,
+				epoch, Analyzer, Shuffler)
 		}
 	}
 	return nil
@@ -103,20 +121,25 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) {
+func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
+
+// LoadBundleFile reads a bundle that stands in a file of any name.
+func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
-	if err := load(filepath.Join(root, BundleFile), &b); err != nil {
+	if err := load(path, &b); err != nil {
 		return Bundle{}, err
 	}
 	if b.Format != bundleFormat {
-		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle,
-			b.Format, bundleFormat)
+		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", path, ErrBundle, b.Format, bundleFormat)
 	}
 	if err := b.Validate(); err != nil {
-		return Bundle{}, fmt.Errorf("%s: %w", filepath.Join(root, BundleFile), err)
+		return Bundle{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return b.Bundle, nil
 }
+
+// Encode is the bundle as its file holds it.
+func (b Bundle) Encode() ([]byte, error) { return encodeJSON(bundleJSON{bundleFormat, b}) }
 
 // LoadUsers reads the public nkeys by role, for the broker.
 func LoadUsers(root string) (map[string][]string, error) {
@@ -147,6 +170,15 @@ func load(path string, into any) error {
 		return fmt.Errorf("%s: %w: something follows the object", path, ErrBundle)
 	}
 	return nil
+}
+
+// writeBundle writes the bundle as a new file.
+func writeBundle(path string, b Bundle) error {
+	text, err := b.Encode()
+	if err != nil {
+		return err
+	}
+	return keyfile.Create(path, text, 0o644)
 }
 
 func encodeJSON(v any) ([]byte, error) {

@@ -1,12 +1,13 @@
 // Package keyring is the folder of keys and credentials of one deployment, as `riffle keygen` makes it:
 //
-//	bundle.json            public: the deployment's name and the keys of analyzer, shuffler and registrar
+//	bundle.json            public: the deployment's name and the keys of analyzer, shuffler, registrar and auditor
 //	nats-users.json        public: the NATS users of each role, for the broker's configuration
 //	analyzer/              identity.key  hpke-0001.key  nats.seed
 //	shuffler/              identity.key  hpke-0001.key  nats.seed
 //	registrar/             identity.key: admits hosts; ca.key: vouches for brokers. Keep it offline
 //	randomizer-<host>/     host.key  credential  nats.seed
-//	auditor/  admin/       nats.seed
+//	auditor/               hpke-0001.key: opens what is retained  nats.seed
+//	admin/                 nats.seed
 //	ca.pem                 public: the authority that vouches for the brokers, where they have certificates
 //	broker-<name>/         server.pem  server.key: for the broker's process, and for its routes to other brokers
 //

@@ -80,14 +80,18 @@ func Generate(root string, o Options) (err error) {
 			return err
 		}
 	}
-	for _, role := range []string{Analyzer, Shuffler} {
-		if _, err := RotateHPKE(root, role); err != nil {
-			return err
-		}
-	}
 	for _, role := range []string{Analyzer, Shuffler, Auditor, Admin} {
 		if err := newUser(root, role, role, users); err != nil {
 			return err
+		}
+	}
+	for _, role := range []string{Analyzer, Shuffler, Auditor} {
+		_, key, err := newHPKE(root, role)
+		if err != nil {
+			return err
+		}
+		if role == Auditor {
+			bundle.Auditor = key.Public()
 		}
 	}
 	by, err := keyfile.LoadIdentity(filepath.Join(root, registrar, identityFile))
@@ -113,11 +117,7 @@ func Generate(root string, o Options) (err error) {
 			}
 		}
 	}
-	text, err := encodeJSON(bundleJSON{bundleFormat, bundle})
-	if err != nil {
-		return err
-	}
-	return keyfile.Create(filepath.Join(root, BundleFile), text, 0o644)
+	return writeBundle(filepath.Join(root, BundleFile), bundle)
 }
 
 // AddHost admits one more randomizer host to a deployment whose registrar's key is in the folder. The broker must
@@ -147,27 +147,54 @@ func AddHost(root string, h HostOptions) error {
 	return nil
 }
 
-// RotateHPKE makes a new HPKE key for the analyzer or the shuffler and returns its file. The role seals and announces
-// with it once restarted; older keys still open messages until their files are deleted.
+// RotateHPKE makes a new HPKE key for the analyzer, the shuffler or the auditor and returns its file; older keys still
+// open messages until their files are deleted. The analyzer and the shuffler seal and announce with it once restarted.
+// The auditor's stands in the bundle, which is replaced in one step: a keyring from before auditors had a key gets its
+// first in this way, and the shuffler retains with it once it has the new bundle and is restarted.
 func RotateHPKE(root, role string) (string, error) {
-	if role != Analyzer && role != Shuffler {
-		return "", fmt.Errorf("%w: %q has no HPKE key; only %s and %s have one", ErrOptions, role, Analyzer, Shuffler)
+	if role != Analyzer && role != Shuffler && role != Auditor {
+		return "", fmt.Errorf("%w: %q has no HPKE key; only %s, %s and %s have one", ErrOptions, role, Analyzer, Shuffler,
+			Auditor)
 	}
+	if role != Auditor {
+		path, _, err := newHPKE(root, role)
+		return path, err
+	}
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return "", err
+	}
+	path, key, err := newHPKE(root, role)
+	if err != nil {
+		return "", err
+	}
+	bundle.Auditor = key.Public()
+	to := filepath.Join(root, BundleFile)
+	if err := writeBundle(to+".new", bundle); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		return "", errors.Join(err, os.Remove(to+".new"), os.Remove(path))
+	}
+	return path, nil
+}
+
+// newHPKE makes a role's next HPKE key in its folder.
+func newHPKE(root, role string) (path string, key *seal.HPKEKey, err error) {
 	folder := filepath.Join(root, role)
 	files, err := hpkeFiles(folder)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	next := 1
 	if len(files) > 0 {
 		next = files[0].number + 1
 	}
-	key, err := seal.GenerateHPKE()
-	if err != nil {
-		return "", err
+	if key, err = seal.GenerateHPKE(); err != nil {
+		return "", nil, err
 	}
-	path := filepath.Join(folder, fmt.Sprintf("hpke-%04d.key", next))
-	return path, keyfile.WriteHPKE(path, key)
+	path = filepath.Join(folder, fmt.Sprintf("hpke-%04d.key", next))
+	return path, key, keyfile.WriteHPKE(path, key)
 }
 
 func (o Options) check() error {

@@ -133,7 +133,7 @@ func TestNothingPrivateIsOpen(t *testing.T) {
 		}
 		return nil
 	})
-	if want := 2 + 3 + 3 + 1 + 2*3 + 1 + 1; err != nil || files != want {
+	if want := 2 + 3 + 3 + 1 + 2*3 + 2 + 1; err != nil || files != want {
 		t.Errorf("%d files, want %d, %v", files, want, err)
 	}
 }
@@ -144,6 +144,7 @@ func TestRolesNeedNoMore(t *testing.T) {
 	for folder, load := range map[string]func(string) error{
 		"analyzer":       func(r string) error { _, err := keyring.LoadAnalyzer(r); return err },
 		"shuffler":       func(r string) error { _, err := keyring.LoadShuffler(r); return err },
+		"auditor":        func(r string) error { _, err := keyring.LoadAuditor(r); return err },
 		"registrar":      func(r string) error { _, err := keyring.LoadRegistrar(r); return err },
 		"randomizer-one": func(r string) error { _, err := keyring.LoadRandomizer(r, "one"); return err },
 	} {

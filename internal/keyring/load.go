@@ -23,6 +23,13 @@ type ServerKeys struct {
 	Seed     []byte          // NATS
 }
 
+// AuditorKeys is what an auditor needs to open what is retained.
+type AuditorKeys struct {
+	Bundle Bundle
+	HPKE   []*seal.HPKEKey // newest first; may be empty
+	Seed   []byte          // NATS
+}
+
 // HostKeys is what a randomizer host needs.
 type HostKeys struct {
 	Bundle     Bundle
@@ -61,22 +68,52 @@ func loadServer(root, role string) (*ServerKeys, error) {
 	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {
 		return nil, err
 	}
-	files, err := hpkeFiles(folder)
+	if k.HPKE, err = loadHPKE(folder); err != nil {
+		return nil, err
+	}
+	if n := len(k.HPKE); n == 0 || n > wire.MaxKeys {
+		return nil, fmt.Errorf("%s: %w: %d HPKE keys (hpke-NNNN.key), must be 1 to %d; retire keys by deleting "+
+			"their files", folder, ErrMismatch, n, wire.MaxKeys)
+	}
+	return k, nil
+}
+
+// LoadAuditor reads the auditor's keys. A keyring from before auditors had an encryption key, whose bundle names none,
+// has none. It checks that the key of the bundle is among them.
+func LoadAuditor(root string) (*AuditorKeys, error) {
+	bundle, err := LoadBundle(root)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 || len(files) > wire.MaxKeys {
-		return nil, fmt.Errorf("%s: %w: %d HPKE keys (hpke-NNNN.key), must be 1 to %d; retire keys by deleting "+
-			"their files", folder, ErrMismatch, len(files), wire.MaxKeys)
+	k := &AuditorKeys{Bundle: bundle}
+	folder := filepath.Join(root, Auditor)
+	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {
+		return nil, err
+	}
+	if k.HPKE, err = loadHPKE(folder); err != nil {
+		return nil, err
+	}
+	named := func(key *seal.HPKEKey) bool { return bytes.Equal(key.Public(), bundle.Auditor) }
+	if len(bundle.Auditor) > 0 && !slices.ContainsFunc(k.HPKE, named) {
+		return nil, fmt.Errorf("%s: %w: the bundle names another encryption key of the auditor", folder, ErrMismatch)
+	}
+	return k, nil
+}
+
+// loadHPKE reads the HPKE keys of a folder, newest first.
+func loadHPKE(folder string) (keys []*seal.HPKEKey, err error) {
+	files, err := hpkeFiles(folder)
+	if err != nil {
+		return nil, err
 	}
 	for _, f := range files {
 		key, err := keyfile.LoadHPKE(f.path)
 		if err != nil {
 			return nil, err
 		}
-		k.HPKE = append(k.HPKE, key)
+		keys = append(keys, key)
 	}
-	return k, nil
+	return keys, nil
 }
 
 // LoadRegistrar reads the registrar's key and checks that it is the bundle's.
@@ -125,11 +162,11 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 	return k, nil
 }
 
-// LoadSeed reads the NATS seed of a role that has nothing else: Auditor or Admin.
+// LoadSeed reads the NATS seed of a role that connects without any other key: Auditor or Admin.
 func LoadSeed(root, role string) ([]byte, error) {
 	if role != Auditor && role != Admin {
-		return nil, fmt.Errorf("%w: %q has other keys than a seed, too; only %s and %s have nothing else", ErrOptions,
-			role, Auditor, Admin)
+		return nil, fmt.Errorf("%w: %q needs other keys than a seed, too; only %s and %s do not", ErrOptions, role,
+			Auditor, Admin)
 	}
 	return keyfile.LoadSeed(filepath.Join(root, role, seedFile))
 }

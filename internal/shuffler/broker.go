@@ -2,8 +2,11 @@ package shuffler
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/translog"
 )
 
 // Broker is what the shuffler needs of its broker. *bus.Conn is one, and documents each method.
@@ -30,9 +33,28 @@ type Broker interface {
 	Said(ctx context.Context, role bus.Role, kind string, handler func(payload []byte) error) error
 
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
-	AppendAudit(ctx context.Context, kind string, payload []byte) error
+	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
+	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)
+	// Where what is forwarded is retained.
+	CanRetain(ctx context.Context) error
+	PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte, window time.Duration) error
 	PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error
 	ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error)
+}
+
+// logged is the broker with the shuffler's transparency log before its part of the audit stream.
+type logged struct {
+	Broker
+	log *translog.Log
+}
+
+// AppendAudit is that of the log. Its error is fatal where the log's file cannot be written.
+func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) error {
+	err := l.log.AppendAudit(ctx, kind, signed)
+	if errors.Is(err, translog.ErrDisk) {
+		return fatal(err)
+	}
+	return err
 }
 
 // Journal keeps the shuffler's events in order. *journal.Journal is one, and documents each method.

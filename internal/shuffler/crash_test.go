@@ -20,7 +20,7 @@ var errCrash = errors.New("crash")
 // is left behind (conditions 4 and 19). The analyzer's side of the stream shows every chunk once.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepManifest, stepPurged, stepRemoved} {
+	for _, step := range []string{stepMixed, stepChunk, stepAudited, stepSigned, stepManifest, stepPurged, stepRemoved} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -28,6 +28,11 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			s.start()
 			s.open(s.announcement())
 			s.enrol(12)
+			refused := map[wire.Refusal]int{wire.RefusalNotEnrolled: 2, wire.RefusalWrongSize: 1}
+			s.send(s.report(50))
+			s.send(s.report(51))
+			s.send(nil)
+			s.account(0, 0, refused)
 			s.sendAll(12)
 			s.eventually("crashed", s.crashed)
 			if err := s.stop(); !errors.Is(err, errCrash) {
@@ -66,10 +71,12 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
+			refusedIn(t, m, refused, nil)
 			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
 			}
+			s.transparent(shown)
 			s.account(12, 0, nil)
 			if b := s.shuffler.c.Reports.Balance(); b.Resumed != 12 || b.Received != 0 {
 				t.Errorf("account %+v", b)
@@ -125,7 +132,9 @@ func bits(t *testing.T, chunks [][]byte) (all []byte) {
 const (
 	stepMixed    = "mixed"    // what leaves is on disk
 	stepChunk    = "chunk"    // a chunk has left
+	stepRetained = "retained" // a chunk is retained
 	stepAudited  = "audited"  // the manifest is in the audit log
+	stepSigned   = "signed"   // and a checkpoint over it
 	stepManifest = "manifest" // the manifest has left
 	stepPurged   = "purged"   // the reports are forgotten
 	stepRemoved  = "removed"  // what was on disk is forgotten

@@ -8,6 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // shifted is a clock that a test sets ahead or back.
@@ -41,8 +42,20 @@ func (b crashingBroker) PublishChunk(ctx context.Context, epoch uint64, round, i
 	return b.after(stepChunk, b.Conn.PublishChunk(ctx, epoch, round, index, payload))
 }
 
-func (b crashingBroker) AppendAudit(ctx context.Context, kind string, payload []byte) error {
-	return b.after(stepAudited, b.Conn.AppendAudit(ctx, kind, payload))
+func (b crashingBroker) PublishRetained(ctx context.Context, epoch uint64, round, index uint32, sealed []byte,
+	window time.Duration) error {
+	return b.after(stepRetained, b.Conn.PublishRetained(ctx, epoch, round, index, sealed, window))
+}
+
+func (b crashingBroker) AppendAuditAfter(
+	ctx context.Context, kind string, payload []byte, last uint64,
+) (uint64, error) {
+	step := stepAudited
+	if kind == wire.KindCheckpoint {
+		step = stepSigned
+	}
+	sequence, err := b.Conn.AppendAuditAfter(ctx, kind, payload, last)
+	return sequence, b.after(step, err)
 }
 
 func (b crashingBroker) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {

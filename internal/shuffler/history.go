@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -51,15 +52,24 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*w
 	return m, nil
 }
 
-// recall holds the journal against the broker's announcements and against this shuffler's own manifests. Where the
-// journal lacks what a manifest states, it takes the manifest's word. trouble says that the broker shows less than the
-// journal knows: then nothing may be decided until it shows it again. err is fatal, or the broker's.
+// recall holds the log against the audit stream, and the journal against the broker's announcements and against this
+// shuffler's own manifests. Where the journal lacks what a manifest states, it takes the manifest's word. trouble says
+// that the broker shows less than the journal knows, or another log: then nothing may be decided until it shows it
+// again. err is fatal, or the broker's.
 func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {
 			s.settle(trouble)
 		}
 	}()
+	switch err := s.log.Sync(ctx); {
+	case errors.Is(err, translog.ErrForked), errors.Is(err, translog.ErrRewound):
+		return err, nil
+	case errors.Is(err, translog.ErrDisk):
+		return nil, fatal(err)
+	case err != nil:
+		return nil, err
+	}
 	stored, err := s.c.Bus.Announcements(ctx)
 	if err != nil {
 		return nil, err

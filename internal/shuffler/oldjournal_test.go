@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/shuffler/journal"
+	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 

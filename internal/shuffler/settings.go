@@ -23,10 +23,11 @@ const DefaultMinCohort = 50
 // Settings are the configuration of the shuffler's process.
 type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
-	State     string              `key:"state" doc:"Folder of the journal and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
+	State     string              `key:"state" doc:"Folder of the journal, of the transparency log and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
 	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
+	Audit     AuditSettings       `key:"audit"`
 	Broker    role.BrokerSettings `key:"broker"`
 }
 
@@ -55,6 +56,12 @@ func (s Settings) Validate() (faults []error) {
 	for _, c := range s.served() {
 		if !slices.Contains(plan.Channels(), c) {
 			faults = append(faults, role.Wrong("channels", s.Channels, fmt.Sprintf("%s: %q is none", must, c)))
+		}
+	}
+	if s.Audit.Retain != 0 {
+		if err := retainable(s.served()); err != nil {
+			faults = append(faults, role.Conflict("audit.retain", s.Audit.Retain, "cannot be used with", "channels",
+				s.Channels).Because(err.Error()))
 		}
 	}
 	return faults
@@ -102,6 +109,9 @@ func loadKeys(s Settings) (*keyring.ServerKeys, error) {
 	keys, err := keyring.LoadShuffler(s.Keys)
 	if err != nil {
 		return nil, role.Wrong("keys", s.Keys, "cannot be used").From(err)
+	}
+	if s.Audit.Retain != 0 && len(keys.Bundle.Auditor) == 0 {
+		return nil, role.Wrong("audit.retain", s.Audit.Retain, "cannot be used").Because(noAuditor)
 	}
 	return keys, nil
 }
@@ -159,7 +169,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		sh, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Identity: keys.Identity, Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
-			Channels: s.served(),
+			Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
 			StateDir: s.State, Source: entropy.New(), Clock: env.Clock, Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,

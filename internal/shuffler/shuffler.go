@@ -25,8 +25,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/internal/shuffler/journal"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -43,10 +44,12 @@ type Config struct {
 	MinCohort  int             // fewest reports of a release, whatever is announced
 	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
 	Channels   []plan.Channel  // whose cohorts are served; nil: every one
-	StateDir   string          // folder of journal and disk where these are nil; it belongs to one process
+	StateDir   string          // folder of the log, and of journal and disk where these are nil; it belongs to one process
 	Journal    Journal         // nil: the file "journal" in StateDir
 	Disk       channel.Disk    // for the channel; nil: StateDir
 	Source     protocol.Source // for the channel: a CSPRNG
+	Retain     time.Duration   // how long what is forwarded is retained for the auditor; 0: not at all
+	Auditor    []byte          // HPKE public key that it is sealed to; empty: none, and Retain must be 0
 	Clock      role.Clock      // nil: the system's
 	Bus        Broker
 	Log        zerolog.Logger
@@ -82,6 +85,7 @@ type Shuffler struct {
 	admitted *wire.Credentials // that the registrar admits
 	channels map[plan.Channel]channel.Mixing
 	journal  Journal
+	log      *translog.Log
 	clock    *clock
 	outages  outages
 	waits    wait          // a report for a worker
@@ -89,6 +93,7 @@ type Shuffler struct {
 
 	mu       sync.Mutex
 	state    *State
+	refusals refusals                      // of the open round, as reports came
 	latest   func() error                  // waits until the last decision is durable; nil before the first
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch
@@ -110,9 +115,13 @@ type Shuffler struct {
 	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
 }
 
-// New opens the shuffler's state and replays its journal. Run closes the journal when it returns; call Close if Run is
+// New opens the shuffler's state and replays its journal. Run closes it when it returns; call Close if Run is
 // never called.
 func New(c Config) (*Shuffler, error) {
+	retention, err := c.retention()
+	if err != nil {
+		return nil, err
+	}
 	opener, err := seal.NewReportOpener(c.Keys...)
 	if err != nil {
 		return nil, err
@@ -135,14 +144,23 @@ func New(c Config) (*Shuffler, error) {
 		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
+	s.log, err = translog.New(translog.Config{
+		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
+		Path: filepath.Join(c.StateDir, "log"), Log: c.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.journal.Close())
+	}
 	s.channels = map[plan.Channel]channel.Mixing{}
 	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
-		s.channels[mixed] = &shuffle.Mixing{
-			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source,
+		mixing := &shuffle.Mixing{Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
+		if shuffle.Retainable(mixed) {
+			mixing.Retain = retention
 		}
+		s.channels[mixed] = mixing
 	}
 	s.channels[plan.Shares] = &shares.Mixing{
-		Deployment: c.Deployment, Reports: s.reread, Broker: c.Bus, Disk: c.Disk, Source: c.Source,
+		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
 		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log,
 		Silent: func(err error) { s.notice(analyzerCondition, err) },
 	}
@@ -164,8 +182,8 @@ func New(c Config) (*Shuffler, error) {
 // mixing is the channel of a round's layout.
 func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
 
-// Close lets go of the journal.
-func (s *Shuffler) Close() error { return s.journal.Close() }
+// Close lets go of the journal and of the log.
+func (s *Shuffler) Close() error { return errors.Join(s.journal.Close(), s.log.Close()) }
 
 // Held counts the reports that are admitted and neither released nor destroyed.
 func (s *Shuffler) Held() int64 {
@@ -194,6 +212,9 @@ func (s *Shuffler) Filling() (f Filling, ok bool) {
 // cannot be written. Its error is never nil.
 func (s *Shuffler) Run(ctx context.Context) error {
 	defer s.Close()
+	if err := s.canRetain(ctx); err != nil {
+		return err
+	}
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
 	switch _, err := s.recall(ctx); {

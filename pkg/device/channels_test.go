@@ -169,6 +169,9 @@ func TestTheCommitmentSurvivesRestarts(t *testing.T) {
 // Nobody can move people to another channel: not from epoch to epoch or round to round, not over a restart, not from
 // a channel that the device refuses, and not over the final announcement.
 func TestTheChannelNeverChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one device after another, each in this goroutine")
+	}
 	t.Parallel()
 	f := newFixture(t)
 	honest := f.announcement(glm.Practical)

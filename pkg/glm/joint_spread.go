@@ -183,36 +183,30 @@ func (s *jointSet) cosines(i, j, width int) (lo, hi float64) {
 	return lo, hi
 }
 
-// jointUpper bounds the sum on a box.
+// jointUpper bounds the sum on a box: the largest at all ends of the weights and lengths. Most of the time of planning is
+// spent here.
 func jointUpper(a, b float64, p, q jointCell, lo, hi float64) float64 {
 	largest := 0.0
-	for k := range 16 {
-		w, v, m, n := p.w.hi, q.w.hi, p.m.hi, q.m.hi
-		if k&1 != 0 {
-			w = p.w.lo
+	for _, w := range [2]float64{p.w.hi, p.w.lo} {
+		for _, v := range [2]float64{q.w.hi, q.w.lo} {
+			weights, x := a*(w*w+v*v), a*w*v
+			for _, m := range [2]float64{p.m.hi, p.m.lo} {
+				for _, n := range [2]float64{q.m.hi, q.m.lo} {
+					largest = max(largest, jointSum(weights+b*(m*m+n*n), x, b*m*n, lo, hi))
+				}
+			}
 		}
-		if k&2 != 0 {
-			v = q.w.lo
-		}
-		if k&4 != 0 {
-			m = p.m.lo
-		}
-		if k&8 != 0 {
-			n = q.m.lo
-		}
-		largest = math.Max(largest, jointSum(a, b, w, v, m, n, lo, hi))
 	}
 	return largest
 }
 
-// jointSum is the largest sum over cosines c in [lo, hi].
-func jointSum(a, b, w, v, m, n, lo, hi float64) float64 {
-	x, y := a*w*v, b*m*n
+// jointSum is the largest squares - 2xc^2 - 2yc over cosines c in [lo, hi].
+func jointSum(squares, x, y, lo, hi float64) float64 {
 	c := lo // the linear part falls in c
 	if x > 0 {
-		c = math.Max(lo, math.Min(hi, -y/(2*x)))
+		c = max(lo, min(hi, -y/(2*x)))
 	}
-	return a*(w*w+v*v) + b*(m*m+n*n) - 2*x*c*c - 2*y*c
+	return squares - 2*x*c*c - 2*y*c
 }
 
 // near is the sum close to one pair of angles, up to the width of the finest cells. It only decides which boxes are

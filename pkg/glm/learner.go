@@ -106,6 +106,15 @@ func NewLearner(cfg Config) (*Learner, error) {
 // Config returns the resolved configuration.
 func (l *Learner) Config() Config { return l.cfg }
 
+// Covariance is that of the error of the policy's Theta, of sampling and noise, if the model is right: nil before the
+// first cohort is over, and in the paper profile, whose stages hold confidence sets in its place.
+func (l *Learner) Covariance() Symmetric {
+	if r, ok := l.run.(*practicalRun); ok && l.epoch > 0 {
+		return NewSymmetric(r.covariance)
+	}
+	return nil
+}
+
 // Schedule returns the planned cohort sizes, which are fixed before the first person, independent of all data, and sum
 // to the horizon. A destroyed cohort uses people up, so that fewer remain for the later ones.
 func (l *Learner) Schedule() []int { return slices.Clone(l.run.cohorts()) }

@@ -33,8 +33,12 @@ func TestMeasure(t *testing.T) {
 	t.Run("coverage", measureCoverage)
 }
 
-// overSeeds runs seeds in two goroutines.
+// overSeeds runs seeds in two goroutines. A test that calls it is left out by -short: the race detector is not run over
+// this package, because these goroutines are all that runs at the same time in it, and they share nothing.
 func overSeeds(seeds int, once func(seed uint64) outcome) []outcome {
+	if testing.Short() {
+		panic("under -short nothing of pkg/glm runs at the same time as anything else: see .ci/run")
+	}
 	outcomes := make([]outcome, seeds)
 	var group sync.WaitGroup
 	for worker := range 2 {

@@ -8,7 +8,6 @@ import (
 
 // Each channel says on whom it rests, in words of its own, and a channel that is not known promises nothing.
 func TestChannelsSayWhatTheyRestOn(t *testing.T) {
-	t.Parallel()
 	seen := map[string]Channel{}
 	for _, c := range append(Channels(), "smoke") {
 		text := c.RestsOn()

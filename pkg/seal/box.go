@@ -19,6 +19,8 @@ const (
 	CentralBox BoxDomain = "riffle/v1/central-box" // a report of the channel central
 	ShareBox   BoxDomain = "riffle/v1/share"       // the analyzer's part of a report of the channel shares
 	SecretBox  BoxDomain = "riffle/v1/secret-box"  // the secret of an epoch's verification keys in the channel shares
+	// a chunk that the shuffler forwarded, retained for the auditor
+	RetainedBox BoxDomain = "riffle/v1/retained-chunk"
 )
 
 // BoxSealer encrypts boxes of any content to one key in one context. It is safe for concurrent use.

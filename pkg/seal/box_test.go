@@ -55,8 +55,8 @@ func TestABoxOpensOnlyWhereItBelongs(t *testing.T) {
 // No domain of a box starts with another one, or with that of bit messages, so that no info string has two meanings.
 func TestBoxDomainsAreApart(t *testing.T) {
 	t.Parallel()
-	domains := []string{string(seal.LocalBox), string(seal.CentralBox), "riffle/v1/bit",
-		"riffle/v1/report-envelope"}
+	domains := []string{string(seal.LocalBox), string(seal.CentralBox), string(seal.ShareBox),
+		string(seal.SecretBox), string(seal.RetainedBox), "riffle/v1/bit", "riffle/v1/report-envelope"}
 	for i, a := range domains {
 		for j, b := range domains {
 			if i != j && bytes.HasPrefix([]byte(a), []byte(b)) {

@@ -23,7 +23,8 @@
 // # Statements
 //
 // Sign, Verify and Digest are Ed25519 and SHA-256 over a domain string, which names the kind of the statement, followed
-// by its body. A signature of one kind verifies as no other.
+// by its body. A signature of one kind verifies as no other. SignText signs text in formats that others defined, and
+// nothing that could be a statement.
 //
 // # What this package does not promise
 //

@@ -49,8 +49,28 @@ func checkChunk(m *rifflev1.MixedChunk) error {
 	return checkPayload(m.Payload, MaxChunk)
 }
 
+// Messages are the messages of the chunk, of size bytes each, in their order; they share its memory. It is an error if
+// the payload is no whole number of them.
+func (c *Chunk) Messages(size int) ([][]byte, error) {
+	if size < 1 || len(c.Payload)%size != 0 {
+		return nil, fmt.Errorf("%w: a chunk of %d bytes, messages have %d", ErrSize, len(c.Payload), size)
+	}
+	return slices.Collect(slices.Chunk(c.Payload, size)), nil
+}
+
 // ChunkDigest is SHA-256 of a chunk's bytes.
 func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
+
+// MessageDigest is SHA-256 of a message, a leaf under the manifest's messages_root.
+func MessageDigest(message []byte) [32]byte { return sum(message) }
+
+// AppendMessageDigests appends the digest of each message in a run of messages of this size, which is positive.
+func AppendMessageDigests(digests [][32]byte, messages []byte, size int) [][32]byte {
+	for message := range slices.Chunk(messages, size) {
+		digests = append(digests, MessageDigest(message))
+	}
+	return digests
+}
 
 // ChunksDigest is the manifest's chunks_digest: SHA-256 over the chunks' digests, in order of their index.
 func ChunksDigest(chunks [][32]byte) [32]byte { return concatenated(chunks) }

@@ -205,14 +205,16 @@ func manifestOf(m *rifflev1.Manifest) *Manifest {
 
 func refusedMessages(all []Refused) (out []*rifflev1.Refused) {
 	for _, r := range all {
-		out = append(out, &rifflev1.Refused{Reason: rifflev1.Refusal(r.Reason), Reports: r.Reports})
+		out = append(out, &rifflev1.Refused{
+			Reason: rifflev1.Refusal(r.Reason), Reports: r.Reports, TakenOut: r.TakenOut,
+		})
 	}
 	return out
 }
 
 func refusedOf(all []*rifflev1.Refused) (out []Refused) {
 	for _, r := range all {
-		out = append(out, Refused{Reason: Refusal(r.GetReason()), Reports: r.GetReports()})
+		out = append(out, Refused{Refusal(r.GetReason()), r.GetReports(), r.GetTakenOut()})
 	}
 	return out
 }

@@ -26,6 +26,10 @@ func SignMessage(m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
 		return Sign(acceptedOf(m), by)
 	case *rifflev1.Summed:
 		return Sign(summedOf(m), by)
+	case *rifflev1.Configuration:
+		return Sign(configurationOf(m), by)
+	case *rifflev1.Learned:
+		return Sign(learnedOf(m), by)
 	case *rifflev1.EnrolRequest:
 		return Sign(enrolRequestOf(m), by)
 	case *rifflev1.EnrolReply:
@@ -49,13 +53,17 @@ func OpenMessage(kind seal.Kind, signed []byte, from Party) (proto.Message, [32]
 		return openedMessage[Accepted](signed, from)
 	case seal.Summed:
 		return openedMessage[Summed](signed, from)
+	case seal.Configuration:
+		return openedMessage[Configuration](signed, from)
+	case seal.Learned:
+		return openedMessage[Learned](signed, from)
 	}
 	return openedMessage[Credential](signed, from)
 }
 
-func openedMessage[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed](
-	signed []byte, from Party,
-) (proto.Message, [32]byte, error) {
+func openedMessage[
+	T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned,
+](signed []byte, from Party) (proto.Message, [32]byte, error) {
 	statement, digest, err := Open[T](signed, from)
 	if err != nil {
 		if statement != nil {

@@ -24,7 +24,8 @@ func seeds(f *testing.F, names ...string) {
 // no one else has the keys.
 func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
-	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply"}
+	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
+		"configuration", "learned", "audited-manifest"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -67,10 +68,14 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 func FuzzAnnouncement(f *testing.F) {
 	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f))
 }
-func FuzzKeySet(f *testing.F)     { fuzzBody(f, seal.KeySet, keySet(f)) }
-func FuzzManifest(f *testing.F)   { fuzzBody(f, seal.Manifest, manifest(), destroyedManifest()) }
-func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
-func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
+func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
+func FuzzManifest(f *testing.F) {
+	fuzzBody(f, seal.Manifest, manifest(), destroyedManifest(), auditedManifest())
+}
+func FuzzConfiguration(f *testing.F) { fuzzBody(f, seal.Configuration, configuration(f)) }
+func FuzzLearned(f *testing.F)       { fuzzBody(f, seal.Learned, learned(), destroyedLearned()) }
+func FuzzCounts(f *testing.F)        { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
+func FuzzCredential(f *testing.F)    { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
 
 func FuzzEnrolRequest(f *testing.F) {
 	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)

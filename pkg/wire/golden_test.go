@@ -40,6 +40,15 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 		"counts":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Counts](b, from); return d, err },
 		"accepted": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Accepted](b, from); return d, err },
 		"summed":   func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Summed](b, from); return d, err },
+		"configuration": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[wire.Configuration](b, from)
+			return d, err
+		},
+		"learned": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Learned](b, from); return d, err },
+		"audited-manifest": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[wire.Manifest](b, from)
+			return d, err
+		},
 		"credential": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[wire.Credential](b, registrar)
 			return d, err
@@ -89,6 +98,10 @@ func accepted(t testing.TB) map[string][][]byte {
 		"enrol-reply":   {sign(by, enrolReply()), sign(by, refusal())},
 		"report":        {must(wire.BuildReport(report(), host))},
 		"chunk":         {must(wire.BuildChunk(chunk()))},
+
+		"configuration":    {sign(by, configuration(t))},
+		"learned":          {sign(by, learned()), sign(by, destroyedLearned())},
+		"audited-manifest": {sign(by, auditedManifest())},
 	}
 }
 
@@ -161,12 +174,26 @@ func refused(t testing.TB) map[string][][]byte {
 	reply.Refusal = rifflev1.Refusal_REFUSAL_LATE
 	add("enrol-reply", forge(t, seal.EnrolReply, reply, by))
 	add("chunk", encode(t, &rifflev1.MixedChunk{Epoch: 1}))
+	conf := configuration(t)
+	conf.Terms = append([]byte(" "), conf.Terms...)
+	add("configuration", forge(t, seal.Configuration, conf, by))
+	add("configuration", forge(t, seal.Configuration, configuration(t), host))
+	l := learned()
+	l.Sums[0].Values[0] = math.NaN()
+	add("learned", forge(t, seal.Learned, l, by))
+	add("learned", forge(t, seal.Counts, learned(), by))
+	twice := auditedManifest()
+	twice.Refused[1].Reason = twice.Refused[0].Reason
+	add("audited-manifest", forge(t, seal.Manifest, twice, by))
+	more := auditedManifest()
+	more.Refused[1].TakenOut = 6
+	add("audited-manifest", forge(t, seal.Manifest, more, by))
 	return out
 }
 
 // formats is the order in the file.
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
-	"enrol-reply", "report", "chunk", "accepted", "summed"}
+	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest"}
 
 const goldenFile = "testdata/wire.golden"
 

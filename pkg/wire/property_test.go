@@ -72,6 +72,8 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 		{seal.Announcement, announcement(t)}, {seal.Announcement, finalAnnouncement(t)}, {seal.KeySet, keySet(t)},
 		{seal.Manifest, manifest()}, {seal.Manifest, destroyedManifest()}, {seal.Counts, counts()},
 		{seal.Credential, credential(t, host)}, {seal.Accepted, acceptedSet()}, {seal.Summed, summed()},
+		{seal.Configuration, configuration(t)}, {seal.Learned, learned()}, {seal.Learned, destroyedLearned()},
+		{seal.Manifest, auditedManifest()},
 	}
 	opens, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

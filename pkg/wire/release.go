@@ -41,7 +41,7 @@ func checkManifest(m *Manifest) error {
 	if m.Reports > m.Enrolled {
 		return field("reports", "is %d, but only %d enrolled", m.Reports, m.Enrolled)
 	}
-	if err := checkRefused(m.Refused); err != nil {
+	if err := checkRefused(m); err != nil {
 		return err
 	}
 	switch m.Outcome {
@@ -83,16 +83,22 @@ func checkReleased(m *Manifest) error {
 	return checkLength("messages_root", m.MessagesRoot, digestSize)
 }
 
-func checkRefused(all []Refused) error {
-	for i, r := range all {
+func checkRefused(m *Manifest) error {
+	slots := uint64(m.Reports)
+	for i, r := range m.Refused {
+		at := func(name string) string { return fmt.Sprintf("refused[%d].%s", i, name) }
 		if r.Reason <= NoRefusal || int(r.Reason) > len(Refusals()) {
-			return field(fmt.Sprintf("refused[%d].reason", i), "is %d, which is not known", r.Reason)
+			return field(at("reason"), "is %d, which is not known", r.Reason)
 		}
-		if i > 0 && r.Reason <= all[i-1].Reason {
-			return field(fmt.Sprintf("refused[%d].reason", i), "must come after those of smaller numbers, once each")
+		if i > 0 && r.Reason <= m.Refused[i-1].Reason {
+			return field(at("reason"), "must come after those of smaller numbers, once each")
 		}
 		if r.Reports == 0 {
-			return field(fmt.Sprintf("refused[%d].reports", i), "is 0, must be at least 1")
+			return field(at("reports"), "is 0, must be at least 1")
+		}
+		if slots += uint64(r.TakenOut); uint64(r.TakenOut) > r.Reports || slots > uint64(m.Enrolled) {
+			return field(at("taken_out"), "is %d of %d refused: with the reports that are left and those before it "+
+				"they have %d slots, and %d enrolled", r.TakenOut, r.Reports, slots, m.Enrolled)
 		}
 	}
 	return nil

@@ -72,8 +72,16 @@ func (o Outcome) String() string {
 	return strings.ToLower(strings.TrimPrefix(rifflev1.Outcome(o).String(), "OUTCOME_"))
 }
 
-// Manifest is the shuffler's statement of how a round ended. If it was destroyed, Messages, NoiseMessages, Chunks and
-// ChunksDigest are zero and ReportsDigest may be empty.
+// Manifest is the shuffler's statement of how a round ended. If it was destroyed, Messages, NoiseMessages, Chunks,
+// ChunksDigest and MessagesRoot are zero and ReportsDigest may be empty.
+//
+// Two identities tell where every slot and every message is. All numbers in them are exact:
+//
+//	Enrolled = Reports + the sum of all TakenOut + slots of which no report was taken
+//	Messages = Reports x the messages of a report + NoiseMessages
+//
+// In a later round of an epoch, Reports and TakenOut are of devices that are among Reports of the round before. The
+// messages of a report and NoiseMessages follow from the announcement.
 type Manifest struct {
 	Deployment   string
 	Epoch        uint64
@@ -88,16 +96,27 @@ type Manifest struct {
 	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages
 	ChunksDigest  []byte // of ChunksDigest, 32 bytes
 	ReportsDigest []byte // of ReportsDigest, 32 bytes
-	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all messages that
-	// left, in ascending order: 32 bytes in a release. Manifests of versions before it have none.
+	// MessagesRoot is the root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all Messages, noise
+	// included, in ascending order: 32 bytes in a release. A message is a sealed bit in the channel Shuffle, a sealed box
+	// in Local and Central, and in Shares the row of a report that both servers accepted. Manifests of versions before it
+	// have none.
 	MessagesRoot []byte
 	Refused      []Refused // in ascending order of the reason, each once
 }
 
-// Refused is how many reports of a round were refused for one reason.
+// Refused is how many reports of a round were refused for one reason. Which these are depends on sizes, signatures,
+// slots and copies, and never on a record: the shuffler cannot read one, and an honest device sends a report of the same
+// size at the same time whatever its record is.
 type Refused struct {
-	Reason  Refusal
-	Reports uint64 // at least 1
+	Reason Refusal
+	// Reports is at least 1. It counts what the broker delivered for the round, for the first time and to the process
+	// that fixed the round's membership, up to that moment: what an earlier process refused before a crash, and what came
+	// later (RefusalLate), is in no manifest. So it says "at least", but for those in TakenOut.
+	Reports uint64
+	// TakenOut are those of Reports that had been taken into their slot and were taken out again, before or after the
+	// membership was fixed: each has a slot of its own, and the number is exact. All slots of a manifest's TakenOut and
+	// Reports together are at most Enrolled.
+	TakenOut uint32
 }
 
 // Accepted is the analyzer's statement of which reports of a round in the channel Shares it verified. It signs one for a

@@ -84,7 +84,7 @@ func (c *Counting) Count(
 		return nil, err
 	}
 	size := box.Size(of.Encodings)
-	r, end := c.Begin(of, size, func(boxes []byte) *Found { return open(opener, boxes, size) })
+	r, end := c.Begin(of, size, 0, func(boxes []byte) *Found { return open(opener, boxes, size) })
 	defer end()
 	m, err := manifest(ctx)
 	if err != nil {
@@ -186,16 +186,17 @@ func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
 func (c *Counting) examine(
 	r *chunks.Round[*Found], m *wire.Manifest, each int, counted func(entries []uint32, box []byte), refused func(),
 ) (who []devices.Participant, err error) {
-	named, boxes, digest, err := r.Named(m)
+	named, sent, err := r.Named(m)
 	if err != nil {
 		return nil, err
 	}
+	boxes := sent.Messages
 	c.Messages.Received(boxes)
 	rejected := func(err error) ([]devices.Participant, error) {
 		c.Messages.Refused(err, boxes)
 		return nil, err
 	}
-	if err := chunks.Check(r.Round, m, boxes, digest, 0); err != nil {
+	if err := chunks.Check(r.Round, m, sent, 0); err != nil {
 		return rejected(err)
 	}
 	admission := c.admission(r.Round, boxes)

@@ -3,6 +3,7 @@ package box
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -28,6 +29,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -137,10 +139,14 @@ func (x *table) cut(boxes [][]byte) *wire.Manifest {
 		x.must(err)
 		x.stored, digests = append(x.stored, c), append(digests, wire.ChunkDigest(c))
 	}
-	all := wire.ChunksDigest(digests)
+	var messages [][32]byte
+	for _, b := range boxes {
+		messages = append(messages, sha256.Sum256(b))
+	}
+	all, root := wire.ChunksDigest(digests), transparency.SortedRoot(messages)
 	return &wire.Manifest{
 		Epoch: x.round.Epoch, Announcement: x.round.Digest[:], Reports: uint32(len(boxes)), Messages: uint64(len(boxes)),
-		Chunks: uint32(len(x.stored)), ChunksDigest: all[:],
+		Chunks: uint32(len(x.stored)), ChunksDigest: all[:], MessagesRoot: root[:],
 	}
 }
 
@@ -406,6 +412,7 @@ func TestRoundsThatDoNotFitAreRejected(t *testing.T) {
 		"too few reports":         func(x *table, _ *wire.Manifest) { x.round.Cohort.Minimum++ },
 		"too many reports":        func(x *table, _ *wire.Manifest) { x.round.Cohort.Size = people - 1 },
 		"other chunks":            func(_ *table, m *wire.Manifest) { m.ChunksDigest = make([]byte, 32) },
+		"another root":            func(_ *table, m *wire.Manifest) { m.MessagesRoot[0] ^= 1 },
 		"another number of boxes": func(_ *table, m *wire.Manifest) { m.Messages++ },
 		"noise messages":          func(_ *table, m *wire.Manifest) { m.NoiseMessages++ },
 		"boxes of fewer reports":  func(x *table, m *wire.Manifest) { m.Reports--; x.round.Cohort.Minimum-- },

@@ -82,7 +82,7 @@ func (c *Curating) Count(
 		return nil, err
 	}
 	size := box.Size(of.Encodings)
-	r, end := c.Begin(of, size, func(boxes []byte) *Found {
+	r, end := c.Begin(of, size, 0, func(boxes []byte) *Found {
 		f := open(opener, boxes, size)
 		f.boxes = boxes
 		return f

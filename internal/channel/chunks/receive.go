@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -42,11 +43,14 @@ type Receiver[T any] struct {
 	current atomic.Pointer[Round[T]] // nil between rounds
 }
 
-// Begin starts a round whose messages have this length, and end is to be called when it is over. open is called with
-// the messages of each chunk, one chunk at a time.
-func (c *Receiver[T]) Begin(of *channel.Round, size int, open func(messages []byte) T) (r *Round[T], end func()) {
+// Begin starts a round whose messages have this length, and of which noise are the shuffler's. end is to be called when
+// it is over. open is called with the messages of each chunk, one chunk at a time.
+func (c *Receiver[T]) Begin(
+	of *channel.Round, size int, noise uint64, open func(messages []byte) T,
+) (r *Round[T], end func()) {
 	r = &Round[T]{
 		Round: of, size: size, open: open, arrived: make(chan struct{}, 1), chunks: map[uint32]*Chunk[T]{},
+		digested: spare * (uint64(of.Cohort.Size)*uint64(of.ReportMessages()) + noise),
 	}
 	c.current.Store(r)
 	return r, func() { c.current.Store(nil) }
@@ -79,6 +83,10 @@ func (c *Receiver[T]) Taken() (messages int) {
 func (c *Receiver[T]) Forget(ctx context.Context, epoch uint64, round uint32) error {
 	return c.Store.PurgeMixed(ctx, epoch, round)
 }
+
+// spare is how often the largest number of messages of a release have their digests kept: some in chunks that the
+// manifest turns out not to name do no harm, and many take no memory.
+const spare = 2
 
 // quietTime is how long no chunk may come before those that are missing are read from the store.
 const quietTime = 500 * time.Millisecond
@@ -122,9 +130,10 @@ type Round[T any] struct {
 
 	opening sync.Mutex // a chunk is opened once, whichever way it comes
 
-	mu     sync.Mutex
-	chunks map[uint32]*Chunk[T] // by index
-	busy   bool                 // a chunk is being opened
+	mu       sync.Mutex
+	chunks   map[uint32]*Chunk[T] // by index
+	busy     bool                 // a chunk is being opened
+	digested uint64               // how many more messages have their digests kept
 }
 
 // Chunk is a chunk that was opened.
@@ -132,6 +141,9 @@ type Chunk[T any] struct {
 	Found    T
 	Messages int
 	Digest   [32]byte // wire.ChunkDigest's
+	// messages are the digests of the messages, 32 bytes of each until the manifest is checked; nil if too many came
+	// before.
+	messages [][32]byte
 }
 
 // Chunk is the chunk with this index; nil if it was not opened yet.
@@ -185,32 +197,66 @@ func (r *Round[T]) Open(payload []byte) error {
 	if known {
 		return nil
 	}
-	found := r.open(c.Payload)
+	chunk := &Chunk[T]{Messages: len(c.Payload) / r.size, Digest: wire.ChunkDigest(payload)}
+	if n := uint64(chunk.Messages); n <= r.digested {
+		r.digested -= n
+		chunk.messages = wire.AppendMessageDigests(make([][32]byte, 0, n), c.Payload, r.size)
+	}
+	chunk.Found = r.open(c.Payload)
 	r.mu.Lock()
-	r.chunks[c.Index] = &Chunk[T]{found, len(c.Payload) / r.size, wire.ChunkDigest(payload)}
-	r.busy = false
+	r.chunks[c.Index], r.busy = chunk, false
 	r.mu.Unlock()
 	return nil
 }
 
-// Named are the chunks that a manifest names, in order, how many messages they hold, and the digest of them all. The
-// error wraps Rejected where one of them did not come.
-func (r *Round[T]) Named(m *wire.Manifest) (named []*Chunk[T], messages int, digest [32]byte, err error) {
+// Sent is what came of the chunks that a manifest names.
+type Sent struct {
+	Messages int
+	Chunks   [32]byte // wire.ChunksDigest's
+	// Root is over the messages that came, and nil where the manifest names none or too many messages came.
+	Root []byte
+}
+
+// Named are the chunks that a manifest names, in order, and what came in them. The error wraps Rejected where one of
+// them did not come.
+func (r *Round[T]) Named(m *wire.Manifest) (named []*Chunk[T], sent Sent, err error) {
 	var digests [][32]byte
 	for i := range m.Chunks {
 		chunk := r.Chunk(i)
 		if chunk == nil {
-			return nil, 0, digest, fmt.Errorf("%w: chunk %d of %d is not in the stream", Rejected, i, m.Chunks)
+			return nil, Sent{}, fmt.Errorf("%w: chunk %d of %d is not in the stream", Rejected, i, m.Chunks)
 		}
 		named, digests = append(named, chunk), append(digests, chunk.Digest)
-		messages += chunk.Messages
+		sent.Messages += chunk.Messages
 	}
-	return named, messages, wire.ChunksDigest(digests), nil
+	sent.Chunks = wire.ChunksDigest(digests)
+	if len(m.MessagesRoot) > 0 {
+		sent.Root = root(named, sent.Messages)
+	}
+	return named, sent, nil
 }
 
-// Check compares a manifest with the round's announcement, and with what came: this many messages, in chunks with this
-// digest. noise is how many of them the plan wants of the shuffler. Its errors wrap Rejected.
-func Check(r *channel.Round, m *wire.Manifest, messages int, chunks [32]byte, noise uint64) error {
+// root is the root over this many messages in chunks, whose digests it drops; nil if they were not kept.
+func root[T any](of []*Chunk[T], messages int) []byte {
+	digests := make([][32]byte, 0, messages)
+	for _, chunk := range of {
+		digests = append(digests, chunk.messages...)
+		chunk.messages = nil
+	}
+	if len(digests) < messages {
+		return nil
+	}
+	root := transparency.SortedRoot(digests)
+	return root[:]
+}
+
+// Check compares a manifest with the round's announcement, and with what came. noise is how many messages the plan wants
+// of the shuffler. Its errors wrap Rejected.
+//
+// Of the chunks the analyzer needs no more than their digest. The root of the messages is checked for whoever reads the
+// audit log and sees no message: with the counts, the analyzer says that the root is of what it counted. A manifest of a
+// version without roots passes.
+func Check(r *channel.Round, m *wire.Manifest, sent Sent, noise uint64) error {
 	rejected := func(format string, v ...any) error { return fmt.Errorf("%w: %s", Rejected, fmt.Sprintf(format, v...)) }
 	hold := uint64(m.Reports) * uint64(r.ReportMessages())
 	switch {
@@ -222,11 +268,16 @@ func Check(r *channel.Round, m *wire.Manifest, messages int, chunks [32]byte, no
 		return rejected("the shuffler released %d reports from a cohort of %d", m.Reports, r.Cohort.Size)
 	case m.NoiseMessages != noise:
 		return rejected("the shuffler added %d messages of noise, planned are %d", m.NoiseMessages, noise)
-	case !bytes.Equal(m.ChunksDigest, chunks[:]):
+	case !bytes.Equal(m.ChunksDigest, sent.Chunks[:]):
 		return rejected("the chunks are not those of the manifest")
-	case m.Messages != uint64(messages) || m.Messages != hold+noise:
+	case m.Messages != uint64(sent.Messages) || m.Messages != hold+noise:
 		return rejected("%d messages came, the manifest says %d, %d reports hold %d, and %d are noise",
-			messages, m.Messages, m.Reports, hold, noise)
+			sent.Messages, m.Messages, m.Reports, hold, noise)
+	case len(m.MessagesRoot) > 0 && sent.Root == nil:
+		return rejected("too many messages came to hold them against the manifest's root: " +
+			"most are in chunks that the manifest does not name")
+	case !bytes.Equal(m.MessagesRoot, sent.Root):
+		return rejected("the manifest's root is not that of the messages that came")
 	}
 	return nil
 }

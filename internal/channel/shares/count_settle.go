@@ -67,7 +67,7 @@ func (r *counting) settle() (done bool, refused, err error) {
 	} else if err := channel.StoreFile(r.c.Disk, file, signed); err != nil {
 		return false, nil, err
 	}
-	if err := r.c.Broker.AppendAudit(r.ctx, acceptedKind(r.Epoch, r.Announcement.Round), signed); err != nil {
+	if err := r.c.Broker.AppendAudit(r.ctx, wire.AcceptedKind(r.Epoch, r.Announcement.Round), signed); err != nil {
 		return false, nil, err
 	}
 	if err := r.publish(statementIndex, signed); err != nil {

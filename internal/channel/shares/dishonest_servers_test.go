@@ -193,6 +193,7 @@ func TestTheManifestFitsWhatIsCounted(t *testing.T) {
 		"noise":                func(m *wire.Manifest) { m.NoiseMessages = 1 },
 		"more chunks":          func(m *wire.Manifest) { m.Chunks++ },
 		"other chunks":         func(m *wire.Manifest) { m.ChunksDigest = make([]byte, 32) },
+		"another root":         func(m *wire.Manifest) { m.MessagesRoot = make([]byte, 32) },
 	} {
 		s := d.newScene(size)
 		s.ended = alter

@@ -128,6 +128,7 @@ func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire
 		return nil, err
 	}
 	manifest.Messages, manifest.Chunks, manifest.ChunksDigest = uint64(kept.Reports), kept.Chunks, kept.Digest
+	manifest.MessagesRoot = kept.Root
 	return kept.Rejected, nil
 }
 
@@ -138,12 +139,14 @@ func (m *Mixing) Forget(epoch uint64, round uint32) error {
 
 // result is what is durable of a release before the shuffler's share of the sum leaves.
 type result struct {
-	Announcement []byte             `json:"announcement"` // digest
-	Reports      uint32             `json:"reports"`      // that were accepted
-	Chunks       uint32             `json:"chunks"`       // all, with header and sum
-	Digest       []byte             `json:"digest"`       // of all chunks
-	Rejected     []channel.Rejected `json:"rejected,omitempty"`
-	Sum          []byte             `json:"sum"` // the last chunk
+	Announcement []byte `json:"announcement"` // digest
+	Reports      uint32 `json:"reports"`      // that were accepted
+	Chunks       uint32 `json:"chunks"`       // all, with header and sum
+	Digest       []byte `json:"digest"`       // of all chunks
+	// Root is the manifest's messages_root: over the rows of the accepted reports. What earlier versions kept has none.
+	Root     []byte             `json:"root,omitempty"`
+	Rejected []channel.Rejected `json:"rejected,omitempty"`
+	Sum      []byte             `json:"sum"` // the last chunk
 }
 
 // kept reads the release's result; nil if there is none.

@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -32,7 +33,8 @@ type exchange struct {
 
 	digests  [][32]byte // of the chunks that were sent
 	rejected []channel.Rejected
-	nonces   []nonce // of the reports that both servers accept
+	nonces   []nonce    // of the reports that both servers accept
+	accepted [][32]byte // digests of their rows
 }
 
 // prepare goes through the exchange with the analyzer up to the shuffler's noised share of the sum.
@@ -211,7 +213,7 @@ func (x *exchange) statement(signed []byte) (*wire.Accepted, error) {
 
 // logged waits until the analyzer's statement stands in the audit log: nothing acts on what could be denied later.
 func (x *exchange) logged(ctx context.Context, signed []byte) error {
-	kind := acceptedKind(x.r.Epoch, x.r.Round)
+	kind := wire.AcceptedKind(x.r.Epoch, x.r.Round)
 	silence := x.listen("its statement of the set that it accepts, in the audit log")
 	defer silence.end()
 	for warned := false; ; warned = true {
@@ -253,10 +255,10 @@ func (x *exchange) result(accepted set) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := wire.ChunksDigest(x.digests)
+	all, root := wire.ChunksDigest(x.digests), transparency.SortedRoot(x.accepted)
 	return &result{
 		Announcement: x.r.Announcement[:], Reports: accepted.Reports, Chunks: x.chunks + 2, Digest: all[:],
-		Rejected: x.rejected, Sum: chunk,
+		Root: root[:], Rejected: x.rejected, Sum: chunk,
 	}, nil
 }
 

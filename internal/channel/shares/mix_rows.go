@@ -46,6 +46,7 @@ type batch struct {
 // made is a member's report, prepared.
 type made struct {
 	nonce   nonce
+	row     [32]byte // digest
 	pending shares.Pending
 	refused wire.Refusal // why it could not be prepared; no row stands for it
 }
@@ -93,7 +94,7 @@ func (x *exchange) make(ctx context.Context, b *batch) error {
 			one.refused = wire.Reason(err)
 			return nil
 		}
-		one.nonce, one.pending, rows[i] = shares.Nonce(row), pending, row
+		one.nonce, one.row, one.pending, rows[i] = shares.Nonce(row), wire.MessageDigest(row), pending, row
 		return nil
 	})
 	if err != nil {
@@ -134,7 +135,7 @@ func (x *exchange) take(b *batch, answer []byte) error {
 	}
 	for i, one := range b.made {
 		if one.refused == wire.NoRefusal {
-			x.nonces = append(x.nonces, one.nonce)
+			x.nonces, x.accepted = append(x.nonces, one.nonce), append(x.accepted, one.row)
 		} else {
 			x.rejected = append(x.rejected, channel.Rejected{Slot: b.members[i].Slot, Reason: one.refused})
 		}

@@ -16,14 +16,6 @@ import (
 // makes the shuffler's share leave once: two shares for two sets would give away who is in one of them only, and two for
 // one set would average the shuffler's noise away.
 
-// acceptedKind is under what the analyzer's statement of the accepted set stands in the audit log.
-func acceptedKind(epoch uint64, round uint32) string {
-	return fmt.Sprintf("accepted-%d-%d", epoch, round)
-}
-
-// summedKind is under what the shuffler's statement of its noised share stands in the audit log.
-func summedKind(epoch uint64, round uint32) string { return fmt.Sprintf("summed-%d-%d", epoch, round) }
-
 // only refuses a round of which a role said anything else in the audit log than this; nil stands for nothing. A
 // statement that does not verify is refused, too: only who holds the role's credential can have written it.
 func (m *Mixing) only(ctx context.Context, role bus.Role, kind string, this []byte) error {
@@ -45,7 +37,7 @@ func (m *Mixing) unsaid(ctx context.Context, r *channel.Release, kept *result) e
 			return err
 		}
 	}
-	return m.only(ctx, bus.Shuffler, summedKind(r.Epoch, r.Round), own)
+	return m.only(ctx, bus.Shuffler, wire.SummedKind(r.Epoch, r.Round), own)
 }
 
 // say puts the statement of the share that is kept in the audit log, before the share leaves. The log is looked at
@@ -55,7 +47,7 @@ func (m *Mixing) say(ctx context.Context, r *channel.Release, kept *result) erro
 	if err != nil {
 		return err
 	}
-	kind := summedKind(r.Epoch, r.Round)
+	kind := wire.SummedKind(r.Epoch, r.Round)
 	if err := m.Broker.AppendAudit(ctx, kind, signed); err != nil {
 		return err
 	}

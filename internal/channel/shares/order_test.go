@@ -146,7 +146,7 @@ func TestTheAnalyzerKeepsEverythingBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	s, done := newDeployment(t).newScene(size), newSteps(t)
 	s.exact(s.released(s.runOn(s.mixDisk, s.shuffler, notedDisk{s.countDisk, done}, notedCounter{s.analyzer, done}), nil))
-	accepted := acceptedKind(s.a.Epoch, 0)
+	accepted := wire.AcceptedKind(s.a.Epoch, 0)
 	chain := []string{"stored shares-secret-1", "stored " + name("taken", 1, 0)}
 	for i := range uint32(3) {
 		kept, sent := "stored "+answerName(1, 0, i+1), fmt.Sprintf("sent answer %d", i+1)
@@ -180,7 +180,7 @@ func TestTheShufflerKeepsEverythingBeforeItLeaves(t *testing.T) {
 	s, done, none := newDeployment(t).newScene(size), newSteps(t), 0
 	s.exact(s.released(s.runOn(notedDisk{s.mixDisk, done}, notedMixer{s.shuffler, done, &none, nil},
 		s.countDisk, s.analyzer), nil))
-	accepted, summed := acceptedKind(s.a.Epoch, 0), summedKind(s.a.Epoch, 0)
+	accepted, summed := wire.AcceptedKind(s.a.Epoch, 0), wire.SummedKind(s.a.Epoch, 0)
 	// A shuffler that waits for answer 3 looks for the statement, answer 0, and may see it first.
 	done.inOrder("sent chunk 3", "read answer 3", "found "+accepted)
 	done.inOrder("stored "+name("header", 1, 0), "sent chunk 0", "sent chunk 1", "sent chunk 2", "sent chunk 3",
@@ -203,7 +203,7 @@ func TestNoSumLeavesBeforeTheSetIsInTheLog(t *testing.T) {
 		if drawn != 0 {
 			t.Error("the shuffler's noise is drawn before the statement is in the log")
 		}
-		for _, step := range []string{"stored " + name("sum", 1, 0), "said " + summedKind(1, 0), "sent chunk 4"} {
+		for _, step := range []string{"stored " + name("sum", 1, 0), "said " + wire.SummedKind(1, 0), "sent chunk 4"} {
 			if done.has(step) {
 				t.Errorf("before the statement is in the log: %s", step)
 			}
@@ -213,7 +213,7 @@ func TestNoSumLeavesBeforeTheSetIsInTheLog(t *testing.T) {
 	if looks != 2 || drawn == 0 {
 		t.Errorf("%d looks at the log in vain, want 2; %d numbers drawn for the noise", looks, drawn)
 	}
-	done.inOrder("found "+acceptedKind(1, 0), "stored "+name("sum", 1, 0), "sent chunk 4")
+	done.inOrder("found "+wire.AcceptedKind(1, 0), "stored "+name("sum", 1, 0), "sent chunk 4")
 }
 
 // A header and a statement stand for good: an analyzer that begins anew, without what it had at the broker, takes no

@@ -1,7 +1,12 @@
 package shares
 
 import (
+	"crypto/sha256"
 	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/channel/shares"
+	"github.com/riffle-dp/riffle/pkg/transparency"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The sums of a release are those of its members' entries, and with server noise no more than that above them.
@@ -14,5 +19,41 @@ func TestAReleaseCountsTheMembersEntries(t *testing.T) {
 		s = d.newScene(size+5, noise(one, 2*one))
 		counts := s.released(s.run(), nil)
 		s.within(counts, 3*one)
+	}
+}
+
+// acceptedRoot is the root over the rows that left and that the analyzer accepted by its answers.
+func (s *scene) acceptedRoot() [32]byte {
+	s.Helper()
+	round, err := shares.NewRound(s.a, s.digest)
+	s.must(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var digests [][32]byte
+	for index := range uint32(len(s.sent)) {
+		answer := s.said[index]
+		if index == statementIndex || answer == nil {
+			continue
+		}
+		chunk, err := wire.ParseChunk(s.sent[index])
+		s.must(err)
+		rows, err := parseRows(chunk.Payload, round.RowSize(), wire.MaxChunkMessages)
+		s.must(err)
+		for i, row := range rows {
+			if answer[i*verdictSize] == 0 {
+				digests = append(digests, sha256.Sum256(row))
+			}
+		}
+	}
+	return transparency.SortedRoot(digests)
+}
+
+// A manifest of a version that named no root is counted as ever.
+func TestAManifestWithoutARootIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newDeployment(t).newScene(size)
+	s.ended = func(m *wire.Manifest) { m.MessagesRoot = nil }
+	if e := s.run(); e.countErr != nil || e.counts == nil {
+		t.Errorf("%v, %v", e.counts, e.countErr)
 	}
 }

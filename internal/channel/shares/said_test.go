@@ -73,7 +73,7 @@ func TestTheShareLeavesAfterItsStatement(t *testing.T) {
 		if index != last {
 			return
 		}
-		s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: summedKind(s.a.Epoch, 0)},
+		s.must(s.analyzer.ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.SummedKind(s.a.Epoch, 0)},
 			func(statement bus.Statement) error {
 				said++
 				_, _, err := wire.Open[wire.Summed](statement.Payload,
@@ -108,7 +108,7 @@ func TestAKeptShareThatTheLogDoesNotNameStays(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
 	s.exact(s.released(s.run(), nil))
-	s.must(s.shuffler.AppendAudit(s.Context(), summedKind(s.a.Epoch, 0), []byte("another share")))
+	s.must(s.shuffler.AppendAudit(s.Context(), wire.SummedKind(s.a.Epoch, 0), []byte("another share")))
 	_, err := s.mixer(s.mixDisk, s.shuffler).Release(s.Context(), s.release, &wire.Manifest{})
 	if !errors.Is(err, channel.ErrImpossible) || !errors.Is(err, reason(wire.RefusalSecondSet)) {
 		t.Error(err)
@@ -124,7 +124,7 @@ func TestAnAnalyzerThatSignsTwoSetsGetsNoSum(t *testing.T) {
 		Set: make([]byte, 32),
 	}, s.Analyzer)
 	s.must(err)
-	s.must(s.analyzer.AppendAudit(s.Context(), acceptedKind(s.a.Epoch, 0), other))
+	s.must(s.analyzer.AppendAudit(s.Context(), wire.AcceptedKind(s.a.Epoch, 0), other))
 	s.impossible(s.run(), wire.RefusalSecondSet)
 }
 

@@ -345,6 +345,9 @@ func (s *scene) released(e end, refused map[uint32]wire.Refusal) [][]uint64 {
 	if _, _, err := wire.Sign(e.manifest, s.Shuffler); err != nil {
 		s.Errorf("the manifest: %v", err)
 	}
+	if root := s.acceptedRoot(); !bytes.Equal(e.manifest.MessagesRoot, root[:]) {
+		s.Errorf("the manifest's root is %x, that of the accepted rows is %x", e.manifest.MessagesRoot, root)
+	}
 	if err := e.account.Check(); err != nil {
 		s.Error(err)
 	}

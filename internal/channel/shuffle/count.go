@@ -47,7 +47,7 @@ func (c *Counting) begin(of *channel.Round) (r *round, end func()) {
 	expected := int(of.Cohort.Size)*of.ReportMessages() + int(min(noise, shuffle.MaxNoiseMessages))
 	r = &round{copies: shuffle.NewCopies(maphash.MakeSeed(), expected)}
 	opener := seal.NewBitOpener(of.Key, of.Digest)
-	r.Round, end = c.Begin(of, seal.BitSize, func(messages []byte) *shuffle.Tally {
+	r.Round, end = c.Begin(of, seal.BitSize, noise, func(messages []byte) *shuffle.Tally {
 		tally := open(of, opener, messages)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Counting) Count(
 // wrong coordinate: as many as the plan's dishonest reports can hold are tolerated, and count as zeros. If there are more,
 // the round is rejected.
 func (c *Counting) tally(r *round, m *wire.Manifest, copied error) ([]wire.ReleaseCounts, error) {
-	named, messages, digest, err := r.Named(m)
+	named, sent, err := r.Named(m)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func (c *Counting) tally(r *round, m *wire.Manifest, copied error) ([]wire.Relea
 	for _, chunk := range named {
 		total.Add(chunk.Found)
 	}
-	c.Messages.Received(messages)
-	if err := chunks.Check(r.Round.Round, m, messages, digest, shuffle.NoiseMessages(r.Announcement)); err != nil {
+	c.Messages.Received(sent.Messages)
+	if err := chunks.Check(r.Round.Round, m, sent, shuffle.NoiseMessages(r.Announcement)); err != nil {
 		c.Messages.Refused(err, total.Messages)
 		return nil, err
 	}

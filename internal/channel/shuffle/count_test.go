@@ -3,9 +3,13 @@ package shuffle
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,11 +100,31 @@ func (x *table) cut(messages []byte) (parts [][]byte, m *wire.Manifest) {
 		parts = append(parts, x.chunk(uint32(len(parts)), messages[at:at+size]))
 		digests = append(digests, wire.ChunkDigest(parts[len(parts)-1]))
 	}
-	all := wire.ChunksDigest(digests)
+	all, root := wire.ChunksDigest(digests), rootOf(messages, seal.BitSize)
 	return parts, &wire.Manifest{
 		Epoch: 1, Announcement: x.round.Digest[:], Reports: people, Messages: uint64(len(messages) / seal.BitSize),
-		Chunks: uint32(len(parts)), ChunksDigest: all[:],
+		Chunks: uint32(len(parts)), ChunksDigest: all[:], MessagesRoot: root[:],
 	}
+}
+
+// rootOf is a manifest's root over messages of this size, from the definition: a Merkle tree as of RFC 6962 over sorted
+// digests.
+func rootOf(messages []byte, size int) [32]byte {
+	var leaves [][32]byte
+	for message := range slices.Chunk(messages, size) {
+		leaves = append(leaves, sha256.Sum256(message))
+	}
+	slices.SortFunc(leaves, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
+	var tree func(leaves [][32]byte) [32]byte
+	tree = func(leaves [][32]byte) [32]byte {
+		if len(leaves) == 1 {
+			return sha256.Sum256(append([]byte{0}, leaves[0][:]...))
+		}
+		left := 1 << (bits.Len(uint(len(leaves)-1)) - 1)
+		a, b := tree(leaves[:left]), tree(leaves[left:])
+		return sha256.Sum256(slices.Concat([]byte{1}, a[:], b[:]))
+	}
+	return tree(leaves)
 }
 
 // count counts the round. meanwhile runs after Count asked for the manifest.
@@ -167,6 +191,26 @@ func TestUnnamedChunksCompleteNothing(t *testing.T) {
 	<-late
 	if err != nil || counts[0].Ones[0] != people*4 {
 		t.Errorf("%v, %v", counts, err)
+	}
+}
+
+// Chunks that the manifest does not name take no more memory than as many messages as two releases: a root that cannot
+// be checked for them is refused.
+func TestARootThatCannotBeCheckedIsRefused(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	parts, m := x.cut(x.reports())
+	x.stored = parts
+	for spare, want := range []error{nil, chunks.Rejected} {
+		counts, err := x.count(m, func() {
+			junk := make([]byte, (people*x.round.ReportMessages()+spare)*seal.BitSize)
+			rand.NewChaCha8([32]byte{4}).Read(junk)
+			x.take(x.chunk(100, junk))
+			x.take(parts...)
+		})
+		if !errors.Is(err, want) || want == nil && counts == nil {
+			t.Errorf("%d messages more than two releases hold: %v, %v", spare, counts, err)
+		}
 	}
 }
 
@@ -267,8 +311,10 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 		"other chunks":                 func(_ *table, m *wire.Manifest, _ []byte) { m.ChunksDigest = make([]byte, 32) },
 		"another number of messages":   func(_ *table, m *wire.Manifest, _ []byte) { m.Messages++ },
 		"messages of fewer reports":    func(x *table, m *wire.Manifest, _ []byte) { m.Reports--; x.round.Cohort.Minimum-- },
+		"another root":                 func(_ *table, m *wire.Manifest, _ []byte) { m.MessagesRoot[31] ^= 1 },
 		"a message that does not open": nil,
 		"nothing wrong":                func(*table, *wire.Manifest, []byte) {},
+		"nothing wrong, and no root":   func(_ *table, m *wire.Manifest, _ []byte) { m.MessagesRoot = nil },
 	} {
 		x := newTable(t)
 		messages := x.reports()
@@ -280,7 +326,7 @@ func TestRoundsThatDoNotFitAreRefused(t *testing.T) {
 			change(x, m, messages)
 		}
 		counts, err := x.count(m, func() { x.take(parts...) })
-		if name == "nothing wrong" {
+		if strings.HasPrefix(name, "nothing wrong") {
 			if err != nil || counts == nil {
 				t.Errorf("%s: %v", name, err)
 			}

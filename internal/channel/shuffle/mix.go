@@ -23,6 +23,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -45,6 +46,7 @@ type Mixing struct {
 	Disk    channel.Disk
 	Source  protocol.Source // of the permutation and of noise: a CSPRNG
 	Chunk   int             // messages of one chunk, at most wire.MaxChunkMessages; 0: the default
+	Retain  *Retention      // of what leaves; nil: nothing is retained
 
 	gathered *gathered // of the release under way
 }
@@ -61,6 +63,11 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 	switch c := cmp.Or(m.Channel, plan.Shuffle); {
 	case a.Plan.Channel != c:
 		return channel.Layout{}, fmt.Errorf("a round of the channel %s, mixed is the channel %s", a.Plan.Channel, c)
+	case m.Retain != nil && !Retainable(c):
+		return channel.Layout{}, fmt.Errorf("nothing of the channel %s may be retained", c)
+	case m.Retain != nil && bytes.Equal(m.Retain.Auditor, a.AnalyzerKey):
+		return channel.Layout{}, errors.New("the auditor's key, to which messages are retained, is the analyzer's: " +
+			"one key would open all of it")
 	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
 		return channel.Layout{}, shuffle.ErrNoise
 	case c == plan.Shuffle:
@@ -137,9 +144,11 @@ func (m *Mixing) mix(ctx context.Context, r *channel.Release, spool spool) (err 
 	return spool.write(messages, m.Source)
 }
 
-// send sends the spooled messages and completes the manifest with what was sent.
+// send sends the spooled messages and completes the manifest with what was sent. For the messages' root it has 32 bytes
+// of each message in memory until it returns.
 func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, manifest *wire.Manifest) error {
 	var digests [][32]byte
+	sent := make([][32]byte, 0, uint64(r.Messages())+shuffle.NoiseMessages(r.Announced))
 	size := cmp.Or(m.Chunk, max(1, chunkMessages*seal.BitSize/spool.size))
 	messages, err := spool.chunks(size, func(index uint32, part []byte) error {
 		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Payload: part})
@@ -147,6 +156,7 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 			return err
 		}
 		digests = append(digests, wire.ChunkDigest(chunk))
+		sent = wire.AppendMessageDigests(sent, part, spool.size)
 		err = m.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
 		if index == 0 && errors.Is(err, bus.ErrExists) {
 			// One release has one membership and one order. Messages of this round left before, permuted otherwise or
@@ -154,6 +164,9 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 			return fmt.Errorf("%w: other messages of this round left before: "+
 				"the state folder is older than what this shuffler has sent; restored from a backup?",
 				channel.ErrImpossible)
+		}
+		if err == nil && m.Retain != nil { // before the manifest, which names what is forwarded
+			err = m.Retain.keep(ctx, r, index, chunk)
 		}
 		return err
 	})
@@ -165,8 +178,8 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 		return fmt.Errorf("spool: %d messages, want %d of %d reports and %d of noise",
 			messages, want-noise, len(r.Members), noise)
 	}
-	all := wire.ChunksDigest(digests)
-	manifest.NoiseMessages = noise
+	all, root := wire.ChunksDigest(digests), transparency.SortedRoot(sent)
+	manifest.NoiseMessages, manifest.MessagesRoot = noise, root[:]
 	manifest.Messages, manifest.Chunks, manifest.ChunksDigest = messages, uint32(len(digests)), all[:]
 	return nil
 }

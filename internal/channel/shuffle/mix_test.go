@@ -74,15 +74,22 @@ func (f *fixture) PublishChunk(_ context.Context, _ uint64, _, index uint32, pay
 	return nil
 }
 
-// left are the first bytes of the bit messages at the broker, in their order.
-func (f *fixture) left() (all []byte) {
+// messages are the bit messages at the broker, in their order.
+func (f *fixture) messages() (all []byte) {
 	f.t.Helper()
 	for _, c := range f.stored {
 		chunk, err := wire.ParseChunk(c)
 		f.must(err)
-		for b := chunk.Payload; len(b) > 0; b = b[seal.BitSize:] {
-			all = append(all, b[0])
-		}
+		all = append(all, chunk.Payload...)
+	}
+	return all
+}
+
+// left are the first bytes of the bit messages at the broker, in their order.
+func (f *fixture) left() (all []byte) {
+	f.t.Helper()
+	for b := f.messages(); len(b) > 0; b = b[seal.BitSize:] {
+		all = append(all, b[0])
 	}
 	return all
 }
@@ -152,6 +159,10 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 	f.must(f.leave(t.Context(), f.release, second))
 	if !slices.EqualFunc(before, f.stored, bytes.Equal) || !bytes.Equal(first.ChunksDigest, second.ChunksDigest) {
 		t.Error("other bytes left")
+	}
+	if want := rootOf(f.messages(), seal.BitSize); !bytes.Equal(first.MessagesRoot, want[:]) ||
+		!bytes.Equal(second.MessagesRoot, want[:]) {
+		t.Errorf("roots %x and %x, want %x", first.MessagesRoot, second.MessagesRoot, want)
 	}
 	if order := f.left(); len(order) != 30 || first.Messages != 30 || first.Chunks != 6 {
 		t.Errorf("%d messages left, the manifest says %d in %d chunks", len(order), first.Messages, first.Chunks)

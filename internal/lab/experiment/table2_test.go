@@ -13,6 +13,9 @@ import (
 // GLOC and uniform play vary by about one per cent between seeds; with RIFFLE_LONG=1 it runs all columns and ten seeds,
 // as published. RS-GLinCB is heavy-tailed.
 func TestPublishedTableIsRepeated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestRunIsRepeatable has the same goroutines")
+	}
 	e, err := experiment.Load("table2")
 	if err != nil {
 		t.Fatal(err)

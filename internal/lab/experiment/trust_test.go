@@ -35,6 +35,9 @@ algorithms:
 // An algorithm can be named after its channel. Shuffle is riffle to the last digit; rows of named channels say what
 // they cost, others are as before.
 func TestChannelsAreNamedAndPriced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestRunIsRepeatable has the same goroutines")
+	}
 	rows, _ := run(t, channels, "")
 	named := map[string]experiment.Row{}
 	for _, r := range rows {

@@ -40,13 +40,15 @@ func Attempts() []Attempt {
 		bus.StreamReports:       {bus.Shuffler},
 		bus.StreamMixed:         {bus.Analyzer},
 		bus.StreamPrepared:      nil, // answers are few and are read from the leader alone
+		bus.StreamRetained:      {bus.Auditor},
 		bus.StreamAudit:         {bus.Analyzer, bus.Auditor},
 		bus.StreamAnnouncements: everyRole,
 		bus.StreamKeys:          everyRole,
 	}
-	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared, bus.StreamAudit,
-		bus.StreamAnnouncements, bus.StreamKeys} {
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared,
+		bus.StreamRetained, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
 		var purge, own []bus.Role
+		look := []bus.Role{bus.Admin}
 		leader := readers[s]
 		switch s {
 		case bus.StreamReports:
@@ -57,6 +59,8 @@ func Attempts() []Attempt {
 		case bus.StreamPrepared:
 			purge = []bus.Role{bus.Analyzer}
 			leader = []bus.Role{bus.Analyzer, bus.Shuffler} // the analyzer compares what it repeats
+		case bus.StreamRetained:
+			look = append(look, bus.Shuffler) // it looks whether the broker drops in time what it retains
 		case bus.StreamAudit:
 			leader = []bus.Role{bus.Analyzer, bus.Auditor, bus.Shuffler} // the shuffler asks for a statement
 		}
@@ -70,7 +74,7 @@ func Attempts() []Attempt {
 		api("create stream "+s, "STREAM.CREATE."+s, "{", bus.Admin)
 		api("alter stream "+s, "STREAM.UPDATE."+s, "{", bus.Admin)
 		api("delete stream "+s, "STREAM.DELETE."+s, "x", bus.Admin)
-		api("look into stream "+s, "STREAM.INFO."+s, "", bus.Admin)
+		api("look into stream "+s, "STREAM.INFO."+s, "", look...)
 		api("purge "+s, "STREAM.PURGE."+s, `{"filter":"riffle.none"}`, purge...)
 		api("delete a message of "+s, "STREAM.MSG.DELETE."+s, `{"seq":999999999}`)
 		api("read "+s+" from any replica", "DIRECT.GET."+s, `{"seq":999999999}`, readers[s]...)
@@ -117,6 +121,7 @@ func Attempts() []Attempt {
 		Subjects: []string{bus.SubjectReport + ".UFORGED"}, Body: "junk", Peers: true})
 	publish("publish a chunk", bus.SubjectMixed+".0.0.0", bus.Shuffler)
 	publish("publish a manifest", bus.SubjectManifest+".0.0", bus.Shuffler)
+	publish("retain a chunk", bus.SubjectRetained+".0.0.0", bus.Shuffler)
 	publish("answer the shuffler", bus.SubjectPrepared+".0.0.0", bus.Analyzer)
 	publish("announce", bus.SubjectAnnouncements+".0.0.0", bus.Analyzer)
 	publish("publish keys of the shuffler", bus.SubjectKeys+"."+string(bus.Shuffler), bus.Shuffler)
@@ -149,6 +154,7 @@ func Attempts() []Attempt {
 	listen("listen to arriving reports", bus.SubjectReport+".>")
 	listen("listen to arriving chunks", bus.SubjectMixed+".>")
 	listen("listen to arriving manifests", bus.SubjectManifest+".>")
+	listen("listen to chunks being retained", bus.SubjectRetained+".>")
 	listen("listen to answers being written", bus.SubjectPrepared+".>")
 	listen("listen to notices of answers", bus.SubjectAnswered+".>", bus.Shuffler)
 	listen("listen to the audit log", bus.SubjectAudit+".>")

@@ -2268,8 +2268,9 @@ type Manifest struct {
 	ChunksDigest  []byte                 `protobuf:"bytes,10,opt,name=chunks_digest,json=chunksDigest,proto3" json:"chunks_digest,omitempty"`     // SHA-256 over the chunks' SHA-256 digests, in order
 	ReportsDigest []byte                 `protobuf:"bytes,11,opt,name=reports_digest,json=reportsDigest,proto3" json:"reports_digest,omitempty"`  // SHA-256 over the admitted reports' SHA-256 digests, sorted
 	NoiseMessages uint64                 `protobuf:"varint,12,opt,name=noise_messages,json=noiseMessages,proto3" json:"noise_messages,omitempty"` // of messages: those that the shuffler made itself, as planned
-	// Of a release: root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all messages, in ascending
-	// order. It tells what was forwarded, and nothing of the order in which anything came or left.
+	// Of a release: root of the Merkle tree (RFC 6962) whose leaves are the SHA-256 digests of all messages that are
+	// counted under messages, in ascending order. It tells what was forwarded, and nothing of the order in which anything
+	// came or left.
 	MessagesRoot  []byte     `protobuf:"bytes,13,opt,name=messages_root,json=messagesRoot,proto3" json:"messages_root,omitempty"`
 	Refused       []*Refused `protobuf:"bytes,14,rep,name=refused,proto3" json:"refused,omitempty"` // in ascending order of the reason's number
 	unknownFields protoimpl.UnknownFields
@@ -2408,7 +2409,8 @@ func (x *Manifest) GetRefused() []*Refused {
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Refusal                `protobuf:"varint,1,opt,name=reason,proto3,enum=riffle.v1.Refusal" json:"reason,omitempty"`
-	Reports       uint64                 `protobuf:"varint,2,opt,name=reports,proto3" json:"reports,omitempty"`
+	Reports       uint64                 `protobuf:"varint,2,opt,name=reports,proto3" json:"reports,omitempty"`                   // at least, until the membership was fixed
+	TakenOut      uint32                 `protobuf:"varint,3,opt,name=taken_out,json=takenOut,proto3" json:"taken_out,omitempty"` // of reports: those that held a slot and were taken out of the release again; exact
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2453,6 +2455,13 @@ func (x *Refused) GetReason() Refusal {
 func (x *Refused) GetReports() uint64 {
 	if x != nil {
 		return x.Reports
+	}
+	return 0
+}
+
+func (x *Refused) GetTakenOut() uint32 {
+	if x != nil {
+		return x.TakenOut
 	}
 	return 0
 }
@@ -3088,10 +3097,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x0ereports_digest\x18\v \x01(\fR\rreportsDigest\x12%\n" +
 	"\x0enoise_messages\x18\f \x01(\x04R\rnoiseMessages\x12#\n" +
 	"\rmessages_root\x18\r \x01(\fR\fmessagesRoot\x12,\n" +
-	"\arefused\x18\x0e \x03(\v2\x12.riffle.v1.RefusedR\arefused\"O\n" +
+	"\arefused\x18\x0e \x03(\v2\x12.riffle.v1.RefusedR\arefused\"l\n" +
 	"\aRefused\x12*\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x12.riffle.v1.RefusalR\x06reason\x12\x18\n" +
-	"\areports\x18\x02 \x01(\x04R\areports\"=\n" +
+	"\areports\x18\x02 \x01(\x04R\areports\x12\x1b\n" +
+	"\ttaken_out\x18\x03 \x01(\rR\btakenOut\"=\n" +
 	"\rReleaseCounts\x12\x12\n" +
 	"\x04ones\x18\x01 \x03(\x04R\x04ones\x12\x18\n" +
 	"\acurated\x18\x02 \x03(\x12R\acurated\"\x82\x02\n" +

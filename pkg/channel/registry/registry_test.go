@@ -68,3 +68,16 @@ func TestPayloadsHaveTheSizeThatServersExpect(t *testing.T) {
 		t.Errorf("a channel that nobody knows: %v", err)
 	}
 }
+
+// What is forwarded of a channel is messages of one size, which reports hold one or many of; shares forwards none.
+func TestMessagesHaveTheSizeThatIsMixed(t *testing.T) {
+	for c, want := range map[plan.Channel]int{
+		plan.Shuffle: seal.BitSize, plan.Shares: 0, "other": 0,
+		plan.Local:   registry.PayloadSize(plan.Local, announcement(plan.Local, nil).Encodings),
+		plan.Central: registry.PayloadSize(plan.Central, announcement(plan.Central, nil).Encodings),
+	} {
+		if got := registry.MessageSize(announcement(c, nil)); got != want {
+			t.Errorf("%s: %d bytes, want %d", c, got, want)
+		}
+	}
+}

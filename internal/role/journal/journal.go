@@ -9,6 +9,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,6 +86,20 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 			return nil
 		})
 	})
+}
+
+// Entry returns a copy of one entry; the first has number 0. An entry that was never appended, or is not durable yet,
+// is an error.
+func (j *Journal) Entry(number uint64) (entry []byte, err error) {
+	err = j.db.View(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bucket).Get(binary.BigEndian.AppendUint64(nil, number+1)) // the bucket counts from 1
+		if v == nil {
+			return fmt.Errorf("journal %s: no entry %d", j.db.Path(), number)
+		}
+		entry = bytes.Clone(v)
+		return nil
+	})
+	return entry, err
 }
 
 // Append adds an entry behind all entries whose Append began before. durable waits until the entry, and every one

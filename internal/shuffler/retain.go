@@ -1,0 +1,83 @@
+package shuffler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// AuditSettings say what the shuffler leaves for an auditor besides the audit log.
+type AuditSettings struct {
+	Retain time.Duration `key:"retain" doc:"How long what is forwarded of a release is also kept at the broker, each chunk sealed to the auditor's key of the bundle, from 1s to 8784h (a year). 0: not at all. The broker drops it when the time is over. It lets an auditor find a message that was dropped, added or exchanged, and count again together with the analyzer. As long as it is kept, whoever gets the auditor's and the analyzer's keys can open it. Only for the channels shuffle and local: the others must not be among the channels that are served."`
+}
+
+// Validate lists what is wrong.
+func (s AuditSettings) Validate() (faults []error) {
+	if s.Retain != 0 && (s.Retain < bus.MinRetain || s.Retain > bus.MaxRetain) {
+		faults = append(faults, role.Wrong("retain", s.Retain,
+			fmt.Sprintf("must be 0, or from %s to %s", bus.MinRetain, bus.MaxRetain)))
+	}
+	return faults
+}
+
+// noAuditor says what is missing where a bundle has no key of an auditor.
+const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate " +
+	"auditor, and give the new bundle.json to the shuffler"
+
+// retainable refuses the channels of which nothing may be retained.
+func retainable(served []plan.Channel) error {
+	for _, c := range served {
+		if !shuffle.Retainable(c) {
+			return fmt.Errorf("nothing of the channel %s may be retained: serve only channels of which it may "+
+				"(channels: shuffle, local), or retain nothing", c)
+		}
+	}
+	return nil
+}
+
+// retention is what the configuration says of retention; nil where nothing is retained. It is refused where one of the
+// served channels has nothing that may be retained: a deployment that believes it can be recounted must not run a round
+// that cannot.
+func (c *Config) retention() (*shuffle.Retention, error) {
+	if c.Retain == 0 {
+		return nil, nil
+	}
+	served := c.Channels
+	if served == nil {
+		served = plan.Channels()
+	}
+	err := errors.Join(append(AuditSettings{Retain: c.Retain}.Validate(), retainable(served))...)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("shuffler: %w", err)
+	case len(c.Auditor) == 0:
+		return nil, errors.New("shuffler: nothing can be retained: " + noAuditor)
+	}
+	if err := seal.CheckHPKEPublic(c.Auditor); err != nil {
+		return nil, fmt.Errorf("shuffler: the auditor's key: %w", err)
+	}
+	return &shuffle.Retention{
+		Deployment: c.Deployment, Auditor: slices.Clone(c.Auditor), Window: c.Retain, Store: c.Bus,
+	}, nil
+}
+
+// canRetain makes sure before the first release that the broker takes what is retained, and drops it in time.
+func (s *Shuffler) canRetain(ctx context.Context) error {
+	if s.c.Retain == 0 {
+		return nil
+	}
+	if err := s.c.Bus.CanRetain(ctx); err != nil {
+		return fmt.Errorf("audit.retain: %w", err)
+	}
+	s.c.Log.Info().Dur("window", s.c.Retain).
+		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
+	return nil
+}
