@@ -47,7 +47,9 @@ func (b crashingBroker) PublishRetained(ctx context.Context, epoch uint64, round
 	return b.after(stepRetained, b.Conn.PublishRetained(ctx, epoch, round, index, sealed, window))
 }
 
-func (b crashingBroker) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+func (b crashingBroker) AppendAuditAfter(
+	ctx context.Context, kind string, payload []byte, last uint64,
+) (uint64, error) {
 	step := stepAudited
 	if kind == wire.KindCheckpoint {
 		step = stepSigned

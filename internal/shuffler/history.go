@@ -54,8 +54,8 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*w
 
 // recall holds the log against the audit stream, and the journal against the broker's announcements and against this
 // shuffler's own manifests. Where the journal lacks what a manifest states, it takes the manifest's word. trouble says
-// that the broker shows less than the journal knows, or another log: then nothing may be decided until it shows it again.
-// err is fatal, or the broker's.
+// that the broker shows less than the journal knows, or another log: then nothing may be decided until it shows it
+// again. err is fatal, or the broker's.
 func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	defer func() {
 		if err == nil {

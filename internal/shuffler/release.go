@@ -206,9 +206,10 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 }
 
 // leave has the channel send a release, and sends the manifest behind it. left is false where the release turned out to
-// be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a checkpoint,
-// before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what the channel keeps of it alone and
-// is signed deterministically, so a retry appends and sends the same bytes, and either is stored once.
+// be impossible and is committed to destruction instead. The manifest stands in the transparency log, under a
+// checkpoint, before the analyzer can see it: nothing acts on what is not logged. It depends on the release and on what
+// the channel keeps of it alone and is signed deterministically, so a retry appends and sends the same bytes, and
+// either is stored once.
 func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,

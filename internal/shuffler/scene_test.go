@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -107,9 +108,19 @@ func (s *scene) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
+	s.mu.Lock()
+	s.dead = false
+	s.mu.Unlock()
 	go func() { done <- sh.Run(ctx) }()
 	s.shuffler = sh
 	s.stop = sync.OnceValue(func() error {
+		if s.crashed() { // it ends by itself: asked to, it might say that it was asked
+			select {
+			case err := <-done:
+				done <- err
+			case <-time.After(testbed.Patience):
+			}
+		}
 		cancel()
 		err := <-done
 		c := &sh.c
@@ -124,7 +135,7 @@ func (s *scene) start() {
 	})
 	stop := s.stop
 	s.t.Cleanup(func() {
-		if err := stop(); err != nil && !errors.Is(err, errCrash) {
+		if err := stop(); err != nil && !errors.Is(err, errCrash) && !errors.Is(err, translog.ErrDisk) {
 			s.t.Error(err)
 		}
 	})

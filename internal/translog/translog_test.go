@@ -337,7 +337,8 @@ func TestARewoundStreamIsRefused(t *testing.T) {
 	})
 }
 
-// What the role did not sign, or not under that kind, is not of the log. Anyone with its broker credential can store it.
+// What the role did not sign, or not under that kind, is not of the log. Anyone with its broker credential can store
+// it.
 func TestForeignWordsAreSkipped(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		other, s := identity(t, 2), &stream{t: t}
@@ -397,8 +398,8 @@ func TestStatementsFromBeforeAreTakenInAsTheyStand(t *testing.T) {
 	})
 }
 
-// Of two processes with one key and copies of one state folder the second one stops, and whoever reads the stream sees one
-// log, with no checkpoint against another.
+// Of two processes with one key and copies of one state folder the second one stops, and whoever reads the stream sees
+// one log, with no checkpoint against another.
 func TestTwoProcessesMakeNoFork(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		s := &stream{t: t}
@@ -456,7 +457,8 @@ func TestWhatIsNoStatementIsNotAppended(t *testing.T) {
 		l := w.open(s)
 		good := manifest(t, 1, w.id)
 		for name, bad := range map[string]bus.Statement{
-			"nothing": {Kind: wire.KindManifest}, "another's": {Kind: wire.KindManifest, Payload: manifest(t, 1, identity(t, 2))},
+			"nothing":      {Kind: wire.KindManifest},
+			"another's":    {Kind: wire.KindManifest, Payload: manifest(t, 1, identity(t, 2))},
 			"another kind": {Kind: wire.KindCounts, Payload: good}, "no kind": {Payload: good},
 			"a checkpoint": {Kind: wire.KindCheckpoint, Payload: forge(t, w.id, 1)},
 			"changed":      {Kind: wire.KindManifest, Payload: append(bytes.Clone(good), 0)},

@@ -309,3 +309,34 @@ func TestNoCheckpointIsAStatement(t *testing.T) {
 		t.Error("an origin can begin as a cosignature does")
 	}
 }
+
+// A witness's public line is read as it was written, and as transparency-dev's programs read it.
+func TestAVerifierKeyIsOneLine(t *testing.T) {
+	t.Parallel()
+	for b := range byte(40) { // base64 has a + in some of these
+		line, err := transparency.VerifierKey(witness, identity(t, b).Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, key, err := transparency.ParseVerifierKey(line + "\n")
+		if err != nil || name != witness || !bytes.Equal(key, identity(t, b).Public()) {
+			t.Fatalf("%q: %q, %v", line, name, err)
+		}
+		other, err := formats.NewVerifierForCosignatureV1(line)
+		if err != nil || other.Name() != witness || !strings.Contains(line, fmt.Sprintf("+%08x+", other.KeyHash())) {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for _, bad := range []string{"", "a", "a+b", "a+b+c", line[1:], line[:len(line)-1], line + line, line + "\nx",
+			strings.Replace(line, "+", "+0", 1), "a b" + line[len(witness):]} {
+			if _, _, err := transparency.ParseVerifierKey(bad); !errors.Is(err, transparency.ErrName) {
+				t.Fatalf("%q: %v", bad, err)
+			}
+		}
+	}
+	if _, err := transparency.VerifierKey("a+b", make([]byte, 32)); !errors.Is(err, transparency.ErrName) {
+		t.Error(err)
+	}
+	if _, err := transparency.VerifierKey("a", make([]byte, 31)); !errors.Is(err, transparency.ErrName) {
+		t.Error(err)
+	}
+}

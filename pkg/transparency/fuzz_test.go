@@ -2,6 +2,7 @@ package transparency_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/transparency"
@@ -103,6 +104,25 @@ func FuzzCheckInclusion(f *testing.F) {
 		}
 		if transparency.CheckInclusion([]byte("not there"), index, proof, checkpoint()) == nil {
 			t.Fatal("a leaf that is not there is shown")
+		}
+	})
+}
+
+// FuzzParseVerifierKey reads any line: what it takes is the one form of it.
+func FuzzParseVerifierKey(f *testing.F) {
+	line, err := transparency.VerifierKey(witness, identity(f, 1).Public())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add(line + "+")
+	f.Fuzz(func(t *testing.T, text string) {
+		name, key, err := transparency.ParseVerifierKey(text)
+		if err != nil {
+			return
+		}
+		if again, err := transparency.VerifierKey(name, key); err != nil || again != strings.TrimSpace(text) {
+			t.Fatalf("%q is %q, %v", text, again, err)
 		}
 	})
 }

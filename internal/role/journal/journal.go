@@ -88,8 +88,8 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 	})
 }
 
-// Entry returns a copy of one entry; the first has number 0. An entry that was never appended, or is not durable yet, is
-// an error.
+// Entry returns a copy of one entry; the first has number 0. An entry that was never appended, or is not durable yet,
+// is an error.
 func (j *Journal) Entry(number uint64) (entry []byte, err error) {
 	err = j.db.View(func(tx *bbolt.Tx) error {
 		v := tx.Bucket(bucket).Get(binary.BigEndian.AppendUint64(nil, number+1)) // the bucket counts from 1
