@@ -184,6 +184,9 @@ func TestWhatContradictsIsRefused(t *testing.T) {
 	s.refused(s.shows("a", "b"), witness.ErrRefused, was, "2 entries with the root "+s.root("a", "b"), "rewound")
 	s.refused(s.shows("a", "x"), witness.ErrRefused, was, s.root("a", "x"))
 	s.refused(s.shows("a", "b", "x"), witness.ErrRefused, was, s.root("a", "b", "x"), "two logs")
+	bare := s.shows("a", "b", "x") // whatever leaves it shows, the two checkpoints are the proof
+	bare.leaves = []string{"a", "b", "c"}
+	s.refused(bare, witness.ErrRefused, was, s.root("a", "b", "x"), "two logs of one length")
 	s.refused(s.shows("a", "x", "c", "d"), witness.ErrRefused, was, s.root("a", "x", "c", "d"), "two logs")
 	s.refused(s.shows("b", "a", "c", "d", "e"), witness.ErrRefused, was)
 	s.refused(&view{}, witness.ErrRefused, was, "rewound")
