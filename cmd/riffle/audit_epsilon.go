@@ -15,9 +15,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// exitAboveClaim is the exit code of a lower bound that is above the claim: that of every breach an audit finds.
-const exitAboveClaim = 4
-
 // auditEpsilonHelp is what riffle audit --epsilon does, for the command's help.
 const auditEpsilonHelp = `
 With --epsilon nothing of a deployment is read. The command measures from below what a release reveals about one
@@ -79,7 +76,7 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 }
 
 // auditEpsilon measures epsilon from below and prints the result, as one JSON object if json is set. A lower bound above
-// the claim is an error with the exit code exitAboveClaim.
+// the claim is an error with the exit code exitBreach.
 func auditEpsilon(cmd *cobra.Command, o empirical.Options, json bool) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
@@ -106,7 +103,7 @@ func auditEpsilon(cmd *cobra.Command, o empirical.Options, json bool) error {
 		return err
 	}
 	if r.Exceeds {
-		return &role.ExitError{Code: exitAboveClaim, Err: fmt.Errorf("epsilon is at least %.4g, and at most %.4g is claimed",
+		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("epsilon is at least %.4g, and at most %.4g is claimed",
 			r.LowerBound, r.Claimed)}
 	}
 	return nil

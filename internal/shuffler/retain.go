@@ -29,8 +29,8 @@ func (s AuditSettings) Validate() (faults []error) {
 }
 
 // noAuditor says what is missing where a bundle has no key of an auditor.
-const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate auditor, " +
-	"and give the new bundle.json to the shuffler"
+const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate " +
+	"auditor, and give the new bundle.json to the shuffler"
 
 // retainable refuses the channels of which nothing may be retained.
 func retainable(served []plan.Channel) error {
