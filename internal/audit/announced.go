@@ -130,6 +130,7 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 	}
 	c.promised = p
 	c.spent(p)
+	claim, p.epsilon, p.alone = claim*(1-c.o.Tolerance), p.epsilon*(1-c.o.Tolerance), p.alone*(1-c.o.Tolerance)
 	switch t := c.configuration; {
 	case err != nil:
 	case !(claim <= a.Plan.Epsilon):

@@ -216,14 +216,14 @@ func TestOddLinesAreRefused(t *testing.T) {
 	}
 	first, rest, _ := strings.Cut(string(good), "\n")
 	for reason, line := range map[string]string{
-		"unknown field":               strings.Replace(first, "{", `{"more":1,`, 1),
-		"not written as an export":    strings.Replace(first, ":", ": ", 1),
-		"1 to 64 letters":             strings.Replace(first, `"kind":"manifest"`, `"kind":"mani.fest"`, 1),
-		"cannot unmarshal":            first[7:],
-		"1 to 8384512 bytes":          `{"kind":"manifest","signed":""}`,
-		"not written as":              first + "x",
-		"EOF":                         "",
-		"more than":                   first[:len(first)-2] + strings.Repeat("A", 12<<20) + `"}`,
+		"unknown field":            strings.Replace(first, "{", `{"more":1,`, 1),
+		"not written as an export": strings.Replace(first, ":", ": ", 1),
+		"1 to 64 letters":          strings.Replace(first, `"kind":"manifest"`, `"kind":"mani.fest"`, 1),
+		"looking for beginning":    first[7:],
+		"1 to 8384512 bytes":       `{"kind":"manifest","signed":""}`,
+		"not written as":           first + "x",
+		"EOF":                      "",
+		"more than":                first[:len(first)-2] + strings.Repeat("A", 12<<20) + `"}`,
 	} {
 		if err := os.WriteFile(file, []byte(line+"\n"+rest), 0o644); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-func check(t *testing.T, l *ledger.Ledger, o audit.Options) *audit.Report {
+func check(t testing.TB, l *ledger.Ledger, o audit.Options) *audit.Report {
 	t.Helper()
 	o.Trust = l.Bundle
 	r, err := audit.Check(context.Background(), l, o)
@@ -27,7 +27,7 @@ func check(t *testing.T, l *ledger.Ledger, o audit.Options) *audit.Report {
 	return r
 }
 
-func made(t *testing.T, o ledger.Options) *ledger.Ledger {
+func made(t testing.TB, o ledger.Options) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.Make(o)
 	if err != nil {
