@@ -77,7 +77,7 @@ func (s *Shuffler) canRetain(ctx context.Context) error {
 	if err := s.c.Bus.CanRetain(ctx); err != nil {
 		return fmt.Errorf("audit.retain: %w", err)
 	}
-	s.c.Log.Info().Dur("window", s.c.Retain).
+	s.c.Log.Info().Stringer("window", s.c.Retain).
 		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
 	return nil
 }

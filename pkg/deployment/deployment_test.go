@@ -311,6 +311,9 @@ func TestTheResolvedConfigurationIsTheSame(t *testing.T) {
 		if a, b := first.Configuration(), again.Configuration(); !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: %+v became %+v", profile, a, b)
 		}
+		if l := first.Configuration().Learner; l.Family == "" || l.MaxReward == 0 || l.Profile != profile {
+			t.Errorf("%s: the defaults are not filled in: %+v", profile, l)
+		}
 		for range 2 {
 			if a, b := first.announce(), again.announce(); !reflect.DeepEqual(a, b) {
 				t.Fatalf("%s: announced are\n%+v and\n%+v", profile, a, b)

@@ -224,7 +224,7 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 		{"a message more", "messages left", ledger.Tamper{
 			Manifest: func(m *wire.Manifest) { m.Messages *= 2 }}},
 		{"counts of other reports", "the manifest says", ledger.Tamper{
-			Counts: func(c *wire.Counts) { c.Reports++ }}},
+			Counts: func(c *wire.Counts) { c.Reports-- }}},
 		{"counts of another manifest", "of another manifest", ledger.Tamper{
 			Counts: func(c *wire.Counts) { c.Manifest = bytes.Repeat([]byte{1}, 32) }}},
 		{"counts of another announcement", "of another announcement", ledger.Tamper{
