@@ -173,3 +173,44 @@ func TestNotesSayWhatWasNotChecked(t *testing.T) {
 		}
 	}
 }
+
+// Whatever entry is taken out or exchanged with another, the log does not pass, even where the role signs a
+// checkpoint over what is left. Only the analyzer's newest entry can be missing: then the deployment is still running.
+func TestNoEntryCanBeMoved(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{joint, shares} {
+		l := made(t, configuration(name))
+		for role, log := range l.Logs {
+			for i := range log {
+				for j := range log {
+					if name == shares && j != i && j != i+1 {
+						continue // neighbours are enough where recomputing takes longer
+					}
+					edited := *l
+					all := slices.Clone(log)
+					switch {
+					case i != j:
+						all[i], all[j] = all[j], all[i]
+					case role == bus.Analyzer && i == len(log)-1:
+						continue
+					default:
+						all = slices.Delete(all, i, i+1)
+					}
+					edited.Logs = map[bus.Role][]audit.Entry{role: all}
+					for other := range l.Logs {
+						if other != role {
+							edited.Logs[other] = l.Logs[other]
+						}
+					}
+					edited.Checkpoints = map[bus.Role][]byte{}
+					if err := edited.Seal(); err != nil {
+						t.Fatal(err)
+					}
+					if r := check(t, &edited, audit.Options{}); r.OK {
+						t.Errorf("%s: entries %d and %d of the %s's log can change places", name, i, j, role)
+					}
+				}
+			}
+		}
+	}
+}
