@@ -1,37 +1,236 @@
 package main
 
 import (
-	"errors"
+	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/empirical"
+	"github.com/riffle-dp/riffle/internal/audit/witness"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 )
 
+// auditFlags are the flags of riffle audit, apart from those of --epsilon.
+type auditFlags struct {
+	trust, keys, analyzerKeys            string
+	witnesses, witnessKeys, views, opens []string
+	tolerance                            float64
+	json                                 bool
+	broker                               brokerFlags
+}
+
 func auditCommand() *cobra.Command {
-	o := empirical.DefaultOptions()
-	var epsilon, json bool
+	f, o := &auditFlags{}, empirical.DefaultOptions()
+	var epsilon bool
 	var read func() error
 	cmd := &cobra.Command{
-		Use:     "audit",
-		Short:   "check what was mixed, what was learnt and what it cost",
-		Long:    auditEpsilonHelp[1:],
-		Example: "  riffle audit --epsilon\n  riffle audit --epsilon --channel shares --json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "audit [FOLDER]",
+		Short: "check what was mixed, what was learnt and what it cost",
+		Long: `
+Checks a deployment's transparency logs: an export in FOLDER, or without one the streams of a running deployment, which
+it only reads. It trusts the keys that it is given and nothing else. Every signature is verified; both logs must fit
+their checkpoints and each other; every plan, guarantee, sum and policy is computed again, bit for bit, with the code
+that the analyzer runs. What was retained must be the messages that the shuffler committed to, and with the analyzer's
+key they are counted again.
+
+Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not be made.
+` + auditEpsilonHelp,
+		Example: `  riffle audit out/audit --trust bundle.json
+  riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
+  riffle audit out/audit --trust bundle.json --witness shuffler.university.checkpoint --view theirs
+  riffle audit --epsilon`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if !epsilon {
-				return errors.New("say what to audit: --epsilon measures epsilon from below")
+				return runAudit(cmd, f, args)
+			}
+			if len(args) > 0 {
+				return fmt.Errorf("--epsilon reads no folder, and %s is given", args[0])
 			}
 			if err := read(); err != nil {
 				return err
 			}
-			return auditEpsilon(cmd, o, json)
+			return auditEpsilon(cmd, o, f.json)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	flags.StringVar(&f.trust, "trust", "", "bundle.json with the keys to trust, from elsewhere than the folder;\n"+
+		"default: that of the folder, with a warning, or that of --keys")
+	flags.StringVar(&f.keys, "keys", "keys", "without FOLDER: folder made by riffle keygen, of which the bundle and "+
+		"auditor/ are read")
+	f.broker.add(flags)
+	flags.StringSliceVar(&f.witnesses, "witness", nil, "checkpoints that a witness co-signed, separated by commas")
+	flags.StringSliceVar(&f.witnessKeys, "witness-key", nil, "public keys of witnesses whose cosignatures are looked for, "+
+		"separated by commas")
+	flags.StringSliceVar(&f.views, "view", nil, "folders with what others exported of the same deployment, separated by "+
+		"commas")
+	flags.StringSliceVar(&f.opens, "auditor-key", nil, "the auditor's private keys, which open what is retained, separated "+
+		"by commas;\nwithout FOLDER those of --keys are used, too")
+	flags.StringVar(&f.analyzerKeys, "analyzer-keys", "", "folder with the analyzer's keys, which count retained messages "+
+		"again")
+	flags.Float64Var(&f.tolerance, "tolerance", 0, fmt.Sprintf("relative difference that recomputed numbers may have; %g "+
+		"if the analyzer runs on another processor architecture", audit.RoundingTolerance))
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
-	flags.BoolVar(&json, "json", false, "print the result as one JSON object")
 	read = addEpsilonFlags(flags, &o)
+	cmd.AddCommand(auditExportCommand())
 	return cmd
+}
+
+// runAudit audits, prints the report, and ends with the exit code of what it found.
+func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
+	ctx, stop := untilStopped(cmd)
+	defer stop()
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	source, beside, end, err := f.source(ctx, cmd, args, &o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	var rows []audit.Row
+	o.Row = func(r audit.Row) { rows = append(rows, r) }
+	report, err := audit.Check(ctx, source, o)
+	if err != nil {
+		return err
+	}
+	report.Rounds = rows
+	if beside {
+		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
+			"have made the keys, too.")
+	}
+	if err := printResult(cmd, report, f.json); err != nil {
+		return err
+	}
+	if !report.OK {
+		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("%d breaches", len(report.Breaches)+report.Unlisted)}
+	}
+	return nil
+}
+
+// options are those that no source is needed for, with the keys of --trust where there are any.
+func (f *auditFlags) options() (o audit.Options, err error) {
+	o.Tolerance = f.tolerance
+	if f.trust != "" {
+		if o.Trust, err = keyring.LoadBundleFile(f.trust); err != nil {
+			return o, err
+		}
+	}
+	for _, path := range f.opens {
+		key, err := keyfile.LoadHPKE(path)
+		if err != nil {
+			return o, err
+		}
+		o.Auditor = append(o.Auditor, key)
+	}
+	if f.analyzerKeys != "" {
+		keys, err := keyring.LoadAnalyzer(f.analyzerKeys)
+		if err != nil {
+			return o, err
+		}
+		o.AnalyzerKeys = keys.HPKE
+	}
+	for _, path := range f.witnessKeys {
+		name, key, err := witness.LoadPublic(path)
+		if err != nil {
+			return o, err
+		}
+		o.Witnesses = append(o.Witnesses, audit.Witness{Name: name, Key: key})
+	}
+	for _, path := range f.views {
+		d, err := audit.OpenFolder(path)
+		if err != nil {
+			return o, err
+		}
+		v := audit.View{Name: path, Source: d, Checkpoints: map[bus.Role][]byte{}}
+		for _, r := range []bus.Role{bus.Analyzer, bus.Shuffler} {
+			if v.Checkpoints[r], err = d.Checkpoint(context.Background(), r); err != nil {
+				return o, err
+			}
+		}
+		o.Views = append(o.Views, v)
+	}
+	for _, path := range f.witnesses {
+		v, err := coSigned(path)
+		if err != nil {
+			return o, err
+		}
+		o.Views = append(o.Views, v)
+	}
+	return o, nil
+}
+
+// coSigned is the view of a co-signed checkpoint. Its first line says whose log it is of; the audit looks whether that
+// is true.
+func coSigned(path string) (audit.View, error) {
+	v := audit.View{Name: path}
+	info, err := os.Stat(path)
+	if err != nil {
+		return v, err
+	}
+	if info.Size() > transparency.MaxCheckpoint {
+		return v, fmt.Errorf("%s: no checkpoint: it has more than %d bytes", path, transparency.MaxCheckpoint)
+	}
+	note, err := os.ReadFile(path)
+	if err != nil {
+		return v, err
+	}
+	origin, _, _ := strings.Cut(string(note), "\n")
+	for _, r := range []bus.Role{bus.Analyzer, bus.Shuffler} {
+		if strings.HasSuffix(origin, "/"+string(r)) {
+			v.Checkpoints = map[bus.Role][]byte{r: note}
+			return v, nil
+		}
+	}
+	return v, fmt.Errorf("%s: no checkpoint of the analyzer's or the shuffler's log: its first line must name the log", path)
+}
+
+// source opens what is audited, and completes the keys. beside tells that the keys to trust lay beside the logs.
+func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []string, o *audit.Options) (
+	source audit.Source, beside bool, end func(), err error,
+) {
+	end = func() {}
+	if len(args) > 0 {
+		d, err := audit.OpenFolder(args[0])
+		if err != nil || f.trust != "" {
+			return d, false, end, err
+		}
+		if o.Trust, err = d.Bundle(); err != nil {
+			return nil, false, end, err
+		}
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: the keys in %s are trusted, which lie beside the logs. Give keys "+
+			"from elsewhere with --trust FILE.\n", args[0])
+		return d, true, end, err
+	}
+	keys, err := keyring.LoadAuditor(f.keys)
+	if err != nil {
+		return nil, false, end, err
+	}
+	if f.trust == "" {
+		o.Trust = keys.Bundle
+	}
+	o.Auditor = append(o.Auditor, keys.HPKE...)
+	to := f.broker.options()
+	to.Role, to.Name, to.Seed = bus.Auditor, "audit", keys.Seed
+	conn, err := bus.Connect(ctx, to)
+	if err != nil {
+		return nil, false, end, err
+	}
+	live, err := audit.NewLive(ctx, conn, o.Trust)
+	if err != nil {
+		conn.Close()
+		return nil, false, end, err
+	}
+	return live, false, conn.Close, nil
 }

@@ -26,7 +26,7 @@ type demoFlags struct {
 	trust          string
 	serverNoise    float64
 	noDeviceNoise  bool
-	out            string
+	out, export    string
 	json, keep     bool
 }
 
@@ -67,6 +67,8 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 		"gives epsilon:\nwhat is left of the guarantee if all other devices are dishonest")
 	flags.BoolVar(&f.noDeviceNoise, "no-device-noise", false, "devices add no noise; needs --server-noise 1")
 	flags.IntVar(&f.hosts, "hosts", 2, "number of randomizer processes, which share the people's devices")
+	flags.StringVar(&f.export, "export", "", "new folder for the deployment's logs and certificates, which riffle audit "+
+		"and\nriffle verify read")
 	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams, in the output folder")
 	return cmd
 }
@@ -74,7 +76,8 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 func runDemo(cmd *cobra.Command, f demoFlags) error {
 	options := demo.Options{
 		Seed: f.seed, Profile: f.profile, Epsilon: f.epsilon, Delta: f.delta, Hosts: f.hosts, Out: f.out, Keep: f.keep,
-		Trust: plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
+		Export: f.export,
+		Trust:  plan.Channel(f.trust), ServerNoise: f.serverNoise, NoDeviceNoise: f.noDeviceNoise,
 	}
 	people, err := f.open()
 	if err != nil {

@@ -38,12 +38,11 @@ Begin with: riffle demo`[1:],
 	}{
 		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand(),
 			fitCommand()}},
-		{"check", "Check it:", []*cobra.Command{auditCommand()}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
 			role.Command(analyzer.Role()), loadCommand(),
 		}},
-		{"check", "Check it:", []*cobra.Command{witnessCommand()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, c := range group.commands {

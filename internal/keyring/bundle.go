@@ -56,6 +56,9 @@ type Bundle struct {
 	// Auditor is the HPKE public key that what is retained is sealed to. Bundles from before there was one, and those of
 	// deployments without an auditor, have none: then nothing can be retained.
 	Auditor Key `json:"auditor,omitempty"`
+	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
+	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here.
+	Until map[string]uint64 `json:"until,omitempty"`
 }
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
@@ -81,6 +84,12 @@ func (b Bundle) Validate() error {
 	if len(b.Auditor) > 0 {
 		if err := seal.CheckHPKEPublic(b.Auditor); err != nil {
 			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
+		}
+	}
+	for role, epoch := range b.Until {
+		if role != Analyzer && role != Shuffler || epoch == 0 {
+			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle, role,
+				epoch, Analyzer, Shuffler)
 		}
 	}
 	return nil
@@ -112,20 +121,25 @@ type usersJSON struct {
 }
 
 // LoadBundle reads the bundle of a key folder.
-func LoadBundle(root string) (Bundle, error) {
+func LoadBundle(root string) (Bundle, error) { return LoadBundleFile(filepath.Join(root, BundleFile)) }
+
+// LoadBundleFile reads a bundle that stands in a file of any name.
+func LoadBundleFile(path string) (Bundle, error) {
 	var b bundleJSON
-	if err := load(filepath.Join(root, BundleFile), &b); err != nil {
+	if err := load(path, &b); err != nil {
 		return Bundle{}, err
 	}
 	if b.Format != bundleFormat {
-		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", filepath.Join(root, BundleFile), ErrBundle,
-			b.Format, bundleFormat)
+		return Bundle{}, fmt.Errorf("%s: %w: format %q, expected %q", path, ErrBundle, b.Format, bundleFormat)
 	}
 	if err := b.Validate(); err != nil {
-		return Bundle{}, fmt.Errorf("%s: %w", filepath.Join(root, BundleFile), err)
+		return Bundle{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return b.Bundle, nil
 }
+
+// Encode is the bundle as its file holds it.
+func (b Bundle) Encode() ([]byte, error) { return encodeJSON(bundleJSON{bundleFormat, b}) }
 
 // LoadUsers reads the public nkeys by role, for the broker.
 func LoadUsers(root string) (map[string][]string, error) {
@@ -160,7 +174,7 @@ func load(path string, into any) error {
 
 // writeBundle writes the bundle as a new file.
 func writeBundle(path string, b Bundle) error {
-	text, err := encodeJSON(bundleJSON{bundleFormat, b})
+	text, err := b.Encode()
 	if err != nil {
 		return err
 	}

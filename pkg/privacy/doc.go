@@ -16,6 +16,7 @@
 //	calibrate.go, solve*.go, solver.go, vector.go         Solve: encodings for a budget, and their errors
 //	ledger.go                                             Ledger: what one person has promised and spent
 //	binomial.go, normal.go                                the laws behind the bound
+//	dominating.go                                         DominatingLosses: guarantees in the form that others compose
 //	renyi.go, lossdistribution.go                         cross-checks
 //
 // # What the package guarantees

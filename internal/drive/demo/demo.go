@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
@@ -49,6 +50,7 @@ type Options struct {
 	Executable    string // riffle itself
 	Out           string // folder of the results
 	Keep          bool   // keep the deployment's folder (keys, logs, streams) under Out
+	Export        string // folder that the deployment's logs are exported to, for an audit; empty: none
 	Progress      *progress.Progress
 	// Disturb, which may be nil, is called once in each epoch, when half of its people were decided for. Tests kill
 	// processes there.
@@ -152,6 +154,11 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	if err := o.Check(nil); err != nil {
 		return nil, nil, err
 	}
+	if o.Export != "" {
+		if err := audit.CheckDestination(o.Export); err != nil {
+			return nil, nil, fmt.Errorf("nothing was started: %w", err)
+		}
+	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("demo: %w", err)
 	}
@@ -194,11 +201,19 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	ran := time.Since(begin)
+	if o.Export != "" {
+		o.Progress.Update(func(s *progress.State) { s.Phase = "exporting" })
+		if err := w.export(ctx, o.Export); err != nil {
+			return nil, nil, fmt.Errorf("demo: export: %w", err)
+		}
+	}
+	exported := time.Since(begin) - ran
 	c.Stop()
 	result := &chart.Result{
 		Data: info.Name, Map: o.Map, Family: info.Family, Profile: o.Profile, Seed: o.Seed, Users: info.People,
 		Dim: info.Dim, Arms: info.Arms, Clipped: info.Clipping.People, Delta: o.Delta, Trust: string(o.trust()),
-		WallSeconds: time.Since(begin).Seconds(),
+		WallSeconds: (time.Since(begin) - exported).Seconds(),
 	}
 	if result.VarianceRatio, err = o.settings().NoiseRatio(); err != nil {
 		return nil, nil, fmt.Errorf("demo: %w", err)

@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -76,6 +79,7 @@ func run(t *testing.T, o Options) (*chart.Result, string) {
 	}
 	defer o.Progress.Close()
 	o.Executable, o.Out, o.Keep = executable, t.TempDir(), true
+	o.Export = filepath.Join(o.Out, "export")
 	if o.Profile == "" {
 		o.Profile = string(glm.Practical)
 	}
@@ -95,7 +99,44 @@ func run(t *testing.T, o Options) (*chart.Result, string) {
 	if err != nil || len(folders) != 1 {
 		t.Fatalf("%v %v", folders, err)
 	}
+	audited(t, o.Export, result)
 	return result, folders[0]
+}
+
+// audited audits what the run left behind, and compares it with the run's own result.
+func audited(t *testing.T, folder string, r *chart.Result) {
+	t.Helper()
+	export, err := audit.OpenFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := export.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := audit.Check(context.Background(), export, audit.Options{Trust: keys})
+	if err != nil || !report.OK || report.Running {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if report.Destroyed != r.Lost || report.Epsilon > status.Epsilon(r.Epsilon)*1.2 || report.Epsilon < status.Epsilon(r.Epsilon) ||
+		r.EpsilonAlone != nil && float64(report.EpsilonAlone) != *r.EpsilonAlone ||
+		report.PoliciesRecomputed != report.Releases+report.Destroyed {
+		t.Errorf("the audit says %+v, the run %+v", report, r)
+	}
+	certificates := 0
+	err = export.Certificates(context.Background(), func(name string, b []byte) error {
+		f, err := certificate.Decode(b)
+		if err == nil {
+			_, err = certificate.Verify(f, keys)
+		}
+		if certificates++; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return nil
+	})
+	if err != nil || certificates != r.Epochs {
+		t.Errorf("%d certificates of %d epochs, %v", certificates, r.Epochs, err)
+	}
 }
 
 // logs are the ends of the processes' logs, for a failure's text.

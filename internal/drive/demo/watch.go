@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/keyring"
@@ -38,6 +39,22 @@ func watch(ctx context.Context, c *cluster.Cluster) (*watcher, error) {
 }
 
 func (w *watcher) close() { w.conn.Close() }
+
+// export leaves what an audit reads.
+func (w *watcher) export(ctx context.Context, folder string) error {
+	live, err := audit.NewLive(ctx, w.conn, w.bundle)
+	if err != nil {
+		return err
+	}
+	done, err := audit.WriteFolder(ctx, folder, live, w.bundle)
+	if err != nil {
+		return err
+	}
+	for epoch, why := range done.Uncertified { // one is enough to tell
+		return fmt.Errorf("epoch %d has no certificate: %s", epoch, why)
+	}
+	return nil
+}
 
 // released is a run's public record.
 type released struct {

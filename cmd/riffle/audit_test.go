@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/testing/ledger"
+	"github.com/riffle-dp/riffle/internal/translog"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not look. It
+// warns where the keys that it trusts lie beside the logs.
+func TestAuditOfAFolder(t *testing.T) {
+	t.Parallel()
+	c := ledger.Small(glm.Joint, plan.Central, 3)
+	c.Batch = 12
+	make := func(seed uint64) (*ledger.Ledger, string, string) {
+		l, err := ledger.Make(ledger.Options{Configuration: c, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "export")
+		if _, err := audit.WriteFolder(t.Context(), dir, l, l.Bundle); err != nil {
+			t.Fatal(err)
+		}
+		trust := filepath.Join(t.TempDir(), "trust.json")
+		text, err := l.Bundle.Encode()
+		if err == nil {
+			err = os.WriteFile(trust, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, dir, trust
+	}
+	l, dir, trust := make(1)
+	_, _, others := make(2)
+	longer, err := l.Checkpointed(bus.Shuffler, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(t.TempDir(), "shuffler.witness.checkpoint")
+	if err := os.WriteFile(note, longer, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{dir, "--trust", trust}, 0, "No breach"},
+		{[]string{dir, "--trust", trust, "--witness", note, "--view", dir}, 0, "No breach"},
+		{[]string{dir}, 0, "Warning: the keys in"},
+		{[]string{dir}, 0, "lay beside the logs"},
+		{[]string{dir, "--trust", others}, 4, string(audit.ForgedSignature)},
+		{[]string{dir, "--trust", trust, "--witness", trust}, 1, "no checkpoint"},
+		{[]string{filepath.Join(dir, "certificates"), "--trust", trust}, 1, "not an export"},
+		{[]string{dir, "--trust", dir}, 1, ""},
+		{[]string{dir, "--trust", trust, "--tolerance", "2"}, 1, "tolerance"},
+		{[]string{dir, "--epsilon"}, 1, "reads no folder"},
+	} {
+		out, exit := witnessed(t, append([]string{"audit"}, x.args...)...)
+		if exit != x.exit || !strings.Contains(out, x.want) {
+			t.Errorf("%q: exit %d, want %d and %q in\n%s", x.args, exit, x.exit, x.want, out)
+		}
+	}
+	text, exit := witnessed(t, "audit", dir, "--trust", trust, "--json")
+	var clean struct {
+		OK           bool     `json:"ok"`
+		Releases     int      `json:"releases"`
+		Epsilon      *float64 `json:"epsilon"`
+		EpsilonAlone *float64 `json:"epsilon_alone"`
+		Recomputed   int      `json:"policies_recomputed"`
+		Breaches     []audit.Breach
+	}
+	if err := json.Unmarshal([]byte(text), &clean); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if exit != 0 || !clean.OK || clean.Releases != 3 || clean.Recomputed != 3 || clean.Breaches == nil ||
+		clean.Epsilon == nil || !(*clean.Epsilon > 0 && *clean.Epsilon <= 4) || clean.EpsilonAlone == nil {
+		t.Errorf("exit %d: %+v", exit, clean)
+	}
+
+	log := filepath.Join(dir, "shuffler.log")
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	if err := os.WriteFile(log, bytes.Join([][]byte{lines[1], lines[0], lines[2]}, nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text, exit = witnessed(t, "audit", dir, "--trust", trust, "--json")
+	text = text[:strings.LastIndex(text, "}")+1]
+	var r audit.Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if exit != 4 || r.OK || len(r.Breaches) == 0 || r.Breaches[0].Entry == "" || r.Breaches[0].Detail == "" {
+		t.Errorf("exit %d: %s", exit, text)
+	}
+}
+
+// riffle audit without a folder reads the streams of a running deployment, with the auditor's credential, and comes to
+// the same: nothing is wrong while the deployment runs, and a round that the shuffler released twice is named.
+func TestAuditOfARunningDeployment(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := ledger.Small(glm.Joint, plan.Central, 3)
+	c.Batch = 12
+	l, err := ledger.Make(ledger.Options{Configuration: c, Rounds: 2})
+	must(err)
+	must(keyring.Generate(in("keys"), keyring.Options{Name: ledger.Deployment}))
+	text, err := l.Bundle.Encode()
+	must(err)
+	must(os.WriteFile(in("trust.json"), text, 0o600))
+	server, err := cluster.StartBroker(t.Context(), in("keys"), broker.Options{Dir: in("broker"), MaxStore: 1 << 40},
+		bus.ProvisionOptions{})
+	must(err)
+	defer server.Stop()
+	analyzer, err := keyring.LoadAnalyzer(in("keys"))
+	must(err)
+	shuffler, err := keyring.LoadShuffler(in("keys"))
+	must(err)
+	logs := map[bus.Role]*translog.Log{}
+	for role, seed := range map[bus.Role][]byte{bus.Analyzer: analyzer.Seed, bus.Shuffler: shuffler.Seed} {
+		conn, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Role: role, Seed: seed, Name: "test"})
+		must(err)
+		defer conn.Close()
+		logs[role], err = translog.Open(t.Context(), translog.Config{Deployment: ledger.Deployment, Role: role,
+			Identity: l.Identity(role), Broker: conn})
+		must(err)
+		for _, e := range l.Logs[role] {
+			must(logs[role].AppendAudit(t.Context(), e.Kind, e.Signed))
+		}
+	}
+	run := func() (string, int) {
+		return witnessed(t, "audit", "--keys", in("keys"), "--broker-url", server.URL(), "--trust", in("trust.json"))
+	}
+	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") || !strings.Contains(out, "2 released") {
+		t.Errorf("exit %d:\n%s", exit, out)
+	}
+	m, err := ledger.Open[wire.Manifest](l, bus.Shuffler, 0)
+	must(err)
+	m.ReportsDigest[0] ^= 1
+	signed, _, err := wire.Sign(m, l.Shuffler)
+	must(err)
+	must(logs[bus.Shuffler].AppendAudit(t.Context(), wire.KindManifest, signed))
+	if out, exit := run(); exit != 4 || !strings.Contains(out, string(audit.DoubledRelease)) {
+		t.Errorf("exit %d:\n%s", exit, out)
+	}
+}

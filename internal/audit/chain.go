@@ -1,0 +1,266 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/transparency"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// chain follows one role's log: it opens each entry once, in order, and holds the log against every checkpoint of it.
+type chain struct {
+	c     *checker
+	role  bus.Role
+	party wire.Party
+	until uint64 // last epoch for which the role's key is good; 0: it has no end
+	tree  transparency.Tree
+	seen  []seen // checkpoints of this log
+
+	next func() (Entry, error, bool)
+	stop func()
+	held *statement // that was read and not consumed
+}
+
+// seen is a checkpoint that this audit or somebody else holds.
+type seen struct {
+	transparency.Checkpoint
+	name string
+	view *View // nil: the source's own
+	met  bool  // the log reached its size
+}
+
+// statement is an entry that the log's role signed.
+type statement struct {
+	value  any // *wire.Configuration, *plan.Announcement and so on
+	digest [32]byte
+	name   string // of the entry, in breaches
+}
+
+// follow begins at the first entry. Both logs are read side by side.
+func (c *checker) follow(ctx context.Context, role bus.Role, party wire.Party) *chain {
+	l := &chain{c: c, role: role, party: party, until: c.o.Trust.Until[string(role)]}
+	l.next, l.stop = iter.Pull2(entries(ctx, c.source, role))
+	return l
+}
+
+// peek is the log's next statement, without consuming it; nil at the end. Entries that are none are breaches, and skipped.
+func (l *chain) peek() (*statement, error) {
+	for l.held == nil {
+		e, err, ok := l.next()
+		if !ok {
+			return nil, nil
+		}
+		if errors.Is(err, ErrFolder) {
+			l.c.breach(Malformed, logFile(l.role), "", "nothing after entry %d can be read: %v", l.tree.Size(), err)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("%s/%d %s", l.role, l.tree.Size(), e.Kind)
+		l.tree.Append(e.Signed)
+		l.compare()
+		l.held = l.open(e, name)
+	}
+	return l.held, nil
+}
+
+// take consumes the next statement.
+func (l *chain) take() (*statement, error) {
+	s, err := l.peek()
+	l.held = nil
+	return s, err
+}
+
+// open verifies an entry: the signature first, under the kind that the entry claims and then under any other.
+func (l *chain) open(e Entry, name string) *statement {
+	var first error
+	for _, k := range kinds[l.role] {
+		value, digest, err := k.open(e.Signed, l.party)
+		switch {
+		case err == nil:
+			s := &statement{value, digest, name}
+			if want := k.kind(value); want != e.Kind {
+				l.c.breach(Malformed, name, s.release(), "it stands under the kind %s and is of the kind %s", e.Kind, want)
+				return nil
+			}
+			l.expired(s)
+			return s
+		case errors.Is(err, wire.ErrDeployment) || !errors.Is(err, wire.ErrForeign):
+			first = err
+		}
+	}
+	if first != nil {
+		l.c.breach(Malformed, name, "", "it is signed by the %s and is no statement of this deployment: %v", l.role, first)
+		return nil
+	}
+	l.c.breach(ForgedSignature, name, "", "the key of the %s did not sign it as a statement of that role", l.role)
+	return nil
+}
+
+// kind opens statements of one kind.
+type kind struct {
+	open func(signed []byte, from wire.Party) (any, [32]byte, error)
+	kind func(any) string // under which one stands
+}
+
+func kindOf[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
+	wire.Learned](name func(*T) string) kind {
+	return kind{
+		func(signed []byte, from wire.Party) (any, [32]byte, error) { return wire.Open[T](signed, from) },
+		func(v any) string { return name(v.(*T)) },
+	}
+}
+
+func always[T any](name string) func(*T) string { return func(*T) string { return name } }
+
+// kinds are what stands in the roles' logs.
+var kinds = map[bus.Role][]kind{
+	bus.Analyzer: {
+		kindOf(always[plan.Announcement](wire.KindAnnouncement)), kindOf(always[wire.Counts](wire.KindCounts)),
+		kindOf(always[wire.Learned](wire.KindLearned)), kindOf(always[wire.Configuration](wire.KindConfiguration)),
+		kindOf(func(a *wire.Accepted) string { return wire.AcceptedKind(a.Epoch, a.Round) }),
+	},
+	bus.Shuffler: {
+		kindOf(always[wire.Manifest](wire.KindManifest)),
+		kindOf(func(s *wire.Summed) string { return wire.SummedKind(s.Epoch, s.Round) }),
+	},
+}
+
+// at is the round that a statement is about; a configuration is about none.
+func (s *statement) at() (epoch uint64, round uint32, ok bool) {
+	switch v := s.value.(type) {
+	case *plan.Announcement:
+		return v.Epoch, v.Round, true
+	case *wire.Accepted:
+		return v.Epoch, v.Round, true
+	case *wire.Summed:
+		return v.Epoch, v.Round, true
+	case *wire.Manifest:
+		return v.Epoch, v.Round, true
+	case *wire.Counts:
+		return v.Epoch, v.Round, true
+	case *wire.Learned:
+		return v.Epoch, v.Round, true
+	}
+	return 0, 0, false
+}
+
+// release is at in words.
+func (s *statement) release() string {
+	if epoch, round, ok := s.at(); ok {
+		return place(epoch, round)
+	}
+	return ""
+}
+
+// expired holds a statement against the last epoch for which the role's key is good.
+func (l *chain) expired(s *statement) {
+	if epoch, _, ok := s.at(); ok && l.until > 0 && epoch > l.until {
+		l.c.breach(ExpiredKey, s.name, s.release(), "the %s's signing key is good until epoch %d, and this is about epoch %d",
+			l.role, l.until, epoch)
+	}
+}
+
+// checkpoint takes a checkpoint of this log into account. view is nil for the source's own.
+func (l *chain) checkpoint(note []byte, name string, view *View) {
+	origin := transparency.Origin(l.party.Deployment, string(l.role))
+	c, err := transparency.Open(note, origin, l.party.Key)
+	if err != nil {
+		l.c.breach(CheckpointForged, name, "", "it is not a checkpoint of the %s's log, signed with its key: %v", l.role, err)
+		return
+	}
+	l.seen = append(l.seen, seen{c, name, view, false})
+	l.compare() // the empty tree
+	for _, w := range l.c.o.Witnesses {
+		if c, at, err := transparency.OpenCosigned(note, origin, l.party.Key, w.Name, w.Key); err == nil {
+			l.c.report.witnessed(Witnessed{w.Name, l.role, c.Size, at})
+		}
+	}
+}
+
+// compare holds the log, as long as it is now, against the checkpoints of that size.
+func (l *chain) compare() {
+	for i := range l.seen {
+		s := &l.seen[i]
+		if s.met || s.Size != l.tree.Size() {
+			continue
+		}
+		s.met = true
+		if s.Root == l.tree.Root() {
+			continue
+		}
+		if s.view == nil {
+			l.c.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s signed: "+
+				"an entry was changed, exchanged or moved after it was signed for", s.Size, l.role, l.role)
+		} else {
+			l.split(s, s.Size)
+		}
+	}
+}
+
+func (l *chain) split(s *seen, size uint64) {
+	l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this one: "+
+		"it shows different people different logs", l.role, size)
+}
+
+// end compares the whole log with the checkpoints that it did not reach, and says how far it is covered.
+func (l *chain) end(ctx context.Context) error {
+	covered, own := uint64(0), false
+	for i := range l.seen {
+		s := &l.seen[i]
+		if s.view == nil {
+			own, covered = true, max(covered, s.Size)
+		}
+		if s.met {
+			continue
+		}
+		if s.view != nil && s.view.Source != nil {
+			if err := l.prefix(ctx, s); err != nil {
+				return err
+			}
+			continue
+		}
+		l.c.breach(LogRewound, s.name, "", "the %s signed that its log has %d entries, and there are %d: entries were "+
+			"taken away, or the log is older than the checkpoint", l.role, s.Size, l.tree.Size())
+	}
+	switch size := l.tree.Size(); {
+	case !own && (size > 0 || l.role == bus.Analyzer): // a shuffler says nothing before the first round is over
+		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "", "the %s's log has %d entries and no checkpoint that "+
+			"the %s signed", l.role, size, l.role)
+	case size > covered && own:
+		l.c.breach(Uncovered, fmt.Sprintf("%s/%d", l.role, covered), "", "the log has %d entries, and the newest checkpoint "+
+			"covers %d", size, covered)
+	}
+	return nil
+}
+
+// prefix compares the log with the beginning of a longer one that somebody else has.
+func (l *chain) prefix(ctx context.Context, s *seen) error {
+	var tree transparency.Tree
+	same := l.tree.Size() == 0
+	err := s.view.Source.Log(ctx, l.role, func(e Entry) error {
+		tree.Append(e.Signed)
+		if tree.Size() == l.tree.Size() {
+			same = tree.Root() == l.tree.Root()
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", s.view.Name, err)
+	case tree.Size() < s.Size || tree.Size() == s.Size && tree.Root() != s.Root:
+		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.", l.role,
+			s.view.Name)
+	case same:
+		l.c.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name, l.role)
+	default:
+		l.split(s, l.tree.Size())
+	}
+	return nil
+}

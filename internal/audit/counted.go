@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"bytes"
+
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Outcomes of a round in a Row, besides those of manifests.
+const refusedOutcome = "refused"
+
+// counted holds counts against announcement and manifest, and computes what must be learned from them.
+func (c *checker) counted(s *statement, v *wire.Counts) error {
+	r := c.current
+	switch {
+	case r == nil || r.a.Final || v.Epoch > r.a.Epoch || v.Epoch == r.a.Epoch && v.Round > r.a.Round:
+		c.wrong(OutOfOrder, s, "its round is not announced yet")
+		return nil
+	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.counts != nil:
+		c.wrong(DoubledCounts, s, "round %d of epoch %d was counted before, or is over", v.Round, v.Epoch)
+		return nil
+	}
+	r.counts, r.counted = v, s
+	c.about(s, v.Announcement, r)
+	x, err := c.mixedOf(r)
+	if err != nil {
+		return err
+	}
+	if x == nil {
+		c.wrong(ManifestMissing, s, "the shuffler's log has no manifest of round %d of epoch %d", v.Round, v.Epoch)
+	} else {
+		c.manifest(x, r)
+		c.fits(s, v, x)
+		if err := c.retained(x, r); err != nil {
+			return err
+		}
+	}
+	possible := c.possible(s, v, r.a)
+	c.absorb(s, v, r, possible)
+	r.fill(x)
+	return nil
+}
+
+// fits compares counts with the manifest that they name.
+func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
+	if !bytes.Equal(v.Manifest, x.digest[:]) {
+		c.wrong(ManifestReplaced, x.statement, "%s counted under the manifest %x, and this one has the digest %x: one of them "+
+			"was exchanged afterwards", s.name, short(v.Manifest), short(x.digest[:]))
+	}
+	if v.Reports != x.m.Reports {
+		c.wrong(ReportsDiffer, s, "%d reports were counted, the manifest %s says %d", v.Reports, x.name, x.m.Reports)
+	}
+	switch destroyed := x.m.Outcome == wire.Destroyed; {
+	case destroyed && !v.Destroyed:
+		c.wrong(DestroyedCounted, s, "the cohort was destroyed (%s), and counts of it are signed", x.name)
+	case !destroyed && v.Destroyed:
+		if c.refused++; c.refused == 1 {
+			c.firstRefused = s.name
+		}
+	}
+}
+
+// possible says whether counts have the planned shape and can come of so many reports.
+func (c *checker) possible(s *statement, v *wire.Counts, a *plan.Announcement) bool {
+	if v.Destroyed {
+		return true
+	}
+	if len(v.Releases) != len(a.Encodings) {
+		c.wrong(CountsShape, s, "%d releases are counted, the round has %d", len(v.Releases), len(a.Encodings))
+		return false
+	}
+	for i, one := range v.Releases {
+		switch curated := a.Plan.Curator != nil; {
+		case curated != (len(one.Curated) > 0):
+			c.wrong(CountsShape, s, "release %d has counts of another sort than its plan", i)
+			return false
+		case !curated && len(one.Ones) != len(a.Encodings[i].Coordinates):
+			c.wrong(CountsShape, s, "release %d has counts of %d coordinates, planned are %d", i, len(one.Ones),
+				len(a.Encodings[i].Coordinates))
+			return false
+		}
+	}
+	if a.Plan.Curator != nil {
+		return true // the machine reads it, and says what is wrong
+	}
+	if _, err := deployment.Sums(a, v); err != nil {
+		c.wrong(CountsImpossible, s, "the counts do not add up: %v", err)
+		return false
+	}
+	return true
+}
+
+// absorb computes what follows from the counts.
+func (c *checker) absorb(s *statement, v *wire.Counts, r *round, possible bool) {
+	if v.Destroyed {
+		c.report.Destroyed++
+	} else {
+		c.report.Releases++
+	}
+	switch {
+	case c.machine == nil:
+		return
+	case !possible:
+		c.lost(s)
+		return
+	}
+	own := *v
+	own.Announcement = r.digest[:] // what is wrong with it was told
+	var err error
+	if r.learned, err = c.machine.Absorb(&own, s.digest); err != nil {
+		c.wrong(CountsImpossible, s, "nothing can be learned from the counts: %v", err)
+		c.lost(s)
+		return
+	}
+	if e := r.learned.Epsilon; !v.Destroyed && !(e <= c.configuration.Terms.Epsilon) {
+		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", v.Reports, e,
+			c.configuration.Terms.Epsilon)
+	}
+	if estimate, err := c.machine.Estimate(); err == nil {
+		r.row.Coefficients, r.row.HalfWidth, r.row.Interval = estimate.Theta, estimate.HalfWidth, estimate.Interval
+	}
+}
+
+// learned holds what the analyzer says that it learned against what follows from the counts.
+func (c *checker) learned(s *statement, v *wire.Learned) {
+	r := c.current
+	switch {
+	case r == nil || r.a.Final || r.counts == nil || v.Epoch > r.a.Epoch || v.Epoch == r.a.Epoch && v.Round > r.a.Round:
+		c.wrong(OutOfOrder, s, "its round was not counted yet")
+		return
+	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.known:
+		c.wrong(DoubledCounts, s, "what was learned of round %d of epoch %d was said before, or it is over", v.Round, v.Epoch)
+		return
+	}
+	r.known = true
+	c.about(s, v.Announcement, r)
+	if !bytes.Equal(v.Counts, r.counted.digest[:]) || v.Destroyed != r.counts.Destroyed {
+		c.wrong(LearnedOther, s, "it is about the counts %x, destroyed: %t; %s has the digest %x, destroyed: %t",
+			short(v.Counts), v.Destroyed, r.counted.name, short(r.counted.digest[:]), r.counts.Destroyed)
+	}
+	if own := r.learned; own != nil {
+		same := c.numbers(SumsWrong, s, "the sums", own.Sums, v.Sums)
+		same = c.numbers(IterateWrong, s, "the iterate", own.Iterate, v.Iterate) && same
+		same = c.numbers(EpsilonWrong, s, "epsilon", [2]float64{own.Epsilon, own.EpsilonAlone},
+			[2]float64{v.Epsilon, v.EpsilonAlone}) && same
+		if c.o.Tolerance == 0 && !bytes.Equal(own.Policy, v.Policy) {
+			c.wrong(PolicyWrong, s, "the next policy has the digest %x, recomputed %x", short(v.Policy), short(own.Policy))
+			same = false
+		}
+		if same {
+			c.report.PoliciesRecomputed++
+		}
+		r.row.Epsilon = status.Epsilon(own.Epsilon)
+	} else {
+		r.row.Epsilon = status.Epsilon(v.Epsilon)
+	}
+	c.stated = v.Policy
+	if c.o.Row != nil {
+		c.o.Row(r.row)
+	}
+}
+
+// fill enters what the shuffler said.
+func (r *round) fill(x *mixture) {
+	r.row.Reports = r.counts.Reports
+	if r.row.Outcome = wire.Released.String(); r.counts.Destroyed {
+		r.row.Outcome = refusedOutcome
+	}
+	if x == nil {
+		return
+	}
+	if r.counts.Destroyed && x.m.Outcome == wire.Destroyed {
+		r.row.Outcome = wire.Destroyed.String()
+	}
+	r.row.Enrolled, r.row.Messages, r.row.Noise = x.m.Enrolled, x.m.Messages, x.m.NoiseMessages
+	for _, one := range x.m.Refused {
+		r.row.Refused = append(r.row.Refused, Refused{one.Reason.String(), one.Reports, one.TakenOut})
+	}
+}

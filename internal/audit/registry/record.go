@@ -1,0 +1,222 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// Unsaid stands in a record where no statement tells what belongs there: the operator fills it in.
+const Unsaid = "TODO: no statement of the deployment says this"
+
+// Description is what riffle audit export --registry writes.
+type Description struct {
+	// Record is an entry of the Differential Privacy Deployments Registry, as its schema has it
+	// (opendp/deployments-registry-data, schemas/deployments-schema.yaml, of July 2026). YAML reads JSON.
+	Record Record `json:"record"`
+	// Guarantee is the same guarantee in numbers that programs read.
+	Guarantee Guarantee `json:"guarantee"`
+}
+
+// Guarantee is the largest of a deployment's guarantees, in several currencies, each by itself an upper bound.
+type Guarantee struct {
+	Unit         string         `json:"unit_of_privacy"`
+	Neighbouring string         `json:"neighbouring_relation"`
+	Model        plan.Channel   `json:"channel"`
+	Trust        string         `json:"trust"`
+	Epsilon      status.Epsilon `json:"epsilon"`
+	Delta        float64        `json:"delta"`
+	EpsilonAlone status.Epsilon `json:"epsilon_alone"` // if no other device is honest
+	// Mu is of a Gaussian mechanism (mu-GDP) that holds after an event of probability TailDelta; null where the bound is
+	// one of zCDP alone.
+	Mu        *float64 `json:"mu"`
+	TailDelta float64  `json:"tail_delta"`
+	Rho       float64  `json:"rho_zcdp"` // mu^2/2 and what discrete Gaussian noise adds, after the same event
+}
+
+// Record is an entry of the registry.
+type Record struct {
+	Slug       string     `json:"url_slug"`
+	Status     string     `json:"status"`
+	Tier       int        `json:"tier"`
+	Deployment Deployment `json:"deployment"`
+}
+
+// Deployment is the registry's description, field by field.
+type Deployment struct {
+	Basic struct {
+		Name            string   `json:"name"`
+		Curators        []string `json:"data_curators"`
+		IntendedUse     string   `json:"intended_use"`
+		ProductType     string   `json:"data_product_type"`
+		Region          string   `json:"data_product_region"`
+		Description     string   `json:"description"`
+		PublicationDate string   `json:"publication_date"`
+	} `json:"basic"`
+	Variant struct {
+		Name        string `json:"variant_name"`
+		Domain      string `json:"data_domain"`
+		Unprotected string `json:"unprotected_quantities"`
+	} `json:"dp_variant"`
+	Loss struct {
+		Unit        string `json:"privacy_unit"`
+		UnitDetails string `json:"privacy_unit_details"`
+		Parameters  struct {
+			Epsilon *float64 `json:"epsilon,omitempty"`
+			Delta   float64  `json:"delta"`
+			Rho     float64  `json:"rho,omitempty"`
+		} `json:"privacy_parameters"`
+		Details string `json:"privacy_parameters_details"`
+	} `json:"privacy_loss"`
+	Model struct {
+		Name           string `json:"model_name"`
+		Details        string `json:"model_name_details"`
+		ReleaseType    string `json:"release_type"`
+		ReleaseDetails string `json:"release_type_details"`
+		SourceType     string `json:"data_source_type"`
+		AccessType     string `json:"access_type"`
+	} `json:"deployment_model"`
+	Accounting struct {
+		PostProcessing string `json:"post_processing"`
+		Composition    string `json:"composition"`
+	} `json:"accounting"`
+	Implementation struct {
+		Preprocessing string `json:"preprocessing_and_hyperparameter_tuning"`
+		Mechanisms    string `json:"mechanisms"`
+		Justification string `json:"justification"`
+	} `json:"implementation"`
+	Administrative struct {
+		Sources string   `json:"sources"`
+		Notes   string   `json:"notes"`
+		Authors []string `json:"registry_authors"`
+	} `json:"administrative"`
+}
+
+const (
+	unit = "Person-level"
+	// unitDetails is what adjacency means here. See docs/privacy.md, section 1.
+	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person could " +
+		"be offered, the reward of each, when it comes and whether it comes. The number of people is the same in both " +
+		"(replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more often. A person " +
+		"who takes part with k devices has " +
+		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
+)
+
+// Describe makes the description.
+func Describe(f *Facts) Description {
+	return Description{Record: f.record(), Guarantee: f.guarantee()}
+}
+
+// guarantee is the largest of all, part by part, which is above each.
+func (f *Facts) guarantee() Guarantee {
+	out := Guarantee{Unit: unit, Neighbouring: "replace one record", Model: f.Terms.Channel,
+		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: status.Epsilon(f.Epsilon), Delta: f.Terms.Delta,
+		EpsilonAlone: status.Epsilon(f.Alone)}
+	var worst privacy.Guarantee
+	for _, g := range f.Guarantees {
+		worst.Mu, worst.Rho = math.Max(worst.Mu, g.Mu), math.Max(worst.Rho, g.Rho)
+		worst.TailDelta = math.Max(worst.TailDelta, g.TailDelta)
+	}
+	out.TailDelta, out.Rho = worst.TailDelta, worst.Mu*worst.Mu/2+worst.Rho
+	if worst.Rho == 0 {
+		out.Mu = &worst.Mu
+	}
+	return out
+}
+
+// model is the registry's name of a channel's model, and what it means.
+func model(c plan.Channel) (name, details string) {
+	switch c {
+	case plan.Shuffle:
+		return "Shuffle", "Devices add noise and seal each bit to the analyzer; the shuffler mixes the bits of a whole " +
+			"cohort and can open none."
+	case plan.Shares:
+		return "Federated", "Secure aggregation: devices add noise and split their vectors into two secret shares with a " +
+			"proof, one for each of two servers, which add them up and join only the sums."
+	case plan.Local:
+		return "Local", "Each device's own noise protects its record from everybody."
+	}
+	return "Central", "Devices seal their vectors, or records, to the analyzer, which adds noise to what it releases."
+}
+
+// mechanism is how noise is made, in the registry's place for it.
+func (f *Facts) mechanism() string {
+	if f.Learner.Profile == glm.Joint {
+		return "Discrete Gaussian noise (exact sampling) on a tree of sums of outer products and on fits of the model " +
+			"(Algorithm 2 of arXiv 2602.00417)."
+	}
+	return "Binomial noise on vectors that are rounded at random to a grid: sums of Hessians, gradients or covariances " +
+		"(arXiv 2602.00417, Algorithms 4 to 6). Noise bits are sampled exactly, from the system's random bits, without " +
+		"floating point; the certificate covers the rounding of the encoding."
+}
+
+func (f *Facts) record() Record {
+	r := Record{Slug: "riffle-" + f.Deployment, Status: "Draft", Tier: 3}
+	d := &r.Deployment
+	d.Basic.Name, d.Basic.Curators, d.Basic.IntendedUse = f.Deployment, []string{Unsaid}, Unsaid
+	d.Basic.ProductType, d.Basic.Region, d.Basic.PublicationDate = "Machine learning model", Unsaid, Unsaid
+	d.Basic.Description = fmt.Sprintf("A policy that says which of several options works for whom: a contextual bandit "+
+		"with a %s reward model in %d dimensions, learned with Riffle (profile %s) in %d releases from sums over cohorts "+
+		"of people.", cmp.Or(f.Learner.Family, glm.FamilyLogistic), f.Learner.Dimension,
+		cmp.Or(f.Learner.Profile, glm.Practical), f.Releases)
+	d.Variant.Name = "Approximate DP"
+	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a reward in " +
+		"a bounded range."
+	d.Variant.Unprotected = "The number of reports of each cohort, and how many were refused and why."
+	d.Loss.Unit, d.Loss.UnitDetails = unit, unitDetails
+	if !math.IsInf(f.Epsilon, 0) {
+		d.Loss.Parameters.Epsilon = &f.Epsilon
+	}
+	d.Loss.Parameters.Delta = f.Terms.Delta
+	g := f.guarantee()
+	if f.Learner.Profile == glm.Joint {
+		d.Loss.Parameters.Rho = g.Rho
+	}
+	d.Loss.Details = f.details(g)
+	d.Model.Name, d.Model.Details = model(f.Terms.Channel)
+	d.Model.Details += " The guarantee " + f.Terms.Channel.RestsOn() + "."
+	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, in which %d people "+
+		"reported; each person is in one cohort, so that the releases of different cohorts do not add up for anybody.",
+		f.Releases, f.Reports)
+	if f.Learner.Profile == glm.Joint {
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, in which %d people reported. A record is used by releases "+
+			"after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
+	}
+	d.Model.SourceType, d.Model.AccessType = "Dynamic", "Non-interactive"
+	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies are " +
+		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
+	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: squares of " +
+		"mu add, probabilities of events that are given up add. Cohorts are disjoint: parallel composition over people."
+	if f.Learner.Profile == glm.Joint {
+		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
+			"record add."
+	}
+	d.Implementation.Preprocessing = "None that reads records. Noise and cohorts are planned from the terms, before anybody " +
+		"reports."
+	d.Implementation.Mechanisms = f.mechanism()
+	d.Implementation.Justification = Unsaid
+	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."
+	d.Administrative.Notes = "Written by riffle audit export from signed statements. Version of the analyzer's program: " +
+		strings.Join(f.Versions, ", ") + "."
+	d.Administrative.Authors = []string{Unsaid}
+	return r
+}
+
+// details says the guarantee in words.
+func (f *Facts) details(g Guarantee) string {
+	var b strings.Builder
+	b.WriteString(f.Terms.Channel.Promise(f.Epsilon, f.Alone, f.Terms.Delta))
+	if g.Mu != nil {
+		fmt.Fprintf(&b, " It is a bound in Gaussian differential privacy, mu = %.6g, after an event of probability %.3g; "+
+			"as zCDP, rho = %.6g after the same event.", *g.Mu, g.TailDelta, g.Rho)
+	} else {
+		fmt.Fprintf(&b, " It is a bound in zCDP, rho = %.6g, after an event of probability %.3g.", g.Rho, g.TailDelta)
+	}
+	return b.String()
+}

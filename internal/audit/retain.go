@@ -1,0 +1,233 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"slices"
+
+	"github.com/riffle-dp/riffle/internal/audit/retained"
+	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/box"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// kept is what was retained of a release. It holds 32 bytes for each message, and one chunk at a time.
+type kept struct {
+	s        *statement // the manifest
+	m        *wire.Manifest
+	size     int // of a message
+	messages [][32]byte
+	chunks   map[uint32][32]byte // by index
+	bad      bool
+	recount  recount // nil: nothing is counted again
+}
+
+// retained compares what was retained of a round with what the manifest commits to, and where the analyzer's key is
+// there, counts it again.
+func (c *checker) retained(x *mixture, r *round) error {
+	k := &kept{s: x.statement, m: x.m, size: registry.MessageSize(r.a), chunks: map[uint32][32]byte{}}
+	some, opened := false, false
+	err := c.source.Retained(c.ctx, x.m.Epoch, x.m.Round, func(index uint32, sealed []byte) error {
+		some, c.opened[roundID{x.m.Epoch, x.m.Round}] = true, true
+		if len(c.o.Auditor) == 0 {
+			return nil
+		}
+		if !opened {
+			opened = true
+			k.recount = c.recounting(r)
+		}
+		c.chunk(k, index, sealed, r)
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrFolder):
+		c.wrong(RetainedForged, x.statement, "%v", err)
+		return nil
+	case err != nil:
+		return err
+	case !some && x.m.Outcome == wire.Released:
+		c.report.note("Of some releases nothing is retained: that the messages out are those that the shuffler committed to " +
+			"was not checked for them, and nothing was counted again.")
+	case !some:
+	case x.m.Outcome != wire.Released || k.size == 0:
+		c.wrong(MessageAdded, x.statement, "messages are retained of a round of which none left, or none may be kept")
+	case !opened:
+		c.report.note("What is retained was not opened: the auditor's key was not given.")
+	case !k.bad:
+		c.whole(k, r)
+	}
+	return nil
+}
+
+// chunk opens one retained chunk.
+func (c *checker) chunk(k *kept, index uint32, sealed []byte, r *round) {
+	forged := func(format string, v ...any) {
+		k.bad = true
+		c.wrong(RetainedForged, k.s, format, v...)
+	}
+	b, err := retained.Open(sealed, c.o.Auditor, seal.RetainedContext{
+		Deployment: c.o.Trust.Deployment, Epoch: k.m.Epoch, Round: k.m.Round, Index: index, Announcement: r.digest,
+	})
+	if err != nil {
+		forged("%v", err)
+		return
+	}
+	part, err := wire.ParseChunk(b)
+	switch {
+	case err != nil:
+		forged("chunk %d: %v", index, err)
+		return
+	case part.Epoch != k.m.Epoch || part.Round != k.m.Round || part.Index != index:
+		forged("chunk %d says that it is chunk %d of round %d of epoch %d", index, part.Index, part.Round, part.Epoch)
+		return
+	}
+	messages, err := part.Messages(max(k.size, 1))
+	if err != nil {
+		forged("chunk %d: %v", index, err)
+		return
+	}
+	if _, twice := k.chunks[index]; twice {
+		forged("chunk %d is there twice", index)
+		return
+	}
+	k.chunks[index] = wire.ChunkDigest(b)
+	for _, message := range messages {
+		k.messages = append(k.messages, sha256.Sum256(message))
+	}
+	if k.recount != nil {
+		k.recount.add(messages)
+	}
+}
+
+// whole compares all that is retained of a release with the manifest.
+func (c *checker) whole(k *kept, r *round) {
+	digests := make([][32]byte, 0, len(k.chunks))
+	for i := range k.m.Chunks {
+		if digest, ok := k.chunks[i]; ok {
+			digests = append(digests, digest)
+		}
+	}
+	switch {
+	case len(digests) < len(k.chunks):
+		c.wrong(MessageAdded, k.s, "%d chunks are retained that the manifest, of %d chunks, does not name",
+			len(k.chunks)-len(digests), k.m.Chunks)
+		return
+	case len(digests) < int(k.m.Chunks):
+		c.report.note("Some of a release's retained chunks are gone, as when their window ends: it was not checked.")
+		return
+	}
+	all := wire.ChunksDigest(digests)
+	root := transparency.SortedRoot(k.messages) // which sorts them
+	switch n := uint64(len(k.messages)); {
+	case n < k.m.Messages:
+		c.wrong(MessageDropped, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
+		return
+	case n > k.m.Messages:
+		c.wrong(MessageAdded, k.s, "%d messages are retained, and the manifest commits to %d", n, k.m.Messages)
+		return
+	case len(k.m.MessagesRoot) > 0 && !bytes.Equal(root[:], k.m.MessagesRoot):
+		c.wrong(MessageSwapped, k.s, "as many messages are retained as the manifest commits to, and they are not the same: "+
+			"their root is %x, committed is %x", short(root[:]), short(k.m.MessagesRoot))
+		return
+	case !bytes.Equal(all[:], k.m.ChunksDigest):
+		c.wrong(ChunksDiffer, k.s, "the messages are those of the manifest, and stand in other chunks or in another order")
+		return
+	}
+	if len(slices.Compact(k.messages)) < int(k.m.Messages) {
+		c.wrong(MessageCopied, k.s, "a message stands twice among those that left: a person's bits were multiplied")
+		return
+	}
+	if k.recount == nil || r.counts.Destroyed {
+		return
+	}
+	for i, ones := range k.recount.ones(k.m) {
+		if !slices.Equal(ones, r.counts.Releases[i].Ones) {
+			c.wrong(RecountDiffers, r.counted, "release %d: the retained messages give other counts than were signed", i)
+			return
+		}
+	}
+}
+
+// recount counts opened messages again, as the analyzer did.
+type recount interface {
+	add(messages [][]byte)
+	ones(m *wire.Manifest) [][]uint64
+}
+
+// recounting begins to count a round again; nil where the analyzer's key of the round is not there.
+func (c *checker) recounting(r *round) recount {
+	for _, key := range c.o.AnalyzerKeys {
+		if !bytes.Equal(key.Public(), r.a.AnalyzerKey) {
+			continue
+		}
+		switch r.a.Plan.Channel {
+		case plan.Shuffle:
+			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest), shuffle.NewTally(r.a.Encodings)}
+		case plan.Local:
+			verifier := channel.NewVerifier(c.o.Trust.RegistrarParty())
+			if o, err := box.NewOpener(r.a, r.digest, key, verifier); err == nil {
+				return &boxRecount{a: r.a, opener: o, absent: box.Absent(nil, r.a.Encodings),
+					sums: make([]uint64, o.Entries()), who: map[channel.Participant]bool{}}
+			}
+		}
+	}
+	if len(c.o.AnalyzerKeys) > 0 {
+		c.report.note("Some releases were not counted again: the analyzer's key of their announcement was not given.")
+	}
+	return nil
+}
+
+// bitRecount is that of the channel shuffle.
+type bitRecount struct {
+	a      *plan.Announcement
+	opener *seal.BitOpener
+	tally  *shuffle.Tally
+}
+
+func (b *bitRecount) add(messages [][]byte) { b.tally.Open(b.opener, slices.Concat(messages...)) }
+
+func (b *bitRecount) ones(m *wire.Manifest) [][]uint64 {
+	noise := make([]uint64, len(b.a.Encodings))
+	for i, r := range b.a.Releases() {
+		noise[i] = r.ShufflerNoise
+	}
+	ones, _ := b.tally.Counts(uint64(m.Reports), noise)
+	return ones
+}
+
+// boxRecount is that of the channel local. A box that does not open, or is the second of a device, counts as absent. Which
+// boxes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot know.
+type boxRecount struct {
+	a      *plan.Announcement
+	opener *box.Opener
+	absent []uint32
+	sums   []uint64
+	who    map[channel.Participant]bool
+}
+
+func (b *boxRecount) add(messages [][]byte) {
+	for _, one := range messages {
+		entries, by, err := b.opener.Open(nil, one)
+		if err != nil || b.who[by] {
+			entries = b.absent
+		}
+		b.who[by] = b.who[by] || err == nil
+		for i, entry := range entries {
+			b.sums[i] += uint64(entry)
+		}
+	}
+}
+
+func (b *boxRecount) ones(*wire.Manifest) (ones [][]uint64) {
+	sums := b.sums
+	for _, e := range b.a.Encodings {
+		ones, sums = append(ones, sums[:len(e.Coordinates)]), sums[len(e.Coordinates):]
+	}
+	return ones
+}

@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+)
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Verdict is the result in one sentence.
+func (r *Report) Verdict() string {
+	if n := len(r.Breaches) + r.Unlisted; n > 0 {
+		return fmt.Sprintf("BREACH: %d found in the logs of the deployment %s.", n, r.Deployment)
+	}
+	return fmt.Sprintf("No breach: everything in the logs of the deployment %s that was checked is as it must be.",
+		r.Deployment)
+}
+
+// WriteTable writes the report for people: the verdict, what was checked, the rounds where there are any, the breaches,
+// and what was not checked.
+func (r *Report) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(format string, v ...any) { _, _ = fmt.Fprintf(t, format+"\n", v...) } // Flush tells of errors
+	line("%s\n", r.Verdict())
+	line("channel\t%s", r.Channel)
+	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
+	line("rounds\t%d released, %d destroyed or refused", r.Releases, r.Destroyed)
+	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
+	line("epsilon\t%s of one person's record, at delta %g", spell(r.Epsilon), r.Delta)
+	line("alone\t%s if no other device is honest", spell(r.EpsilonAlone))
+	for _, one := range r.Witnessed {
+		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role, one.At.Format("2006-01-02 15:04:05Z"))
+	}
+	if len(r.Rounds) > 0 {
+		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tepsilon")
+	}
+	for _, one := range r.Rounds {
+		refused := uint64(0)
+		for _, why := range one.Refused {
+			refused += why.Reports
+		}
+		line("%s\t%s\t%d\t%d\t%d\t%d\t%s", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
+			one.Messages, refused, spell(one.Epsilon))
+	}
+	if len(r.Breaches) > 0 {
+		line("")
+	}
+	for _, b := range r.Breaches {
+		at := b.Entry
+		if b.Release != "" {
+			at += ", round " + b.Release
+		}
+		line("%s in %s: %s.", b.What, at, b.Detail)
+	}
+	if r.Unlisted > 0 {
+		line("%d further breaches are not listed.", r.Unlisted)
+	}
+	if len(r.Notes) > 0 {
+		line("\nNot checked, or good to know:")
+	}
+	for _, note := range r.Notes {
+		line("- %s", note)
+	}
+	return t.Flush()
+}
+
+// spell is an epsilon for people.
+func spell(e status.Epsilon) string {
+	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return "at most " + privacy.Spell(v)
+	}
+	return "nothing bounds what is revealed"
+}
