@@ -3,16 +3,21 @@ package audit_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/transparency"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-func check(t *testing.T, l *ledger.Ledger, o audit.Options) *audit.Report {
+func check(t testing.TB, l *ledger.Ledger, o audit.Options) *audit.Report {
 	t.Helper()
 	o.Trust = l.Bundle
 	r, err := audit.Check(context.Background(), l, o)
@@ -22,13 +27,19 @@ func check(t *testing.T, l *ledger.Ledger, o audit.Options) *audit.Report {
 	return r
 }
 
-func made(t *testing.T, o ledger.Options) *ledger.Ledger {
+func made(t testing.TB, o ledger.Options) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.Make(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// planted are options with a fraud.
+func planted(o ledger.Options, plant func(*ledger.Options)) ledger.Options {
+	plant(&o)
+	return o
 }
 
 // whats are the kinds of breaches of a report, each once, in order of their names.
@@ -63,6 +74,102 @@ func TestHonestDeploymentsPass(t *testing.T) {
 			r.PoliciesRecomputed != r.Releases+r.Destroyed || len(rows) != r.PoliciesRecomputed ||
 			!(r.Epsilon > 0 && r.Epsilon <= 4) || !(r.EpsilonAlone >= r.Epsilon) {
 			t.Errorf("%s, %s: %+v", x.profile, x.channel, r)
+		}
+	}
+}
+
+// Rounding of another processor architecture is told from fraud: it is a breach that says what to do, and none with the
+// tolerance. What is larger is one with it, too, and so is a policy that is not the one that was said to be learned.
+func TestToleranceIsForRoundingAlone(t *testing.T) {
+	t.Parallel()
+	scaled := func(by float64) *ledger.Ledger {
+		o := configuration(sums)
+		o.Tamper.Learned = func(v *wire.Learned) {
+			for _, s := range v.Sums {
+				s.Values[0] *= 1 + by
+			}
+		}
+		return made(t, o)
+	}
+	rounded := scaled(1e-13)
+	r := check(t, rounded, audit.Options{})
+	if !slices.Equal(whats(r), []audit.What{audit.SumsWrong}) || !strings.Contains(list(r), "--tolerance 1e-09") {
+		t.Errorf("without a tolerance: %s", list(r))
+	}
+	r = check(t, rounded, audit.Options{Tolerance: audit.RoundingTolerance})
+	if !r.OK || r.PoliciesRecomputed != r.Releases || !strings.Contains(strings.Join(r.Notes, " "), "1e-09") {
+		t.Errorf("with a tolerance: %s %q", list(r), r.Notes)
+	}
+	r = check(t, scaled(1e-6), audit.Options{Tolerance: audit.RoundingTolerance})
+	if !slices.Equal(whats(r), []audit.What{audit.SumsWrong}) || strings.Contains(list(r), "--tolerance") {
+		t.Errorf("more than rounding: %s", list(r))
+	}
+	r = check(t, made(t, planted(configuration(sums), announcementAt(2, 0, func(a *plan.Announcement) {
+		a.Policy.Theta[1] *= 1 + 1e-13
+	}))), audit.Options{Tolerance: audit.RoundingTolerance})
+	if !slices.Equal(whats(r), []audit.What{audit.PolicyWrong}) {
+		t.Errorf("another policy than was said: %s", list(r))
+	}
+}
+
+// A longer log of somebody else shows whether this one is its beginning.
+func TestViewsThatAreLonger(t *testing.T) {
+	t.Parallel()
+	whole := made(t, configuration(joint))
+	short := *whole
+	short.Logs = map[bus.Role][]audit.Entry{
+		bus.Analyzer: whole.Logs[bus.Analyzer][:7], bus.Shuffler: whole.Logs[bus.Shuffler][:2]}
+	short.Checkpoints = map[bus.Role][]byte{}
+	if err := short.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	other := made(t, planted(configuration(joint), announcementAt(2, 0, func(a *plan.Announcement) { a.Cohort.Minimum++ })))
+	for name, x := range map[string]struct {
+		from *ledger.Ledger
+		want []audit.What
+	}{"its beginning": {whole, nil}, "another": {other, []audit.What{audit.SplitView}}} {
+		r := check(t, &short, audit.Options{Views: []audit.View{{Name: name, Checkpoints: x.from.Checkpoints,
+			Source: x.from}}})
+		if !slices.Equal(whats(r), x.want) {
+			t.Errorf("%s: %s", name, list(r))
+		}
+	}
+}
+
+// Witnesses' cosignatures are found and told; a key that signed nothing is told, too.
+func TestWitnessesAreFound(t *testing.T) {
+	t.Parallel()
+	l := made(t, configuration(joint))
+	by, err := ledger.Identity(1, "witness")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_700_000_000, 0).UTC()
+	note, err := transparency.Cosign(l.Checkpoints[bus.Shuffler], "university", by, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := check(t, l, audit.Options{
+		Views:     []audit.View{{Name: "a file", Checkpoints: map[bus.Role][]byte{bus.Shuffler: note}}},
+		Witnesses: []audit.Witness{{Name: "university", Key: by.Public()}},
+	})
+	want := []audit.Witnessed{{Witness: "university", Role: bus.Shuffler, Size: 3, At: at}}
+	if !r.OK || !slices.Equal(r.Witnessed, want) || !strings.Contains(strings.Join(r.Notes, " "), "co-signed no checkpoint") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Without the auditor's key, or with nothing retained, the report says what was not checked.
+func TestNotesSayWhatWasNotChecked(t *testing.T) {
+	t.Parallel()
+	l := made(t, configuration(bits))
+	for want, o := range map[string]audit.Options{
+		"the auditor's key was not given":          {},
+		"the analyzer's key of their announcement": {Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: []*seal.HPKEKey{l.Auditor}},
+		"a role could show others another log":     {Auditor: []*seal.HPKEKey{l.Auditor}},
+	} {
+		if r := check(t, l, o); !r.OK || !strings.Contains(strings.Join(r.Notes, " "), want) {
+			t.Errorf("no %q in %q", want, r.Notes)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -197,7 +198,7 @@ func (m *Machine) Absorb(counts *wire.Counts, digest [32]byte) (*wire.Learned, e
 	if err != nil {
 		return nil, err
 	}
-	out.Policy, out.Iterate = policy[:], reference(m.step)
+	out.Policy, out.Iterate = policy[:], slices.Clone(reference(m.step))
 	return out, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/audit"
@@ -45,8 +46,9 @@ type Options struct {
 	Tamper Tamper
 }
 
-// Tamper changes statements before they are signed; a nil function changes nothing. What follows from a statement is made
-// from what was honest, but names what was signed.
+// Tamper changes statements before they are signed; a nil function changes nothing. Statements after a changed one name it
+// as it was signed, and people report as it was announced. The analyzer learns from the counts that it signed, where
+// anything can be learned from them; otherwise from those that it should have signed.
 type Tamper struct {
 	Configuration func(*wire.Configuration) // what is logged; what runs stays
 	Announcement  func(*plan.Announcement)
@@ -55,6 +57,8 @@ type Tamper struct {
 	Manifest      func(*wire.Manifest)
 	Counts        func(*wire.Counts)
 	Learned       func(*wire.Learned)
+	// Sent changes what leaves of a round, after it was counted and before the manifest is made.
+	Sent func(epoch uint64, round uint32, messages [][]byte) [][]byte
 	// Messages changes what is retained of a round, after the manifest was made.
 	Messages func(epoch uint64, round uint32, messages [][]byte) [][]byte
 }
@@ -225,4 +229,21 @@ func (l *Ledger) Retained(
 		}
 	}
 	return nil
+}
+
+// Append signs a statement as the role does and puts it into its log, before the entry with the index.
+func Append[T wire.Statement](l *Ledger, role bus.Role, index int, kind string, s *T) error {
+	signed, _, err := wire.Sign(s, l.Identity(role))
+	if err == nil {
+		l.Logs[role] = slices.Insert(l.Logs[role], index, audit.Entry{Kind: kind, Signed: signed})
+	}
+	return err
+}
+
+// Open reads an entry.
+func Open[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
+	wire.Learned](l *Ledger, role bus.Role, index int) (*T, error) {
+	s, _, err := wire.Open[T](l.Logs[role][index].Signed, wire.Party{
+		Deployment: l.Bundle.Deployment, Key: l.Identity(role).Public()})
+	return s, err
 }

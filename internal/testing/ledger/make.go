@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -58,21 +59,21 @@ func (m *maker) run() (err error) {
 		if err := m.rotate(); err != nil {
 			return err
 		}
-		honest, err := m.machine.Next(m.key.Public())
+		next, err := m.machine.Next(m.key.Public())
 		if err != nil {
 			return err
 		}
-		announced := honest.Clone()
+		announced := next.Clone()
 		digest, err := appendTo(m, bus.Analyzer, wire.KindAnnouncement, announced, m.o.Tamper.Announcement)
 		if err != nil {
 			return err
 		}
-		m.machine.Announced(honest, digest)
-		if honest.Final || m.o.Rounds > 0 && n == m.o.Rounds {
+		m.machine.Announced(announced, digest)
+		if announced.Final || m.o.Rounds > 0 && n == m.o.Rounds {
 			return nil
 		}
-		if err := m.round(honest, digest); err != nil {
-			return fmt.Errorf("round %d of epoch %d: %w", honest.Round, honest.Epoch, err)
+		if err := m.round(announced, digest); err != nil {
+			return fmt.Errorf("round %d of epoch %d: %w", announced.Round, announced.Epoch, err)
 		}
 	}
 }
@@ -113,6 +114,9 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 			return err
 		}
 		counts.Releases = releases
+		if m.o.Tamper.Sent != nil {
+			messages = m.o.Tamper.Sent(a.Epoch, a.Round, messages)
+		}
 		if err := m.mixed(a, manifest, messages); err != nil {
 			return err
 		}
@@ -131,9 +135,17 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 	}
 	counts.Manifest = mixed[:]
 	honest := *counts
+	honest.Releases = nil
+	for _, r := range counts.Releases {
+		honest.Releases = append(honest.Releases, wire.ReleaseCounts{Ones: slices.Clone(r.Ones), Curated: r.Curated})
+	}
 	counted, err := appendTo(m, bus.Analyzer, wire.KindCounts, counts, m.o.Tamper.Counts)
 	if err != nil {
 		return err
+	}
+	if m.learnable(a, counts) {
+		honest = *counts
+		honest.Announcement = digest[:]
 	}
 	learned, err := m.machine.Absorb(&honest, counted)
 	if err != nil {
@@ -142,6 +154,15 @@ func (m *maker) round(a *plan.Announcement, digest [32]byte) error {
 	learned.Version = Version
 	_, err = appendTo(m, bus.Analyzer, wire.KindLearned, learned, m.o.Tamper.Learned)
 	return err
+}
+
+// learnable says whether counts are such that something can be learned from them.
+func (m *maker) learnable(a *plan.Announcement, counts *wire.Counts) bool {
+	if counts.Destroyed || m.curator != nil {
+		return true
+	}
+	_, err := deployment.Sums(a, counts)
+	return err == nil
 }
 
 // mixed completes the manifest of a release; without messages with digests of some.
@@ -191,7 +212,7 @@ func (m *maker) exchange(a *plan.Announcement, digest [32]byte, reports uint32) 
 }
 
 // chunkMessages is how many messages stand in a chunk: few, so that there are several.
-const chunkMessages = 500
+const chunkMessages = 100
 
 // chunked are the chunks of a release.
 func chunked(m *wire.Manifest, messages [][]byte) (chunks [][]byte, err error) {

@@ -1,0 +1,77 @@
+package audit
+
+// Explanation says of a kind of breach what it proves, for people.
+type Explanation struct {
+	What  What
+	Means string // a sentence
+	By    string // who can have done it
+}
+
+// Who can have done what.
+const (
+	byAnalyzer = "the analyzer"
+	byShuffler = "the shuffler"
+	byEither   = "the shuffler or the analyzer"
+	byRole     = "the role whose log it is, or whoever has its key"
+	byKeeper   = "whoever kept or exported the logs"
+)
+
+// Explanations are those of all kinds of breaches, in the order of the declarations.
+func Explanations() []Explanation {
+	return []Explanation{
+		{ForgedSignature, "An entry of a log is not signed by the role whose log it is.", byKeeper},
+		{ExpiredKey, "A statement is signed with a key that was not good any more for its epoch.", byRole},
+		{Malformed, "A role signed something that is no statement of its own, or an export cannot be read.", byRole},
+		{CheckpointMissing, "Nobody vouches for the log's length: entries could be missing at its end.", byKeeper},
+		{CheckpointForged, "The checkpoint is not the role's.", byKeeper},
+		{LogAltered, "The entries are not those that the role signed a checkpoint over.", byKeeper},
+		{LogRewound, "The role signed for more entries than there are.", byKeeper},
+		{Uncovered, "Something stands in a log or in an export that no signature and no digest covers.", byKeeper},
+		{SplitView, "The role signed two logs that contradict each other.", byRole},
+		{CertificateWrong, "A certificate of an epoch does not verify.", byKeeper},
+		{OutOfOrder, "A statement was made before its turn, or after it.", byAnalyzer},
+		{ConfigurationMissing, "What the analyzer learns with is not in its log, so that nothing can be recomputed.",
+			byAnalyzer},
+		{ConfigurationChanged, "The analyzer changed what it learns with, or what it promises.", byAnalyzer},
+		{ConfigurationRefused, "No plan that keeps the terms follows from the logged configuration.", byAnalyzer},
+		{Unchained, "An announcement does not name the one before it: one was taken out or put in.", byAnalyzer},
+		{MoreRounds, "A record is used in more rounds than was planned, or people are asked after the end.", byAnalyzer},
+		{EndedEarly, "The analyzer stopped where its configuration goes on.", byAnalyzer},
+		{WeakPlan, "A plan reveals more about a record than it claims, or than the terms promise.", byAnalyzer},
+		{PlanChanged, "A plan is not the one that follows from the configuration.", byAnalyzer},
+		{PolicyChanged, "The policy that devices decide with is not the one that was learned.", byAnalyzer},
+		{ReferenceChanged, "The point at which devices compute is not the one that was learned.", byAnalyzer},
+		{KeyReturned, "Messages are sealed to a key again that had been replaced, and may have been lost.", byAnalyzer},
+		{ManifestMissing, "The analyzer counted what the shuffler did not sign for.", byEither},
+		{DoubledRelease, "A cohort left the shuffler twice.", byShuffler},
+		{UnannouncedRelease, "A cohort left the shuffler that was never announced.", byEither},
+		{WrongAnnouncement, "A statement is about another announcement than people saw.", byEither},
+		{BelowMinimum, "A release hides each person among fewer others than was announced.", byShuffler},
+		{CohortExceeded, "More devices took part than the cohort has places.", byShuffler},
+		{Accounting, "Devices report in a later round that did not in the one before.", byShuffler},
+		{MessageCount, "More or fewer messages left than the reports hold.", byShuffler},
+		{NoiseCount, "The shuffler added more or less noise than planned.", byShuffler},
+		{SetMissing, "A server did not sign which reports it adds up.", byEither},
+		{SecondSet, "A server signed two sets or two sums of one round: their difference shows single people.", byEither},
+		{SetsDiffer, "The two servers added up different reports.", byEither},
+		{RetainedForged, "What is kept of a release is not what was kept.", byKeeper},
+		{MessageDropped, "A message that the shuffler committed to is missing.", byShuffler},
+		{MessageAdded, "A message is there that the shuffler did not commit to.", byShuffler},
+		{MessageSwapped, "A message was exchanged for another.", byShuffler},
+		{MessageCopied, "A person's message was multiplied, which moves the sum without adding noise.", byShuffler},
+		{ChunksDiffer, "The messages left in another order or in other parts than the shuffler signed.", byShuffler},
+		{RecountDiffers, "The analyzer signed other counts than the messages give.", byAnalyzer},
+		{DoubledCounts, "The analyzer counted a round twice, or learned from it twice.", byAnalyzer},
+		{ManifestReplaced, "The manifest in the log is not the one that was counted under.", byEither},
+		{ReportsDiffer, "The analyzer counted another number of reports than the shuffler released.", byAnalyzer},
+		{DestroyedCounted, "The analyzer counted a cohort of which nothing may have left.", byEither},
+		{CountsShape, "The counts are of other numbers than planned.", byAnalyzer},
+		{CountsImpossible, "No reports and no planned noise give these counts.", byAnalyzer},
+		{LearnedOther, "The analyzer says that it learned from other counts than it signed.", byAnalyzer},
+		{SumsWrong, "The sums are not the counts without the mean of the noise.", byAnalyzer},
+		{IterateWrong, "The next point is not the one that follows from the counts.", byAnalyzer},
+		{PolicyWrong, "The policy that is said to be learned is not the one that follows, or that was announced.", byAnalyzer},
+		{EpsilonWrong, "What is said to be spent is not what the plan and the reports give.", byAnalyzer},
+		{PromiseExceeded, "A release revealed more about a record than was promised.", byEither},
+	}
+}

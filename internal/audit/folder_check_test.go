@@ -1,0 +1,81 @@
+package audit_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/pkg/seal"
+)
+
+// An export is audited as the logs that it was made from are. Every file in it that is changed, added or exchanged is
+// found, and named.
+func TestEveryFileOfAnExportIsCovered(t *testing.T) {
+	t.Parallel()
+	l := made(t, configuration(bits))
+	change := func(name string, f func(text []byte) []byte) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, f(text), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cut := func(text []byte) []byte { return text[:len(text)-2] }
+	for name, x := range map[string]struct {
+		do   func(*testing.T, string)
+		want []audit.What
+	}{
+		"nothing":            {func(*testing.T, string) {}, nil},
+		"a stray file":       {add("readme.txt"), []audit.What{audit.Uncovered}},
+		"a stray release":    {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
+		"a retained chunk":   {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
+		"a line is cut off":  {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
+		"a certificate":      {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
+		"another checkpoint": {change("shuffler.checkpoint", cut), []audit.What{audit.CheckpointForged, audit.CheckpointMissing}},
+		"a log is emptied": {change("shuffler.log", func([]byte) []byte { return nil }),
+			[]audit.What{audit.LogRewound, audit.ManifestMissing, audit.Uncovered}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "export")
+			if _, err := audit.WriteFolder(context.Background(), dir, l, l.Bundle); err != nil {
+				t.Fatal(err)
+			}
+			x.do(t, dir)
+			d, err := audit.OpenFolder(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := audit.Check(context.Background(), d, audit.Options{Trust: l.Bundle, Auditor: []*seal.HPKEKey{l.Auditor},
+				AnalyzerKeys: l.HPKE})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(whats(r), x.want) {
+				t.Errorf("named %v, want %v%s", whats(r), x.want, list(r))
+			}
+			if x.want == nil && strings.Contains(strings.Join(r.Notes, " "), "nothing is retained") {
+				t.Errorf("%q", r.Notes)
+			}
+		})
+	}
+}
