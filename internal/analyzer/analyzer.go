@@ -6,9 +6,9 @@
 // All its state is a function of its configuration and of counts that it signed and appended to the audit log before it
 // went on. After a crash it replays them and stands where it stood; its announcements are the same byte for byte, and
 // it stops if they would not be. The audit log holds everything from which that follows, in this order: the
-// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there before
-// anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It acts on
-// no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
+// configuration, and of each round the announcement, the counts and what was learned from them. Each stands there
+// before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
+// acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
 //
 // # What it does not guarantee
 //
@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -109,7 +110,18 @@ type Progress struct {
 	Epsilon       float64 // the largest that a plan so far promises its people
 	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
 	Channel       plan.Channel
+	Learned       []Learned // after the newest epochs that released, oldest first
 }
+
+// Learned is what was known after an epoch.
+type Learned struct {
+	Epoch   uint64
+	Epsilon float64 // of the epoch's whole plan, for the reports that really came
+	deployment.Estimate
+}
+
+// trend is how many epochs back the estimate is shown.
+const trend = 50
 
 // ReleaseStats is one counted round.
 type ReleaseStats struct {
@@ -158,7 +170,7 @@ func (z *Analyzer) Progress() Progress {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	p := z.progress
-	p.Releases = append([]ReleaseStats(nil), p.Releases...)
+	p.Releases, p.Learned = slices.Clone(p.Releases), slices.Clone(p.Learned)
 	return p
 }
 
@@ -287,8 +299,18 @@ func (z *Analyzer) absorb(
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 	}
+	estimate, err := z.machine.Estimate()
+	if err != nil {
+		return fmt.Errorf("analyzer: %w", err)
+	}
 	planned := len(z.machine.Schedule())
-	z.note(func(p *Progress) { p.Releases, p.Epochs = append(p.Releases, stats), planned })
+	z.note(func(p *Progress) {
+		p.Releases, p.Epochs = append(p.Releases, stats), planned
+		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
+			p.Learned = append(p.Learned, Learned{Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate})
+			p.Learned = p.Learned[max(0, len(p.Learned)-trend):]
+		}
+	})
 	return nil
 }
 

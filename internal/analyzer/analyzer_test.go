@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,8 +70,29 @@ func TestCountsAreExact(t *testing.T) {
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)
 			}
+			shown(t, s.analyzer, learner)
 			s.must(s.stop())
 		})
+	}
+}
+
+// shown holds what an analyzer shows as learned, at the end of its horizon, against the learner.
+func shown(t *testing.T, z *Analyzer, learner *glm.Learner) {
+	t.Helper()
+	l, p := z.Snapshot().Learned, z.Progress()
+	final := learner.Next().Policy
+	if l == nil || l.Cohorts != final.Epoch || len(l.Epochs) != final.Epoch || l.Interval == "" {
+		t.Fatalf("shown as learned: %+v", l)
+	}
+	last := l.Epochs[len(l.Epochs)-1]
+	if !slices.Equal(last.Theta, final.Theta) || len(last.HalfWidth) != len(final.Theta) {
+		t.Errorf("shown is %+v, the last policy is %v", last, final.Theta)
+	}
+	for i, e := range l.Epochs {
+		round := p.Releases[slices.IndexFunc(p.Releases, func(r ReleaseStats) bool { return r.Epoch == e.Epoch })]
+		if e.Epoch != uint64(i+1) || float64(e.Epsilon) != round.Epsilon {
+			t.Errorf("epoch %d: %+v, released with epsilon %v", i+1, e, round.Epsilon)
+		}
 	}
 }
 
@@ -88,8 +110,8 @@ func TestDestroyedCohort(t *testing.T) {
 	if !reflect.DeepEqual(next.Policy.Theta, a.Policy.Theta) {
 		t.Error("the policy changed")
 	}
-	if p := s.analyzer.Progress(); len(p.Releases) != 1 || !p.Releases[0].Destroyed {
-		t.Errorf("%+v", p.Releases)
+	if p := s.analyzer.Progress(); len(p.Releases) != 1 || !p.Releases[0].Destroyed || p.Learned != nil {
+		t.Errorf("%+v", p)
 	}
 	s.must(s.stop())
 }

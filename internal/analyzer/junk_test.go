@@ -3,6 +3,7 @@ package analyzer
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ func TestJunkStopsNothing(t *testing.T) {
 	for _, epoch := range []uint64{1, 2, 900} {
 		s.Junk(thief, epoch, 0)
 	}
-	s.must(thief.AppendAudit(s.Context(), "counts", []byte("junk")))
+	for _, kind := range []string{wire.KindConfiguration, wire.KindAnnouncement, wire.KindCounts, wire.KindLearned} {
+		s.must(thief.AppendAudit(s.Context(), kind, []byte("junk")))
+	}
 	s.start()
 	a, digest := s.announcement(1, 0)
 	genuine, _ := s.Sign(a, s.Analyzer)
@@ -37,7 +40,8 @@ func TestJunkStopsNothing(t *testing.T) {
 	forged, _ := s.Sign(&wire.Counts{
 		Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Manifest: make([]byte, 32), Destroyed: true,
 	}, testbed.NewIdentity(t))
-	s.must(thief.AppendAudit(s.Context(), "counts", forged))
+	s.must(thief.AppendAudit(s.Context(), wire.KindCounts, forged))
+	s.must(thief.AppendAudit(s.Context(), wire.KindLearned, genuine)) // of the analyzer, and of another kind
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)
 	if b, _ := s.announcement(2, 0); !bytes.Equal(b.Previous, digest[:]) {
@@ -56,6 +60,12 @@ func TestJunkStopsNothing(t *testing.T) {
 	if c := s.counts(1, 0); !sameOnes(c, ones) {
 		t.Errorf("epoch 1 was counted as %v", c)
 	}
+	round := []string{wire.KindAnnouncement, wire.KindCounts, wire.KindLearned}
+	want := slices.Concat([]string{wire.KindConfiguration}, round, round, round[:1])
+	if got := s.kinds(); !slices.Equal(got, want) {
+		t.Errorf("the transparency log has %q, want %q", got, want)
+	}
+	s.log()
 }
 
 // Two analyzers with one key: the announcement that the broker stored first counts for every reader, and the analyzer

@@ -17,95 +17,130 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A crash after any step: the next process announces byte for byte the same, counts once, and goes on to the same
-// policies as one that never crashed.
+// course is what an analyzer that never crashed did, round by round, and its log.
+type course struct {
+	scene  *scene
+	rounds []passed
+	log    []string
+}
+
+type passed struct {
+	a       *plan.Announcement
+	release *release
+	counts  *wire.Counts
+}
+
+// straight runs two epochs without a crash.
+func straight(t *testing.T, profile glm.Profile) *course {
+	s := newScene(t, profile)
+	c := &course{scene: s}
+	s.start()
+	for epoch := uint64(1); epoch <= 2; epoch++ {
+		for round := uint32(0); ; round++ {
+			a, digest := s.announcement(epoch, round)
+			r, _ := s.honest(a, digest, cohort)
+			s.publish(r)
+			c.rounds = append(c.rounds, passed{a, r, s.counts(epoch, round)})
+			if int(round) == len(a.Plan.Rounds)-1 {
+				break
+			}
+		}
+	}
+	s.announcement(3, 0)
+	s.must(s.stop())
+	c.log = s.log()
+	return c
+}
+
+// A crash after any step: the next process announces byte for byte the same, counts once, goes on to the same policies
+// as one that never crashed, and has the same transparency log.
 func TestCrashAfterEveryStep(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
-		for _, step := range steps() {
-			if testing.Short() && (profile == glm.Paper || step == afterPurging) {
-				continue
-			}
-			// The steps of a round are the same code in both profiles, and each subtest starts two brokers.
-			if profile == glm.Paper && step != after+wire.KindCounts && step != sealed+wire.KindLearned &&
-				os.Getenv("RIFFLE_LONG") == "" {
-				continue
-			}
-			// What is announced and logged before any report exists shows without one.
-			early := step == afterAnnouncing || strings.HasSuffix(step, wire.KindConfiguration) ||
-				strings.HasSuffix(step, wire.KindAnnouncement)
-			t.Run(string(profile)+"/"+step, func(t *testing.T) {
-				t.Parallel()
-				s := newScene(t, profile)
-				crashes := 0
-				s.crash = func(after string) error {
-					if after == step {
-						crashes++
-						return errCrash
-					}
-					return nil
-				}
-				restart := func() { // until it does not crash at this place any more
-					s.end()
-					if err := s.stop(); !errors.Is(err, errCrash) {
-						t.Fatalf("ended with %v", err)
-					}
-					crash := s.crash
-					s.crash = nil
-					s.start()
-					s.crash = crash
-				}
-				s.start()
-				straight := newScene(t, profile) // the same releases without crashes
-				straight.Analyzer, straight.AnalyzerKey, straight.Shuffler = s.Analyzer, s.AnalyzerKey, s.Shuffler
-				straight.config = s.config
-				straight.config.Bus = straight.Connect(bus.Analyzer)
-				straight.start()
-				for epoch := uint64(1); epoch <= 2; epoch++ {
-					for round := uint32(0); ; round++ {
-						a, digest := straight.announcement(epoch, round)
-						r, _ := straight.honest(a, digest, cohort)
-						if early && epoch == 1 && round == 0 {
-							restart()
-						}
-						if again, _ := s.announcement(epoch, round); !reflect.DeepEqual(a, again) {
-							t.Fatalf("epoch %d, round %d: announced\n%v\ninstead of\n%v", epoch, round, again, a)
-						}
-						straight.publish(r)
-						s.publish(r)
-						if epoch == 1 && round == 0 && !early {
-							restart()
-						}
-						if !reflect.DeepEqual(s.counts(epoch, round), straight.counts(epoch, round)) {
-							t.Fatalf("epoch %d, round %d: counts differ", epoch, round)
-						}
-						if int(round) == len(a.Plan.Rounds)-1 {
-							break
-						}
-					}
-				}
-				if crashes != 1 {
-					t.Errorf("%d crashes", crashes)
-				}
-				s.must(s.stop())
-				s.crash = nil
-				s.start() // and once more from the end
-				if a, _ := s.announcement(3, 0); a == nil {
-					t.Error("no third epoch")
-				}
-				s.must(s.stop())
-				straight.announcement(3, 0)
-				s.must(straight.stop())
-				if got, want := s.log(), straight.log(); !slices.Equal(got, want) {
-					t.Errorf("the log has the entries\n%q\nwithout a crash\n%q", got, want)
-				}
-			})
+		if testing.Short() && profile == glm.Paper {
+			continue
 		}
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			want := straight(t, profile)
+			for _, step := range steps() {
+				// A step is the same code in both profiles; -race is for what runs at the same time.
+				few := step == after+wire.KindCounts || step == sealed+wire.KindLearned
+				if !few && (testing.Short() && step != after+wire.KindAnnouncement ||
+					profile == glm.Paper && os.Getenv("RIFFLE_LONG") == "") {
+					continue
+				}
+				t.Run(step, func(t *testing.T) {
+					t.Parallel()
+					want.crash(t, step)
+				})
+			}
+		})
+	}
+}
+
+// crash runs the same course with a crash after a step of the first round.
+func (c *course) crash(t *testing.T, step string) {
+	s := newScene(t, c.scene.config.Learner.Profile)
+	s.Analyzer, s.AnalyzerKey, s.Shuffler = c.scene.Analyzer, c.scene.AnalyzerKey, c.scene.Shuffler
+	own := s.config.Bus
+	s.config = c.scene.config
+	s.config.Bus = own
+	crashes := 0
+	s.crash = func(after string) error {
+		if after == step {
+			crashes++
+			return errCrash
+		}
+		return nil
+	}
+	restart := func() { // until it does not crash at this place any more
+		s.end()
+		if err := s.stop(); !errors.Is(err, errCrash) {
+			t.Fatalf("ended with %v", err)
+		}
+		crash := s.crash
+		s.crash = nil
+		s.start()
+		s.crash = crash
+	}
+	s.start()
+	// What is logged and announced before any report exists shows without one.
+	early := step == afterAnnouncing || strings.HasSuffix(step, wire.KindConfiguration) ||
+		strings.HasSuffix(step, wire.KindAnnouncement)
+	for i, of := range c.rounds {
+		if early && i == 0 {
+			restart()
+		}
+		if again, _ := s.announcement(of.a.Epoch, of.a.Round); !reflect.DeepEqual(of.a, again) {
+			t.Fatalf("epoch %d, round %d: announced\n%v\ninstead of\n%v", of.a.Epoch, of.a.Round, again, of.a)
+		}
+		s.publish(of.release)
+		if !early && i == 0 {
+			restart()
+		}
+		if !reflect.DeepEqual(s.counts(of.a.Epoch, of.a.Round), of.counts) {
+			t.Fatalf("epoch %d, round %d: counts differ", of.a.Epoch, of.a.Round)
+		}
+	}
+	if crashes != 1 {
+		t.Errorf("%d crashes", crashes)
+	}
+	s.must(s.stop())
+	s.crash = nil
+	s.start() // and once more from the end
+	if a, _ := s.announcement(3, 0); a == nil {
+		t.Error("no third epoch")
+	}
+	s.must(s.stop())
+	if got := s.log(); !slices.Equal(got, c.log) {
+		t.Errorf("the log has the entries\n%q\nwithout a crash\n%q", got, c.log)
 	}
 }
 

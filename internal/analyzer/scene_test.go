@@ -92,8 +92,8 @@ func (s *scene) start() {
 	s.t.Cleanup(func() { _ = stop() })
 }
 
-// After which steps an analyzer crashes. Of a statement there are three: before and after it stands in the audit log, and
-// after the checkpoint over it.
+// After which steps an analyzer crashes. Of a statement there are three: before and after it stands in the audit log,
+// and after the checkpoint over it.
 const (
 	afterAnnouncing = "announcing"
 	afterPurging    = "purging"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -15,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/internal/version"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -25,7 +28,7 @@ import (
 type Settings struct {
 	Keys string `key:"keys" doc:"Folder made by riffle keygen. The bundle and analyzer/ are read." required:"true"`
 
-	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local."`
+	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way; and of the analyzer's own copy of its transparency log, from which a broker whose data was set back gets what it lacks. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local."`
 
 	Learner   LearnerSettings   `key:"learner"`
 	Privacy   PrivacySettings   `key:"privacy"`
@@ -233,6 +236,15 @@ func (s Settings) keys() (*keyring.ServerKeys, error) {
 	return keys, nil
 }
 
+// logFile keeps the transparency log in the state folder.
+const logFile = "log"
+
+// build says which program this is, as statements name it.
+func build() string {
+	b := version.Read()
+	return strings.TrimSpace(b.Version + " " + b.Commit)
+}
+
 func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	keys, err := s.keys()
 	if err != nil {
@@ -248,18 +260,19 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	var disk channel.Disk
+	log := ""
 	if s.State != "" {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
-		disk = channel.Folder(s.State)
+		disk, log = channel.Folder(s.State), filepath.Join(s.State, logFile)
 	}
 	z, err := New(Config{
-		Disk: disk, HostShare: s.Admission.HostShare,
+		Disk: disk, LogPath: log, Version: build(), HostShare: s.Admission.HostShare,
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
-		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(), Timing: s.Timing.announced(), Log: env.Log, Messages: messages,
-		Steps: steps, Clock: env.Clock,
+		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
+		Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

@@ -78,5 +78,16 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
 		out.Budget.In(p.Channel, p.EpsilonAlone)
 	}
+	if n := len(p.Learned); n > 0 {
+		last := p.Learned[n-1]
+		out.Learned = &status.Learned{
+			Cohorts: last.Cohorts, Interval: last.Interval, Predicted: status.Predicted(last.Predicted),
+		}
+		for _, l := range p.Learned {
+			out.Learned.Epochs = append(out.Learned.Epochs, status.LearnedEpoch{
+				Epoch: l.Epoch, Epsilon: status.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
+			})
+		}
+	}
 	return out
 }

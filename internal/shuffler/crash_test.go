@@ -70,6 +70,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)
 			}
+			s.transparent(shown)
 			s.account(12, 0, nil)
 			if b := s.shuffler.c.Reports.Balance(); b.Resumed != 12 || b.Received != 0 {
 				t.Errorf("account %+v", b)

@@ -107,9 +107,19 @@ func (s *scene) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
+	s.mu.Lock()
+	s.dead = false
+	s.mu.Unlock()
 	go func() { done <- sh.Run(ctx) }()
 	s.shuffler = sh
 	s.stop = sync.OnceValue(func() error {
+		if s.crashed() { // it ends by itself: asked to, it might say that it was asked
+			select {
+			case err := <-done:
+				done <- err
+			case <-time.After(testbed.Patience):
+			}
+		}
 		cancel()
 		err := <-done
 		c := &sh.c

@@ -22,9 +22,9 @@ type Estimate struct {
 	Predicted Predicted
 }
 
-// Predicted is the mean reward that the model predicts at the ends of its range: of an arm of norm 1 that points straight
-// away from the estimate, of the zero arm, and of an arm of norm 1 along the estimate. The value of every policy by this
-// model, and the prediction for every arm, lies between Least and Most.
+// Predicted is the mean reward that the model predicts at the ends of its range: of an arm of norm 1 that points
+// straight away from the estimate, of the zero arm, and of an arm of norm 1 along the estimate. The value of every
+// policy by this model, and the prediction for every arm, lies between Least and Most.
 //
 // The value of the policy for the people of a cohort is not among it, because it does not follow from what is public. A
 // cohort's sums are of squares of arms (the Hessian) and of differences of predicted and actual rewards (the gradient).

@@ -167,15 +167,20 @@ func neverFalls(t *testing.T, regrets map[float64][]float64) {
 // step is biased). Bounds of 0.55 and 2 are three standard errors (0.15 for 30 runs) and more from these; with
 // deviations that ignore the noise of the releases the figure is 3.6 to 4.7 at epsilon 1, and 9 to 16 at 0.5.
 //
+// So the intervals of 95 % that are made of them hold each coefficient about so often: measured here 94, 95, 95 and 91 %
+// without privacy and at epsilon 4, 1 and 0.5. A rate of 0.95 comes below the bound with probability 0.04 even if all
+// nine intervals of a run fail together; deviations that ignore the noise hold two in three at epsilon 1 and fail.
+//
 // Its regret does not fall where noise grows either.
 func TestPracticalDeviationsAreThoseOfTheEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 200 runs, each in one goroutine")
 	}
-	const runs = 30
+	const runs, leastHeld = 30, 0.88
 	regrets := make(map[float64][]float64)
 	for _, epsilon := range noises() {
 		var squares [3][runs]float64
+		var inside [runs]int
 		outcomes := overSeeds(runs, func(seed uint64) outcome {
 			// Stages have the present deviations; with foresight they have those after the cohort, for which there is
 			// nothing to compare.
@@ -184,11 +189,25 @@ func TestPracticalDeviationsAreThoseOfTheEstimate(t *testing.T) {
 			for j := range squares {
 				s := o.policies[j+1].Stages[0]
 				squares[j][seed] = math.Pow(s.Width*reach(t, s, env.Theta), 2) / float64(small.d)
+				covariance := s.Covariance.Dense(small.d)
+				for i, v := range s.Theta {
+					if math.Abs(v-env.Theta[i]) <= 1.96*math.Sqrt(covariance.At(i, i)) {
+						inside[seed]++
+					}
+				}
 			}
 			return o
 		})
 		for _, o := range outcomes {
 			regrets[epsilon] = append(regrets[epsilon], o.regret)
+		}
+		held, of := 0, runs*len(squares)*small.d
+		for _, n := range inside {
+			held += n
+		}
+		t.Logf("epsilon %g: %d of %d intervals of 95 %% hold the coefficient", epsilon, held, of)
+		if float64(held) < leastHeld*float64(of) {
+			t.Errorf("epsilon %g: %d of %d intervals of 95 %% hold the coefficient", epsilon, held, of)
 		}
 		for j := range squares {
 			mean := 0.0

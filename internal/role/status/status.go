@@ -6,6 +6,7 @@
 package status
 
 import (
+	"bytes"
 	_ "embed" // the page
 	"encoding/json"
 	"math"
@@ -30,6 +31,7 @@ type Snapshot struct {
 	Budget     *Budget  `json:"budget,omitempty"`
 	Releases   []Round  `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Devices `json:"devices,omitempty"`
+	Learned    *Learned `json:"learned,omitempty"` // nil: this role does not know
 	// Warnings are what an operator should look at although the role is ready, each a sentence that says what to do;
 	// the page shows them at its head.
 	Warnings []string `json:"warnings,omitempty"`
@@ -112,6 +114,29 @@ const (
 	Destroyed = "destroyed"
 )
 
+// Learned is what the deployment learned from what its people reported, as numbers that are public.
+type Learned struct {
+	Cohorts   int            `json:"cohorts"`  // that the estimate was learnt from
+	Epochs    []LearnedEpoch `json:"epochs"`   // the newest ones, oldest first; the last is the estimate
+	Interval  string         `json:"interval"` // what an interval is, or why there is none, in sentences
+	Predicted Predicted      `json:"predicted"`
+}
+
+// LearnedEpoch is the estimate after an epoch.
+type LearnedEpoch struct {
+	Epoch     uint64    `json:"epoch"`
+	Epsilon   Epsilon   `json:"epsilon"` // of the epoch's whole plan, with the reports that came
+	Theta     []float64 `json:"theta"`
+	HalfWidth []float64 `json:"half_width,omitempty"` // of each coefficient's interval; nil: there is none
+}
+
+// Predicted is the mean reward by the model of the arms that it likes least and most, and of an arm of zeros.
+type Predicted struct {
+	Least   float64 `json:"least"`
+	Neutral float64 `json:"neutral"`
+	Most    float64 `json:"most"`
+}
+
 // Devices are the devices of a randomizer host.
 type Devices struct {
 	Known    int `json:"known"`
@@ -144,7 +169,13 @@ type View struct {
 }
 
 //go:embed page.html
-var page []byte
+var document []byte
+
+//go:embed learned.js
+var learned []byte
+
+// page is the document with the script that draws what was learned in its place.
+var page = bytes.Replace(document, []byte("/* learned.js */"), learned, 1)
 
 // window is what rates are taken over.
 const window = 10 * time.Second

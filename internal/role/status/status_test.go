@@ -228,6 +228,9 @@ func TestPageInABrowser(t *testing.T) {
 		{"filling", "shuffler", filling, browser.View{Width: 1100, Height: 900}},
 		{"no-guarantee", "analyzer", endless, browser.View{Width: 1100}},
 		{"randomizer", "randomizer", host, browser.View{Width: 1100, Height: 800}},
+		{"learned", "analyzer", knowing(6, 7, true), browser.View{Width: 1100, Height: 1500}},
+		{"learned-many-narrow", "analyzer", knowing(50, 40, false), browser.View{Width: 500, Height: 2600, Dark: true}},
+		{"learned-first", "analyzer", knowing(1, 1, true), browser.View{Width: 1100, Height: 1500}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,10 +241,13 @@ func TestPageInABrowser(t *testing.T) {
 			document := browser.Look(t, base+"/", test.view)
 			_, body := get(t, base+"/status.json")
 			Compare(t, document, body)
-			if strings.Contains(document, "<i>not slanted") {
+			if strings.Contains(document, "<i>not slanted") || strings.Contains(document, "<model>") {
 				t.Error("a text became markup")
 			}
 			shown := browser.Fields(document)
+			if l := test.snapshot.Learned; l != nil {
+				checkLearned(t, l, document, shown)
+			}
 			for i, text := range test.snapshot.Warnings {
 				if got := shown[fmt.Sprintf("warnings.%d", i)].Text; got != text {
 					t.Errorf("warning %q is shown as %q", text, got)
