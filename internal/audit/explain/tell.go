@@ -171,6 +171,7 @@ func (f *Facts) protects() Section {
 	p, s := f.Plan, Section{Title: "What protects each person"}
 	if p.Curator {
 		s.add("The analyzer adds noise to all that leaves it. Devices add none.")
+		s.add("The guarantee %s.", f.RestsOn)
 		return s
 	}
 	devices, shuffler, analyzer := false, false, false
@@ -204,6 +205,10 @@ func (f *Facts) protects() Section {
 func (f *Facts) sees() Section {
 	s := Section{Title: "Who saw what (an honest party forgets it and learns what is published)"}
 	for _, v := range Views(f.Channel) {
+		if v.Curious == v.Malicious {
+			s.add("%s: %s. Curious or malicious, it learns about one person: %s.", v.Who, v.Sees, v.Curious)
+			continue
+		}
 		s.add("%s: %s. If curious, it learns about one person: %s. If malicious: %s.", v.Who, v.Sees, v.Curious, v.Malicious)
 	}
 	return s
@@ -263,16 +268,18 @@ func (v Vector) shape() string {
 
 // noise is the noise of a planned sum.
 func (v Vector) noise() string {
-	text := ", without noise bits of devices"
+	text := ""
 	if v.NoiseBits > 0 {
-		text = fmt.Sprintf(", with %s of each device per number, which are one with probability %v",
-			many(v.NoiseBits, "noise bit"), v.Bias)
+		text = fmt.Sprintf(", with %s of each device per number", many(v.NoiseBits, "noise bit"))
 	}
 	if v.Shuffler > 0 {
-		text += fmt.Sprintf(", %d of the shuffler", v.Shuffler)
+		text += fmt.Sprintf(", with %s of the shuffler", many(v.Shuffler, "noise bit"))
 	}
 	if v.Analyzer > 0 {
-		text += fmt.Sprintf(", %d of the analyzer", v.Analyzer)
+		text += fmt.Sprintf(", with %s of the analyzer", many(v.Analyzer, "noise bit"))
+	}
+	if text != "" {
+		text += fmt.Sprintf(", which are one with probability %v", v.Bias)
 	}
 	return text
 }

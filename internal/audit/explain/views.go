@@ -15,7 +15,7 @@ const (
 	bounded    = "no more than the plan's epsilon"
 	everything = "everything: it reads the records"
 	unbounded  = "nothing bounds it"
-	ownNoise   = "nothing bounds it but the noise of the person's own device"
+	ownNoise   = "what the noise of the person's own device does not hide"
 	noBits     = "who took part and when; and of what people reported no more than is published"
 )
 
