@@ -65,7 +65,7 @@ func TestHonestDeploymentsPass(t *testing.T) {
 		{glm.Practical, plan.Shares, false, 0}, {glm.Practical, plan.Local, true, 0},
 		{glm.Practical, plan.Central, false, 0}, {glm.Joint, plan.Central, false, 0},
 	} {
-		l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 3), Retain: x.retain, Rotate: true,
+		l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 2+min(x.rounds, 1)), Retain: x.retain, Rotate: true,
 			Rounds: x.rounds, Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
 		var rows []audit.Row
 		r := check(t, l, audit.Options{Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: l.HPKE,
