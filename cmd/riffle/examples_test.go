@@ -24,7 +24,7 @@ import (
 )
 
 // maxUnchecked is how many fenced blocks of all pages may be marked unchecked: text diagrams and programs' output.
-const maxUnchecked = 11
+const maxUnchecked = 12
 
 // A block is a fenced part of a page. The word after the opening fence is its language: sh, go, yaml or json. For yaml
 // a second word, or else the heading above, says what reads it (a role, or experiment); for json the second word says
