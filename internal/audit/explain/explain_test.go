@@ -108,7 +108,7 @@ func TestExplanationsInEachChannel(t *testing.T) {
 // An explanation's numbers are those of the signed statements.
 func TestNumbersComeFromTheStatements(t *testing.T) {
 	t.Parallel()
-	l := deployment(t, glm.Practical, plan.Shuffle, func(o *ledger.Options) { o.Rounds, o.Seed = 1, 2 })
+	l := deployment(t, glm.Practical, plan.Shuffle, func(o *ledger.Options) { o.Rounds, o.Seed = 1, 4 })
 	var m *wire.Manifest
 	var a *plan.Announcement
 	for _, e := range l.Logs["shuffler"] {

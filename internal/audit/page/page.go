@@ -74,6 +74,7 @@ type row struct {
 	audit.Row
 	Refusals uint64
 	Odd      string // what there is to say of it; empty: nothing
+	Breached bool
 }
 
 // Write writes the page of a report; Rounds of it are the rounds that are shown. The error is the writer's.
@@ -145,7 +146,7 @@ func (v *view) list(breached map[string]bool) {
 		}
 		switch {
 		case breached[fmt.Sprintf("%d.%d", one.Epoch, one.Round)]:
-			x.Odd = "breach"
+			x.Odd, x.Breached = "breach", true
 		case one.Outcome == wire.Destroyed.String():
 			x.Odd = fmt.Sprintf("fewer than %d reports", one.Minimum)
 		case one.Outcome != wire.Released.String():
@@ -154,7 +155,7 @@ func (v *view) list(breached map[string]bool) {
 			x.Odd = "reports refused"
 		}
 		last := i >= len(v.Rounds)-lastListed
-		if !last && (x.Odd == "" || odd == oddListed && x.Odd != "breach") {
+		if !last && (x.Odd == "" || odd == oddListed && !x.Breached) {
 			v.Unshown++
 			continue
 		}

@@ -16,9 +16,9 @@ import (
 const (
 	plotWidth, plotHeight = 640, 240
 	marginLeft            = 56
-	marginRight           = 14
+	marginRight           = 36
 	marginTop             = 12
-	marginBottom          = 34
+	marginBottom          = 46
 	// decades is the ratio of largest and smallest value from which the budget's axis is logarithmic.
 	decades = 50
 )
@@ -28,7 +28,8 @@ type plot struct {
 	ID, Title, Alt string // Alt says in words what the picture shows
 	Below          string // the axis
 	Width, Height  int
-	Left, Right    int // of the drawn area
+	Wide           bool // as the page; its text is larger on a narrow screen
+	Left, Right    int  // of the drawn area
 	Top, Bottom    int
 	Lines          []line
 	Bands          []string // points of polygons
@@ -189,23 +190,27 @@ func (p *plot) draw(one series, x func(int) float64, y func(float64) float64) {
 
 // chart is a plot of series over rounds.
 func chart(id, title, alt string, labels []string, all []series, logarithmic bool) (plot, bool) {
-	p := plot{ID: id, Title: title, Alt: alt, Below: "round (epoch.round)", Width: plotWidth, Height: plotHeight}
+	p := plot{ID: id, Title: title, Alt: alt, Below: "round (epoch.round)", Width: plotWidth, Height: plotHeight,
+		Wide: true}
 	s, ok := scaleOf(all, false, logarithmic)
 	if !ok {
 		return p, false
 	}
 	x, y := p.axes(s, labels)
-	missing := 0
 	for _, one := range all {
-		p.draw(one, x, y)
+		missing := 0
 		for _, v := range one.values {
 			if math.IsInf(v, 0) {
 				missing++
 			}
 		}
-	}
-	if missing > 0 {
-		p.Note = fmt.Sprintf("%d values are without bound and are not in the picture.", missing)
+		if missing > 0 {
+			p.Note += fmt.Sprintf("Not in the picture: %s, which nothing bounds in %d of %d rounds.", one.name, missing,
+				len(one.values))
+		}
+		if missing < len(one.values) {
+			p.draw(one, x, y)
+		}
 	}
 	if s.logarithmic {
 		p.Note = strings.TrimSpace(p.Note + " The vertical axis is logarithmic.")
@@ -243,16 +248,18 @@ func (v *view) plots() {
 			of("b", "reports", func(r audit.Row) float64 { return float64(r.Reports) }),
 			of("limit", "minimum", func(r audit.Row) float64 { return float64(r.Minimum) }),
 		}, false))
-	add(chart("refused", "Reports refused in each round", fmt.Sprintf("Over %d rounds, %d reports were refused.",
-		len(v.Rounds), v.Refused), labels, []series{
-		of("a", "reports refused", func(r audit.Row) float64 {
-			n := 0.0
-			for _, why := range r.Refused {
-				n += float64(why.Reports)
-			}
-			return n
-		}),
-	}, false))
+	if v.Refused > 0 {
+		add(chart("refused", "Reports refused in each round", fmt.Sprintf("Over %d rounds, %d reports were refused.",
+			len(v.Rounds), v.Refused), labels, []series{
+			of("a", "reports refused", func(r audit.Row) float64 {
+				n := 0.0
+				for _, why := range r.Refused {
+					n += float64(why.Reports)
+				}
+				return n
+			}),
+		}, false))
+	}
 	add(chart("budget", "Privacy budget: what each cohort spent of its promise",
 		fmt.Sprintf("The promise is epsilon %v. The most that a released cohort spent is %s. Each line is per person of that "+
 			"round's cohort: it does not add up over cohorts.", v.Promise, spellFloat(spent)), labels, []series{
