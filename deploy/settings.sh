@@ -35,8 +35,8 @@ export RIFFLE_OPS_PORT_1=${RIFFLE_OPS_PORT_1:-9411} RIFFLE_OPS_PORT_2=${RIFFLE_O
 # Two deployments on one machine must differ in them, so they are derived from the name.
 name_sum=$(printf %s "$COMPOSE_PROJECT_NAME" | cksum | cut -d ' ' -f 1)
 export RIFFLE_SUBNET=${RIFFLE_SUBNET:-10.$((128 + name_sum % 64)).$((name_sum / 64 % 256))}
-# Most bytes on the broker's disk of reports that wait, of mixed messages that wait, and of the analyzer's answers to the
-# shuffler (in the channel shares).
+# Most bytes on the broker's disk of reports that wait, of mixed messages that wait, of the analyzer's answers to the
+# shuffler (in the channel shares), and of what the shuffler retains for the auditor (if audit.retain is set).
 export RIFFLE_MAX_REPORT_BYTES=${RIFFLE_MAX_REPORT_BYTES:-2147483648}
 export RIFFLE_MAX_MIXED_BYTES=${RIFFLE_MAX_MIXED_BYTES:-2147483648}
 export RIFFLE_MAX_PREPARED_BYTES=${RIFFLE_MAX_PREPARED_BYTES:-268435456}

@@ -45,9 +45,9 @@ key they are counted again.
 
 Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not be made.
 ` + auditEpsilonHelp,
-		Example: `  riffle audit export --trust bundle.json
+		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
-  riffle audit export --trust bundle.json --witness shuffler.university.checkpoint --view other-export
+  riffle audit out/audit --trust bundle.json --witness shuffler.university.checkpoint --view theirs
   riffle audit --epsilon`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,8 +34,8 @@ Records are encoded and noised by the code that devices run. Encryption is left 
 thousand times as long. Some runs are made with it from the same random words, through sealed reports and both servers'
 sides of the channel, and must give the same counts.
 
-A small delta needs many runs: the default plan has delta 1e-4, at which a million measured runs show that half of the
-noise is missing. At 1e-6 the same would take tens of millions.`
+A small delta needs many runs: the default plan has delta 1e-4, at which the default number of runs shows that half of
+the noise is missing. At delta 1e-6 the same takes more than ten times as many.`
 
 // addEpsilonFlags adds the flags of riffle audit --epsilon, which has the defaults of o; read completes o once they are
 // parsed.
@@ -50,8 +50,9 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 	flags.IntVar(&o.Runs, "runs", o.Runs, "with --epsilon: runs of each world, half of which choose thresholds")
 	flags.IntVar(&o.Sealed, "sealed-runs", o.Sealed, "with --epsilon: runs that are made with encryption as well")
 	flags.Float64Var(&o.Confidence, "confidence", o.Confidence, "with --epsilon: confidence of the lower bound")
-	flags.StringVar(&seed, "seed", "", "with --epsilon: 64 hexadecimal digits from which all rounding and noise follow;\n"+
-		"default: drawn by the system, and printed")
+	flags.StringVar(&seed, "seed", "",
+		"with --epsilon: 64 hexadecimal digits from which all rounding and noise follow;\n"+
+			"default: drawn by the system, and printed")
 	flags.StringVar(&fault, "fault", fault,
 		"with --epsilon: break the system on purpose, to see that it is found: half-noise, one-noise, copies or twice")
 	flags.IntVar(&o.Copied, "fault-copies", o.Copied, "copies of the canary's report with --fault copies")
@@ -75,8 +76,8 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 	}
 }
 
-// auditEpsilon measures epsilon from below and prints the result, as one JSON object if json is set. A lower bound above
-// the claim is an error with the exit code exitBreach.
+// auditEpsilon measures epsilon from below and prints the result, as one JSON object if json is set. A lower bound
+// above the claim is an error with the exit code exitBreach.
 func auditEpsilon(cmd *cobra.Command, o empirical.Options, json bool) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
@@ -103,8 +104,8 @@ func auditEpsilon(cmd *cobra.Command, o empirical.Options, json bool) error {
 		return err
 	}
 	if r.Exceeds {
-		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("epsilon is at least %.4g, and at most %.4g is claimed",
-			r.LowerBound, r.Claimed)}
+		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf(
+			"epsilon is at least %.4g, and at most %.4g is claimed", r.LowerBound, r.Claimed)}
 	}
 	return nil
 }

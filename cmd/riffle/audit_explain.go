@@ -25,8 +25,8 @@ noise protects each person, and where each signed statement stands in the logs. 
 
 It reads an export in FOLDER, or without one a running deployment, and audits it first: what the audit found about WHAT
 is told at the end. The exit code does not depend on that; use riffle audit to judge.`[1:],
-		Example: `  riffle audit explain release 3.0 export --trust bundle.json
-  riffle audit explain plan 1 export --json
+		Example: `  riffle audit explain release 3.0 out/audit --trust bundle.json
+  riffle audit explain plan 1 out/audit --json
   riffle audit explain split_view`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -9,10 +9,15 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not look. It
@@ -105,5 +110,61 @@ func TestAuditOfAFolder(t *testing.T) {
 	}
 	if exit != 4 || r.OK || len(r.Breaches) == 0 || r.Breaches[0].Entry == "" || r.Breaches[0].Detail == "" {
 		t.Errorf("exit %d: %s", exit, text)
+	}
+}
+
+// riffle audit without a folder reads the streams of a running deployment, with the auditor's credential, and comes to
+// the same: nothing is wrong while the deployment runs, and a round that the shuffler released twice is named.
+func TestAuditOfARunningDeployment(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := ledger.Small(glm.Joint, plan.Central, 3)
+	c.Batch = 12
+	l, err := ledger.Make(ledger.Options{Configuration: c, Rounds: 2})
+	must(err)
+	must(keyring.Generate(in("keys"), keyring.Options{Name: ledger.Deployment}))
+	text, err := l.Bundle.Encode()
+	must(err)
+	must(os.WriteFile(in("trust.json"), text, 0o600))
+	server, err := cluster.StartBroker(t.Context(), in("keys"), broker.Options{Dir: in("broker"), MaxStore: 1 << 40},
+		bus.ProvisionOptions{})
+	must(err)
+	defer server.Stop()
+	analyzer, err := keyring.LoadAnalyzer(in("keys"))
+	must(err)
+	shuffler, err := keyring.LoadShuffler(in("keys"))
+	must(err)
+	logs := map[bus.Role]*translog.Log{}
+	for role, seed := range map[bus.Role][]byte{bus.Analyzer: analyzer.Seed, bus.Shuffler: shuffler.Seed} {
+		conn, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Role: role, Seed: seed, Name: "test"})
+		must(err)
+		defer conn.Close()
+		logs[role], err = translog.Open(t.Context(), translog.Config{Deployment: ledger.Deployment, Role: role,
+			Identity: l.Identity(role), Broker: conn})
+		must(err)
+		for _, e := range l.Logs[role] {
+			must(logs[role].AppendAudit(t.Context(), e.Kind, e.Signed))
+		}
+	}
+	run := func() (string, int) {
+		return witnessed(t, "audit", "--keys", in("keys"), "--broker-url", server.URL(), "--trust", in("trust.json"))
+	}
+	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") || !strings.Contains(out, "2 released") {
+		t.Errorf("exit %d:\n%s", exit, out)
+	}
+	m, err := ledger.Open[wire.Manifest](l, bus.Shuffler, 0)
+	must(err)
+	m.ReportsDigest[0] ^= 1
+	signed, _, err := wire.Sign(m, l.Shuffler)
+	must(err)
+	must(logs[bus.Shuffler].AppendAudit(t.Context(), wire.KindManifest, signed))
+	if out, exit := run(); exit != 4 || !strings.Contains(out, string(audit.DoubledRelease)) {
+		t.Errorf("exit %d:\n%s", exit, out)
 	}
 }

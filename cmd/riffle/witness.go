@@ -112,7 +112,11 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
 	if len(args) > 0 {
-		return look(ctx, cmd, w, witness.Folder(args[0]), logs, map[bus.Role]uint64{})
+		folder, err := audit.OpenFolder(args[0])
+		if err != nil {
+			return err
+		}
+		return look(ctx, cmd, w, folder, logs, map[bus.Role]uint64{})
 	}
 	o := f.broker.options()
 	o.Role, o.Name = bus.Auditor, "witness"
@@ -124,10 +128,13 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 		return err
 	}
 	defer conn.Close()
-	src := witness.Live{Reader: conn, Logs: logs}
 	told := map[bus.Role]uint64{}
 	for {
-		if err := look(ctx, cmd, w, src, logs, told); err != nil || f.once {
+		live, err := audit.NewLive(ctx, conn, bundle)
+		if err == nil {
+			err = look(ctx, cmd, w, live, logs, told)
+		}
+		if err != nil || f.once {
 			return unlessStopped(ctx, err)
 		}
 		if err := role.Sleep(ctx, role.SystemClock(), f.every); err != nil {

@@ -106,6 +106,7 @@ func TestWitnessFollowsABrokerAndExports(t *testing.T) {
 			Size: tree.Size(), Root: tree.Root()}, keys.Identity)
 		must(err)
 		must(os.WriteFile(filepath.Join(folder, "shuffler.log"), lines.Bytes(), 0o600))
+		must(os.WriteFile(filepath.Join(folder, "analyzer.log"), nil, 0o600))
 		must(os.WriteFile(filepath.Join(folder, "shuffler.checkpoint"), note, 0o600))
 		return folder
 	}

@@ -91,6 +91,8 @@ type checker struct {
 	key           []byte              // HPKE key of the last announcement
 	keys          map[[seal.HPKEKeySize]byte]bool
 	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
+	refused       int              // cohorts that the shuffler released and the analyzer did not count
+	firstRefused  string           // the entry that says so of the first
 	stated        []byte           // digest of the policy that was learned last
 	ended         bool             // the last announcement was read
 }
@@ -230,6 +232,10 @@ func (c *checker) conclude() {
 	r.Running = !c.ended
 	if r.Running {
 		r.note("The last announcement is not out: the deployment is still running, or its log ends early.")
+	}
+	if c.refused > 0 {
+		r.note("The analyzer refused %d cohorts that the shuffler released, the first in %s. It does so where messages do not "+
+			"open, stand twice or do not fit the manifest; its log does not say which.", c.refused, c.firstRefused)
 	}
 	if len(c.o.Views) == 0 && len(r.Witnessed) == 0 {
 		r.note("No witness's checkpoint and no other view was compared: a role could show others another log.")

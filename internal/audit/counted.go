@@ -57,8 +57,9 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	case destroyed && !v.Destroyed:
 		c.wrong(DestroyedCounted, s, "the cohort was destroyed (%s), and counts of it are signed", x.name)
 	case !destroyed && v.Destroyed:
-		c.report.note("The analyzer refused a cohort that the shuffler released (%s). It does so where messages do not open, "+
-			"stand twice or do not fit the manifest; its log does not say which.", s.name)
+		if c.refused++; c.refused == 1 {
+			c.firstRefused = s.name
+		}
 	}
 }
 

@@ -40,17 +40,31 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 			}
 		}
 	}
+	elsewhere := configuration(joint)
+	elsewhere.Seed++
+	var others []byte // a certificate of another deployment of the name
+	other := made(t, elsewhere)
+	if err := audit.Certify(context.Background(), other, other.Bundle, func(epoch uint64, b []byte, why error) error {
+		if epoch == 1 {
+			others = b
+		}
+		return why
+	}); err != nil {
+		t.Fatal(err)
+	}
 	cut := func(text []byte) []byte { return text[:len(text)-2] }
 	for name, x := range map[string]struct {
 		do   func(*testing.T, string)
 		want []audit.What
 	}{
-		"nothing":            {func(*testing.T, string) {}, nil},
-		"a stray file":       {add("readme.txt"), []audit.What{audit.Uncovered}},
-		"a stray release":    {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
-		"a retained chunk":   {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
-		"a line is cut off":  {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
-		"a certificate":      {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
+		"nothing":           {func(*testing.T, string) {}, nil},
+		"a stray file":      {add("readme.txt"), []audit.What{audit.Uncovered}},
+		"a stray release":   {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
+		"a retained chunk":  {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
+		"a line is cut off": {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
+		"a certificate":     {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
+		"another certificate": {change("certificates/epoch-1.json", func([]byte) []byte { return others }),
+			[]audit.What{audit.CertificateWrong}},
 		"another checkpoint": {change("shuffler.checkpoint", cut), []audit.What{audit.CheckpointForged, audit.CheckpointMissing}},
 		"a log is emptied": {change("shuffler.log", func([]byte) []byte { return nil }),
 			[]audit.What{audit.LogRewound, audit.ManifestMissing, audit.Uncovered}},

@@ -22,6 +22,7 @@ const (
 	bits   = "bits"   // the channel shuffle with retained bit messages
 	shares = "shares" // the channel shares
 	noise  = "noise"  // the channel shuffle, with noise of the shuffler
+	alone  = "alone"  // the same, with as much as gives the promise by itself
 )
 
 func configuration(name string) ledger.Options {
@@ -36,9 +37,9 @@ func configuration(name string) ledger.Options {
 		o.Configuration, o.Retain = ledger.Small(glm.Paper, plan.Shuffle, 2), true
 	case shares:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shares, 2)
-	case noise:
+	case noise, alone:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shuffle, 2)
-		o.Configuration.Terms.ServerNoise = 0.5
+		o.Configuration.Terms.ServerNoise = map[string]float64{noise: 0.5, alone: 1}[name]
 	}
 	return o
 }
@@ -152,6 +153,25 @@ func twoFaces(l *ledger.Ledger, o *audit.Options) error {
 	return err
 }
 
+// extraChunk retains a chunk in the first round that its manifest does not name.
+func extraChunk(l *ledger.Ledger) error {
+	a, digest, err := wire.Open[plan.Announcement](l.Logs[bus.Analyzer][1].Signed, l.Bundle.AnalyzerParty())
+	if err != nil {
+		return err
+	}
+	chunks := l.Chunks[ledger.Place{Epoch: 1}]
+	index := uint32(len(chunks))
+	chunk, err := wire.BuildChunk(wire.Chunk{Epoch: 1, Index: index, Payload: make([]byte, seal.BitSize)})
+	if err != nil {
+		return err
+	}
+	sealed, err := seal.SealRetained(l.Auditor.Public(), seal.RetainedContext{
+		Deployment: a.Deployment, Epoch: 1, Index: index, Announcement: digest,
+	}, chunk)
+	l.Chunks[ledger.Place{Epoch: 1}] = append(chunks, sealed)
+	return err
+}
+
 // one makes a plant of a change that cannot fail.
 func one(f func(*ledger.Ledger)) func(*ledger.Ledger, *audit.Options) error {
 	return func(l *ledger.Ledger, _ *audit.Options) error {
@@ -194,6 +214,32 @@ var frauds = []fraud{
 			r.Releases[0].AnalyzerNoise /= 2
 		}
 	}), nil, nil, []audit.What{audit.PlanChanged, audit.PromiseExceeded, audit.WeakPlan}, "analyzer/7 announcement"},
+	{"a plan claims less than it gives", sums, announcementAt(2, 0, func(a *plan.Announcement) { a.Plan.Epsilon /= 2 }), nil,
+		nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/7 announcement"},
+	{"the servers' noise alone is too little", alone, announcementAt(1, 0, func(a *plan.Announcement) {
+		for _, r := range a.Plan.Rounds {
+			r.Releases[0].ShufflerNoise /= 4
+		}
+	}), nil, nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/1 announcement"},
+	{"a release more is asked for than the learner wants", sums, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		drop(l, bus.Analyzer, 9, end(l, bus.Analyzer)-9)
+		drop(l, bus.Shuffler, 2, end(l, bus.Shuffler)-2)
+		var digest [32]byte
+		err := change(l, bus.Analyzer, 7, func(a *plan.Announcement) {
+			first := &a.Plan.Rounds[0]
+			first.Releases = append(first.Releases, first.Releases[0])
+			a.Encodings = append(a.Encodings, a.Encodings[0])
+		})
+		if err != nil {
+			return err
+		}
+		if _, digest, err = wire.Open[plan.Announcement](l.Logs[bus.Analyzer][7].Signed, l.Bundle.AnalyzerParty()); err != nil {
+			return err
+		}
+		return change(l, bus.Analyzer, 8, func(c *wire.Counts) {
+			c.Announcement, c.Releases = digest[:], append(c.Releases, c.Releases[0])
+		})
+	}, nil, []audit.What{audit.ManifestMissing, audit.PlanChanged, audit.WeakPlan}, "analyzer/7 announcement"},
 	{"the counts do not add up", sums, countsAt(2, 1, func(c *wire.Counts) { c.Releases[0].Ones[0] = 1 << 19 }), nil, nil,
 		[]audit.What{audit.CountsImpossible}, "analyzer/11 counts"},
 	{"a signature is forged", joint, nil, func(l *ledger.Ledger, _ *audit.Options) error {
@@ -318,6 +364,16 @@ var frauds = []fraud{
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
 		o.Tamper.Accepted = func(s *wire.Accepted) { s.Reports-- }
 	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	{"the servers add up other numbers of reports", shares, func(o *ledger.Options) {
+		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
+	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	{"a release is said to be destroyed", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Destroyed = true }), nil, nil,
+		[]audit.What{audit.LearnedOther}, "analyzer/6 learned"},
+	{"a retained chunk takes the place of another number", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		err := extraChunk(l)
+		l.Dropped = map[ledger.Place]uint32{{Epoch: 1}: 0}
+		return err
+	}, []audit.What{audit.MessageAdded}, "shuffler/0 manifest"},
 	{"a message is sent twice", bits, func(o *ledger.Options) {
 		o.Tamper.Sent = func(_ uint64, _ uint32, m [][]byte) [][]byte { m[3] = m[9]; return m }
 	}, nil, nil, []audit.What{audit.MessageCopied}, "shuffler/0 manifest"},
@@ -355,6 +411,13 @@ var frauds = []fraud{
 		nil, []audit.What{audit.PolicyWrong}, "analyzer/6 learned"},
 	{"less is said to be spent", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Epsilon /= 2 }), nil, nil,
 		[]audit.What{audit.EpsilonWrong}, "analyzer/6 learned"},
+	{"both logs are empty", joint, nil, nil, one(func(l *ledger.Ledger) {
+		clear(l.Logs)
+		clear(l.Checkpoints)
+	}), []audit.What{audit.CheckpointMissing}, "analyzer.checkpoint"},
+	{"a chunk that the manifest does not name is retained", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		return extraChunk(l)
+	}, []audit.What{audit.MessageAdded}, "shuffler/0 manifest"},
 	{"an entry is changed in the log", joint, nil, nil, one(func(l *ledger.Ledger) {
 		l.Logs[bus.Shuffler][1].Signed = flip(l.Logs[bus.Shuffler][1].Signed)
 	}), []audit.What{audit.ForgedSignature, audit.LogAltered, audit.ManifestMissing}, "shuffler/1 manifest"},
@@ -383,43 +446,56 @@ var frauds = []fraud{
 // Every fraud is caught under its own name, and nothing else is reported. The entry is the proof.
 func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
 	t.Parallel()
-	caught := map[audit.What]bool{}
 	for _, f := range frauds {
-		options := configuration(f.of)
-		if f.plant != nil {
-			f.plant(&options)
-		}
-		l, err := ledger.Make(options)
-		var o audit.Options
-		if err == nil && f.after != nil {
-			if err = f.after(l, &o); err == nil {
-				err = l.Seal()
+		t.Run(f.name, func(t *testing.T) {
+			options := configuration(f.of)
+			if f.plant != nil {
+				f.plant(&options)
 			}
-		}
-		if err == nil && f.last != nil {
-			err = f.last(l, &o)
-		}
-		if err != nil {
-			t.Errorf("%s: it cannot be planted: %v", f.name, err)
-			continue
-		}
-		o.Auditor, o.AnalyzerKeys = []*seal.HPKEKey{l.Auditor}, l.HPKE
-		r := check(t, l, o)
-		slices.Sort(f.want)
-		if got := whats(r); !slices.Equal(got, f.want) || r.OK {
-			t.Errorf("%s: named %v, want %v%s", f.name, got, f.want, list(r))
-			continue
-		}
-		if r.Breaches[0].Entry != f.entry {
-			t.Errorf("%s: the first proof is %s, want %s%s", f.name, r.Breaches[0].Entry, f.entry, list(r))
-		}
-		for _, what := range f.want {
-			caught[what] = true
-		}
+			l, err := ledger.Make(options)
+			var o audit.Options
+			if err == nil && f.after != nil {
+				if err = f.after(l, &o); err == nil {
+					err = l.Seal()
+				}
+			}
+			if err == nil && f.last != nil {
+				err = f.last(l, &o)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Auditor, o.AnalyzerKeys = []*seal.HPKEKey{l.Auditor}, l.HPKE
+			r := check(t, l, o)
+			if got := whats(r); !slices.Equal(got, slices.Sorted(slices.Values(f.want))) || r.OK {
+				t.Fatalf("named %v, want %v%s", got, f.want, list(r))
+			}
+			if r.Breaches[0].Entry != f.entry {
+				t.Errorf("the first proof is %s, want %s%s", r.Breaches[0].Entry, f.entry, list(r))
+			}
+		})
+	}
+}
+
+// Every kind of breach is found by a fraud of the table, and explained.
+func TestEveryBreachHasAFraud(t *testing.T) {
+	t.Parallel()
+	var caught, explained []audit.What
+	for _, f := range frauds {
+		caught = append(caught, f.want...)
 	}
 	for _, e := range audit.Explanations() {
-		if !caught[e.What] && !slices.Contains(ofFolders, e.What) {
-			t.Errorf("no fraud here is named %s", e.What)
+		if !slices.Contains(caught, e.What) && !slices.Contains(ofFolders, e.What) {
+			t.Errorf("no fraud is named %s", e.What)
+		}
+		if slices.Contains(explained, e.What) || e.Means == "" || e.By == "" {
+			t.Errorf("%s is explained twice, or by nothing", e.What)
+		}
+		explained = append(explained, e.What)
+	}
+	for _, what := range caught {
+		if !slices.Contains(explained, what) {
+			t.Errorf("%s is not explained", what)
 		}
 	}
 }

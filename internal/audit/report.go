@@ -105,6 +105,19 @@ func (r *Report) breach(b Breach) {
 	r.Breaches = append(r.Breaches, b)
 }
 
+// witnessed keeps the longest log that a witness saw of a role.
+func (r *Report) witnessed(w Witnessed) {
+	for i, known := range r.Witnessed {
+		if known.Witness == w.Witness && known.Role == w.Role {
+			if w.Size > known.Size {
+				r.Witnessed[i] = w
+			}
+			return
+		}
+	}
+	r.Witnessed = append(r.Witnessed, w)
+}
+
 // note adds a sentence once.
 func (r *Report) note(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)

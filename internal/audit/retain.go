@@ -23,7 +23,7 @@ type kept struct {
 	m        *wire.Manifest
 	size     int // of a message
 	messages [][32]byte
-	chunks   [][32]byte
+	chunks   map[uint32][32]byte // by index
 	bad      bool
 	recount  recount // nil: nothing is counted again
 }
@@ -31,7 +31,7 @@ type kept struct {
 // retained compares what was retained of a round with what the manifest commits to, and where the analyzer's key is
 // there, counts it again.
 func (c *checker) retained(x *mixture, r *round) error {
-	k := &kept{s: x.statement, m: x.m, size: registry.MessageSize(r.a)}
+	k := &kept{s: x.statement, m: x.m, size: registry.MessageSize(r.a), chunks: map[uint32][32]byte{}}
 	some, opened := false, false
 	err := c.source.Retained(c.ctx, x.m.Epoch, x.m.Round, func(index uint32, sealed []byte) error {
 		some, c.opened[roundID{x.m.Epoch, x.m.Round}] = true, true
@@ -92,7 +92,11 @@ func (c *checker) chunk(k *kept, index uint32, sealed []byte, r *round) {
 		forged("chunk %d: %v", index, err)
 		return
 	}
-	k.chunks = append(k.chunks, wire.ChunkDigest(b))
+	if _, twice := k.chunks[index]; twice {
+		forged("chunk %d is there twice", index)
+		return
+	}
+	k.chunks[index] = wire.ChunkDigest(b)
 	for _, message := range messages {
 		k.messages = append(k.messages, sha256.Sum256(message))
 	}
@@ -103,11 +107,22 @@ func (c *checker) chunk(k *kept, index uint32, sealed []byte, r *round) {
 
 // whole compares all that is retained of a release with the manifest.
 func (c *checker) whole(k *kept, r *round) {
-	if missing := int(k.m.Chunks) - len(k.chunks); missing > 0 {
+	digests := make([][32]byte, 0, len(k.chunks))
+	for i := range k.m.Chunks {
+		if digest, ok := k.chunks[i]; ok {
+			digests = append(digests, digest)
+		}
+	}
+	switch {
+	case len(digests) < len(k.chunks):
+		c.wrong(MessageAdded, k.s, "%d chunks are retained that the manifest, of %d chunks, does not name",
+			len(k.chunks)-len(digests), k.m.Chunks)
+		return
+	case len(digests) < int(k.m.Chunks):
 		c.report.note("Some of a release's retained chunks are gone, as when their window ends: it was not checked.")
 		return
 	}
-	all := wire.ChunksDigest(k.chunks)
+	all := wire.ChunksDigest(digests)
 	root := transparency.SortedRoot(k.messages) // which sorts them
 	switch n := uint64(len(k.messages)); {
 	case n < k.m.Messages:

@@ -37,20 +37,20 @@ func (r *Report) WriteTable(w io.Writer) error {
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
 	line("rounds\t%d released, %d destroyed or refused", r.Releases, r.Destroyed)
 	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
-	line("epsilon\tat most %s of one person's record, at delta %g", spell(r.Epsilon), r.Delta)
-	line("alone\tat most %s if no other device is honest", spell(r.EpsilonAlone))
+	line("epsilon\t%s of one person's record, at delta %g", spell(r.Epsilon), r.Delta)
+	line("alone\t%s if no other device is honest", spell(r.EpsilonAlone))
 	for _, one := range r.Witnessed {
 		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role, one.At.Format("2006-01-02 15:04:05Z"))
 	}
 	if len(r.Rounds) > 0 {
-		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tepsilon\t")
+		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tepsilon")
 	}
 	for _, one := range r.Rounds {
 		refused := uint64(0)
 		for _, why := range one.Refused {
 			refused += why.Reports
 		}
-		line("%s\t%s\t%d\t%d\t%d\t%d\t%s\t", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
+		line("%s\t%s\t%d\t%d\t%d\t%d\t%s", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
 			one.Messages, refused, spell(one.Epsilon))
 	}
 	if len(r.Breaches) > 0 {
@@ -78,7 +78,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 // spell is an epsilon for people.
 func spell(e status.Epsilon) string {
 	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
-		return privacy.Spell(v)
+		return "at most " + privacy.Spell(v)
 	}
-	return "nothing bounds it"
+	return "nothing bounds what is revealed"
 }

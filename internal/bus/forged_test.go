@@ -97,8 +97,8 @@ func look(t *testing.T, admin *bus.Conn) map[string]state {
 // deletes, a message stores junk.
 func levers(b *bed, r bus.Role) []string {
 	var out []string
-	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamAudit, bus.StreamAnnouncements,
-		bus.StreamKeys} {
+	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamRetained, bus.StreamAudit,
+		bus.StreamAnnouncements, bus.StreamKeys} {
 		out = append(out, bus.APIStreams+".STREAM.PURGE."+s, bus.APILocal+".STREAM.PURGE."+s,
 			bus.APIStreams+".STREAM.DELETE."+s,
 			bus.APIStreams+".CONSUMER.CREATE."+s, bus.APIStreams+".CONSUMER.DELETE."+s+"."+bus.ConsumerReports)
@@ -109,8 +109,8 @@ func levers(b *bed, r bus.Role) []string {
 		}
 	}
 	return append(out, bus.ReportSubject(b.options.Users[bus.Randomizer][0]), bus.ReportSubject("UFORGED"),
-		bus.SubjectMixed+".7.7.7", bus.SubjectManifest+".7.7", bus.SubjectAnnouncements+".7.7.7",
-		bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk", bus.SubjectAudit+".analyzer.junk.junk",
+		bus.SubjectMixed+".7.7.7", bus.SubjectRetained+".7.7.7", bus.SubjectManifest+".7.7",
+		bus.SubjectAnnouncements+".7.7.7", bus.SubjectKeys+".shuffler", bus.SubjectAudit+".shuffler.junk.junk", bus.SubjectAudit+".analyzer.junk.junk",
 		"$JS.ACK."+bus.StreamReports+"."+bus.ConsumerReports+".1.1.1.1.0", bus.SubjectAnnounced+".7.7")
 }
 
@@ -235,7 +235,7 @@ func mayWrite(r bus.Role, stream string) bool {
 	switch stream {
 	case bus.StreamReports:
 		return r == bus.Randomizer
-	case bus.StreamMixed, bus.StreamKeys:
+	case bus.StreamMixed, bus.StreamRetained, bus.StreamKeys:
 		return r == bus.Shuffler
 	case bus.StreamAudit:
 		return r == bus.Shuffler || r == bus.Analyzer

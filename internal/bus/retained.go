@@ -28,8 +28,8 @@ type Retained struct {
 
 // PublishRetained stores a forwarded chunk that is sealed to the auditor and returns once the broker has it. The broker
 // drops it when the window, in whole seconds, is over. A round's chunk is stored once within its window: where one is
-// stored already, that one stays with its own window and the call succeeds, for sealing is randomized and the same chunk
-// looks different each time.
+// stored already, that one stays with its own window and the call succeeds, for sealing is randomized and the same
+// chunk looks different each time.
 //
 // Errors: a window that is not MinRetain to MaxRetain; ErrForbidden, ErrTooLarge, ErrFull: not stored; ErrRefused where
 // the stream takes no time to live (see CanRetain); ErrUnknown: maybe stored, repeat.
@@ -49,8 +49,8 @@ func (c *Conn) PublishRetained(ctx context.Context, epoch uint64, round, index u
 	return err
 }
 
-// ReadRetained reads what is retained of a round, in the order in which it was stored: usually that of the index. Chunks
-// whose window is over are missing. Nothing that was stored before the call is missed otherwise.
+// ReadRetained reads what is retained of a round, in the order in which it was stored: usually that of the index.
+// Chunks whose window is over are missing. Nothing that was stored before the call is missed otherwise.
 //
 // Errors: the handler's own; ErrForbidden; ErrUnknown where the context ended first, with ErrUnprovisioned where the
 // broker has no such stream. Reading changes nothing.
@@ -73,8 +73,9 @@ func (c *Conn) ReadRetained(ctx context.Context, epoch uint64, round uint32, han
 // CanRetain says whether the broker keeps retained chunks and drops them when their window is over. It answers for the
 // shuffler, and before the shuffler retains anything.
 //
-// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden where the broker's
-// configuration gives the shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
+// Errors: ErrUnprovisioned where there is no stream for them, or one that drops nothing; ErrForbidden where the
+// broker's configuration gives the shuffler no right to ask; ErrUnknown where the context ended first. Each says what
+// to do.
 func (c *Conn) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
 	subject := APILocal + ".STREAM.INFO." + StreamRetained

@@ -68,8 +68,8 @@ func TestAChunkIsRetainedOnce(t *testing.T) {
 	}
 }
 
-// The broker drops what is retained when its window is over, also where it was restarted meanwhile, and not before. Then
-// the place is free: a release that could not be finished within the window is retained again.
+// The broker drops what is retained when its window is over, also where it was restarted meanwhile, and not before.
+// Then the place is free: a release that could not be finished within the window is retained again.
 func TestTheBrokerEndsTheWindow(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

@@ -29,8 +29,9 @@ type Mixing interface {
 	// Errors: ErrImpossible where a member's report is gone; or those of reading, and the question can be repeated.
 	Repeated(ctx context.Context, r *Release) (slots []uint32, err error)
 	// Release makes durable what leaves of a committed release, sends it, and completes the manifest with what was
-	// sent. It does not send the manifest. It is called again after any other error than ErrImpossible, and by the next
-	// process after a crash, and then sends the same bytes.
+	// sent: numbers, digest and the messages' root. It does not send the manifest. It is called again after any other
+	// error than ErrImpossible, and by the next process after a crash, and then sends the same bytes and says the same
+	// of them. No byte that leaves, and none of the manifest, tells in which order reports came.
 	//
 	// rejected are the members whose reports are not part of what left, by slot: the shuffler takes them out of the
 	// release, whose other members are at least the minimum. It may call Release once more without them.

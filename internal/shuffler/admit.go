@@ -34,6 +34,7 @@ func (s *Shuffler) take(d *bus.Delivery) error {
 	case errors.As(err, &refused):
 		s.c.Reports.Received(1)
 		s.c.Reports.Refused(err, 1)
+		s.refusedAsItCame(d, refused.Reason)
 	case err != nil:
 		return err
 	case fresh:

@@ -28,6 +28,11 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			s.start()
 			s.open(s.announcement())
 			s.enrol(12)
+			refused := map[wire.Refusal]int{wire.RefusalNotEnrolled: 2, wire.RefusalWrongSize: 1}
+			s.send(s.report(50))
+			s.send(s.report(51))
+			s.send(nil)
+			s.account(0, 0, refused)
 			s.sendAll(12)
 			s.eventually("crashed", s.crashed)
 			if err := s.stop(); !errors.Is(err, errCrash) {
@@ -66,6 +71,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 			if m.Reports != 12 || m.Outcome != wire.Released {
 				t.Errorf("manifest %v", m)
 			}
+			refusedIn(t, m, refused, nil)
 			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
 			if err != nil || !slices.EqualFunc(s.logged(), [][]byte{shown}, bytes.Equal) {
 				t.Errorf("the audit log has %d manifests, and not the one that is out (%v)", len(s.logged()), err)

@@ -68,6 +68,9 @@ type Admitted struct {
 type Excluded struct {
 	Round uint32   `json:"round"`
 	Slots []uint32 `json:"slots"`
+	// Reasons are why a channel rejected the reports, one for each slot. Rejections by earlier versions have none, and
+	// are in no manifest.
+	Reasons []wire.Refusal `json:"reasons,omitempty"`
 }
 
 // Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into
@@ -75,6 +78,8 @@ type Excluded struct {
 type Committed struct {
 	Round   uint32       `json:"round"`
 	Outcome wire.Outcome `json:"outcome"`
+	// Refused are the reports of the round that this process had refused as they came, by reason. The first one counts.
+	Refused map[wire.Refusal]uint64 `json:"refused,omitempty"`
 }
 
 // Finished records that the round's manifest is out.
@@ -190,7 +195,7 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Undecided {
 			return fmt.Errorf("exclusion event: round %d is committed already", ev.Excluded.Round)
 		}
-		return r.exclude(ev.Excluded.Slots)
+		return r.exclude(ev.Excluded, wire.RefusalRepeatedMessage)
 	case ev.Rejected != nil:
 		r, err := s.round(ev.Rejected.Round)
 		if err != nil {
@@ -199,7 +204,7 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Released || r.done {
 			return fmt.Errorf("rejection event: round %d is not being released", ev.Rejected.Round)
 		}
-		return r.exclude(ev.Rejected.Slots)
+		return r.exclude(ev.Rejected, wire.NoRefusal)
 	case ev.Committed != nil:
 		r, err := s.round(ev.Committed.Round)
 		if err != nil {
@@ -207,6 +212,9 @@ func (s *State) Apply(ev *Event) error {
 		}
 		if r.outcome != wire.Undecided && ev.Committed.Outcome != wire.Destroyed {
 			return fmt.Errorf("commit event: round %d is committed already", ev.Committed.Round)
+		}
+		if r.outcome == wire.Undecided {
+			r.refused = ev.Committed.Refused
 		}
 		r.outcome = ev.Committed.Outcome
 		s.epoch.destroyed = r.outcome == wire.Destroyed
@@ -239,7 +247,7 @@ func (s *State) Apply(ev *Event) error {
 
 func (s *State) applyOpened(o *Opened) error {
 	r := &round{
-		opened: time.UnixMilli(o.At), layout: o.Layout, reports: map[uint32]admitted{}, excluded: map[uint32]struct{}{},
+		opened: time.UnixMilli(o.At), layout: o.Layout, reports: map[uint32]admitted{}, excluded: map[uint32]wire.Refusal{},
 	}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
@@ -259,14 +267,20 @@ func (s *State) applyOpened(o *Opened) error {
 	return nil
 }
 
-// exclude takes reports out of the round.
-func (r *round) exclude(slots []uint32) error {
-	for _, slot := range slots {
+// exclude takes reports out of the round, for this reason unless the event tells others.
+func (r *round) exclude(ev *Excluded, why wire.Refusal) error {
+	if n := len(ev.Reasons); n > 0 && n != len(ev.Slots) {
+		return fmt.Errorf("exclusion event: %d reasons for %d slots", n, len(ev.Slots))
+	}
+	for i, slot := range ev.Slots {
 		if _, ok := r.reports[slot]; !ok {
 			return fmt.Errorf("exclusion event: slot %d has no report", slot)
 		}
+		if len(ev.Reasons) > 0 {
+			why = ev.Reasons[i]
+		}
 		delete(r.reports, slot)
-		r.excluded[slot] = struct{}{}
+		r.excluded[slot] = why
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package shuffler
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -98,5 +100,24 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 	s.admitted(12)
 	if clear, err := s.shuffler.consistent(s.Context(), &look{begun: true}); clear || err != nil {
 		t.Errorf("decisions may be made: %v, %v", clear, err)
+	}
+}
+
+// A shuffler whose log cannot be written stops: its memory may be ahead of its disk. No manifest leaves.
+func TestAShufflerThatCannotWriteItsLogStops(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.must(s.shuffler.log.Close())
+	s.cohort(0, 12, 12)
+	s.mu.Lock()
+	s.dead = true // it ends by itself
+	s.mu.Unlock()
+	if err := s.stop(); !errors.Is(err, errFatal) || !errors.Is(err, translog.ErrDisk) {
+		t.Errorf("stopped by %v", err)
+	}
+	if _, err := s.analyzer.ReadManifest(s.Context(), 1, 0); !errors.Is(err, bus.ErrGone) {
+		t.Errorf("the manifest left: %v", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 type Release struct {
 	channel.Release
 	Outcome  wire.Outcome
-	Enrolled uint32 // slots that were given
+	Enrolled uint32         // slots that were given
+	Refused  []wire.Refused // for the manifest
 }
 
 // Moment is what Due needs to know of time.
@@ -84,7 +85,7 @@ func (e *epoch) release(n int, minimum uint32) *Release {
 			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
 			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
 		},
-		Outcome: r.outcome, Enrolled: uint32(len(e.slots)),
+		Outcome: r.outcome, Enrolled: uint32(len(e.slots)), Refused: r.refusals(),
 	}
 }
 

@@ -101,7 +101,13 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	if whole, err := s.sift(ctx, r); err != nil || !whole {
 		return err
 	}
-	err := s.decide(func(state *State) (*Event, error) { return state.Commit(r), nil })
+	err := s.decide(func(state *State) (*Event, error) {
+		ev := state.Commit(r)
+		if ev != nil {
+			ev.Committed.Refused = s.refusals.of(r.Epoch, r.Round)
+		}
+		return ev, nil
+	})
 	s.dominated() // if the cohort is not full, this is known only now
 	return err
 }
@@ -207,7 +213,7 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
-		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)),
+		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)), Refused: r.Refused,
 	}
 	if r.Outcome == wire.Released {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
@@ -228,7 +234,7 @@ func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error)
 		if err := s.reject(r, rejected); err != nil {
 			return false, err
 		}
-		manifest.Reports = uint32(len(r.Members))
+		manifest.Reports, manifest.Refused = uint32(len(r.Members)), r.Refused
 		reports := make([][32]byte, len(r.Members))
 		for i, m := range r.Members {
 			reports[i] = m.Digest
@@ -267,30 +273,32 @@ func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
 		reasons[one.Slot] = one.Reason
 	}
 	var left []channel.Member
-	var slots []uint32
+	out := &Excluded{Round: r.Round}
 	for _, m := range r.Members {
-		if _, out := reasons[m.Slot]; out {
-			slots = append(slots, m.Slot)
+		if why, ok := reasons[m.Slot]; ok {
+			out.Slots, out.Reasons = append(out.Slots, m.Slot), append(out.Reasons, why)
 		} else {
 			left = append(left, m)
 		}
 	}
-	if len(slots) == 0 {
+	if len(out.Slots) == 0 {
 		return nil
 	}
 	if len(left) < int(r.Minimum) { // the channel guarantees this; it must hold whatever it did
 		return fatal(fmt.Errorf("of round %d of epoch %d %d reports left, below the minimum of %d",
 			r.Round, r.Epoch, len(left), r.Minimum))
 	}
-	if err := s.record(&Event{Rejected: &Excluded{Round: r.Round, Slots: slots}}); err != nil {
+	if err := s.record(&Event{Rejected: out}); err != nil {
 		return err
 	}
-	r.Members = left
-	for _, slot := range slots {
-		s.c.Reports.Refused(reason(reasons[slot]), 1)
-		s.c.Messages.Refused(reason(reasons[slot]), r.Layout.Messages)
+	s.mu.Lock()
+	r.Members, r.Refused = left, s.state.epoch.rounds[r.Round].refusals()
+	s.mu.Unlock()
+	for _, why := range out.Reasons {
+		s.c.Reports.Refused(reason(why), 1)
+		s.c.Messages.Refused(reason(why), r.Layout.Messages)
 	}
-	s.c.Log.Warn().Func(about(r.Epoch, r.Round)).Int("reports", len(slots)).
+	s.c.Log.Warn().Func(about(r.Epoch, r.Round)).Int("reports", len(out.Slots)).
 		Msg("reports of the release were not verified and are refused: their hosts do not follow the protocol, " +
 			"or the analyzer does not")
 	return nil

@@ -69,6 +69,8 @@ func TestRepeatedMessagesAreRefused(t *testing.T) {
 			if m.Outcome != wire.Released || int(m.Reports) != want || m.Messages != messages {
 				t.Errorf("manifest %v", m)
 			}
+			refused := map[wire.Refusal]int{wire.RefusalRepeatedMessage: c.refused}
+			refusedIn(t, m, refused, refused)
 			seen := map[string]bool{}
 			for _, message := range split(bits(t, s.left(1, 0))) {
 				if key := string(message[:seal.EncapsulatedSize]); seen[key] {
@@ -109,6 +111,8 @@ func TestRepeatedMessagesLeaveTooFew(t *testing.T) {
 	if m.Outcome != wire.Destroyed || m.Reports != 9 || len(s.left(1, 0)) != 0 {
 		t.Errorf("manifest %v", m)
 	}
+	refused := map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2}
+	refusedIn(t, m, refused, refused)
 	s.account(0, 9, map[wire.Refusal]int{wire.RefusalRepeatedMessage: 2})
 }
 

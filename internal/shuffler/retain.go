@@ -29,8 +29,8 @@ func (s AuditSettings) Validate() (faults []error) {
 }
 
 // noAuditor says what is missing where a bundle has no key of an auditor.
-const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate auditor, " +
-	"and give the new bundle.json to the shuffler"
+const noAuditor = "it needs the auditor's encryption key, and bundle.json names none: run riffle keygen rotate " +
+	"auditor, and give the new bundle.json to the shuffler"
 
 // retainable refuses the channels of which nothing may be retained.
 func retainable(served []plan.Channel) error {
@@ -77,7 +77,7 @@ func (s *Shuffler) canRetain(ctx context.Context) error {
 	if err := s.c.Bus.CanRetain(ctx); err != nil {
 		return fmt.Errorf("audit.retain: %w", err)
 	}
-	s.c.Log.Info().Dur("window", s.c.Retain).
+	s.c.Log.Info().Stringer("window", s.c.Retain).
 		Msg("what is forwarded is retained, sealed to the auditor, until its window is over")
 	return nil
 }

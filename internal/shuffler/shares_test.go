@@ -35,6 +35,12 @@ func (s *scene) sharesRound(people int) *plan.Announcement {
 // sendShares has a device report, bound to the commitment of the reply to its enrolment.
 func (s *scene) sendShares(device uint32, commitment []byte, number uint32) {
 	s.t.Helper()
+	s.send(s.shareReport(device, commitment, number))
+}
+
+// shareReport makes the sealed report that sendShares sends.
+func (s *scene) shareReport(device uint32, commitment []byte, number uint32) []byte {
+	s.t.Helper()
 	d, err := shares.NewDevice(s.opened, s.digest)
 	s.must(err)
 	var vectors [][]float64
@@ -44,10 +50,10 @@ func (s *scene) sendShares(device uint32, commitment []byte, number uint32) {
 	by := reporting.Sender{Identity: s.host, Credential: s.credential, Number: number, Commitment: commitment}
 	payload, err := d.Append(nil, by, vectors, testbed.Source())
 	s.must(err)
-	s.send(s.Seal(wire.Report{
+	return s.Seal(wire.Report{
 		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device,
 		Payload: payload,
-	}, s.host))
+	}, s.host)
 }
 
 // counts runs the analyzer's side of the round until it has counts.
@@ -115,6 +121,8 @@ func TestARoundOfSharesLeavesWithoutWhatWasRefused(t *testing.T) {
 		t.Errorf("manifest %+v", m)
 	}
 	s.finished()
+	refused := map[wire.Refusal]int{wire.RefusalDuplicate: 1}
+	refusedIn(t, m, refused, refused)
 	s.account(11, 0, map[wire.Refusal]int{wire.RefusalDuplicate: 1})
 }
 

@@ -93,6 +93,7 @@ type Shuffler struct {
 
 	mu       sync.Mutex
 	state    *State
+	refusals refusals                      // of the open round, as reports came
 	latest   func() error                  // waits until the last decision is durable; nil before the first
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch

@@ -240,6 +240,9 @@ func TestEachBadReportIsRefusedForItsReason(t *testing.T) {
 		t.Errorf("manifest %v", m)
 	}
 	s.account(12, 0, want)
+	want[wire.RefusalMalformed]-- // of no round
+	delete(want, wire.RefusalWrongEpoch)
+	refusedIn(t, m, want, nil)
 	s.forgotten()
 }
 

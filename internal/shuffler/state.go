@@ -60,8 +60,9 @@ type round struct {
 	digest   Digest
 	opened   time.Time
 	layout   channel.Layout
-	reports  map[uint32]admitted // by slot
-	excluded map[uint32]struct{} // slots whose reports repeated a message
+	reports  map[uint32]admitted     // by slot
+	excluded map[uint32]wire.Refusal // slots whose reports were taken out again, and why
+	refused  map[wire.Refusal]uint64 // reports that were refused as they came, up to the commit
 	outcome  wire.Outcome
 	done     bool // the manifest is out
 	adopted  *Adopted

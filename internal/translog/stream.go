@@ -32,13 +32,10 @@ func (l *Log) read(ctx context.Context) error {
 		l.reset()
 		err = l.readOn(ctx)
 	}
-	if err == nil {
-		err = l.settle()
+	if err != nil {
+		return err // what was read before stands, and the next call goes on behind it
 	}
-	if errors.Is(err, ErrForked) || errors.Is(err, ErrRewound) {
-		l.reset() // people may put it right: the next call looks at all of it
-	}
-	return err
+	return l.settle()
 }
 
 // reset forgets what the stream showed.

@@ -136,9 +136,16 @@ func TestABrokerThatWasSetBackGetsTheRestAgain(t *testing.T) {
 		}
 		again.appends(l, 6)
 		again.check(running, 1, 2, 3, 4, 5, 6)
+		last := running.entries[len(running.entries)-1].Sequence
 		running.entries = slices.Clone(running.entries[:n])
 		again.appends(l, 3) // a known one
 		again.check(running, 1, 2, 3, 4, 5, 6)
+		last = max(last, running.entries[len(running.entries)-1].Sequence)
+		running.entries = slices.Clone(running.entries[:n])
+		for running.put(bus.Shuffler, "other", []byte("junk")) < last { // the newest entry has the same sequence as before
+		}
+		again.appends(l, 7)
+		again.check(running, 1, 2, 3, 4, 5, 6, 7)
 	}
 }
 

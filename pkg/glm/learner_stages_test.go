@@ -192,3 +192,28 @@ func TestPracticalStagesLookAhead(t *testing.T) {
 		t.Errorf("widths %v and %v", ahead.Width, today.Width)
 	}
 }
+
+// The covariance of the estimate is there once something was learnt, where the profile has one, and is the caller's.
+func TestCovarianceIsThatOfTheEstimate(t *testing.T) {
+	for name, cfg := range profiles() {
+		l := newLearner(t, cfg)
+		if got := l.Covariance(); got != nil {
+			t.Errorf("%s: before the first cohort: %v", name, got)
+		}
+		for step := l.Next(); step.Epoch == 0; step = l.Next() {
+			if err := l.Absorb(sumsOf(step, func(i int) float64 { return float64(i + 1) }, 1, step.Cohort)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := l.Covariance()
+		if (got != nil) != (l.Config().Profile == glm.Practical) {
+			t.Errorf("%s: after the first cohort: %v", name, got)
+		}
+		if got != nil {
+			got[0] = -1
+			if l.Covariance()[0] == -1 {
+				t.Errorf("%s: the covariance shares the learner's memory", name)
+			}
+		}
+	}
+}

@@ -22,8 +22,8 @@ func (c RetainedContext) aad() []byte {
 }
 
 // SealRetained encrypts a chunk that is retained to the auditor's HPKE public key: a box of RetainedBox, BoxOverhead
-// longer than the chunk. Sealed twice, a chunk gives two boxes. It returns ErrKey for a key that is not 32 bytes long or
-// is of low order.
+// longer than the chunk. Sealed twice, a chunk gives two boxes. It returns ErrKey for a key that is not 32 bytes long
+// or is of low order.
 func SealRetained(auditor []byte, c RetainedContext, chunk []byte) ([]byte, error) {
 	sealer, err := NewBoxSealer(auditor, RetainedBox, c.Announcement)
 	if err != nil {

@@ -154,6 +154,8 @@ func TestWhatIsNotThisLogsDoesNotOpen(t *testing.T) {
 		"another origin inside": {resigned("riffle/trial/analyzer\n" + lines[1] + lines[2]), transparency.ErrCheckpoint},
 		"too long": {append(bytes.Clone(good), strings.Repeat("— other AAAAAAAA\n", transparency.MaxCheckpoint/15)...),
 			transparency.ErrCheckpoint},
+		"with a long signature": {append(bytes.Clone(good), "— other "+strings.Repeat("AAAA", transparency.MaxCheckpoint/4)+
+			"\n"...), transparency.ErrCheckpoint},
 	} {
 		if c, err := transparency.Open(bad.note, origin, key); !errors.Is(err, bad.want) {
 			t.Errorf("%s: %v, %v", name, c, err)
@@ -205,11 +207,11 @@ func TestACosignatureIsTheWitnesss(t *testing.T) {
 	}
 	raw[11]++ // a second later
 	later := append(bytes.Clone(both[:cut]), "— "+witness+" "+base64.StdEncoding.EncodeToString(raw)+"\n"...)
-	short := append(bytes.Clone(both[:cut]), "— "+witness+" "+base64.StdEncoding.EncodeToString(raw[:12])+"\n"...)
+	short := append(bytes.Clone(both[:cut]), "— "+witness+" "+base64.StdEncoding.EncodeToString(raw[:8])+"\n"...)
 	for name, err := range map[string]error{
 		"no cosignature": open(signed(t), witness, key), "another witness": open(both, "other", key),
 		"another key": open(both, witness, identity(t, 3).Public()), "another time": open(later, witness, key),
-		"no signature in it": open(short, witness, key), "no key": open(both, witness, nil),
+		"not even a time in it": open(short, witness, key), "no key": open(both, witness, nil),
 	} {
 		if !errors.Is(err, transparency.ErrUnsigned) {
 			t.Errorf("%s: %v", name, err)

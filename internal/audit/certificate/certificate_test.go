@@ -224,7 +224,7 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 		{"a message more", "messages left", ledger.Tamper{
 			Manifest: func(m *wire.Manifest) { m.Messages *= 2 }}},
 		{"counts of other reports", "the manifest says", ledger.Tamper{
-			Counts: func(c *wire.Counts) { c.Reports++ }}},
+			Counts: func(c *wire.Counts) { c.Reports-- }}},
 		{"counts of another manifest", "of another manifest", ledger.Tamper{
 			Counts: func(c *wire.Counts) { c.Manifest = bytes.Repeat([]byte{1}, 32) }}},
 		{"counts of another announcement", "of another announcement", ledger.Tamper{
@@ -251,6 +251,23 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 		if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), x.reason) {
 			t.Errorf("%s: %v, which does not say %q", x.what, why, x.reason)
 		}
+	}
+}
+
+// A server that signs a second statement of a round gets no certificate of it.
+func TestASecondStatementGetsNoCertificate(t *testing.T) {
+	t.Parallel()
+	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Local, 1), Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Find(bus.Analyzer, wire.KindCounts, 0)
+	l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], at, l.Logs[bus.Analyzer][at])
+	if err := l.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), "two statements") {
+		t.Error(why)
 	}
 }
 

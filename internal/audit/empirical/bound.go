@@ -29,8 +29,8 @@ type Rates struct {
 	FalsePositives int `json:"false_positives"` // in the other world
 }
 
-// bound is the least epsilon at delta that the rates leave possible, with an error of at most alpha: half of it for each
-// rate. The runs of the two worlds need not be independent of each other. It is 0 where nothing can be said.
+// bound is the least epsilon at delta that the rates leave possible, with an error of at most alpha: half of it for
+// each rate. The runs of the two worlds need not be independent of each other. It is 0 where nothing can be said.
 func (r Rates) bound(n int, delta, alpha float64) float64 {
 	tpr, fpr := atLeast(r.TruePositives, n, alpha/2), atMost(r.FalsePositives, n, alpha/2)
 	if !(tpr > delta) || !(fpr > 0) {
@@ -82,8 +82,8 @@ func (t *tally) merge(other *tally) {
 	t.runs += other.runs
 }
 
-// rates are those of the event that the score is in the cell or above, which speaks for the canary's first record, or of
-// the event that it is below, which speaks against it.
+// rates are those of the event that the score is in the cell or above, which speaks for the canary's first record, or
+// of the event that it is below, which speaks against it.
 func (d *duel) rates(cell int, above bool) (r Rates) {
 	from, to := 0, cell
 	if above {
@@ -150,8 +150,11 @@ func attacks(choosing, measured *tally, delta, alpha float64) (all []Attack) {
 	for rival := range rivals {
 		for _, above := range []bool{true, false} {
 			cell := choosing.duels[rival].choose(choosing.runs, above, delta, alpha)
-			a := Attack{Rival: rivalNames[rival], For: "canary", Runs: measured.runs,
-				Threshold: float64(cell)/cellsPerDeviation - deviations, Rates: measured.duels[rival].rates(cell, above)}
+			a := Attack{
+				Rival: rivalNames[rival], For: "canary", Runs: measured.runs,
+				Threshold: float64(cell)/cellsPerDeviation - deviations,
+				Rates:     measured.duels[rival].rates(cell, above),
+			}
 			if !above {
 				a.For = a.Rival
 			}

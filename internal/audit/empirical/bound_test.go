@@ -76,10 +76,10 @@ func best(all []Attack) (bound float64) {
 }
 
 // A bound is above the truth with probability 1 - confidence at most. 600 repetitions of a Gaussian whose epsilon is
-// known, at confidence 0.5 and with few runs, where a bound that does not keep it shows. 300 may be above the truth, but
-// the error is divided for the worst case, so that 12 are (one in 50). More than 30 have probability 1e-5 at one in 50
-// (false alarm; the seed is fixed). Power, tried: 51 are above where the error is not divided over the two rates, 109
-// where the runs that choose thresholds are measured too, 178 where it is not divided over attacks.
+// known, at confidence 0.5 and with few runs, where a bound that does not keep it shows. 300 may be above the truth,
+// but the error is divided for the worst case, so that 12 are (one in 50). More than 30 have probability 1e-5 at one
+// in 50 (false alarm; the seed is fixed). Power, tried: 51 are above where the error is not divided over the two rates,
+// 109 where the runs that choose thresholds are measured too, 178 where it is not divided over attacks.
 func TestBoundsHoldWithTheirConfidence(t *testing.T) {
 	slow(t)
 	const repetitions, runs, delta, alpha = 600, 500, 0.05, 0.5
@@ -136,11 +136,13 @@ func TestPowerIsWhatGaussiansShow(t *testing.T) {
 		t.Errorf("of an exact claim the mean bound is %v, expected %v; %d are above it", mean, p.Expected, above)
 	}
 	if mean, above := draw(p.Found); above < 85 || p.Found < 1 {
-		t.Errorf("of an epsilon of %v the mean bound is %v, and %d of %d are above 1", p.Found, mean, above, repetitions)
+		t.Errorf("of an epsilon of %v the mean bound is %v, and %d of %d are above 1", p.Found, mean, above,
+			repetitions)
 	}
 }
 
-// fill draws the scores of so many runs around a mean: the number in a cell is binomial, given those in the cells before.
+// fill draws the scores of so many runs around a mean: the number in a cell is binomial, given those in the cells
+// before.
 func fill(h *histogram, mean float64, runs int, rng *rand.Rand) {
 	left, rest := runs, 1.0
 	for i := range h {

@@ -43,8 +43,8 @@ func slow(t *testing.T) {
 
 // The honest system stays below its claim in every channel. False alarm: at most 1 - confidence, one in a hundred for
 // each channel, if the claim were exact (TestBoundsHoldWithTheirConfidence); the seed is fixed. Power: the bound comes
-// as near to the claim as the runs allow: half of Power.Expected is more than five standard errors below it, and an
-// attack that aims wrong does not reach it.
+// as near to the claim as the runs allow, to 0.7 of Power.Expected and more, which an attack that aims wrong does not
+// reach (tried).
 func TestTheHonestSystemStaysBelowItsClaim(t *testing.T) {
 	slow(t)
 	for _, c := range plan.Channels() {
@@ -55,7 +55,13 @@ func TestTheHonestSystemStaysBelowItsClaim(t *testing.T) {
 			t.Errorf("%s: epsilon is at least %v, claimed is %v", c, r.LowerBound, r.Claimed)
 		}
 		if r.LowerBound < r.Power.Expected*0.7 {
-			t.Errorf("%s: epsilon is at least %v, expected of a claim that is exact is %v", c, r.LowerBound, r.Power.Expected)
+			t.Errorf("%s: epsilon is at least %v, expected of a claim that is exact is %v", c, r.LowerBound,
+				r.Power.Expected)
+		}
+		for _, a := range r.Attacks { // both directions tell the worlds apart
+			if a.LowerBound <= 0 || a.Rival == rivalNames[opposite] && a.LowerBound < r.Power.Expected*0.5 {
+				t.Errorf("%s: the attack %+v shows too little", c, a)
+			}
 		}
 		if r.Claimed > o.Epsilon || r.Claimed < 0.99*o.Epsilon {
 			t.Errorf("%s: claimed is %v of a plan for %v", c, r.Claimed, o.Epsilon)
@@ -79,8 +85,8 @@ func runsFor(c plan.Channel, f Fault) int {
 }
 
 // Every fault that a channel can have comes out above the claim. Power: Power.Found, the smallest epsilon that is found
-// with probability 0.9, is below what each fault makes of a Gaussian: 1.59 at sqrt 2 times the certified mu of 0.53, and
-// 2.5 at twice of it. The seed is fixed. False alarm: as for the honest system.
+// with probability 0.9, is below what each fault makes of a Gaussian: 1.57 at sqrt 2 times the certified mu of 0.53,
+// and 2.5 at twice of it. The seed is fixed. False alarm: as for the honest system.
 func TestEveryFaultComesOutAboveTheClaim(t *testing.T) {
 	slow(t)
 	for _, c := range plan.Channels() {
@@ -92,25 +98,26 @@ func TestEveryFaultComesOutAboveTheClaim(t *testing.T) {
 				t.Errorf("%s, %s: epsilon is at least %v, claimed is %v", c, f, r.LowerBound, r.Claimed)
 			}
 			if most := map[bool]float64{true: 1.5, false: 2.4}[o.Runs == 60_000]; r.Power.Found > most {
-				t.Errorf("%s, %s: an epsilon of %v would be found, that of the fault is %v or more", c, f, r.Power.Found, most)
+				t.Errorf("%s, %s: an epsilon of %v would be found, that of the fault is %v or more", c, f,
+					r.Power.Found, most)
 			}
 		}
 	}
 }
 
 // The same with the options that the command has by default: every fault is found, and nothing where there is none.
-// False alarm 0.01 for each channel at most; power above 0.9, since Power.Found of 1.29 is below 1.46, which is what
+// False alarm 0.01 for each channel at most; power above 0.9, since Power.Found of 1.29 is below 1.47, which is what
 // sqrt 2 times the certified mu of 0.31 means at delta 1e-4. It takes some five minutes of one processor.
 func TestTheDefaultRunsFindEveryFault(t *testing.T) {
 	if !long {
-		t.Skip("set RIFFLE_LONG=1: it plays 34 million runs")
+		t.Skip("set RIFFLE_LONG=1: it plays 36 million runs")
 	}
 	for _, c := range plan.Channels() {
 		for _, f := range append(Faults(c), NoFault) {
 			o := DefaultOptions()
 			o.Channel, o.Fault, o.Seed = c, f, [32]byte{1}
 			r := run(t, o)
-			t.Logf("%s, %q: epsilon is at least %.3f, claimed %.3f, found %.3f", c, f, r.LowerBound, r.Claimed, r.Power.Found)
+			t.Logf("%s, %q: epsilon is at least %.3f, claimed is %.3f", c, f, r.LowerBound, r.Claimed)
 			if r.Exceeds != (f != NoFault) {
 				t.Errorf("%s, %q: epsilon is at least %v, claimed is %v", c, f, r.LowerBound, r.Claimed)
 			}
@@ -142,7 +149,7 @@ func TestWhatIsMeasuredMustBeWhatRuns(t *testing.T) {
 	for what, change := range map[string]func(g *game){
 		"a noise bit less":      func(g *game) { g.mechanism.full[1].NoiseBits-- },
 		"a report less":         func(g *game) { g.mechanism.others-- },
-		"another scale":         func(g *game) { g.mechanism.full[0].Scale *= 1.01 },
+		"another scale":         func(g *game) { g.mechanism.full[0].Scale *= 1.5 },
 		"another record":        func(g *game) { g.vectors[0] = g.vectors[1+opposite] },
 		"the null record moves": func(g *game) { g.mechanism.null = g.vectors[0] },
 	} {
@@ -258,7 +265,9 @@ func TestTheResultIsAFunctionOfTheOptions(t *testing.T) {
 		if i == 2 {
 			o.Seed[0]++
 		}
-		if err := run(t, o).WriteJSON(&texts[i]); err != nil {
+		r := run(t, o)
+		r.Seed = ""
+		if err := r.WriteJSON(&texts[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,6 +292,7 @@ func TestWhatCannotBePlayedIsRefused(t *testing.T) {
 		"no cohort":                func(o *Options) { o.Cohort = 0 },
 		"an odd number of runs":    func(o *Options) { o.Runs = 20_001 },
 		"few runs":                 func(o *Options) { o.Runs = minRuns - 2 },
+		"more runs than counters":  func(o *Options) { o.Runs = maxRuns + 2 },
 		"sealed runs below 0":      func(o *Options) { o.Sealed = -1 },
 		"confidence 1":             func(o *Options) { o.Confidence = 1 },
 		"an unknown fault":         func(o *Options) { o.Fault = "rain" },

@@ -164,8 +164,9 @@ func (g *game) player() *player {
 	return p
 }
 
-// run draws one run of every world. The worlds share the other devices and the servers' noise, and the canary draws anew
-// in each. So each world has the law that it has by itself, and the bounds need no more: they bound each rate by itself.
+// run draws one run of every world. The worlds share the other devices and the servers' noise, and the canary draws
+// anew in each. So each world has the law that it has by itself, and the bounds need no more: they bound each rate by
+// itself.
 func (p *player) run(src *rand.ChaCha8) error {
 	clear(p.common)
 	if err := p.g.mechanism.addOthers(p.common, src); err != nil {

@@ -19,8 +19,8 @@ const (
 )
 
 // announce draws up the first announcement of a deployment of the practical profile, as an analyzer with the default
-// terms of the channel does, but for epsilon, delta and the size of the cohort. analyzer is the key that devices seal to.
-// Errors wrap ErrOptions: the terms ask for what no plan keeps.
+// terms of the channel does, but for epsilon, delta and the size of the cohort. analyzer is the key that devices seal
+// to. Errors wrap ErrOptions: the terms ask for what no plan keeps.
 func announce(o Options, analyzer *seal.HPKEKey) (*plan.Announcement, error) {
 	config := glm.Config{
 		Dimension: o.Dimension, Horizon: o.Cohort, MinCohort: o.Cohort, Epsilon: o.Epsilon, Delta: o.Delta,

@@ -36,14 +36,15 @@ func (r *Result) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "canary against\tspeaks for\tthreshold\ttrue positives\tfalse positives\tepsilon at least\t")
 	for _, a := range r.Attacks {
-		fmt.Fprintf(t, "%s\t%s\t%+.2f\t%d of %d\t%d of %d\t%.3f\t\n", a.Rival, a.For, a.Threshold, a.TruePositives, a.Runs,
-			a.FalsePositives, a.Runs, a.LowerBound)
+		fmt.Fprintf(t, "%s\t%s\t%+.2f\t%d of %d\t%d of %d\t%.3f\t\n", a.Rival, a.For, a.Threshold,
+			a.TruePositives, a.Runs, a.FalsePositives, a.Runs, a.LowerBound)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\nPower: so many runs show at least %.3f where Gaussian noise is exactly as weak as claimed. A true epsilon\n"+
-		"of %.3f comes out above the claim with probability %g or more. Smaller excesses may stay unseen.\nSeed: %s\n",
+	fmt.Fprintf(&b, "\nPower: so many runs show at least %.3f where Gaussian noise is exactly as weak as claimed.\n"+
+		"A true epsilon of %.3f comes out above the claim with probability %g or more. Smaller excesses may stay\n"+
+		"unseen.\nSeed: %s\n",
 		r.Power.Expected, r.Power.Found, r.Power.FoundWith, r.Seed)
 	_, err := io.WriteString(w, b.String())
 	return err

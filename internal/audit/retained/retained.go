@@ -33,8 +33,8 @@ func Path(epoch uint64, round, index uint32) string {
 		strconv.FormatUint(uint64(index), 10))
 }
 
-// Open opens a retained chunk with whichever of the auditor's keys it was sealed to, and gives the chunk's bytes as they
-// were forwarded: wire.ParseChunk reads them, and wire.ChunkDigest of them is what the manifest covers.
+// Open opens a retained chunk with whichever of the auditor's keys it was sealed to, and gives the chunk's bytes as
+// they were forwarded: wire.ParseChunk reads them, and wire.ChunkDigest of them is what the manifest covers.
 //
 // Errors: ErrKey. What it opens to is checked by Release.
 func Open(sealed []byte, keys []*seal.HPKEKey, c seal.RetainedContext) ([]byte, error) {
@@ -46,8 +46,8 @@ func Open(sealed []byte, keys []*seal.HPKEKey, c seal.RetainedContext) ([]byte, 
 	return nil, fmt.Errorf("chunk %d of round %d of epoch %d: %w", c.Index, c.Round, c.Epoch, ErrKey)
 }
 
-// Release holds the opened chunks of one release against its manifest. Chunks may come in any order. It keeps one digest
-// for each chunk and nothing else.
+// Release holds the opened chunks of one release against its manifest. Chunks may come in any order. It keeps one
+// digest for each chunk and nothing else.
 type Release struct {
 	manifest *wire.Manifest
 	size     int                 // of a message, in bytes

@@ -98,8 +98,8 @@ func TestAWholeReleaseIsTheManifests(t *testing.T) {
 	}
 }
 
-// Whatever differs from what the manifest names is found: a message that is exchanged, dropped or added, a chunk that is
-// missing, twice, beyond the last one, or of another place.
+// Whatever differs from what the manifest names is found: a message that is exchanged, dropped or added, a chunk that
+// is missing, twice, beyond the last one, or of another place.
 func TestWhatDiffersFromTheManifestIsFound(t *testing.T) {
 	t.Parallel()
 	a, b := chunk(t, 0, 3, 'a'), chunk(t, 1, 3, 'b')

@@ -3,7 +3,6 @@ package witness_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 const deployment = "trial"
@@ -184,6 +182,9 @@ func TestWhatContradictsIsRefused(t *testing.T) {
 	s.refused(s.shows("a", "b"), witness.ErrRefused, was, "2 entries with the root "+s.root("a", "b"), "rewound")
 	s.refused(s.shows("a", "x"), witness.ErrRefused, was, s.root("a", "x"))
 	s.refused(s.shows("a", "b", "x"), witness.ErrRefused, was, s.root("a", "b", "x"), "two logs")
+	bare := s.shows("a", "b", "x") // whatever leaves it shows, the two checkpoints are the proof
+	bare.leaves = []string{"a", "b", "c"}
+	s.refused(bare, witness.ErrRefused, was, s.root("a", "b", "x"), "two logs of one length")
 	s.refused(s.shows("a", "x", "c", "d"), witness.ErrRefused, was, s.root("a", "x", "c", "d"), "two logs")
 	s.refused(s.shows("b", "a", "c", "d", "e"), witness.ErrRefused, was)
 	s.refused(&view{}, witness.ErrRefused, was, "rewound")
@@ -294,81 +295,6 @@ func TestStateThatIsNotOfThisLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.refused(s.shows("a", "b"), transparency.ErrCheckpoint, "damaged")
-}
-
-// stream is an audit stream in memory.
-type stream []bus.Statement
-
-func (s stream) ReadAudit(_ context.Context, f bus.AuditFilter, handler func(bus.Statement) error) error {
-	for _, e := range s {
-		if e.Role == f.Role && (f.Kind == "" || e.Kind == f.Kind) {
-			if err := handler(e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// The stream of a deployment is read as its writers understand it: what the role did not sign is not of its log.
-func TestTheStreamIsReadAsItIsWritten(t *testing.T) {
-	s := newScene(t)
-	var said stream
-	var leaves []string
-	put := func(kind string, payload []byte) {
-		said = append(said, bus.Statement{Role: bus.Shuffler, Kind: kind, Payload: payload})
-	}
-	for epoch := range uint64(5) {
-		signed, _, err := wire.Sign(&wire.Manifest{Deployment: deployment, Epoch: epoch + 1, Outcome: wire.Destroyed,
-			Announcement: make([]byte, 32)}, s.role)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaves = append(leaves, string(signed))
-		put(wire.KindManifest, []byte("junk"))
-		put(wire.KindCounts, signed)
-		put(wire.KindManifest, signed)
-		put(wire.KindCheckpoint, s.shows(leaves...).checkpoint)
-		put(wire.KindCheckpoint, []byte("junk"))
-	}
-	live := witness.Live{Reader: said, Logs: []witness.Log{s.log()}}
-	if seen, err := s.look(live); err != nil || seen.Size != 5 {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	folder := t.TempDir()
-	var lines []byte
-	for _, leaf := range leaves {
-		line, err := json.Marshal(audit.Entry{Kind: wire.KindManifest, Signed: []byte(leaf)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(append(lines, line...), '\n')
-	}
-	if seen, err := s.look(witness.Folder(folder)); !errors.Is(err, witness.ErrRefused) {
-		t.Errorf("an empty export: %+v, %v", seen, err)
-	}
-	for name, content := range map[string][]byte{
-		"shuffler.log": lines, "shuffler.checkpoint": s.shows(leaves...).checkpoint,
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if seen, err := s.look(witness.Folder(folder)); err != nil || seen.Size != 5 || seen.Before != 5 {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "shuffler.log"), append(lines, "junk\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.look(witness.Folder(folder)); err != nil { // what no checkpoint covers is not read
-		t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "shuffler.log"), append([]byte("junk\n"), lines...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.look(witness.Folder(folder)); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Error(err)
-	}
 }
 
 // A key is made once, and its public line says whose it is.

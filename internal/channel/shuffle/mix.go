@@ -65,6 +65,9 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 		return channel.Layout{}, fmt.Errorf("a round of the channel %s, mixed is the channel %s", a.Plan.Channel, c)
 	case m.Retain != nil && !Retainable(c):
 		return channel.Layout{}, fmt.Errorf("nothing of the channel %s may be retained", c)
+	case m.Retain != nil && bytes.Equal(m.Retain.Auditor, a.AnalyzerKey):
+		return channel.Layout{}, errors.New("the auditor's key, to which messages are retained, is the analyzer's: " +
+			"one key would open all of it")
 	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
 		return channel.Layout{}, shuffle.ErrNoise
 	case c == plan.Shuffle:

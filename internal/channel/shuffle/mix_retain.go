@@ -11,8 +11,9 @@ import (
 )
 
 // Retention has a copy of every chunk that leaves kept for an auditor: sealed to the auditor's key, under the chunk's
-// place in the round, for a window that the broker ends. What is kept is what left, in the order in which it left, so it
-// says no more about anyone than the chunk itself. It adds no reader but the auditor, who cannot open the messages in it.
+// place in the round, for a window that the broker ends. What is kept is what left, in the order in which it left, so
+// it says no more about anyone than the chunk itself. It adds no reader but the auditor, who cannot open the messages
+// in it.
 //
 // It makes one promise weaker: without it, whoever gets at the analyzer's key later finds no messages. It is therefore
 // off unless a deployment asks for it.

@@ -1,10 +1,12 @@
 package shuffle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -38,18 +40,22 @@ func (s spool) exists() (bool, error) {
 	return true, f.Close()
 }
 
-// write stores the messages, which stand one after another, in a uniformly random order.
+// write stores the messages, which stand one after another, in a uniformly random order. It sorts them before: what is
+// stored is a function of the set of messages and of the source's words, whoever sent which message, and when. So even a
+// source that is weak tells nobody who sent what.
 func (s spool) write(messages []byte, src protocol.Source) error {
 	order := make([]uint32, len(messages)/s.size)
 	for i := range order {
 		order[i] = uint32(i)
 	}
+	at := func(message uint32) []byte { return messages[int(message)*s.size:][:s.size] }
+	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(at(a), at(b)) })
 	protocol.Permute(order, src)
 	return s.disk.Store(s.name, func(w io.Writer) error {
 		const run = 1 << 18 // bytes per write, at least
 		buffer := make([]byte, 0, run+s.size)
 		for i, message := range order {
-			buffer = append(buffer, messages[int(message)*s.size:][:s.size]...)
+			buffer = append(buffer, at(message)...)
 			if len(buffer) >= run || i == len(order)-1 {
 				if _, err := w.Write(buffer); err != nil {
 					return err

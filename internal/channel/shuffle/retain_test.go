@@ -144,3 +144,19 @@ func TestOnlyMixedMessagesAreRetained(t *testing.T) {
 		}
 	}
 }
+
+// To open what is retained takes two keys: a round whose analyzer has the auditor's is refused.
+func TestTheAnalyzersKeyIsNotTheAuditors(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 1, 1)
+	_, auditor := retaining(f)
+	a := &plan.Announcement{AnalyzerKey: auditor.Public(),
+		Plan: plan.Plan{Channel: plan.Shuffle, Rounds: []plan.Round{{}}}}
+	if _, err := f.Layout(a); err == nil {
+		t.Error("one key opens all of it")
+	}
+	f.Retain = nil
+	if _, err := f.Layout(a); err != nil {
+		t.Errorf("where nothing is retained: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
@@ -110,5 +111,9 @@ func (w onlooker) look(c *cluster.Cluster) (*witness.Seen, error) {
 	}
 	defer conn.Close()
 	log := witness.Log{Deployment: bundle.Deployment, Role: bus.Shuffler, Key: bundle.Shuffler}
-	return w.Look(ctx, witness.Live{Reader: conn, Logs: []witness.Log{log}}, log, time.Now())
+	live, err := audit.NewLive(ctx, conn, bundle)
+	if err != nil {
+		return nil, err
+	}
+	return w.Look(ctx, live, log, time.Now())
 }

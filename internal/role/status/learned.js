@@ -65,7 +65,7 @@ function learned(s) {
     el("div", { class: "under" }, "From ", field("learned.cohorts", l.cohorts), l.cohorts === 1 ? " cohort" : " cohorts", ", after epoch ", field(at + "epoch", last.epoch), ", which cost each of its people at most ε\u00a0", field(at + "epsilon", last.epsilon, eps(last.epsilon)), "."),
     el("div", { class: "pictures" }, picture("The estimate now" + (last.half_width ? ", with intervals; pale where an interval holds 0." : ".") + most, whiskers(last)), picture("The estimate and ε after each epoch" + (l.epochs.length > 1 && l.epochs[0].epoch > 1 ? ", the newest." : "."), trend(l.epochs))),
     el("div", { class: "under" }, field("learned.interval", l.interval, l.interval)),
-    el("div", { class: "under" }, "By this model the mean reward of an arm is between ", field("learned.predicted.least", p.least, short(p.least)), " and ", field("learned.predicted.most", p.most, short(p.most)), ", and ", field("learned.predicted.neutral", p.neutral, short(p.neutral)),
-      " for an arm that says nothing: so is the value of every policy. The value for the people of a cohort cannot be had from its sums, which hold neither its rewards nor its arms."),
+    el("div", { class: "under" }, "By this model the mean reward of every arm, and so the value of every policy, is between ", field("learned.predicted.least", p.least, short(p.least)), " and ", field("learned.predicted.most", p.most, short(p.most)), "; an arm of zeros has ", field("learned.predicted.neutral", p.neutral, short(p.neutral)),
+      ". The value for the people of a cohort cannot be had from its sums, which hold neither its rewards nor its arms."),
     el("details", { open: opened ? "" : undefined }, el("summary", {}, "The numbers"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...["Coefficient", "Estimate", ...(last.half_width ? ["Half width", "Interval"] : [])].map(t => el("th", {}, t)))), el("tbody", {}, ...rows)))));
 }

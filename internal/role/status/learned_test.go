@@ -9,6 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // knowing is an analyzer that learned something, with intervals.
@@ -23,6 +24,8 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 			Predicted: status.Predicted{Least: 0.1123, Neutral: 0.5, Most: 0.8877},
 		},
 	}
+	s.Budget = ptr(*busy.Budget)
+	s.Budget.In(plan.Shuffle, math.Inf(1))
 	for e := range epochs {
 		l := status.LearnedEpoch{Epoch: uint64(e + 1), Epsilon: status.Epsilon(0.99 - 0.05*float64(e%3))}
 		for i := range coefficients {
@@ -69,5 +72,8 @@ func checkLearned(t *testing.T, l *status.Learned, document string, shown map[st
 	}
 	if strings.Contains(document, "NaN") {
 		t.Error("something is drawn nowhere")
+	}
+	if got := shown["budget.channel"].Text; got != string(plan.Shuffle) {
+		t.Errorf("the channel reads %q", got)
 	}
 }

@@ -73,6 +73,7 @@ type Ledger struct {
 	Logs               map[bus.Role][]audit.Entry
 	Checkpoints        map[bus.Role][]byte
 	Chunks             map[Place][][]byte // retained, sealed to Auditor, by index
+	Dropped            map[Place]uint32   // index of a retained chunk that is gone; a round that is not in it has all
 }
 
 // Place names a round.
@@ -223,7 +224,11 @@ func (l *Ledger) Checkpoint(_ context.Context, role bus.Role) ([]byte, error) {
 func (l *Ledger) Retained(
 	_ context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error,
 ) error {
+	gone, dropped := l.Dropped[Place{epoch, round}]
 	for i, sealed := range l.Chunks[Place{epoch, round}] {
+		if dropped && uint32(i) == gone {
+			continue
+		}
 		if err := f(uint32(i), sealed); err != nil {
 			return err
 		}

@@ -1,0 +1,143 @@
+package shuffler
+
+import (
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// refusedIn demands that a manifest names these refusals and no others, of them so many of reports that were taken out
+// of their slots, and that its slots add up.
+func refusedIn(t testing.TB, m *wire.Manifest, want, takenOut map[wire.Refusal]int) {
+	t.Helper()
+	slots, last := m.Reports, wire.NoRefusal
+	for _, r := range m.Refused {
+		if int(r.Reports) != want[r.Reason] || int(r.TakenOut) != takenOut[r.Reason] || r.Reason <= last {
+			t.Errorf("the manifest says %+v, want %v, of them taken out %v", m.Refused, want, takenOut)
+		}
+		slots, last = slots+r.TakenOut, r.Reason
+	}
+	if len(m.Refused) != len(want) || slots > m.Enrolled {
+		t.Errorf("the manifest says %+v, want %v; %d slots of %d", m.Refused, want, slots, m.Enrolled)
+	}
+}
+
+// What is refused counts once, for the round that it was sent for, and only until the round's membership is fixed. A
+// flood takes one number for each reason.
+func TestARefusalCountsOnceAndInItsRound(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, 1)
+	sh := &Shuffler{state: s.state}
+	first := digest(1)
+	s.must(s.open(announcement(1, 0, 2, 1, 2), first))
+	for range 1000 {
+		sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalMalformed)
+	}
+	sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalDuplicate)
+	for _, d := range []bus.Delivery{
+		{Epoch: 1, Redelivered: true}, {Epoch: 1, Round: 1}, {Epoch: 2}, {},
+	} {
+		sh.refusedAsItCame(&d, wire.RefusalMalformed)
+	}
+	if by := sh.refusals.of(1, 0); len(by) != 2 || by[wire.RefusalMalformed] != 1000 || by[wire.RefusalDuplicate] != 1 {
+		t.Errorf("%v", by)
+	}
+	if by := sh.refusals.of(1, 1); by != nil {
+		t.Errorf("of another round: %v", by)
+	}
+	for i := range 2 {
+		slot, _, err := s.enrol(i, 1, first)
+		s.must(err)
+		s.must(s.report(i, 1, 0, slot, first, byte(i)))
+	}
+	s.apply(&Event{Committed: &Committed{Outcome: wire.Released, Refused: sh.refusals.of(1, 0)}})
+	sh.refusedAsItCame(&bus.Delivery{Epoch: 1}, wire.RefusalLate)
+	if by := sh.refusals.of(1, 0); by[wire.RefusalLate] != 0 {
+		t.Errorf("after the commit: %v", by)
+	}
+	s.finish(0)
+	next := announcement(1, 1, 2, 1, 2)
+	s.must(s.open(next, digest(2)))
+	sh.refusedAsItCame(&bus.Delivery{Epoch: 1, Round: 1}, wire.RefusalMalformed)
+	if by := sh.refusals.of(1, 1); len(by) != 1 || by[wire.RefusalMalformed] != 1 {
+		t.Errorf("the next round begins with %v", by)
+	}
+}
+
+// What a manifest says of refusals is a function of the journal, whatever a process counted later: also where the release
+// turned out to be impossible, and where the channel rejected reports.
+func TestRefusalsStandInTheJournal(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, 1)
+	s.must(s.open(announcement(1, 0, 4, 1, 1), digest(1)))
+	for i := range 4 {
+		slot, _, err := s.enrol(i, 1, digest(1))
+		s.must(err)
+		s.must(s.report(i, 1, 0, slot, digest(1), byte(i)))
+	}
+	s.apply(&Event{Excluded: &Excluded{Slots: []uint32{3}}})
+	r := s.state.Due(Moment{Now: s.now, TakenIn: true})
+	ev := s.state.Commit(r)
+	ev.Committed.Refused = map[wire.Refusal]uint64{wire.RefusalMalformed: 5, wire.RefusalRepeatedMessage: 2}
+	s.apply(ev)
+	s.apply(&Event{Rejected: &Excluded{Slots: []uint32{0, 2},
+		Reasons: []wire.Refusal{wire.RefusalBadProof, wire.RefusalMalformed}}})
+	s.apply(&Event{Committed: &Committed{Outcome: wire.Destroyed}})
+	s.reopened()
+	all, ok := s.state.Unfinished()
+	if !ok {
+		t.Fatal("nothing is to be signed")
+	}
+	m := &wire.Manifest{Enrolled: all.Enrolled, Reports: uint32(len(all.Members)), Refused: all.Refused}
+	refusedIn(t, m,
+		map[wire.Refusal]int{wire.RefusalMalformed: 6, wire.RefusalRepeatedMessage: 3, wire.RefusalBadProof: 1},
+		map[wire.Refusal]int{wire.RefusalMalformed: 1, wire.RefusalRepeatedMessage: 1, wire.RefusalBadProof: 1})
+}
+
+// A journal of an earlier version tells no refusals but repeated messages, and goes on. One reason for two slots is no
+// journal.
+func TestAnEarlierJournalTellsNoReasons(t *testing.T) {
+	t.Parallel()
+	state := NewState(Admission{Minimum: 1})
+	apply := func(line string) error {
+		ev, err := DecodeEvent([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Apply(ev)
+	}
+	open := openedBy(&plan.Announcement{Epoch: 1, Cohort: plan.Cohort{Size: 5, Minimum: 1},
+		Plan: plan.Plan{Rounds: make([]plan.Round, 1)}}, Digest{1}, channel.Layout{Messages: 1}, start)
+	if err := state.Apply(open); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		id, d := device(i), digest(byte(i))
+		for _, ev := range []*Event{
+			{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number}}, {Admitted: &Admitted{Slot: uint32(i), Digest: d[:]}},
+		} {
+			if err := state.Apply(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, line := range []string{
+		`{"excluded":{"round":0,"slots":[3]}}`, `{"committed":{"round":0,"outcome":1}}`,
+		`{"rejected":{"round":0,"slots":[1]}}`,
+	} {
+		if err := apply(line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	r, _ := state.Unfinished()
+	if len(r.Members) != 2 || len(r.Refused) != 1 || r.Refused[0] != (wire.Refused{Reason: wire.RefusalRepeatedMessage,
+		Reports: 1, TakenOut: 1}) {
+		t.Errorf("%d members, refused are %+v", len(r.Members), r.Refused)
+	}
+	if err := apply(`{"rejected":{"round":0,"slots":[0,2],"reasons":[19]}}`); err == nil {
+		t.Error("one reason for two slots")
+	}
+}
