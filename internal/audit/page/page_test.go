@@ -210,7 +210,8 @@ var policy = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*
 // measure holds the page to a width, because the browser's window cannot be as narrow as a telephone, and says how wide
 // what is in it becomes.
 const measure = `<script>document.documentElement.style.width = "%dpx"; document.body.insertAdjacentHTML("beforeend",
-	'<i data-field="width" data-value="' + document.body.scrollWidth + '"> </i>')</script>`
+	'<i data-field="width" data-value="' + document.body.scrollWidth + '"> </i><i data-field="caption" data-value="' +
+	Math.min(...[...document.querySelectorAll("caption")].map(c => c.offsetWidth)) + '"> </i>')</script>`
 
 // Pictures of pages, which people look at: RIFFLE_PICTURES names the folder. In a real browser the page is not wider than
 // a narrow screen.
@@ -246,6 +247,10 @@ func TestPageInABrowser(t *testing.T) {
 		wide, err := strconv.Atoi(shown["width"].Value)
 		if err != nil || wide > x.view.Width {
 			t.Errorf("%s: the page is %d wide (%v), the screen %d", x.name, wide, err, x.view.Width)
+		}
+		caption, err := strconv.Atoi(shown["caption"].Value)
+		if err != nil || caption < x.view.Width/2 {
+			t.Errorf("%s: a table's caption is squeezed to %d (%v)", x.name, caption, err)
 		}
 	}
 }
