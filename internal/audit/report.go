@@ -33,6 +33,10 @@ type Report struct {
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
+	// Opened counts the releases whose retained messages were opened, all of them, and are those of the manifest, and
+	// Recounted those of them that were counted again.
+	Opened    int `json:"opened"`
+	Recounted int `json:"recounted"`
 	// PoliciesRecomputed counts the rounds whose sums, iterate and policy are those that this audit computed.
 	PoliciesRecomputed int `json:"policies_recomputed"`
 	// Running tells that the last announcement is not out: the deployment goes on.
