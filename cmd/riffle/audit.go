@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,7 +45,8 @@ their checkpoints and each other; every plan, guarantee, sum and policy is compu
 that the analyzer runs. What was retained must be the messages that the shuffler committed to, and with the analyzer's
 key they are counted again.
 
-Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not be made.
+Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not be made, or could not check what a flag
+asks for.
 ` + auditEpsilonHelp,
 		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
@@ -113,6 +116,9 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := f.unchecked(report, o); err != nil {
+		return err
+	}
 	report.Rounds = rows
 	if beside {
 		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
@@ -126,6 +132,28 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	}
 	if !report.OK {
 		return &role.ExitError{Code: exitBreach, Err: fmt.Errorf("%d breaches", len(report.Breaches)+report.Unlisted)}
+	}
+	return nil
+}
+
+// unchecked refuses to call logs clean of which nothing was checked that a flag asks for.
+func (f *auditFlags) unchecked(r *audit.Report, o audit.Options) error {
+	if !r.OK {
+		return nil
+	}
+	if len(f.opens) > 0 && r.Opened == 0 {
+		return errors.New("--auditor-key opened no release: nothing is retained, or not all of any release. Have it exported " +
+			"with what is retained, or leave the flag out")
+	}
+	if f.analyzerKeys != "" && r.Recounted == 0 {
+		return errors.New("--analyzer-keys counted no release again: that takes what is retained, --auditor-key that opens it, " +
+			"and the analyzer's key of the time. Give them, or leave the flag out")
+	}
+	for _, w := range o.Witnesses {
+		if !slices.ContainsFunc(r.Witnessed, func(one audit.Witnessed) bool { return one.Witness == w.Name }) {
+			return fmt.Errorf("the witness %s co-signed no checkpoint that was given: give its own with --witness, or leave its "+
+				"--witness-key out", w.Name)
+		}
 	}
 	return nil
 }

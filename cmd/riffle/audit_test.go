@@ -3,22 +3,59 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// beside are what can be given beside a folder: a view without checkpoints, the auditor's key, a witness's public key, and
+// a checkpoint that the witness co-signed.
+func beside(t *testing.T, l *ledger.Ledger, note string) (view, key, public, signed string) {
+	t.Helper()
+	dir := t.TempDir()
+	view, key = filepath.Join(dir, "view"), filepath.Join(dir, "auditor.key")
+	line, err := witness.Generate(filepath.Join(dir, "witness.key"), "university")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, signed = filepath.Join(dir, "public"), filepath.Join(dir, "shuffler.signed.checkpoint")
+	by, err := keyfile.LoadIdentity(filepath.Join(dir, "witness.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(note)
+	if err == nil {
+		text, err = transparency.Cosign(text, "university", by, time.Unix(1_700_000_000, 0))
+	}
+	if err = errors.Join(err, os.Mkdir(view, 0o755), keyfile.WriteHPKE(key, l.Auditor)); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		public: []byte(line), signed: text, filepath.Join(view, "analyzer.log"): nil, filepath.Join(view, "shuffler.log"): nil,
+	} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return view, key, public, signed
+}
 
 // riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not look. It
 // warns where the keys that it trusts lie beside the logs.
@@ -55,6 +92,7 @@ func TestAuditOfAFolder(t *testing.T) {
 	if err := os.WriteFile(note, longer, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	nothing, key, of, signed := beside(t, l, note)
 	for _, x := range []struct {
 		args []string
 		exit int
@@ -70,6 +108,10 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir, "--trust", dir}, 1, ""},
 		{[]string{dir, "--trust", trust, "--tolerance", "2"}, 1, "tolerance"},
 		{[]string{dir, "--epsilon"}, 1, "reads no folder"},
+		{[]string{dir, "--trust", trust, "--view", nothing}, 1, "no checkpoint of the analyzer's log"},
+		{[]string{dir, "--trust", trust, "--auditor-key", key}, 1, "--auditor-key opened no release"},
+		{[]string{dir, "--trust", trust, "--witness-key", of}, 1, "university co-signed no checkpoint"},
+		{[]string{dir, "--trust", trust, "--witness-key", of, "--witness", signed}, 0, "No breach"},
 	} {
 		out, exit := witnessed(t, append([]string{"audit"}, x.args...)...)
 		if exit != x.exit || !strings.Contains(out, x.want) {

@@ -187,6 +187,21 @@ func (l *chain) checkpoint(note []byte, name string, view *View) {
 	}
 }
 
+// shown refuses a view with a log of the role that no checkpoint covers: it shows nothing of what the role signed, and
+// whoever gave it would take this audit for a comparison.
+func (l *chain) shown(ctx context.Context, v *View) error {
+	switch {
+	case v.Source == nil && len(v.Checkpoints) > 0: // of the other role
+		return nil
+	case v.Source != nil && l.role == bus.Shuffler: // whose log is empty before the first round is over
+		if err := v.Source.Log(ctx, l.role, func(Entry) error { return errEnough }); !errors.Is(err, errEnough) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: there is no checkpoint of the %s's log in it, so that nothing can be compared with it: have it "+
+		"exported again, or leave it out", v.Name, l.role)
+}
+
 // compare holds the log, as long as it is now, against the checkpoints of that size.
 func (l *chain) compare() {
 	for i := range l.seen {
@@ -279,6 +294,8 @@ func (l *chain) prefix(ctx context.Context, s *seen) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.view.Name, err)
 	case tree.Size() < s.Size || tree.Size() == s.Size && tree.Root() != s.Root:
+		l.c.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing can be "+
+			"compared with it: have it exported again, or leave it out", s.view.Name, l.role)
 		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.", l.role,
 			s.view.Name)
 	case same:

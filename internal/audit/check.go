@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -68,7 +69,11 @@ func Check(ctx context.Context, source Source, o Options) (*Report, error) {
 	defer c.analyzer.stop()
 	c.shuffler = c.follow(ctx, bus.Shuffler, o.Trust.ShufflerParty())
 	defer c.shuffler.stop()
-	if err := c.run(); err != nil {
+	err := c.run()
+	if err == nil && c.report.OK {
+		err = c.unchecked
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c.report, nil
@@ -94,6 +99,7 @@ type checker struct {
 	refused       int              // cohorts that the shuffler released and the analyzer did not count
 	firstRefused  string           // the entry that says so of the first
 	stated        []byte           // digest of the policy that was learned last
+	unchecked     error            // why a view could not be compared; nil: all were
 	ended         bool             // the last announcement was read
 }
 
@@ -159,7 +165,9 @@ func (c *checker) run() error {
 func (c *checker) checkpoints() error {
 	for _, l := range []*chain{c.analyzer, c.shuffler} {
 		note, err := c.source.Checkpoint(c.ctx, l.role)
-		if err != nil {
+		if errors.Is(err, ErrFolder) {
+			c.breach(CheckpointForged, checkpointFile(l.role), "", "it cannot be read: %v", err)
+		} else if err != nil {
 			return err
 		}
 		if note != nil {
@@ -169,6 +177,8 @@ func (c *checker) checkpoints() error {
 			v := &c.o.Views[i]
 			if note := v.Checkpoints[l.role]; note != nil {
 				l.checkpoint(note, v.Name, v)
+			} else if err := l.shown(c.ctx, v); err != nil {
+				return err
 			}
 		}
 	}

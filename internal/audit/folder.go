@@ -55,21 +55,23 @@ type Folder struct{ path string }
 // OpenFolder looks whether a folder has both logs. Errors: ErrFolder, the disk's.
 func OpenFolder(path string) (*Folder, error) {
 	for _, role := range logged() {
-		info, err := os.Lstat(filepath.Join(path, logFile(role)))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		err := regular(filepath.Join(path, logFile(role)))
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: %w: there is no %s in it", path, ErrFolder, logFile(role))
-		case err != nil:
+		} else if err != nil {
 			return nil, err
-		case !info.Mode().IsRegular():
-			return nil, fmt.Errorf("%s: %w: %s is no regular file", path, ErrFolder, logFile(role))
 		}
 	}
 	return &Folder{path}, nil
 }
 
 // Bundle is the bundle that lies in the folder. Whoever wrote the logs can have written it, too.
-func (d *Folder) Bundle() (keyring.Bundle, error) { return keyring.LoadBundle(d.path) }
+func (d *Folder) Bundle() (keyring.Bundle, error) {
+	if err := regular(filepath.Join(d.path, keyring.BundleFile)); err != nil {
+		return keyring.Bundle{}, err
+	}
+	return keyring.LoadBundle(d.path)
+}
 
 // Log implements Source.
 func (d *Folder) Log(ctx context.Context, role bus.Role, f func(Entry) error) error {
@@ -159,10 +161,12 @@ func checkEntry(e Entry) error {
 // Checkpoint implements Source.
 func (d *Folder) Checkpoint(_ context.Context, role bus.Role) ([]byte, error) {
 	b, err := readFile(filepath.Join(d.path, checkpointFile(role)), transparency.MaxCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
+		return b, nil
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return b, err
+	return nil, err
 }
 
 // Retained implements Source.
@@ -170,10 +174,8 @@ func (d *Folder) Retained(
 	ctx context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error,
 ) error {
 	folder := filepath.Dir(filepath.Join(d.path, filepath.FromSlash(retained.Path(epoch, round, 0))))
-	found, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	found, err := listed(folder)
+	if err != nil {
 		return err
 	}
 	var indices []uint32
@@ -201,10 +203,8 @@ func (d *Folder) Retained(
 
 // Certificates hands the certificates in the folder to f, with their names, in no particular order.
 func (d *Folder) Certificates(ctx context.Context, f func(name string, b []byte) error) error {
-	found, err := os.ReadDir(filepath.Join(d.path, certificates))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	found, err := listed(filepath.Join(d.path, certificates))
+	if err != nil {
 		return err
 	}
 	for _, e := range found {
@@ -294,8 +294,32 @@ func number(s string, bits int) (uint64, bool) {
 	return n, err == nil && strconv.FormatUint(n, 10) == s
 }
 
-// readFile reads a file of at most so many bytes.
+// regular refuses what is no regular file: a link leads out of the export, and a pipe keeps its reader waiting.
+// Errors: ErrFolder, the disk's.
+func regular(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w: it is no regular file", path, ErrFolder)
+	}
+	return err
+}
+
+// listed is what is in a folder: nothing where there is none, or something else, which Stray lists.
+func listed(path string) ([]fs.DirEntry, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return os.ReadDir(path)
+}
+
+// readFile reads a regular file of at most so many bytes.
 func readFile(path string, most int64) ([]byte, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
 	file, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return nil, err

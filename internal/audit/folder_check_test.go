@@ -57,12 +57,41 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 		do   func(*testing.T, string)
 		want []audit.What
 	}{
-		"nothing":           {func(*testing.T, string) {}, nil},
-		"a stray file":      {add("readme.txt"), []audit.What{audit.Uncovered}},
-		"a stray release":   {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
-		"a retained chunk":  {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
-		"a line is cut off": {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
-		"a certificate":     {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
+		"nothing":          {func(*testing.T, string) {}, nil},
+		"a stray file":     {add("readme.txt"), []audit.What{audit.Uncovered}},
+		"a stray release":  {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
+		"a retained chunk": {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
+		"a certificate under another name": {func(t *testing.T, dir string) {
+			if err := os.Rename(filepath.Join(dir, "certificates/epoch-1.json"),
+				filepath.Join(dir, "certificates/epoch-7.json")); err != nil {
+				t.Fatal(err)
+			}
+		}, []audit.What{audit.CertificateWrong}},
+		"a checkpoint that is elsewhere": {func(t *testing.T, dir string) {
+			name := filepath.Join(dir, "shuffler.checkpoint")
+			if err := os.Rename(name, filepath.Join(filepath.Dir(dir), "elsewhere")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("../elsewhere", name); err != nil {
+				t.Skip(err)
+			}
+		}, []audit.What{audit.CheckpointForged, audit.CheckpointMissing, audit.Uncovered}},
+		"a checkpoint without an end": {change("shuffler.checkpoint", func(text []byte) []byte {
+			return append(text, make([]byte, 1<<20)...)
+		}), []audit.What{audit.CheckpointForged, audit.CheckpointMissing}},
+		"a certificate without an end": {change("certificates/epoch-1.json", func(text []byte) []byte {
+			return append(text, make([]byte, 64<<20)...)
+		}), []audit.What{audit.CertificateWrong}},
+		"other keys": {change("bundle.json", func([]byte) []byte {
+			b, err := other.Bundle.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}), []audit.What{audit.Uncovered}},
+		"keys that cannot be read": {change("bundle.json", cut), []audit.What{audit.Uncovered}},
+		"a line is cut off":        {change("analyzer.log", cut), []audit.What{audit.LogRewound, audit.Malformed}},
+		"a certificate":            {change("certificates/epoch-1.json", cut), []audit.What{audit.CertificateWrong}},
 		"another certificate": {change("certificates/epoch-1.json", func([]byte) []byte { return others }),
 			[]audit.What{audit.CertificateWrong}},
 		"another checkpoint": {change("shuffler.checkpoint", cut), []audit.What{audit.CheckpointForged, audit.CheckpointMissing}},

@@ -21,6 +21,7 @@ const (
 	sums   = "sums"   // the channel central, two epochs of three rounds
 	bits   = "bits"   // the channel shuffle with retained bit messages
 	shares = "shares" // the channel shares
+	two    = "two"    // the channel shuffle with retained bit messages, two releases in a round
 	noise  = "noise"  // the channel shuffle, with noise of the shuffler
 	alone  = "alone"  // the same, with as much as gives the promise by itself
 )
@@ -35,6 +36,8 @@ func configuration(name string) ledger.Options {
 		o.Configuration = ledger.Small(glm.Paper, plan.Central, 2)
 	case bits:
 		o.Configuration, o.Retain = ledger.Small(glm.Paper, plan.Shuffle, 2), true
+	case two:
+		o.Configuration, o.Retain = ledger.Small(glm.Practical, plan.Shuffle, 2), true
 	case shares:
 		o.Configuration = ledger.Small(glm.Paper, plan.Shares, 2)
 	case noise, alone:
@@ -363,10 +366,10 @@ var frauds = []fraud{
 	{"more reports are released than were accepted", shares, func(o *ledger.Options) {
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
 		o.Tamper.Accepted = func(s *wire.Accepted) { s.Reports-- }
-	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	}, nil, nil, []audit.What{audit.BelowMinimum, audit.SetsDiffer}, "shuffler/1 manifest"},
 	{"the servers add up other numbers of reports", shares, func(o *ledger.Options) {
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
-	}, nil, nil, []audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},
+	}, nil, nil, []audit.What{audit.BelowMinimum, audit.SetsDiffer}, "shuffler/1 manifest"},
 	{"a release is said to be destroyed", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Destroyed = true }), nil, nil,
 		[]audit.What{audit.LearnedOther}, "analyzer/6 learned"},
 	{"a retained chunk takes the place of another number", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
@@ -446,7 +449,7 @@ var frauds = []fraud{
 // Every fraud is caught under its own name, and nothing else is reported. The entry is the proof.
 func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
 	t.Parallel()
-	for _, f := range frauds {
+	for _, f := range slices.Concat(frauds, operators) {
 		t.Run(f.name, func(t *testing.T) {
 			options := configuration(f.of)
 			if f.plant != nil {

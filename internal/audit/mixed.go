@@ -41,9 +41,15 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 			switch {
 			case past || found.summed != nil:
 				c.wrong(SecondSet, s, "a share of the sums of round %d of epoch %d was signed before", round, epoch)
+			case r.a.Plan.Channel != plan.Shares:
+				c.wrong(OutOfOrder, s, "no share of a sum leaves in the channel %s", r.a.Plan.Channel)
 			default:
 				found.summed = v
 				c.about(s, v.Announcement, r)
+				if v.Reports < r.a.Cohort.Minimum { // the share left, whatever the manifest says
+					c.wrong(BelowMinimum, s, "a share of the sums of %d reports left, below the announced minimum of %d",
+						v.Reports, r.a.Cohort.Minimum)
+				}
 			}
 		}
 	}
@@ -80,6 +86,9 @@ func (c *checker) manifest(x *mixture, r *round) {
 			"of %d devices: in a later round only those take part that reported in the one before", m.Reports,
 			devices-uint64(m.Reports), m.Enrolled, b.Reports, b.Enrolled)
 	}
+	if x.summed != nil || a.Plan.Channel == plan.Shares && m.Outcome == wire.Released {
+		c.sets(x, r)
+	}
 	if c.before = m; m.Outcome != wire.Released {
 		return
 	}
@@ -98,12 +107,10 @@ func (c *checker) manifest(x *mixture, r *round) {
 	if len(m.MessagesRoot) == 0 {
 		c.report.note("Manifests of an earlier version commit to no messages.")
 	}
-	if a.Plan.Channel == plan.Shares {
-		c.sets(x, r)
-	}
 }
 
-// sets compares what both servers of the channel shares signed of a release before it left.
+// sets compares what both servers of the channel shares signed before the shuffler's share of the sums left. It may have
+// left although the manifest says that the cohort was destroyed.
 func (c *checker) sets(x *mixture, r *round) {
 	accepted, summed := r.accepted, x.summed
 	switch {
@@ -114,7 +121,7 @@ func (c *checker) sets(x *mixture, r *round) {
 	case !bytes.Equal(accepted.Set, summed.Set) || accepted.Reports != summed.Reports:
 		c.wrong(SetsDiffer, x.statement, "the analyzer accepted the set %x of %d reports, the shuffler summed %x of %d",
 			short(accepted.Set), accepted.Reports, short(summed.Set), summed.Reports)
-	case accepted.Reports != x.m.Reports:
+	case accepted.Reports != x.m.Reports && x.m.Outcome == wire.Released:
 		c.wrong(SetsDiffer, x.statement, "both servers signed a set of %d reports, and %d were released", accepted.Reports,
 			x.m.Reports)
 	}
@@ -125,6 +132,10 @@ func (c *checker) accepted(s *statement, v *wire.Accepted) {
 	r := c.current
 	if r == nil || r.known || r.counts != nil || r.a.Epoch != v.Epoch || r.a.Round != v.Round {
 		c.wrong(OutOfOrder, s, "a set is accepted between a round's announcement and its counts")
+		return
+	}
+	if r.a.Plan.Channel != plan.Shares {
+		c.wrong(OutOfOrder, s, "no set is accepted in the channel %s", r.a.Plan.Channel)
 		return
 	}
 	c.about(s, v.Announcement, r)
@@ -145,6 +156,9 @@ func (c *checker) rest() error {
 		}
 		if x != nil {
 			c.manifest(x, c.current)
+			if err := c.retained(x, c.current); err != nil {
+				return err
+			}
 		}
 	}
 	for {

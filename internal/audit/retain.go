@@ -143,10 +143,15 @@ func (c *checker) whole(k *kept, r *round) {
 		c.wrong(MessageCopied, k.s, "a message stands twice among those that left: a person's bits were multiplied")
 		return
 	}
-	if k.recount == nil || r.counts.Destroyed {
+	if c.report.Opened++; k.recount == nil || r.counts == nil || r.counts.Destroyed {
 		return
 	}
-	for i, ones := range k.recount.ones(k.m) {
+	c.report.Recounted++
+	counted := k.recount.ones(k.m)
+	if len(counted) != len(r.counts.Releases) {
+		return // possible names it
+	}
+	for i, ones := range counted {
 		if !slices.Equal(ones, r.counts.Releases[i].Ones) {
 			c.wrong(RecountDiffers, r.counted, "release %d: the retained messages give other counts than were signed", i)
 			return

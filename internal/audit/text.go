@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -31,14 +33,25 @@ func (r *Report) Verdict() string {
 // and what was not checked.
 func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(format string, v ...any) { _, _ = fmt.Fprintf(t, format+"\n", v...) } // Flush tells of errors
-	line("%s\n", r.Verdict())
+	line := func(format string, v ...any) { // Flush tells of errors
+		for i := range v {
+			if text, ok := v[i].(string); ok {
+				v[i] = printable(text)
+			}
+		}
+		_, _ = fmt.Fprintf(t, format+"\n", v...)
+	}
+	line("%s", r.Verdict())
+	line("")
 	line("channel\t%s", r.Channel)
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
 	line("rounds\t%d released, %d destroyed or refused", r.Releases, r.Destroyed)
 	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
 	line("epsilon\t%s of one person's record, at delta %g", spell(r.Epsilon), r.Delta)
 	line("alone\t%s if no other device is honest", spell(r.EpsilonAlone))
+	if r.Opened > 0 {
+		line("retained\t%d releases opened, %d counted again", r.Opened, r.Recounted)
+	}
 	for _, one := range r.Witnessed {
 		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role, one.At.Format("2006-01-02 15:04:05Z"))
 	}
@@ -73,6 +86,19 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("- %s", note)
 	}
 	return t.Flush()
+}
+
+// printable is text without what moves a terminal's cursor: the names of files in an export are whoever made it's.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsPrint(r):
+			return r
+		case r == '\n':
+			return ' '
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // spell is an epsilon for people.
