@@ -282,18 +282,21 @@ func (l *chain) end(ctx context.Context) error {
 // prefix compares the log with the beginning of a longer one that somebody else has.
 func (l *chain) prefix(ctx context.Context, s *seen) error {
 	var tree transparency.Tree
-	same := l.tree.Size() == 0
+	same, whole := l.tree.Size() == 0, false
 	err := s.view.Source.Log(ctx, l.role, func(e Entry) error {
 		tree.Append(e.Signed)
 		if tree.Size() == l.tree.Size() {
 			same = tree.Root() == l.tree.Root()
 		}
+		if tree.Size() == s.Size {
+			whole = tree.Root() == s.Root
+		}
 		return nil
 	})
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrFolder):
 		return fmt.Errorf("%s: %w", s.view.Name, err)
-	case tree.Size() < s.Size || tree.Size() == s.Size && tree.Root() != s.Root:
+	case !whole:
 		l.c.unchecked = fmt.Errorf("%s: its log of the %s is not the one that its checkpoint is of, so that nothing can be "+
 			"compared with it: have it exported again, or leave it out", s.view.Name, l.role)
 		l.c.report.note("The %s's log of %s is not the one that its checkpoint is of, so that it shows nothing.", l.role,

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/audit/retained"
@@ -307,9 +308,10 @@ func regular(path string) error {
 // listed is what is in a folder: nothing where there is none, or something else, which Stray lists.
 func listed(path string) ([]fs.DirEntry, error) {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && !info.IsDir():
 		return nil, nil
-	} else if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	return os.ReadDir(path)

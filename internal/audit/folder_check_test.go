@@ -57,8 +57,14 @@ func TestEveryFileOfAnExportIsCovered(t *testing.T) {
 		do   func(*testing.T, string)
 		want []audit.What
 	}{
-		"nothing":          {func(*testing.T, string) {}, nil},
-		"a stray file":     {add("readme.txt"), []audit.What{audit.Uncovered}},
+		"nothing":      {func(*testing.T, string) {}, nil},
+		"a stray file": {add("readme.txt"), []audit.What{audit.Uncovered}},
+		"a file for a folder": {func(t *testing.T, dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, "retained")); err != nil {
+				t.Fatal(err)
+			}
+			add("retained")(t, dir)
+		}, []audit.What{audit.Uncovered}},
 		"a stray release":  {add("retained/9/0/0"), []audit.What{audit.Uncovered}},
 		"a retained chunk": {change("retained/1/0/0", cut), []audit.What{audit.RetainedForged}},
 		"a certificate under another name": {func(t *testing.T, dir string) {

@@ -116,8 +116,12 @@ func TestViewsThatShowNothingAreRefused(t *testing.T) {
 	if err := other.Seal(); err != nil {
 		t.Fatal(err)
 	}
+	longer := *l // than its checkpoint, and beginning with what is audited
+	longer.Logs = map[bus.Role][]audit.Entry{bus.Analyzer: l.Logs[bus.Analyzer],
+		bus.Shuffler: slices.Concat(l.Logs[bus.Shuffler], other.Logs[bus.Shuffler])}
 	for want, v := range map[string]audit.View{
-		"no checkpoint of the analyzer's log": {Source: l},
+		"theirs: its log of the shuffler is not": {Source: &longer, Checkpoints: other.Checkpoints},
+		"no checkpoint of the analyzer's log":    {Source: l},
 		"no checkpoint of the shuffler's log": {Source: l,
 			Checkpoints: map[bus.Role][]byte{bus.Analyzer: l.Checkpoints[bus.Analyzer]}},
 		"not the one that its checkpoint is of": {Source: l, Checkpoints: other.Checkpoints},
