@@ -23,6 +23,12 @@ func (s *stream) append(role bus.Role, kind string, b []byte) {
 	s.all = append(s.all, bus.Statement{Role: role, Kind: kind, Sequence: uint64(len(s.all) + 1), Payload: b})
 }
 
+// misnamed stores what a role said before as a holder of its broker credential can: under a name of their own.
+func (s *stream) misnamed(role bus.Role, e audit.Entry) {
+	s.append(role, e.Kind, e.Signed)
+	s.all[len(s.all)-1].Misnamed = true
+}
+
 func (s *stream) ReadAudit(_ context.Context, f bus.AuditFilter, handler func(bus.Statement) error) error {
 	for _, one := range s.all {
 		if f.Role != "" && one.Role != f.Role || one.Sequence <= f.After {
@@ -66,13 +72,16 @@ func streamed(t *testing.T, l *ledger.Ledger) *stream {
 			next(bus.Shuffler)
 		}
 		next(bus.Analyzer)
-		// Junk: of another deployment, of another kind than it says, of the other role, checkpoints of another log.
+		// Junk: of another deployment, of another kind than it says, of the other role, checkpoints of another log, old
+		// words under other names.
 		s.append(bus.Analyzer, e.Kind, other.Logs[bus.Analyzer][0].Signed)
 		s.append(bus.Analyzer, wire.KindManifest, e.Signed)
 		s.append(bus.Shuffler, e.Kind, e.Signed)
 		s.append(bus.Randomizer, e.Kind, e.Signed)
 		s.append(bus.Shuffler, wire.KindCheckpoint, l.Checkpoints[bus.Analyzer])
 		s.append(bus.Analyzer, wire.KindCheckpoint, []byte("junk"))
+		s.misnamed(bus.Analyzer, l.Logs[bus.Analyzer][0])
+		s.misnamed(bus.Analyzer, audit.Entry{Kind: wire.KindCheckpoint, Signed: s.all[1].Payload})
 	}
 	return s
 }
