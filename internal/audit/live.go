@@ -128,6 +128,10 @@ func (l *Live) Retained(
 		short, cancel := context.WithTimeout(ctx, probe)
 		defer cancel()
 		err := l.streams.ReadRetained(short, epoch, round, func(bus.Retained) error { return errEnough })
+		if errors.Is(err, bus.ErrForbidden) {
+			return fmt.Errorf("audit: this broker was set up for a version in which nothing is retained for an auditor: have "+
+				"its operator write its configuration again (riffle broker config) and load it: %w", err)
+		}
 		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, bus.ErrUnprovisioned) {
 			return err
 		}

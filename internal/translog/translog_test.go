@@ -388,27 +388,6 @@ func TestForeignWordsAreSkipped(t *testing.T) {
 	})
 }
 
-// A holder of the role's broker credential can store what the role said before under a name of its own, where the broker
-// takes it. That is no fork: the role goes on, and so does one that reads all again.
-func TestOwnWordsUnderOtherNamesAreSkipped(t *testing.T) {
-	each(t, func(t *testing.T, w writer) {
-		s := &stream{t: t}
-		l := w.open(s)
-		w.appends(l, 1, 2, 3)
-		for _, old := range s.said() {
-			s.put(bus.Shuffler, old.Kind, old.Payload)
-			s.entries[len(s.entries)-1].Misnamed = true
-		}
-		w.appends(l, 4)
-		w.check(s, 1, 2, 3, 4)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		w.appends(w.open(s), 5)
-		w.check(s, 1, 2, 3, 4, 5)
-	})
-}
-
 // A deployment from before there were checkpoints: its statements stand as they stood, and one checkpoint covers them.
 func TestStatementsFromBeforeAreTakenInAsTheyStand(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
