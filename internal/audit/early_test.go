@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,8 @@ func TestADeploymentFromBeforeThereWereLogsGoesOn(t *testing.T) {
 // Frauds in what stands before the configuration are caught as elsewhere, and no round is counted there alone.
 func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
 	t.Parallel()
+	whole := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 3), Seed: 4})
+	upgraded(t, whole, 2)
 	bits := func(v *wire.Counts) { v.Releases[0].Ones[0] ^= 1 }
 	for name, x := range map[string]struct {
 		plant func(*ledger.Ledger) error
@@ -86,12 +89,15 @@ func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
 			return nil
 		}, []audit.What{audit.OutOfOrder}},
 	} {
-		l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 3), Seed: 4})
-		upgraded(t, l, 2)
-		if err := errors.Join(x.plant(l), l.Seal()); err != nil {
+		l := *whole
+		l.Logs, l.Checkpoints = maps.Clone(l.Logs), maps.Clone(l.Checkpoints)
+		for role, log := range l.Logs {
+			l.Logs[role] = slices.Clone(log)
+		}
+		if err := errors.Join(x.plant(&l), l.Seal()); err != nil {
 			t.Fatal(err)
 		}
-		r := check(t, l, audit.Options{})
+		r := check(t, &l, audit.Options{})
 		for _, want := range x.want {
 			if !slices.Contains(whats(r), want) {
 				t.Errorf("%s: %v is not named%s", name, want, list(r))
