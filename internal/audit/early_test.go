@@ -105,3 +105,15 @@ func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
 		}
 	}
 }
+
+// A role that is still of a version before there were logs is told apart from fraud in the words, though not in the exit
+// code: nobody else could tell.
+func TestARoleFromBeforeThereWereLogsIsNamed(t *testing.T) {
+	t.Parallel()
+	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
+	delete(l.Checkpoints, bus.Shuffler)
+	r := check(t, l, audit.Options{})
+	if !slices.Equal(whats(r), []audit.What{audit.CheckpointMissing}) || !strings.Contains(list(r), "a version before") {
+		t.Error(list(r))
+	}
+}
