@@ -9,10 +9,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// keptEarly keeps what stands before everything else in the log of an analyzer that was a version before there were logs:
-// such a version appended counts, and in the channel shares the sets that it accepted, and nothing else. Its successor
-// appends the configuration, and the announcements with what was learned, behind them. So they wait here for the
-// announcements of their rounds. It says whether it kept the statement.
+// keptEarly keeps what stands before everything else in the log of an analyzer that was a version before there were
+// logs: such a version appended counts, and in the channel shares the sets that it accepted, and nothing else. Its
+// successor appends the configuration, and the announcements with what was learned, behind them. So they wait here for
+// the announcements of their rounds. It says whether it kept the statement.
 func (c *checker) keptEarly(s *statement) bool {
 	if c.begun {
 		return false

@@ -16,8 +16,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// upgraded is the ledger of a deployment whose analyzer was of a version before there were logs for n rounds: its counts
-// and sets, then all that the newer version states of these rounds, in the order in which it goes through them again.
+// upgraded is the ledger of a deployment whose analyzer was of a version before there were logs for n rounds: its
+// counts and sets, then all that the newer version states of these rounds, in the order in which it goes through them
+// again.
 func upgraded(t *testing.T, l *ledger.Ledger, n int) {
 	t.Helper()
 	var before, after []audit.Entry
@@ -106,8 +107,8 @@ func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
 	}
 }
 
-// A role that is still of a version before there were logs is told apart from fraud in the words, though not in the exit
-// code: nobody else could tell.
+// A role that is still of a version before there were logs is told apart from fraud in the words, though not in the
+// exit code: nobody else could tell.
 func TestARoleFromBeforeThereWereLogsIsNamed(t *testing.T) {
 	t.Parallel()
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
