@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/translog"
 )
 
-// A holder of the role's broker credential can store what the role said before under a name of its own, where the broker
-// takes it. That is no fork: the role goes on, and so does one that reads all again.
+// A holder of the role's broker credential can store what the role said before under a name of its own, where the
+// broker takes it. That is no fork: the role goes on, and so does one that reads all again.
 func TestOwnWordsUnderOtherNamesAreSkipped(t *testing.T) {
 	each(t, func(t *testing.T, w writer) {
 		s := &stream{t: t}
