@@ -139,8 +139,8 @@ func (l *Log) checkpoint(c transparency.Checkpoint, sequence uint64) error {
 	return l.flush()
 }
 
-// flushAt is how many entries are taken in from the stream before they are made durable together: one at a time, a log of
-// thousands would take as many writes and lines of the role's own log.
+// flushAt is how many entries are taken in from the stream before they are made durable together: one at a time, a log
+// of thousands would take as many writes and lines of the role's own log.
 const flushAt = 256
 
 // flush makes durable what was taken in from the stream.
