@@ -181,7 +181,7 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 		Log: z.c.Log,
 	})
 	if err != nil {
-		return fmt.Errorf("analyzer: %w", err)
+		return fmt.Errorf("analyzer: %w", unlogged("all that was said before", err))
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	z.bus = logged{z.c.Bus, log}

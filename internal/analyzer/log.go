@@ -22,10 +22,17 @@ type logged struct {
 
 // AppendAudit is that of the transparency log.
 func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) error {
-	err := l.log.AppendAudit(ctx, kind, signed)
+	if err := l.log.AppendAudit(ctx, kind, signed); err != nil {
+		return fmt.Errorf("analyzer: %w", unlogged(kind, err))
+	}
+	return nil
+}
+
+// unlogged says what to do about an audit log that is full.
+func unlogged(what string, err error) error {
 	if errors.Is(err, bus.ErrFull) {
-		return fmt.Errorf("analyzer: %s is not logged: %w; if junk fills the audit log (see the log), %s, then raise its "+
-			"limit with riffle broker provision --max-audit-bytes", kind, err, misused)
+		return fmt.Errorf("%s is not logged: %w; if junk fills the audit log (see the log), %s, then raise its "+
+			"limit with riffle broker provision --max-audit-bytes", what, err, misused)
 	}
 	return err
 }

@@ -28,9 +28,14 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 	mixed := &ahead{next: next, from: keys.ShufflerParty()}
 	var epoch uint64
 	var statements []numbered
+	early := map[uint64]bool{} // epochs of which something stands before the configuration
 	whole := func() error {
 		if epoch == 0 {
 			return nil
+		}
+		if early[epoch] {
+			statements = nil
+			return f(epoch, nil, errEarly)
 		}
 		others, err := mixed.until(epoch)
 		if err != nil {
@@ -50,6 +55,10 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 		if !ok {
 			return nil
 		}
+		if c.configuration != nil && one.index < c.configuration.index {
+			early[of] = true
+			return nil
+		}
 		if of != epoch {
 			if err := whole(); err != nil {
 				return err
@@ -64,6 +73,9 @@ func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch 
 	}
 	return whole()
 }
+
+// errEarly is why there is no certificate of an epoch that an analyzer of a version before there were logs counted.
+var errEarly = errors.New("a version before there were transparency logs counted it, and logged no announcement of it then")
 
 // numbered is an entry and its place in the log.
 type numbered struct {

@@ -20,7 +20,7 @@ type Streams interface {
 
 // Live is a deployment's streams as they stood at one moment, so that both logs fit each other. It is a Source.
 //
-// Leaves are what the writers of the logs take for leaves (wire.Leaf). Everything else in a role's part of the stream is
+// Leaves are what the writers of the logs take for leaves (wire.Leaf), under their own names. Everything else in a role's part of the stream is
 // skipped: who holds a role's credential at the broker can write there, and nobody acts on it. A leaf that the role is
 // still signing a checkpoint over is left out.
 type Live struct {
@@ -49,7 +49,7 @@ func NewLive(ctx context.Context, streams Streams, bundle keyring.Bundle) (*Live
 		l.last = s.Sequence
 		m, ok := l.logs[s.Role]
 		switch {
-		case !ok:
+		case !ok, s.Misnamed:
 		case s.Kind == wire.KindCheckpoint:
 			origin := transparency.Origin(bundle.Deployment, string(s.Role))
 			if c, err := transparency.Open(s.Payload, origin, l.party(s.Role).Key); err == nil {
@@ -96,7 +96,7 @@ func (l *Live) Log(ctx context.Context, role bus.Role, f func(Entry) error) erro
 		if left == 0 || s.Sequence > l.last {
 			return errEnough
 		}
-		if s.Kind == wire.KindCheckpoint || !wire.Leaf(s.Kind, s.Payload, l.party(role)) {
+		if s.Misnamed || s.Kind == wire.KindCheckpoint || !wire.Leaf(s.Kind, s.Payload, l.party(role)) {
 			return nil
 		}
 		left--
@@ -128,6 +128,10 @@ func (l *Live) Retained(
 		short, cancel := context.WithTimeout(ctx, probe)
 		defer cancel()
 		err := l.streams.ReadRetained(short, epoch, round, func(bus.Retained) error { return errEnough })
+		if errors.Is(err, bus.ErrForbidden) {
+			return fmt.Errorf("audit: this broker was set up for a version in which nothing is retained for an auditor: have "+
+				"its operator write its configuration again (riffle broker config) and load it: %w", err)
+		}
 		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, bus.ErrUnprovisioned) {
 			return err
 		}

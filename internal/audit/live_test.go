@@ -2,7 +2,9 @@ package audit_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/audit"
@@ -17,10 +19,17 @@ import (
 type stream struct {
 	all      []bus.Statement
 	retained []bus.Retained
+	denied   error // the answer about what is retained
 }
 
 func (s *stream) append(role bus.Role, kind string, b []byte) {
 	s.all = append(s.all, bus.Statement{Role: role, Kind: kind, Sequence: uint64(len(s.all) + 1), Payload: b})
+}
+
+// misnamed stores what a role said before as a holder of its broker credential can: under a name of their own.
+func (s *stream) misnamed(role bus.Role, e audit.Entry) {
+	s.append(role, e.Kind, e.Signed)
+	s.all[len(s.all)-1].Misnamed = true
 }
 
 func (s *stream) ReadAudit(_ context.Context, f bus.AuditFilter, handler func(bus.Statement) error) error {
@@ -41,7 +50,7 @@ func (s *stream) ReadRetained(_ context.Context, _ uint64, _ uint32, f func(bus.
 			return err
 		}
 	}
-	return nil
+	return s.denied
 }
 
 // streamed is a deployment's statements as its roles append them, a checkpoint after each, with what others can put there.
@@ -66,13 +75,16 @@ func streamed(t *testing.T, l *ledger.Ledger) *stream {
 			next(bus.Shuffler)
 		}
 		next(bus.Analyzer)
-		// Junk: of another deployment, of another kind than it says, of the other role, checkpoints of another log.
+		// Junk: of another deployment, of another kind than it says, of the other role, checkpoints of another log, old
+		// words under other names.
 		s.append(bus.Analyzer, e.Kind, other.Logs[bus.Analyzer][0].Signed)
 		s.append(bus.Analyzer, wire.KindManifest, e.Signed)
 		s.append(bus.Shuffler, e.Kind, e.Signed)
 		s.append(bus.Randomizer, e.Kind, e.Signed)
 		s.append(bus.Shuffler, wire.KindCheckpoint, l.Checkpoints[bus.Analyzer])
 		s.append(bus.Analyzer, wire.KindCheckpoint, []byte("junk"))
+		s.misnamed(bus.Analyzer, l.Logs[bus.Analyzer][0])
+		s.misnamed(bus.Analyzer, audit.Entry{Kind: wire.KindCheckpoint, Signed: s.all[1].Payload})
 	}
 	return s
 }
@@ -136,5 +148,29 @@ func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
 	}
 	if found, c := logs(t, live, bus.Analyzer); len(found) != len(all) || c != nil || live.Uncovered(bus.Analyzer) != 0 {
 		t.Errorf("%d of %d entries are shown", len(found), len(all))
+	}
+}
+
+// A broker that was set up for an earlier version refuses an auditor what is retained. The audit says what to do, and does
+// not take it for nothing.
+func TestABrokerThatRefusesWhatIsRetainedSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
+	s := streamed(t, l)
+	live, err := audit.NewLive(context.Background(), s, l.Bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.denied = bus.ErrUnprovisioned
+	if err := live.Retained(context.Background(), 1, 0, func(uint32, []byte) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if live, err = audit.NewLive(context.Background(), s, l.Bundle); err != nil {
+		t.Fatal(err)
+	}
+	s.denied = bus.ErrForbidden
+	_, err = audit.Check(context.Background(), live, audit.Options{Trust: l.Bundle})
+	if !errors.Is(err, bus.ErrForbidden) || !strings.Contains(err.Error(), "riffle broker config") {
+		t.Error(err)
 	}
 }

@@ -22,6 +22,9 @@ type Statement struct {
 	Sequence uint64    // place in the log
 	Time     time.Time // when the broker stored it
 	Payload  []byte
+	// Misnamed: it does not stand under its own digest, where AppendAudit puts every statement. Its role did not append
+	// it, though the role may have signed it: who holds a role's credential can put what it said there a second time.
+	Misnamed bool
 }
 
 // AuditFilter selects statements. Zero values select everything.
@@ -148,7 +151,9 @@ func statementOf(r record) (Statement, error) {
 	if len(parts) != 3 {
 		return Statement{}, fmt.Errorf("bus: audit log: %w: %q", ErrBadName, r.Subject)
 	}
-	return Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time, Payload: r.Data}, nil
+	s := Statement{Role: Role(parts[0]), Kind: parts[1], Sequence: r.Sequence, Time: r.Time, Payload: r.Data}
+	s.Misnamed = r.Subject != subjectAudit(s.Role, s.Kind, s.Payload)
+	return s, nil
 }
 
 // ReadAudit hands the statements that match to the handler, in the order of the log, and returns at its end.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/access"
 )
 
 // An entry is appended behind the role's newest one, of any kind, or not at all; what others said does not count.
@@ -73,6 +74,34 @@ func TestAnEntryStandsBehindTheNewestThatIsKnown(t *testing.T) {
 	}
 	if err := shuf.SaidSince(ctx, "*", 0, nil); !errors.Is(err, bus.ErrBadName) {
 		t.Errorf("every role: %v", err)
+	}
+}
+
+// What a role said stands under its digest. A thief of its credential can store the same again under another name, and
+// every reader is told.
+func TestACopyOfAStatementIsMisnamed(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	shuf, ctx := b.connect(bus.Shuffler), b.ctx()
+	if err := shuf.AppendAudit(ctx, "manifest", []byte("said")); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"manifest", "checkpoint"} {
+		put := access.Attempt{Subjects: []string{bus.SubjectAudit + ".shuffler." + kind + ".copy"}, Body: "said"}
+		if out, err := b.thief(bus.Shuffler).Try(ctx, put); err != nil || !out.Reached {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	var all []string
+	note := func(s bus.Statement) error {
+		all = append(all, fmt.Sprint(s.Kind, string(s.Payload), s.Misnamed))
+		return nil
+	}
+	err := errors.Join(shuf.SaidSince(ctx, bus.Shuffler, 0, note),
+		b.connect(bus.Auditor).ReadAudit(ctx, bus.AuditFilter{}, note))
+	want := []string{"manifestsaidfalse", "manifestsaidtrue", "checkpointsaidtrue"}
+	if err != nil || !slices.Equal(all, append(want, want...)) {
+		t.Errorf("%v, %v", all, err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (s *stream) AppendAuditAfter(ctx context.Context, kind string, payload []by
 			continue
 		}
 		newest = e.Sequence
-		if e.Kind == kind && bytes.Equal(e.Payload, payload) {
+		if e.Kind == kind && bytes.Equal(e.Payload, payload) && !e.Misnamed {
 			return 0, bus.ErrMoved
 		}
 	}
@@ -147,7 +147,7 @@ func (s *stream) leaves(id *seal.Identity) (all [][]byte) {
 	var tree transparency.Tree
 	var newest transparency.Checkpoint
 	for _, e := range s.entries {
-		if e.Role != bus.Shuffler {
+		if e.Role != bus.Shuffler || e.Misnamed {
 			continue
 		}
 		if e.Kind == wire.KindCheckpoint {
