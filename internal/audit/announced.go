@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -115,7 +116,15 @@ func (c *checker) differs(s *statement, own, a *plan.Announcement) bool {
 	c.numbers(PlanChanged, s, "the plan, cohort, encodings or times", &mine, &theirs)
 	c.numbers(ReferenceChanged, s, "the reference", own.Reference, a.Reference)
 	c.numbers(PolicyChanged, s, "the policy", &own.Policy, &a.Policy)
-	return len(a.Plan.Rounds) == len(own.Plan.Rounds)
+	return shaped(own, a)
+}
+
+// shaped says whether an announcement asks for the same numbers as another one, so that the learner can take them.
+func shaped(own, a *plan.Announcement) bool {
+	return own.Policy.Dimension == a.Policy.Dimension && (own.Plan.Curator == nil) == (a.Plan.Curator == nil) &&
+		slices.EqualFunc(own.Plan.Rounds, a.Plan.Rounds, func(x, y plan.Round) bool {
+			return slices.EqualFunc(x.Releases, y.Releases, func(x, y plan.Release) bool { return x.Statistic == y.Statistic })
+		})
 }
 
 // promise computes what the announced plan reveals, and compares it with what is promised.

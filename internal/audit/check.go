@@ -209,6 +209,7 @@ func (c *checker) configured(s *statement, v *wire.Configuration) {
 	}
 	c.configuration = v
 	c.report.Channel, c.report.Delta = v.Terms.Channel, v.Terms.Delta
+	c.report.Promise = v.Terms.Epsilon
 	var err error
 	if c.machine, err = deployment.New(*v); err != nil {
 		c.wrong(ConfigurationRefused, s, "no plan follows from the configuration: %v", err)

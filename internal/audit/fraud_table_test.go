@@ -221,6 +221,25 @@ var frauds = []fraud{
 			r.Releases[0].ShufflerNoise /= 4
 		}
 	}), nil, nil, []audit.What{audit.PlanChanged, audit.WeakPlan}, "analyzer/1 announcement"},
+	{"a release more is asked for than the learner wants", sums, nil, func(l *ledger.Ledger, _ *audit.Options) error {
+		drop(l, bus.Analyzer, 9, end(l, bus.Analyzer)-9)
+		drop(l, bus.Shuffler, 2, end(l, bus.Shuffler)-2)
+		var digest [32]byte
+		err := change(l, bus.Analyzer, 7, func(a *plan.Announcement) {
+			first := &a.Plan.Rounds[0]
+			first.Releases = append(first.Releases, first.Releases[0])
+			a.Encodings = append(a.Encodings, a.Encodings[0])
+		})
+		if err != nil {
+			return err
+		}
+		if _, digest, err = wire.Open[plan.Announcement](l.Logs[bus.Analyzer][7].Signed, l.Bundle.AnalyzerParty()); err != nil {
+			return err
+		}
+		return change(l, bus.Analyzer, 8, func(c *wire.Counts) {
+			c.Announcement, c.Releases = digest[:], append(c.Releases, c.Releases[0])
+		})
+	}, nil, []audit.What{audit.ManifestMissing, audit.PlanChanged, audit.WeakPlan}, "analyzer/7 announcement"},
 	{"the counts do not add up", sums, countsAt(2, 1, func(c *wire.Counts) { c.Releases[0].Ones[0] = 1 << 19 }), nil, nil,
 		[]audit.What{audit.CountsImpossible}, "analyzer/11 counts"},
 	{"a signature is forged", joint, nil, func(l *ledger.Ledger, _ *audit.Options) error {

@@ -65,7 +65,7 @@ func TestHonestDeploymentsPass(t *testing.T) {
 		{glm.Practical, plan.Shares, false, 0}, {glm.Practical, plan.Local, true, 0},
 		{glm.Practical, plan.Central, false, 0}, {glm.Joint, plan.Central, false, 0},
 	} {
-		l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 3), Retain: x.retain, Rotate: true,
+		l := made(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 2+min(x.rounds, 1)), Retain: x.retain, Rotate: true,
 			Rounds: x.rounds, Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
 		var rows []audit.Row
 		r := check(t, l, audit.Options{Auditor: []*seal.HPKEKey{l.Auditor}, AnalyzerKeys: l.HPKE,
@@ -136,6 +136,33 @@ func TestViewsThatAreLonger(t *testing.T) {
 	}
 }
 
+// A copy of a log that was damaged accuses nobody of two logs, and what several checkpoints say of one size is told once.
+func TestADamagedCopyProvesNoSplit(t *testing.T) {
+	t.Parallel()
+	l := made(t, configuration(joint))
+	views := []audit.View{{Name: "one", Checkpoints: l.Checkpoints}, {Name: "another", Checkpoints: l.Checkpoints}}
+	damaged, cut := *l, *l
+	log := slices.Clone(l.Logs[bus.Shuffler])
+	log[0].Signed = slices.Clone(log[0].Signed)
+	log[0].Signed[0] ^= 1
+	damaged.Logs = map[bus.Role][]audit.Entry{bus.Analyzer: l.Logs[bus.Analyzer], bus.Shuffler: log}
+	r := check(t, &damaged, audit.Options{Views: views})
+	if all := whats(r); !slices.Contains(all, audit.LogAltered) || slices.Contains(all, audit.SplitView) ||
+		!strings.Contains(strings.Join(r.Notes, " "), "does not fit its own checkpoint") {
+		t.Errorf("damaged: %s, %q", list(r), r.Notes)
+	}
+	cut.Logs = map[bus.Role][]audit.Entry{bus.Analyzer: l.Logs[bus.Analyzer][:5], bus.Shuffler: l.Logs[bus.Shuffler]}
+	times := 0
+	for _, b := range check(t, &cut, audit.Options{Views: views}).Breaches {
+		if b.What == audit.LogRewound {
+			times++
+		}
+	}
+	if times != 1 {
+		t.Errorf("one log that is too short is told %d times", times)
+	}
+}
+
 // Witnesses' cosignatures are found and told; a key that signed nothing is told, too.
 func TestWitnessesAreFound(t *testing.T) {
 	t.Parallel()
@@ -170,6 +197,47 @@ func TestNotesSayWhatWasNotChecked(t *testing.T) {
 	} {
 		if r := check(t, l, o); !r.OK || !strings.Contains(strings.Join(r.Notes, " "), want) {
 			t.Errorf("no %q in %q", want, r.Notes)
+		}
+	}
+}
+
+// Whatever entry is taken out or exchanged with another, the log does not pass, even where the role signs a
+// checkpoint over what is left. Only the analyzer's newest entry can be missing: then the deployment is still running.
+func TestNoEntryCanBeMoved(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{joint, shares} {
+		l := made(t, configuration(name))
+		for role, log := range l.Logs {
+			for i := range log {
+				for j := range log {
+					if name == shares && j != i && j != i+1 {
+						continue // neighbours are enough where recomputing takes longer
+					}
+					edited := *l
+					all := slices.Clone(log)
+					switch {
+					case i != j:
+						all[i], all[j] = all[j], all[i]
+					case role == bus.Analyzer && i == len(log)-1:
+						continue
+					default:
+						all = slices.Delete(all, i, i+1)
+					}
+					edited.Logs = map[bus.Role][]audit.Entry{role: all}
+					for other := range l.Logs {
+						if other != role {
+							edited.Logs[other] = l.Logs[other]
+						}
+					}
+					edited.Checkpoints = map[bus.Role][]byte{}
+					if err := edited.Seal(); err != nil {
+						t.Fatal(err)
+					}
+					if r := check(t, &edited, audit.Options{}); r.OK {
+						t.Errorf("%s: entries %d and %d of the %s's log can change places", name, i, j, role)
+					}
+				}
+			}
 		}
 	}
 }

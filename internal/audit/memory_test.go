@@ -23,16 +23,16 @@ func many(t testing.TB, releases int) *ledger.Ledger {
 	return l
 }
 
-// An audit keeps nothing of a round that is over: its memory is flat. RIFFLE_LONG=1 audits 1000 releases in place of 250.
+// An audit keeps nothing of a round that is over: its memory is flat. RIFFLE_LONG=1 audits 1000 releases in place of 150.
 func TestMemoryIsFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
 	}
-	releases := 250
+	releases := 150
 	if os.Getenv("RIFFLE_LONG") != "" {
 		releases = 1000
 	}
-	const early = 100
+	const early = 50
 	l := many(t, releases)
 	var heap [2]uint64 // when the early round was over, and when the last one was
 	seen := 0
@@ -51,7 +51,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	grown := int64(heap[1]) - int64(heap[0])
 	t.Logf("heap after %d releases: %d kB; after %d: %d kB", early, heap[0]>>10, releases, heap[1]>>10)
-	if most := int64(64 << 10); grown > most {
+	if most := int64(32 << 10); grown > most {
 		t.Errorf("%d bytes more after %d releases than after %d, at most %d", grown, releases, early, most)
 	}
 }

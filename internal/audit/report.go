@@ -33,6 +33,8 @@ type Report struct {
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
+	// Promise is the epsilon that the configured terms promise to each person, at Delta; 0 if there is no configuration.
+	Promise float64 `json:"promise"`
 	// PoliciesRecomputed counts the rounds whose sums, iterate and policy are those that this audit computed.
 	PoliciesRecomputed int `json:"policies_recomputed"`
 	// Running tells that the last announcement is not out: the deployment goes on.

@@ -136,6 +136,16 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 50 {
 		t.Errorf("%d of 50 chunks right after they were stored: %v", n, err)
 	}
+	for i, last := 0, uint64(0); i < 20; i++ {
+		sequence, err := shuf.AppendAuditAfter(ctx, "manifest", fmt.Append(nil, i), last)
+		if err != nil {
+			t.Fatalf("entry %d of the audit log: %v", i, err)
+		}
+		if _, err := shuf.AppendAuditAfter(ctx, "other", fmt.Append(nil, i), last); !errors.Is(err, bus.ErrMoved) {
+			t.Fatalf("another entry %d of the audit log: %v", i, err)
+		}
+		last = sequence
+	}
 	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
 		t.Fatal(err)
 	}

@@ -423,3 +423,33 @@ func TestBundleFile(t *testing.T) {
 		}
 	}
 }
+
+// A bundle says until which epoch a signing key is good, for the two roles that sign statements and from epoch 1.
+func TestABundleSaysHowLongAKeyIsGood(t *testing.T) {
+	t.Parallel()
+	b, err := keyring.LoadBundle(generate(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		until map[string]uint64
+		fine  bool
+	}{
+		{map[string]uint64{"analyzer": 1, "shuffler": 7}, true}, {map[string]uint64{"analyzer": 0}, false},
+		{map[string]uint64{"registrar": 3}, false}, {map[string]uint64{"": 3}, false},
+	} {
+		b.Until = x.until
+		text, err := b.Encode()
+		path := filepath.Join(t.TempDir(), "trust.json")
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := keyring.LoadBundleFile(path)
+		if x.fine && (err != nil || !maps.Equal(read.Until, x.until)) || !x.fine && !errors.Is(err, keyring.ErrBundle) {
+			t.Errorf("%v: %v, %v", x.until, read.Until, err)
+		}
+	}
+}

@@ -223,6 +223,9 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	if out.Sums, err = Sums(a, counts); err != nil {
 		return err
 	}
+	if want := len(m.step.Statistics[m.step.Round]); len(out.Sums) != want { // another announcement was made than Next's
+		return fmt.Errorf("%d releases were announced, the learner asked for %d", len(out.Sums), want)
+	}
 	aggregates := make([]glm.Aggregate, len(out.Sums))
 	for i, sum := range out.Sums {
 		kind := m.step.Statistics[m.step.Round][i].Kind

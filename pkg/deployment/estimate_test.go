@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -90,5 +91,26 @@ func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
 				t.Errorf("%s: half width %v of coefficient %d, the policy's is %v", profile, got, i, want)
 			}
 		}
+	}
+}
+
+// A linear model can predict rewards that nobody can have; what is shown stays within their range.
+func TestPredictedRewardsAreRewards(t *testing.T) {
+	t.Parallel()
+	c := configuration(glm.Practical)
+	c.Learner.Family, c.Learner.Radius = glm.FamilyLinear, 5
+	r := begin(t, c)
+	r.announce()
+	counts := r.counts(people)
+	for j := range counts.Releases[1].Ones { // of the gradient: as few as there can be
+		counts.Releases[1].Ones[j] = 0
+	}
+	r.absorb(counts)
+	e := r.estimate()
+	if norm := math.Hypot(e.Theta[0], e.Theta[1]); norm <= 1 {
+		t.Fatalf("the estimate's norm is %v: the test is blind", norm)
+	}
+	if want := (deployment.Predicted{Least: -1, Neutral: 0, Most: 1}); e.Predicted != want {
+		t.Errorf("predicted %+v, want %+v", e.Predicted, want)
 	}
 }

@@ -50,3 +50,37 @@ func Refusals() []Refusal {
 	}
 	return all
 }
+
+// meanings are what people are told of each refusal, as the rest of "refused because ...".
+var meanings = map[Refusal]string{
+	RefusalMalformed:         "it does not decode, or a field of it is out of range",
+	RefusalWrongDeployment:   "it is of another deployment",
+	RefusalBadSignature:      "its signature is not that of the device that it names",
+	RefusalNoCredential:      "the registrar did not admit its host, or not for this device",
+	RefusalWrongEpoch:        "it is of another epoch than the open one",
+	RefusalWrongAnnouncement: "its device saw another announcement than the one that this release admits",
+	RefusalCohortFull:        "the cohort had no place left",
+	RefusalEnrolmentClosed:   "enrolment was over",
+	RefusalAlreadyEnrolled:   "its device enrolled before, in this cohort or an earlier one",
+	RefusalNotEnrolled:       "its device has no slot in the cohort",
+	RefusalDuplicate:         "it is a copy of a report that was admitted already",
+	RefusalAlreadyReported:   "its slot has another report already",
+	RefusalLate:              "it came after the deadline",
+	RefusalUndecryptable:     "no key of the role opens it",
+	RefusalWrongSize:         "it does not have exactly the planned size",
+	RefusalWeakPlan:          "the plan is below the role's own minimum cohort",
+	RefusalHostShare:         "its host holds as many slots of the cohort as one host may",
+	RefusalRepeatedMessage:   "a message in it stands twice, in it or in another report of the round",
+	RefusalBadProof:          "its proof does not show that every entry is in range",
+	RefusalBadShare:          "a share of it does not decode, or is of another report or round",
+	RefusalSecondKey:         "it came with a second verification key for one release",
+	RefusalSecondSet:         "it belongs to a second set of reports, or a second sum, for one release",
+}
+
+// Means says for people why something was refused, as the rest of a sentence "refused because ...".
+func (r Refusal) Means() string {
+	if words, ok := meanings[r]; ok {
+		return words
+	}
+	return "of a reason that this version does not know"
+}

@@ -254,6 +254,23 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 	}
 }
 
+// A server that signs a second statement of a round gets no certificate of it.
+func TestASecondStatementGetsNoCertificate(t *testing.T) {
+	t.Parallel()
+	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Local, 1), Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Find(bus.Analyzer, wire.KindCounts, 0)
+	l.Logs[bus.Analyzer] = slices.Insert(l.Logs[bus.Analyzer], at, l.Logs[bus.Analyzer][at])
+	if err := l.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if _, why := certify(t, l, 1); !errors.Is(why, certificate.ErrRefused) || !strings.Contains(why.Error(), "two statements") {
+		t.Error(why)
+	}
+}
+
 func destroyed(l wire.Learned) wire.Learned {
 	l.Destroyed, l.Sums, l.Epsilon, l.EpsilonAlone = true, nil, 0, 0
 	return l

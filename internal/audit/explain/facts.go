@@ -1,0 +1,279 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// ErrNone means that the logs hold nothing of what was asked for. The text lists what there is.
+var ErrNone = errors.New("the logs hold nothing of it")
+
+// Facts are the numbers behind an explanation.
+type Facts struct {
+	Deployment string       `json:"deployment"`
+	Channel    plan.Channel `json:"channel"`
+	RestsOn    string       `json:"rests_on"` // continues "The guarantee"
+	// Promise is what the terms promise each person at Delta; what the plan claims where no terms are logged.
+	Promise float64 `json:"promise"`
+	Delta   float64 `json:"delta"`
+	Plan    Planned `json:"plan"`
+	Rounds  []Round `json:"rounds"` // those that were asked for; none of a plan
+}
+
+// Planned is what was announced before anybody took part.
+type Planned struct {
+	Epoch     uint64 `json:"epoch"`
+	Rounds    int    `json:"rounds"`
+	Size      uint32 `json:"size"`      // slots of the cohort
+	Minimum   uint32 `json:"minimum"`   // reports below which nothing is released
+	Dishonest uint32 `json:"dishonest"` // reports whose noise is not counted
+	// Messages is how many messages each report of the first round has.
+	Messages int            `json:"messages"`
+	Releases []Vector       `json:"releases"` // of all rounds
+	Curator  bool           `json:"curator"`  // a trusted analyzer reads records and adds the noise
+	Epsilon  status.Epsilon `json:"epsilon"`  // of the whole plan at Minimum reports
+	AtSize   status.Epsilon `json:"epsilon_at_size"`
+	Alone    status.Epsilon `json:"epsilon_alone"`
+	Who      []Observer     `json:"observers"`
+}
+
+// Vector is one planned vector sum.
+type Vector struct {
+	Round       int               `json:"round"`
+	Statistic   glm.StatisticKind `json:"statistic"`
+	Coordinates int               `json:"coordinates"` // 0: of a later round, whose encoding is announced with it
+	Levels      uint32            `json:"levels"`      // of the coordinate that has the most; 0 as above
+	NoiseBits   uint32            `json:"noise_bits"`  // of each device, per coordinate
+	Bias        float64           `json:"bias"`        // probability that a noise bit is one
+	Shuffler    uint64            `json:"shuffler_noise"`
+	Analyzer    uint64            `json:"analyzer_noise"`
+}
+
+// Observer is one party, whom a person must trust for the bound on what it learns, and that bound.
+type Observer struct {
+	Sees    string         `json:"sees"`
+	Honest  string         `json:"honest"`
+	Epsilon status.Epsilon `json:"epsilon"`
+	Alone   status.Epsilon `json:"epsilon_alone"`
+}
+
+// Round is what the statements say of a round. Fields of statements that are not there yet are zero.
+type Round struct {
+	Epoch      uint64      `json:"epoch"`
+	Round      uint32      `json:"round"`
+	Outcome    string      `json:"outcome"` // released, destroyed, refused by the analyzer, or open
+	Enrolled   uint32      `json:"enrolled"`
+	Reports    uint32      `json:"reports"`
+	Each       int         `json:"report_messages"` // messages of a report
+	Messages   uint64      `json:"messages"`
+	Noise      uint64      `json:"noise_messages"`
+	Refused    []Refused   `json:"refused"`
+	Counts     []int       `json:"counts"` // how many numbers each release gave
+	Statements []Statement `json:"statements"`
+	// Epsilon is what the epoch's whole plan reveals with the reports that came, Alone if no other device is honest.
+	Epsilon status.Epsilon `json:"epsilon"`
+	Alone   status.Epsilon `json:"epsilon_alone"`
+	Version string         `json:"version,omitempty"` // of the analyzer's program
+}
+
+// Refused is how many reports were refused for a reason.
+type Refused struct {
+	Reason   string `json:"reason"`
+	Means    string `json:"means"`
+	Reports  uint64 `json:"reports"`   // at least
+	TakenOut uint32 `json:"taken_out"` // of them, from a slot; exact
+}
+
+// Statement is where a signed statement stands.
+type Statement struct {
+	Role  bus.Role `json:"role"`
+	Index uint64   `json:"index"` // of the leaf in the role's log, from 0
+	Kind  string   `json:"kind"`
+}
+
+// Name is the entry as breaches name it.
+func (s Statement) Name() string { return fmt.Sprintf("%s/%d %s", s.Role, s.Index, s.Kind) }
+
+// reader goes through both logs once and keeps what was asked for.
+type reader struct {
+	q             Question
+	configuration *wire.Configuration
+	first         *plan.Announcement            // of the epoch: its plan
+	encodings     map[uint32]*plan.Announcement // of its rounds
+	rounds        map[uint32]*Round
+	manifests     map[uint32]bool
+	counted       map[uint32]bool
+	last          uint64 // epoch that was announced
+}
+
+// Of explains a release, an epoch or a plan of a deployment that was audited. Every statement counts under the signature
+// of the keys that the options trust, and no other.
+//
+// Errors: ErrNone; the source's.
+func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (*Answer, error) {
+	report, err := audit.Check(ctx, source, o)
+	if err != nil {
+		return nil, err
+	}
+	if q.Subject == Breach {
+		return OfBreach(q.What, report), nil
+	}
+	r := &reader{q: q, encodings: map[uint32]*plan.Announcement{}, rounds: map[uint32]*Round{},
+		manifests: map[uint32]bool{}, counted: map[uint32]bool{}}
+	for _, of := range []struct {
+		role  bus.Role
+		party wire.Party
+	}{{bus.Analyzer, o.Trust.AnalyzerParty()}, {bus.Shuffler, o.Trust.ShufflerParty()}} {
+		index := uint64(0)
+		err := source.Log(ctx, of.role, func(e audit.Entry) error {
+			r.read(Statement{of.role, index, e.Kind}, e.Signed, of.party)
+			index++
+			return nil
+		})
+		if err != nil && !errors.Is(err, audit.ErrFolder) { // the audit told of what cannot be read
+			return nil, err
+		}
+	}
+	f, err := r.facts(o.Trust.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Question: q, Facts: f, Breaches: []audit.Breach{}}
+	for _, b := range report.Breaches {
+		if epoch, round, ok := strings.Cut(b.Release, "."); ok && epoch == fmt.Sprint(q.Epoch) &&
+			(q.Subject != Release || round == fmt.Sprint(*r.q.Round)) {
+			a.Breaches = append(a.Breaches, b)
+		}
+	}
+	a.tell(report)
+	return a, nil
+}
+
+// read takes an entry that the role signed under the kind that it stands under; the audit tells of others.
+func (r *reader) read(at Statement, signed []byte, from wire.Party) {
+	switch prefix, _, _ := strings.Cut(at.Kind, "-"); {
+	case at.Kind == wire.KindConfiguration && r.configuration == nil:
+		if v, ok := open[wire.Configuration](signed, from); ok {
+			r.configuration = v
+		}
+	case at.Kind == wire.KindAnnouncement:
+		if v, ok := open[plan.Announcement](signed, from); ok {
+			r.announced(at, v)
+		}
+	case at.Kind == wire.KindCounts:
+		if v, ok := open[wire.Counts](signed, from); ok {
+			if x := r.of(at, v.Epoch, v.Round); x != nil && !r.counted[v.Round] {
+				r.counts(x, v)
+			}
+		}
+	case at.Kind == wire.KindLearned:
+		if v, ok := open[wire.Learned](signed, from); ok {
+			if x := r.of(at, v.Epoch, v.Round); x != nil {
+				x.Version = v.Version
+			}
+		}
+	case at.Kind == wire.KindManifest:
+		if v, ok := open[wire.Manifest](signed, from); ok {
+			if x := r.of(at, v.Epoch, v.Round); x != nil && !r.manifests[v.Round] {
+				r.mixed(x, v)
+			}
+		}
+	case prefix == accepted:
+		if v, ok := open[wire.Accepted](signed, from); ok {
+			r.of(at, v.Epoch, v.Round)
+		}
+	case prefix == summed:
+		if v, ok := open[wire.Summed](signed, from); ok {
+			r.of(at, v.Epoch, v.Round)
+		}
+	}
+}
+
+// How the kinds of the two sets of the channel shares begin; the round follows.
+const (
+	accepted = "accepted"
+	summed   = "summed"
+)
+
+func open[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
+	wire.Learned](signed []byte, from wire.Party) (*T, bool) {
+	v, _, err := wire.Open[T](signed, from)
+	return v, err == nil
+}
+
+// of is the round of the epoch in question, with the statement entered; nil for another one.
+func (r *reader) of(at Statement, epoch uint64, round uint32) *Round {
+	if epoch != r.q.Epoch || r.first == nil {
+		return nil
+	}
+	x := r.rounds[round]
+	if x == nil {
+		x = &Round{Epoch: epoch, Round: round, Outcome: Open, Refused: []Refused{}, Counts: []int{}}
+		r.rounds[round] = x
+	}
+	x.Statements = append(x.Statements, at)
+	return x
+}
+
+// Outcomes of a Round besides those of manifests.
+const (
+	Open     = "open"     // it is not counted yet
+	Rejected = "rejected" // the shuffler released it, and the analyzer did not count it
+)
+
+func (r *reader) announced(at Statement, a *plan.Announcement) {
+	if a.Final {
+		return
+	}
+	r.last = max(r.last, a.Epoch)
+	if a.Epoch != r.q.Epoch {
+		return
+	}
+	if r.first == nil {
+		r.first = a
+	}
+	if r.encodings[a.Round] == nil {
+		r.encodings[a.Round] = a
+	}
+	r.of(at, a.Epoch, a.Round).Each = a.ReportMessages()
+}
+
+func (r *reader) mixed(x *Round, m *wire.Manifest) {
+	r.manifests[m.Round] = true
+	x.Enrolled, x.Reports, x.Messages, x.Noise = m.Enrolled, m.Reports, m.Messages, m.NoiseMessages
+	if x.Outcome != Rejected || m.Outcome == wire.Destroyed {
+		x.Outcome = m.Outcome.String()
+	}
+	for _, one := range m.Refused {
+		x.Refused = append(x.Refused, Refused{one.Reason.String(), one.Reason.Means(), one.Reports, one.TakenOut})
+	}
+}
+
+// counts enters what was counted. The analyzer's log is read before the shuffler's.
+func (r *reader) counts(x *Round, v *wire.Counts) {
+	r.counted[v.Round] = true
+	x.Reports = v.Reports
+	if x.Outcome = wire.Released.String(); v.Destroyed {
+		x.Outcome = Rejected
+		return
+	}
+	for _, one := range v.Releases {
+		x.Counts = append(x.Counts, len(one.Ones)+len(one.Curated))
+	}
+	a := r.encodings[v.Round]
+	if a == nil {
+		return
+	}
+	delta := r.delta()
+	x.Epsilon, x.Alone = epsilonOf(delta, func() (guarantee, error) { return plan.GuaranteeWith(a, v.Reports) }),
+		epsilonOf(delta, func() (guarantee, error) { return plan.Alone(a) })
+}

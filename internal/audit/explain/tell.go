@@ -1,0 +1,328 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// tell puts the facts into words.
+func (a *Answer) tell(report *audit.Report) {
+	f := a.Facts
+	for _, x := range f.Rounds {
+		a.Text = append(a.Text, f.happened(x))
+		if len(x.Counts) > 0 {
+			a.Text = append(a.Text, f.gave(x))
+		}
+		if x.Outcome != Open {
+			a.Text = append(a.Text, x.turnedAway())
+		}
+	}
+	if a.Question.Subject == Plan {
+		a.Text = append(a.Text, f.Plan.holds(f.Channel))
+	} else {
+		a.Text = append(a.Text, f.cost())
+	}
+	a.Text = append(a.Text, f.protects(), f.learns())
+	if a.Question.Subject != Plan {
+		a.Text = append(a.Text, f.sees())
+	}
+	for _, x := range f.Rounds {
+		a.Text = append(a.Text, x.stands())
+	}
+	a.Text = append(a.Text, found(a.Breaches, report, "about it"))
+}
+
+// happened says how a round ended, and why.
+func (f *Facts) happened(x Round) Section {
+	s := Section{Title: fmt.Sprintf("Release %d.%d of %q: %s", x.Epoch, x.Round, f.Deployment, x.Outcome)}
+	switch x.Outcome {
+	case wire.Released.String():
+		s.add("%s enrolled, and %s came. At least %s must come before anything leaves, so the cohort was released.",
+			many(x.Enrolled, "device"), many(x.Reports, "report"), many(f.Plan.Minimum, "report"))
+		if f.Channel == plan.Shuffle {
+			s.add("%s left the shuffler, in a random order: %d of each report, and %d of the shuffler's own noise.",
+				many(x.Messages, "message"), x.Each, x.Noise)
+		} else {
+			s.add("%s left the shuffler, in an order that says nothing of when they came: %d of each report.",
+				many(x.Messages, "message"), x.Each)
+		}
+	case wire.Destroyed.String():
+		s.add("%s enrolled, and only %s came. The announced minimum is %d: among fewer people each one is hidden less well. So "+
+			"the shuffler destroyed the cohort. No message left it, and nothing of it was learned.", many(x.Enrolled, "device"),
+			many(x.Reports, "report"), f.Plan.Minimum)
+	case Rejected:
+		s.add("%s enrolled, and %s were released by the shuffler. The analyzer did not count them, and learned nothing. It "+
+			"refuses a cohort where messages do not open, stand twice or do not fit the manifest; the log does not say which.",
+			many(x.Enrolled, "device"), many(x.Reports, "report"))
+	default:
+		s.add("It was announced, and its counts are not in the log yet.")
+	}
+	return s
+}
+
+// gave says what was released of a round, and what the public has of it.
+func (f *Facts) gave(x Round) Section {
+	s := Section{Title: "What was released"}
+	if f.Plan.Curator {
+		s.add("%s with the analyzer's noise, made of all records so far.", many(x.Counts[0], "number"))
+	} else {
+		for i, n := range x.Counts {
+			s.add("%s with noise, over the %s together: %s.", many(n, "count"), many(x.Reports, "report"),
+				f.statistic(int(x.Round), i))
+		}
+	}
+	s.add("These counts are signed and public. The next policy is computed from them and from nothing else.")
+	if x.Version != "" {
+		s.add("The analyzer's program calls itself %q.", x.Version)
+	}
+	return s
+}
+
+// statistics are what devices compute, in words.
+var statistics = map[glm.StatisticKind]string{
+	glm.Hessian:    "squares and products of the arms' entries, weighted by the slope of the model (hessian)",
+	glm.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
+	glm.Covariance: "squares and products of the arms' entries (covariance)",
+	glm.Row:        "the record itself, for the trusted analyzer (row)",
+}
+
+// statistic is that of a release in words.
+func (f *Facts) statistic(round, release int) string {
+	for _, v := range f.Plan.Releases {
+		if v.Round != round {
+			continue
+		}
+		if release == 0 {
+			return v.words()
+		}
+		release--
+	}
+	return "of a release that was not planned"
+}
+
+func (v Vector) words() string {
+	if words, ok := statistics[v.Statistic]; ok {
+		return words
+	}
+	return string(v.Statistic)
+}
+
+// turnedAway says what was refused in a round, and why.
+func (x Round) turnedAway() Section {
+	s := Section{Title: "What was refused"}
+	if len(x.Refused) == 0 {
+		s.add("The shuffler refused no report.")
+	}
+	for _, r := range x.Refused {
+		switch {
+		case uint64(r.TakenOut) == r.Reports:
+			s.add("%s (%s): %s. It had its slot already, and was taken out again.", many(r.Reports, "report"), r.Reason, r.Means)
+		case r.TakenOut > 0:
+			s.add("At least %s (%s): %s. %d of them had their slots already, and were taken out again.",
+				many(r.Reports, "report"), r.Reason, r.Means, r.TakenOut)
+		default:
+			s.add("At least %s (%s): %s.", many(r.Reports, "report"), r.Reason, r.Means)
+		}
+	}
+	return s
+}
+
+// cost says what was spent and what is left of the promise.
+func (f *Facts) cost() Section {
+	s := Section{Title: "What it cost each person who took part"}
+	s.add("The terms promise each person epsilon %v at delta %g, for all that is ever made of their record.", f.Promise,
+		f.Delta)
+	epsilon, alone, released := 0.0, 0.0, false
+	for _, x := range f.Rounds {
+		if x.Outcome == wire.Released.String() {
+			released = true
+			epsilon, alone = math.Max(epsilon, float64(x.Epsilon)), math.Max(alone, float64(x.Alone))
+		}
+	}
+	if !released {
+		s.add("Nothing was released, so nothing was spent: all of the promise is left.")
+		return s
+	}
+	s.add("With the reports that came, all releases that the plan makes of a record spend %s. %s",
+		bound(status.Epsilon(epsilon)), left(f.Promise, epsilon))
+	s.add("If no other device is honest: %s.", bound(status.Epsilon(alone)))
+	s.add("Cohorts are different people, each with a promise of their own: what one cohort spent takes nothing from another.")
+	return s
+}
+
+// left says how much of a promise is left, rounded down.
+func left(promise, spent float64) string {
+	const scale = 1e4 // as privacy.Spell
+	if rest := promise - spent; rest >= 0 {
+		return fmt.Sprintf("Epsilon %.4f of the promise is left.", math.Floor(rest*scale)/scale)
+	}
+	return "THAT IS MORE THAN WAS PROMISED."
+}
+
+// protects says whose noise protects a person.
+func (f *Facts) protects() Section {
+	p, s := f.Plan, Section{Title: "What protects each person"}
+	if p.Curator {
+		s.add("The analyzer adds noise to all that leaves it. Devices add none.")
+		s.add("The guarantee %s.", f.RestsOn)
+		return s
+	}
+	devices, shuffler, analyzer := false, false, false
+	for _, v := range p.Releases {
+		devices, shuffler, analyzer = devices || v.NoiseBits > 0, shuffler || v.Shuffler > 0, analyzer || v.Analyzer > 0
+	}
+	if f.Channel == plan.Local {
+		s.add("The noise of the person's own device, before anything leaves it. Nobody else is needed.")
+	} else if devices {
+		s.add("The noise of %s: every device adds its own, and of the %d reports that must come at least, %d may be dishonest "+
+			"without their noise being missed.", many(p.Minimum-min(p.Minimum, p.Dishonest), "honest device"), p.Minimum,
+			p.Dishonest)
+	} else {
+		s.add("No noise of devices.")
+	}
+	switch {
+	case shuffler && analyzer:
+		s.add("Noise of both servers. Whoever adds noise knows it, so each server's protects from the other and the public.")
+	case shuffler:
+		s.add("Noise of the shuffler, which protects from everybody but the shuffler.")
+	case analyzer:
+		s.add("Noise of the analyzer, which protects from everybody but the analyzer.")
+	case f.Channel != plan.Local:
+		s.add("No noise of servers: if all other devices are dishonest, only the person's own noise is left.")
+	}
+	s.add("The guarantee %s.", f.RestsOn)
+	return s
+}
+
+// sees says what reached whom.
+func (f *Facts) sees() Section {
+	s := Section{Title: "Who saw what (an honest party forgets it and learns what is published)"}
+	for _, v := range Views(f.Channel) {
+		if v.Curious == v.Malicious {
+			s.add("%s: %s. Curious or malicious, it learns about one person: %s.", v.Who, v.Sees, v.Curious)
+			continue
+		}
+		s.add("%s: %s. If curious, it learns about one person: %s. If malicious: %s.", v.Who, v.Sees, v.Curious, v.Malicious)
+	}
+	return s
+}
+
+// learns gives the bounds of the plan for each observer.
+func (f *Facts) learns() Section {
+	s := Section{Title: fmt.Sprintf("Who can learn how much, at delta %g and the minimum of %s", f.Delta,
+		many(f.Plan.Minimum, "report"))}
+	for _, o := range f.Plan.Who {
+		s.add("%s: %s. Who must be honest: %s. If no other device is honest: %s.", o.Sees, bound(o.Epsilon), o.Honest,
+			bound(o.Alone))
+	}
+	if len(f.Plan.Who) == 0 {
+		s.add("The plan bounds nothing.")
+	}
+	return s
+}
+
+// holds says what was planned.
+func (p Planned) holds(c plan.Channel) Section {
+	s := Section{Title: fmt.Sprintf("The plan of epoch %d (channel %s)", p.Epoch, c)}
+	s.add("The cohort has %s. Nothing is released of fewer than %s.", many(p.Size, "place"), many(p.Minimum, "report"))
+	s.add("Each device reports in %s. A report of the first one has %s.", many(p.Rounds, "round"), many(p.Messages, "message"))
+	for i, v := range p.Releases {
+		if i > 0 && i+1 < len(p.Releases) && i > listedReleases {
+			continue
+		}
+		s.add("Round %d: %s%s%s.", v.Round, v.words(), v.shape(), v.noise())
+	}
+	if more := len(p.Releases) - listedReleases - 2; more > 0 {
+		s.add("%s between these are in the JSON.", many(more, "release"))
+	}
+	s.add("With the fewest reports it reveals %s of one record, over all its releases. If no other device is honest: %s.",
+		bound(p.Epsilon), bound(p.Alone))
+	switch low, high := float64(p.Epsilon), float64(p.AtSize); {
+	case low == high:
+		s.add("These numbers do not depend on how many report: none of the noise that they count is of other devices.")
+	default:
+		s.add("With fewer reports there is less noise, and the first number grows, up to this one at the minimum; if all %s "+
+			"report it is %s. The second number does not depend on how many report.", many(p.Size, "device"),
+			bound(p.AtSize))
+	}
+	return s
+}
+
+// listedReleases bounds the releases of a plan that are told in words, besides the first and the last.
+const listedReleases = 8
+
+// shape is the numbers of a planned sum.
+func (v Vector) shape() string {
+	if v.Coordinates == 0 {
+		return ", encoded as is announced with the round"
+	}
+	return fmt.Sprintf(", %s of up to %s each", many(v.Coordinates, "number"), many(v.Levels, "level"))
+}
+
+// noise is the noise of a planned sum.
+func (v Vector) noise() string {
+	text := ""
+	if v.NoiseBits > 0 {
+		text = fmt.Sprintf(", with %s of each device per number", many(v.NoiseBits, "noise bit"))
+	}
+	if v.Shuffler > 0 {
+		text += fmt.Sprintf(", with %s of the shuffler", many(v.Shuffler, "noise bit"))
+	}
+	if v.Analyzer > 0 {
+		text += fmt.Sprintf(", with %s of the analyzer", many(v.Analyzer, "noise bit"))
+	}
+	if text != "" {
+		text += fmt.Sprintf(", which are one with probability %v", v.Bias)
+	}
+	return text
+}
+
+// stands lists the statements of a round.
+func (x Round) stands() Section {
+	s := Section{Title: fmt.Sprintf("Where release %d.%d stands in the logs", x.Epoch, x.Round)}
+	for _, one := range x.Statements {
+		s.add("%s: %s", one.Name(), one.says())
+	}
+	return s
+}
+
+// says what a statement is.
+func (s Statement) says() string {
+	switch s.Kind {
+	case wire.KindAnnouncement:
+		return "policy, plan and reference of the round"
+	case wire.KindCounts:
+		return "what the analyzer counted"
+	case wire.KindLearned:
+		return "what it concluded, and what that cost"
+	case wire.KindManifest:
+		return "how the round ended at the shuffler"
+	}
+	if len(s.Kind) > len(accepted) && s.Kind[:len(accepted)] == accepted {
+		return "the reports that the analyzer verified"
+	}
+	return "the share of the sums that left the shuffler"
+}
+
+// bound is an epsilon in words.
+func bound(e status.Epsilon) string {
+	if v := float64(e); !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return "at most epsilon " + privacy.Spell(v)
+	}
+	return unbounded
+}
+
+// many is a number with its noun.
+func many[N int | uint32 | uint64](n N, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("1 %s", noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
