@@ -33,8 +33,10 @@ func auditExportCommand() *cobra.Command {
 		Short: "copy a running deployment's logs to a folder, which anybody can audit",
 		Long: `
 Copies what a deployment's servers signed to a new folder: the transparency logs of both, their newest checkpoints, the
-public keys, what the shuffler retained, and a certificate of each epoch that is over. Nothing in it is secret: what was
-retained stays sealed to the auditor. It reads with the auditor's credential at the broker and changes nothing.
+public keys, what the shuffler retained, and a certificate of each epoch that is over. It reads with the auditor's
+credential at the broker and changes nothing. All but what was retained is public. What was retained stays sealed to the
+auditor, but no window ends this copy: only its owner may read the folder "retained" in it. Delete that folder when the
+window is over, and before the rest is published: an audit does without it.
 
 The folder is there whole or not at all. Nothing is judged: riffle audit FOLDER does that, and riffle verify FILE for one
 certificate. --registry and --losses write further files from the same statements. No signature covers them, so they do

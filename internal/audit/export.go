@@ -63,7 +63,7 @@ func WriteFolder(ctx context.Context, dst string, src Source, keys keyring.Bundl
 	if err := os.Remove(dst); err != nil && !errors.Is(err, fs.ErrNotExist) { // an empty folder, or no longer
 		return nil, err
 	}
-	if err := os.Chmod(w.root, 0o755); err != nil { // all in it is public, or sealed
+	if err := os.Chmod(w.root, 0o755); err != nil { // what is retained is in a folder of its own
 		return nil, err
 	}
 	if err := os.Rename(w.root, dst); err != nil {
@@ -108,7 +108,8 @@ func (w *writer) all(ctx context.Context) error {
 	for _, m := range released {
 		err := w.src.Retained(ctx, m.Epoch, m.Round, func(index uint32, sealed []byte) error {
 			w.out.Retained++
-			return w.file(retained.Path(m.Epoch, m.Round, index), sealed)
+			// No window ends this copy: whoever has it opens it once the keys are known.
+			return w.fileFor(retained.Path(m.Epoch, m.Round, index), sealed, 0o700, 0o600)
 		})
 		if err != nil {
 			return err
@@ -157,11 +158,14 @@ func (w *writer) log(ctx context.Context, role bus.Role, also func(Entry)) (err 
 	return err
 }
 
-// file writes a file under its name with slashes.
-func (w *writer) file(name string, b []byte) error {
+// file writes a file under its name with slashes, for everybody to read.
+func (w *writer) file(name string, b []byte) error { return w.fileFor(name, b, 0o755, 0o644) }
+
+// fileFor writes a file, and the folders that it needs, with these rights.
+func (w *writer) fileFor(name string, b []byte, folder, file os.FileMode) error {
 	path := filepath.Join(w.root, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
 		return err
 	}
-	return os.WriteFile(path, b, 0o644)
+	return os.WriteFile(path, b, file)
 }

@@ -98,6 +98,34 @@ func TestAFolderShowsWhatWasExported(t *testing.T) {
 	same(t, path, again)
 }
 
+// Everybody may read what is signed, and the auditor alone what was retained: the broker's window does not end this copy.
+func TestRetainedChunksAreTheAuditorsAlone(t *testing.T) {
+	t.Parallel()
+	_, path := exported(t)
+	kept := 0
+	err := filepath.WalkDir(path, func(at string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(path, at)
+		private := name == "retained" || strings.HasPrefix(name, "retained"+string(filepath.Separator))
+		if private {
+			kept++
+		}
+		if others := info.Mode().Perm() & 0o077; private != (others == 0) {
+			t.Errorf("%s: %v", name, info.Mode())
+		}
+		return nil
+	})
+	if err != nil || kept < 3 {
+		t.Errorf("%d files and folders of what was retained, %v", kept, err)
+	}
+}
+
 // same compares two folders.
 func same(t *testing.T, a, b string) {
 	t.Helper()

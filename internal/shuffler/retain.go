@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,12 @@ func (c *Config) retention() (*shuffle.Retention, error) {
 	}
 	if err := seal.CheckHPKEPublic(c.Auditor); err != nil {
 		return nil, fmt.Errorf("shuffler: the auditor's key: %w", err)
+	}
+	for _, own := range c.Keys {
+		if bytes.Equal(own.Public(), c.Auditor) {
+			return nil, errors.New("shuffler: the auditor's key is one of the shuffler's own, which would open all that " +
+				"is retained: run riffle keygen rotate auditor, and give the new bundle.json to the shuffler")
+		}
 	}
 	return &shuffle.Retention{
 		Deployment: c.Deployment, Auditor: slices.Clone(c.Auditor), Window: c.Retain, Store: c.Bus,

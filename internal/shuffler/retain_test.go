@@ -270,6 +270,7 @@ func TestRetentionThatCannotBeIsRefused(t *testing.T) {
 		"shares":        {func(c *Config) { c.Channels = []plan.Channel{plan.Shares} }, "shares"},
 		"every channel": {func(c *Config) { c.Channels = nil }, "channels: shuffle, local"},
 		"no auditor":    {func(c *Config) { c.Auditor = nil }, "riffle keygen rotate auditor"},
+		"its own key":   {func(c *Config) { c.Auditor = c.Keys[0].Public() }, "one of the shuffler's own"},
 		"a weak key":    {func(c *Config) { c.Auditor = make([]byte, 32) }, "auditor's key"},
 		"too short":     {func(c *Config) { c.Retain = time.Millisecond }, "must be 0, or from 1s to 8784h0m0s"},
 		"too long":      {func(c *Config) { c.Retain = bus.MaxRetain + 1 }, "must be 0, or from 1s to 8784h0m0s"},

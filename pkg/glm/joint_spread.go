@@ -49,7 +49,7 @@ func JointSpread(outer, gradient Statistic) (func(weights []float64) float64, er
 	}
 	s := newJointSet(outer, gradient)
 	return func(weights []float64) float64 {
-		if len(weights) != 2 || !(weights[0] >= 0) || !(weights[1] >= 0) {
+		if len(weights) != 2 || !(weights[0] >= 0) || !(weights[1] >= 0) || math.IsInf(weights[0]+weights[1], 1) {
 			return math.Inf(1)
 		}
 		return s.spread(weights[0], weights[1])
@@ -149,6 +149,9 @@ func (s *jointSet) spread(a, b float64) float64 {
 		width := jointCells / (jointCoarse << x.level)
 		lo, hi := s.cosines(x.i*width, x.j*width, width)
 		u := jointUpper(a, b, p, q, lo, hi)
+		if !(u <= math.MaxFloat64) { // a sum that overflows bounds nothing, and NaN would drop no box
+			return math.Inf(1)
+		}
 		if u <= best*(1+jointTolerance) {
 			continue
 		}

@@ -3,7 +3,7 @@ package empirical
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // atMost is the Clopper-Pearson bound above a probability, of which an event of k in n independent runs is evidence: it
@@ -12,7 +12,8 @@ func atMost(k, n int, alpha float64) float64 {
 	if k >= n {
 		return 1
 	}
-	return distuv.Beta{Alpha: float64(k) + 1, Beta: float64(n - k)}.Quantile(1 - alpha)
+	_, hi := betaQuantile(float64(k)+1, float64(n-k), 1-alpha)
+	return hi
 }
 
 // atLeast is the bound below it.
@@ -20,7 +21,25 @@ func atLeast(k, n int, alpha float64) float64 {
 	if k <= 0 {
 		return 0
 	}
-	return distuv.Beta{Alpha: float64(k), Beta: float64(n-k) + 1}.Quantile(alpha)
+	lo, _ := betaQuantile(float64(k), float64(n-k)+1, alpha)
+	return lo
+}
+
+// betaQuantile has the quantile of a beta law between lo and hi, which are next to equal. It halves: the inverse of the
+// library stops early for some rare events, and bounds them by fifty times what it should.
+func betaQuantile(a, b, p float64) (lo, hi float64) {
+	for hi = 1; hi-lo > 1e-12*min(hi, 1-lo); {
+		mid := lo + (hi-lo)/2
+		if mid <= lo || mid >= hi {
+			break
+		}
+		if mathext.RegIncBeta(a, b, mid) < p {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo, hi
 }
 
 // Rates are how often one event happened in two worlds, of n runs each.
