@@ -14,7 +14,6 @@ import (
 // Every epoch that is over has a certificate, in every channel and profile, which shows itself to one who trusts the keys.
 // An epoch whose cohort was destroyed has one, too.
 func TestEveryEpochHasACertificate(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		profile glm.Profile
 		channel plan.Channel
@@ -23,8 +22,7 @@ func TestEveryEpochHasACertificate(t *testing.T) {
 		{glm.Practical, plan.Local}, {glm.Practical, plan.Central}, {glm.Joint, plan.Central},
 	} {
 		t.Run(string(x.profile)+" "+string(x.channel), func(t *testing.T) {
-			t.Parallel()
-			l := make1(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 3), Seed: 1,
+			l := make1(t, ledger.Options{Configuration: ledger.Small(x.profile, x.channel, 2), Seed: 1,
 				Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
 			destroyed, released := 0, 0
 			err := audit.Certify(context.Background(), l, l.Bundle, func(epoch uint64, b []byte, why error) error {
