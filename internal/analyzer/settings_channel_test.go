@@ -13,6 +13,9 @@ import (
 // Settings that do not go with the channel stop the start, by their keys and with what to do instead; a channel by
 // itself, with a folder where it needs one, is a whole configuration.
 func TestSettingsFollowTheChannel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		args string

@@ -42,7 +42,6 @@ func upgraded(t *testing.T, l *ledger.Ledger, n int) {
 // A deployment that began with a version before there were logs and goes on with this one is no fraud: what was counted
 // before is recomputed like the rest, a note says what cannot be seen, and only its epochs have no certificate.
 func TestADeploymentFromBeforeThereWereLogsGoesOn(t *testing.T) {
-	t.Parallel()
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, c, 3), Seed: 4})
 		whole := check(t, l, audit.Options{})
@@ -65,7 +64,6 @@ func TestADeploymentFromBeforeThereWereLogsGoesOn(t *testing.T) {
 
 // Frauds in what stands before the configuration are caught as elsewhere, and no round is counted there alone.
 func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
-	t.Parallel()
 	whole := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 3), Seed: 4})
 	upgraded(t, whole, 2)
 	bits := func(v *wire.Counts) { v.Releases[0].Ones[0] ^= 1 }
@@ -110,7 +108,6 @@ func TestWhatStandsBeforeTheConfigurationIsHeldToTheRest(t *testing.T) {
 // A role that is still of a version before there were logs is told apart from fraud in the words, though not in the
 // exit code: nobody else could tell.
 func TestARoleFromBeforeThereWereLogsIsNamed(t *testing.T) {
-	t.Parallel()
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
 	delete(l.Checkpoints, bus.Shuffler)
 	r := check(t, l, audit.Options{})

@@ -15,7 +15,6 @@ import (
 // An export is audited as the logs that it was made from are. Every file in it that is changed, added or exchanged is
 // found, and named.
 func TestEveryFileOfAnExportIsCovered(t *testing.T) {
-	t.Parallel()
 	l := made(t, configuration(bits))
 	change := func(name string, f func(text []byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {

@@ -3,13 +3,14 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -19,11 +20,14 @@ import (
 )
 
 // retaining is a small deployment whose messages were retained. Nobody changes it.
-var retaining = sync.OnceValues(func() (*ledger.Ledger, error) {
-	return ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Local, 2), Seed: 3, Retain: true})
+var retaining = ledger.Once(ledger.Options{
+	Configuration: ledger.Small(glm.Practical, plan.Local, 2), Seed: 3, Retain: true,
 })
 
-// exported is retaining, and its export.
+// export holds the files of retaining's export once it was written.
+var export = fstest.MapFS{}
+
+// exported is retaining, and an export of it that the test may change.
 func exported(t *testing.T) (*ledger.Ledger, string) {
 	t.Helper()
 	l, err := retaining()
@@ -31,12 +35,30 @@ func exported(t *testing.T) (*ledger.Ledger, string) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(t.TempDir(), "some", "export")
+	if len(export) > 0 {
+		if err := os.CopyFS(folder, export); err != nil {
+			t.Fatal(err)
+		}
+		return l, folder
+	}
 	done, err := audit.WriteFolder(context.Background(), folder, l, l.Bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if done.Retained == 0 || done.Certificates != 2 || len(done.Uncertified) != 0 {
 		t.Fatalf("%+v", done)
+	}
+	from := os.DirFS(folder)
+	err = fs.WalkDir(from, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(from, path)
+		export[path] = &fstest.MapFile{Data: data, Mode: 0o644}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return l, folder
 }
@@ -56,7 +78,6 @@ func logs(t *testing.T, s audit.Source, role bus.Role) (all []audit.Entry, check
 
 // A folder shows what was exported to it, byte for byte, and nothing in it is without a signature or a digest.
 func TestAFolderShowsWhatWasExported(t *testing.T) {
-	t.Parallel()
 	l, path := exported(t)
 	folder, err := audit.OpenFolder(path)
 	if err != nil {
@@ -100,7 +121,6 @@ func TestAFolderShowsWhatWasExported(t *testing.T) {
 
 // Everybody may read what is signed, and the auditor alone what was retained: the broker's window does not end this copy.
 func TestRetainedChunksAreTheAuditorsAlone(t *testing.T) {
-	t.Parallel()
 	_, path := exported(t)
 	kept := 0
 	err := filepath.WalkDir(path, func(at string, e os.DirEntry, err error) error {
@@ -150,7 +170,6 @@ func same(t *testing.T, a, b string) {
 
 // What no signature covers is found whatever it is called, links among it.
 func TestStrayFilesAreNamed(t *testing.T) {
-	t.Parallel()
 	_, path := exported(t)
 	write := func(name string) {
 		t.Helper()
@@ -180,7 +199,6 @@ func TestStrayFilesAreNamed(t *testing.T) {
 
 // An export takes a new folder or an empty one, and leaves nothing behind when it fails.
 func TestAnExportIsWholeOrNotThere(t *testing.T) {
-	t.Parallel()
 	l, path := exported(t)
 	if _, err := audit.WriteFolder(context.Background(), path, l, l.Bundle); !errors.Is(err, audit.ErrNotEmpty) {
 		t.Errorf("a folder that holds something: %v", err)
@@ -235,7 +253,6 @@ func (f *failing) Checkpoint(ctx context.Context, r bus.Role) ([]byte, error) {
 
 // A log that is not written as an export writes it is refused, with the file, the line and the reason.
 func TestOddLinesAreRefused(t *testing.T) {
-	t.Parallel()
 	_, path := exported(t)
 	file := filepath.Join(path, "shuffler.log")
 	good, err := os.ReadFile(file)

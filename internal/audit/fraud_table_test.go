@@ -448,7 +448,6 @@ var frauds = []fraud{
 
 // Every fraud is caught under its own name, and nothing else is reported. The entry is the proof.
 func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
-	t.Parallel()
 	for _, f := range slices.Concat(frauds, operators) {
 		t.Run(f.name, func(t *testing.T) {
 			options := configuration(f.of)
@@ -482,7 +481,6 @@ func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
 
 // Every kind of breach is found by a fraud of the table, and explained.
 func TestEveryBreachHasAFraud(t *testing.T) {
-	t.Parallel()
 	var caught, explained []audit.What
 	for _, f := range frauds {
 		caught = append(caught, f.want...)

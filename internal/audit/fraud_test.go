@@ -54,7 +54,6 @@ func whats(r *audit.Report) (all []audit.What) {
 // An honest deployment has no breach, whatever its channel and profile, while it runs and after its end, with destroyed
 // cohorts, rotated keys and retained messages, which give the signed counts again.
 func TestHonestDeploymentsPass(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		profile glm.Profile
 		channel plan.Channel
@@ -81,7 +80,6 @@ func TestHonestDeploymentsPass(t *testing.T) {
 // Rounding of another processor architecture is told from fraud: it is a breach that says what to do, and none with the
 // tolerance. What is larger is one with it, too, and so is a policy that is not the one that was said to be learned.
 func TestToleranceIsForRoundingAlone(t *testing.T) {
-	t.Parallel()
 	scaled := func(by float64) *ledger.Ledger {
 		o := configuration(sums)
 		o.Tamper.Learned = func(v *wire.Learned) {
@@ -114,7 +112,6 @@ func TestToleranceIsForRoundingAlone(t *testing.T) {
 
 // A longer log of somebody else shows whether this one is its beginning.
 func TestViewsThatAreLonger(t *testing.T) {
-	t.Parallel()
 	whole := made(t, configuration(joint))
 	short := *whole
 	short.Logs = map[bus.Role][]audit.Entry{
@@ -138,7 +135,6 @@ func TestViewsThatAreLonger(t *testing.T) {
 
 // A copy of a log that was damaged accuses nobody of two logs, and what several checkpoints say of one size is told once.
 func TestADamagedCopyProvesNoSplit(t *testing.T) {
-	t.Parallel()
 	l := made(t, configuration(joint))
 	views := []audit.View{{Name: "one", Checkpoints: l.Checkpoints}, {Name: "another", Checkpoints: l.Checkpoints}}
 	damaged, cut := *l, *l
@@ -165,7 +161,6 @@ func TestADamagedCopyProvesNoSplit(t *testing.T) {
 
 // Witnesses' cosignatures are found and told; a key that signed nothing is told, too.
 func TestWitnessesAreFound(t *testing.T) {
-	t.Parallel()
 	l := made(t, configuration(joint))
 	by, err := ledger.Identity(1, "witness")
 	if err != nil {
@@ -188,7 +183,6 @@ func TestWitnessesAreFound(t *testing.T) {
 
 // Without the auditor's key, or with nothing retained, the report says what was not checked.
 func TestNotesSayWhatWasNotChecked(t *testing.T) {
-	t.Parallel()
 	l := made(t, configuration(bits))
 	for want, o := range map[string]audit.Options{
 		"the auditor's key was not given":          {},
@@ -204,7 +198,6 @@ func TestNotesSayWhatWasNotChecked(t *testing.T) {
 // Whatever entry is taken out or exchanged with another, the log does not pass, even where the role signs a
 // checkpoint over what is left. Only the analyzer's newest entry can be missing: then the deployment is still running.
 func TestNoEntryCanBeMoved(t *testing.T) {
-	t.Parallel()
 	for _, name := range []string{joint, shares} {
 		l := made(t, configuration(name))
 		for role, log := range l.Logs {

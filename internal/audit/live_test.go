@@ -92,7 +92,6 @@ func streamed(t *testing.T, l *ledger.Ledger) *stream {
 // Live shows the leaves and the checkpoints as the roles wrote them, whatever others put into the stream, and goes on
 // showing the same moment when the stream grows.
 func TestLiveShowsOneMoment(t *testing.T) {
-	t.Parallel()
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 2), Seed: 4})
 	whole := streamed(t, l)
 	now := &stream{all: whole.all[:len(whole.all):len(whole.all)]}
@@ -123,7 +122,6 @@ func TestLiveShowsOneMoment(t *testing.T) {
 // An entry that the role is still signing a checkpoint over is left out, and told of. Without any checkpoint all entries
 // are shown: a deployment from before there were logs has none.
 func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
-	t.Parallel()
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shuffle, 1), Seed: 4})
 	all := l.Logs[bus.Analyzer]
 	s, bare := &stream{}, &stream{}
@@ -154,7 +152,6 @@ func TestLiveLeavesOutWhatNoCheckpointCovers(t *testing.T) {
 // A broker that was set up for an earlier version refuses an auditor what is retained. The audit says what to do, and does
 // not take it for nothing.
 func TestABrokerThatRefusesWhatIsRetainedSaysWhatToDo(t *testing.T) {
-	t.Parallel()
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
 	s := streamed(t, l)
 	live, err := audit.NewLive(context.Background(), s, l.Bundle)

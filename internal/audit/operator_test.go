@@ -78,7 +78,6 @@ func folder(t *testing.T, l *ledger.Ledger) (*audit.Folder, string) {
 
 // An export may be made between a manifest and the counts: what is retained of the round is covered, and checked.
 func TestWhatIsRetainedOfTheRoundUnderWayIsChecked(t *testing.T) {
-	t.Parallel()
 	honest := made(t, configuration(bits))
 	swapped := made(t, planted(configuration(bits), func(o *ledger.Options) {
 		o.Tamper.Messages = func(_ uint64, _ uint32, m [][]byte) [][]byte { m[5] = flip(m[5]); return m }
@@ -106,7 +105,6 @@ func TestWhatIsRetainedOfTheRoundUnderWayIsChecked(t *testing.T) {
 
 // A view that shows nothing of what the roles signed is refused: logs are not called clean because of it.
 func TestViewsThatShowNothingAreRefused(t *testing.T) {
-	t.Parallel()
 	l, other := made(t, configuration(joint)), made(t, configuration(joint))
 	if err := ledger.Append(other, bus.Shuffler, 3, wire.KindManifest, &wire.Manifest{
 		Deployment: l.Bundle.Deployment, Epoch: 9, Announcement: make([]byte, 32), Outcome: wire.Destroyed, Enrolled: 1,
@@ -136,7 +134,6 @@ func TestViewsThatShowNothingAreRefused(t *testing.T) {
 
 // The name of a file in an export cannot move the cursor of who reads the report, or look like another line of it.
 func TestNamesOfFilesStayInTheirLine(t *testing.T) {
-	t.Parallel()
 	l := made(t, configuration(joint))
 	d, dir := folder(t, l)
 	if err := os.WriteFile(filepath.Join(dir, "x\x1b[2J\nNo breach\t"), nil, 0o644); err != nil {

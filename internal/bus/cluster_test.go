@@ -132,6 +132,9 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := shuf.PublishChunk(ctx, 1, 0, 7, []byte("another")); !errors.Is(err, bus.ErrExists) {
+		t.Errorf("another chunk under an index that is taken: %v", err)
+	}
 	n := 0
 	if err := ana.ReadChunks(ctx, 1, 0, func(uint32, []byte) error { n++; return nil }); err != nil || n != 50 {
 		t.Errorf("%d of 50 chunks right after they were stored: %v", n, err)
@@ -146,11 +149,14 @@ func TestClusterSurvivesItsLeader(t *testing.T) {
 		}
 		last = sequence
 	}
-	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("one")); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"one", "two", "one"} {
+		if err := ana.PutAnnouncement(ctx, 1, 0, []byte(text)); err != nil {
+			t.Fatalf("announcement %s: %v", text, err)
+		}
 	}
-	if err := ana.PutAnnouncement(ctx, 1, 0, []byte("two")); !errors.Is(err, bus.ErrExists) {
-		t.Errorf("another announcement: %v", err)
+	stored, err := ana.AnnouncementsAt(ctx, 1, 0)
+	if err != nil || len(stored) != 2 || string(stored[0].Payload)+string(stored[1].Payload) != "onetwo" {
+		t.Errorf("of two announcements of one round, the first stored twice: %v, %v", stored, err)
 	}
 	select {
 	case <-seen:

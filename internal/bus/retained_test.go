@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // retainedOf reads what is retained of a round.
@@ -87,9 +88,7 @@ func TestTheBrokerEndsTheWindow(t *testing.T) {
 		}
 		return indexes
 	}
-	for deadline := time.Now().Add(20 * time.Second); len(left()) == 2 && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-	}
+	testbed.Eventually(t, "dropped", func() bool { return len(left()) < 2 })
 	if got := left(); !slices.Equal(got, []uint32{1}) {
 		t.Errorf("%v are left", got)
 	}

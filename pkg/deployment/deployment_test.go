@@ -108,10 +108,8 @@ func (r *run) estimate() deployment.Estimate {
 // Every announcement follows from the learner, and names the one before; what was learned names its announcement, its
 // counts, the sums without the noise, and what comes next.
 func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
-	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
 		t.Run(string(profile), func(t *testing.T) {
-			t.Parallel()
 			c := configuration(profile)
 			r := begin(t, c)
 			learner, err := glm.NewLearner(c.Learner)
@@ -179,7 +177,6 @@ func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
 // The rounds of an epoch of the paper have one plan and one cohort, and move the iterate; nothing is known of the epoch
 // before its last round.
 func TestThePapersRoundsAreOneEpoch(t *testing.T) {
-	t.Parallel()
 	r := begin(t, configuration(glm.Paper))
 	first := *r.announce()
 	if len(first.Plan.Rounds) < 2 {
@@ -216,7 +213,6 @@ func TestThePapersRoundsAreOneEpoch(t *testing.T) {
 
 // A destroyed cohort leaves the policy, and costs nothing.
 func TestADestroyedCohortTeachesNothing(t *testing.T) {
-	t.Parallel()
 	r := begin(t, configuration(glm.Practical))
 	before := r.announce().Policy
 	c := r.counts(3)
@@ -232,7 +228,6 @@ func TestADestroyedCohortTeachesNothing(t *testing.T) {
 
 // What is out of order, of another round, or impossible is refused.
 func TestWhatDoesNotFitIsRefused(t *testing.T) {
-	t.Parallel()
 	r := begin(t, configuration(glm.Practical))
 	if _, err := r.Absorb(&wire.Counts{}, ofCounts); !errors.Is(err, deployment.ErrOrder) {
 		t.Errorf("counts before an announcement: %v", err)
@@ -280,7 +275,6 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 
 // With anytime the horizon grows; the paper's profile and the curator's have one horizon.
 func TestAnytimeExtendsTheHorizon(t *testing.T) {
-	t.Parallel()
 	c := configuration(glm.Practical)
 	c.Anytime = true
 	r := begin(t, c)
@@ -304,7 +298,6 @@ func TestAnytimeExtendsTheHorizon(t *testing.T) {
 
 // The configuration with its defaults filled in gives the same machine, and stays as it is.
 func TestTheResolvedConfigurationIsTheSame(t *testing.T) {
-	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper, glm.Joint} {
 		first := begin(t, configuration(profile))
 		again := begin(t, first.Configuration())

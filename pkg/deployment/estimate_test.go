@@ -13,7 +13,6 @@ import (
 // The estimate is the announced one. Its intervals are there where a profile has them, narrow as cohorts come in, and
 // what they are is said.
 func TestEstimateHasIntervalsWhereThereAreSome(t *testing.T) {
-	t.Parallel()
 	for profile, words := range map[glm.Profile]string{
 		glm.Practical: "95 %", glm.Paper: "confidence set", glm.Joint: "no intervals",
 	} {
@@ -66,7 +65,6 @@ func TestEstimateHasIntervalsWhereThereAreSome(t *testing.T) {
 // The paper's intervals are the last stage's confidence set, and those of the practical profile the covariance that the
 // learner makes its widths of.
 func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
-	t.Parallel()
 	for _, profile := range []glm.Profile{glm.Practical, glm.Paper} {
 		c := configuration(profile)
 		c.Learner.Practical.AheadWidth = -1 // stages have the covariance of now, not of the next cohort
@@ -96,7 +94,6 @@ func TestIntervalsAreThoseOfThePolicy(t *testing.T) {
 
 // A linear model can predict rewards that nobody can have; what is shown stays within their range.
 func TestPredictedRewardsAreRewards(t *testing.T) {
-	t.Parallel()
 	c := configuration(glm.Practical)
 	c.Learner.Family, c.Learner.Radius = glm.FamilyLinear, 5
 	r := begin(t, c)

@@ -11,7 +11,6 @@ import (
 // The announced guarantee, which devices compute for themselves, is the curator's own; and less noise is no longer what
 // was configured.
 func TestJointAnnouncesItsGuarantee(t *testing.T) {
-	t.Parallel()
 	for _, epsilon := range []float64{0.1, 0.5, 1, 8} {
 		for _, horizon := range []int{60, 997, 20_000} {
 			c := glm.Config{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 4, Radius: 3,
@@ -54,7 +53,6 @@ func TestJointAnnouncesItsGuarantee(t *testing.T) {
 
 // A release that the state cannot take leaves it as it was.
 func TestJointRefusesReleasesOutOfRange(t *testing.T) {
-	t.Parallel()
 	terms := plan.DefaultTermsFor(plan.Central)
 	terms.Epsilon, terms.Delta, terms.MinCohort = 4, 1e-3, 12
 	l, err := NewCurated(glm.Config{Profile: glm.Joint, Dimension: 2, Radius: 2, Horizon: 36, Epsilon: 4, Delta: 1e-3,

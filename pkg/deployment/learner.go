@@ -60,18 +60,21 @@ func Propose(l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error)
 	return plan.Propose(step, terms)
 }
 
-// Planned makes the learner, plans every cohort of its schedule and gives each plan to f.
+// Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it: cohorts
+// of one size that follow each other have one plan.
 func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, error) {
 	learner, err := newLearner(c)
 	if err != nil {
 		return nil, err
 	}
 	step := learner.Next()
+	var p *plan.Proposal
 	for i, n := range learner.Schedule() {
-		step.Cohort = n
-		p, err := Propose(learner, step, c.Terms)
-		if err != nil {
-			return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i+1, n, err)
+		if p == nil || n != step.Cohort {
+			step.Cohort = n
+			if p, err = Propose(learner, step, c.Terms); err != nil {
+				return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i+1, n, err)
+			}
 		}
 		f(step, p)
 	}

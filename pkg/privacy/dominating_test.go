@@ -22,7 +22,6 @@ func (l Losses) delta(epsilon float64) float64 {
 // is above what any mechanism with that Rho gives near epsilon 0, by up to 5 %: there the distribution is held against the
 // Gaussian mechanism, which has this Rho.
 func TestLossesDominateTheGuarantee(t *testing.T) {
-	t.Parallel()
 	for _, g := range []Guarantee{
 		{Mu: 0.24, TailDelta: 5e-8}, {Mu: 0.24}, {Mu: 1.3, TailDelta: 1e-5}, {Mu: 0.01, TailDelta: 1e-9}, {Mu: 4},
 		{Rho: 0.02}, {Rho: 0.5, TailDelta: 1e-7}, {Rho: 1e-6}, {Mu: 0.2, Rho: 0.01, TailDelta: 1e-8},
@@ -68,7 +67,6 @@ func TestLossesDominateTheGuarantee(t *testing.T) {
 
 // Of several guarantees each is dominated, and the order and copies of them do not matter.
 func TestLossesDominateEachGuarantee(t *testing.T) {
-	t.Parallel()
 	gs := []Guarantee{{Mu: 0.3, TailDelta: 1e-9}, {Mu: 0.2, TailDelta: 1e-7}, {Mu: 0.3, TailDelta: 1e-9}, {Rho: 0.001}}
 	l, err := DominatingLosses(gs...)
 	if err != nil || gs[0].TailDelta != 1e-9 {
@@ -88,7 +86,6 @@ func TestLossesDominateEachGuarantee(t *testing.T) {
 }
 
 func TestNoLossesOfNoGuarantee(t *testing.T) {
-	t.Parallel()
 	for _, gs := range [][]Guarantee{{}, {NoGuarantee()}, {{Mu: 1}, {Mu: math.NaN()}}, {{Mu: 1e9}}} {
 		if _, err := DominatingLosses(gs...); !errors.Is(err, ErrLosses) {
 			t.Errorf("%+v: %v", gs, err)

@@ -71,7 +71,6 @@ func cosigned(t testing.TB, at time.Time) []byte {
 
 // The formats do not change, and a checkpoint opens as what was signed.
 func TestGoldenNotes(t *testing.T) {
-	t.Parallel()
 	golden(t, "checkpoint.note", signed(t))
 	golden(t, "cosigned.note", cosigned(t, first))
 	for _, b := range [][]byte{signed(t), cosigned(t, first)} {
@@ -88,7 +87,6 @@ func TestGoldenNotes(t *testing.T) {
 
 // Others' programs verify what is signed here: package note of the Go project, and transparency-dev's cosignatures.
 func TestOthersVerify(t *testing.T) {
-	t.Parallel()
 	key, err := note.NewEd25519VerifierKey(origin, ed25519.PublicKey(identity(t, 1).Public()))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +112,6 @@ func TestOthersVerify(t *testing.T) {
 
 // What is not a checkpoint of this log, under this key, as Sign writes it, does not open.
 func TestWhatIsNotThisLogsDoesNotOpen(t *testing.T) {
-	t.Parallel()
 	good, key := signed(t), identity(t, 1).Public()
 	text, _, _ := bytes.Cut(good, []byte("\n\n"))
 	resigned := func(text string) []byte {
@@ -192,7 +189,6 @@ func roleSigner(t *testing.T, id *seal.Identity) note.Signer {
 
 // A cosignature belongs to a witness, a time and a checkpoint.
 func TestACosignatureIsTheWitnesss(t *testing.T) {
-	t.Parallel()
 	role, key := identity(t, 1).Public(), identity(t, 2).Public()
 	both := cosigned(t, first)
 	open := func(b []byte, name string, key []byte) error {
@@ -243,7 +239,6 @@ func TestACosignatureIsTheWitnesss(t *testing.T) {
 
 // Several witnesses sign one checkpoint; who signs again replaces the first signature.
 func TestWitnessesSignBesideEachOther(t *testing.T) {
-	t.Parallel()
 	b := cosigned(t, first)
 	b, err := transparency.Cosign(b, "second", identity(t, 3), first.Add(time.Hour))
 	if err != nil {
@@ -273,7 +268,6 @@ func TestWitnessesSignBesideEachOther(t *testing.T) {
 // No checkpoint, whatever deployment and role are called, is what any kind of statement signs, and no cosignature is a
 // checkpoint: all domains hold a zero byte, and nothing with a zero byte is signed as a text.
 func TestNoCheckpointIsAStatement(t *testing.T) {
-	t.Parallel()
 	id := identity(t, 1)
 	for kind := seal.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		domain := kind.Domain()
@@ -314,7 +308,6 @@ func TestNoCheckpointIsAStatement(t *testing.T) {
 
 // A witness's public line is read as it was written, and as transparency-dev's programs read it.
 func TestAVerifierKeyIsOneLine(t *testing.T) {
-	t.Parallel()
 	for b := range byte(40) { // base64 has a + in some of these
 		line, err := transparency.VerifierKey(witness, identity(t, b).Public())
 		if err != nil {

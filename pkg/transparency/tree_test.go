@@ -39,7 +39,6 @@ func (s stored) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 
 // The roots and the proofs are those of package tlog of the Go project, for all sizes up to 130.
 func TestTheTreeIsThatOfAnotherImplementation(t *testing.T) {
-	t.Parallel()
 	const largest = 130
 	var other stored
 	var tree transparency.Tree
@@ -88,7 +87,6 @@ func TestTheTreeIsThatOfAnotherImplementation(t *testing.T) {
 
 // A tree that is restored from its nodes, or cloned, grows as the first, and by itself.
 func TestARestoredTreeGrowsOn(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var tree transparency.Tree
 		n := rapid.IntRange(0, 300).Draw(t, "size")
@@ -124,7 +122,6 @@ func TestARestoredTreeGrowsOn(t *testing.T) {
 
 // A proof shows its leaf at its place in its tree, and nothing else.
 func TestAProofShowsOneLeaf(t *testing.T) {
-	t.Parallel()
 	const size, index = 11, 6
 	all := hashes(size)
 	var tree transparency.Tree
@@ -166,7 +163,6 @@ func TestAProofShowsOneLeaf(t *testing.T) {
 
 // The sorted root is a function of the set: no order of arrival is in it, and each digest counts as often as it came.
 func TestTheSortedRootForgetsTheOrder(t *testing.T) {
-	t.Parallel()
 	var digests [][32]byte
 	for i := range 37 {
 		digests = append(digests, transparency.LeafHash(leaf(i)))
@@ -194,7 +190,6 @@ func TestTheSortedRootForgetsTheOrder(t *testing.T) {
 // TestGoldenRoots compares with stored roots, so that a change of the hashing fails: "tree SIZE ROOT" is of the leaves
 // "statement 0" and so on, "sorted SIZE ROOT" of their hashes as digests. The empty root is RFC 6962's.
 func TestGoldenRoots(t *testing.T) {
-	t.Parallel()
 	var got strings.Builder
 	for _, n := range []int{0, 1, 2, 3, 7, 8, 100} {
 		var tree transparency.Tree

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/audit"
@@ -28,9 +27,7 @@ var update = flag.Bool("update", false, "write the golden certificate instead of
 var golden = filepath.Join("testdata", "epoch-2.json")
 
 // honest is a deployment of shares: all kinds of statements are in its certificates.
-var honest = sync.OnceValues(func() (*ledger.Ledger, error) {
-	return ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 2), Seed: 7})
-})
+var honest = ledger.Once(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 2), Seed: 7})
 
 func deployment(t testing.TB) *ledger.Ledger {
 	t.Helper()
@@ -61,7 +58,6 @@ func certify(t testing.TB, l *ledger.Ledger, epoch uint64) (b []byte, why error)
 
 // The format does not change unseen, and the certificate of an earlier version still holds.
 func TestGoldenCertificate(t *testing.T) {
-	t.Parallel()
 	l := deployment(t)
 	b, why := certify(t, l, 2)
 	if why != nil {
@@ -98,7 +94,6 @@ func TestGoldenCertificate(t *testing.T) {
 
 // A certificate that was changed anywhere is refused, and the reason says where.
 func TestTamperedCertificatesAreRefused(t *testing.T) {
-	t.Parallel()
 	l := deployment(t)
 	b, why := certify(t, l, 2)
 	if why != nil {
@@ -200,7 +195,6 @@ func TestTamperedCertificatesAreRefused(t *testing.T) {
 
 // What a dishonest server signs gets no certificate, and the reason says why.
 func TestDishonestServersGetNoCertificate(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		what, reason string
 		tamper       ledger.Tamper
@@ -256,7 +250,6 @@ func TestDishonestServersGetNoCertificate(t *testing.T) {
 
 // A server that signs a second statement of a round gets no certificate of it.
 func TestASecondStatementGetsNoCertificate(t *testing.T) {
-	t.Parallel()
 	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Local, 1), Seed: 7})
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +271,6 @@ func destroyed(l wire.Learned) wire.Learned {
 
 // Bytes that are no certificate are told apart from one that does not hold: they prove nothing.
 func TestOtherFilesAreNoCertificates(t *testing.T) {
-	t.Parallel()
 	b, err := os.ReadFile(golden)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,6 @@ func deltaOf(d registry.Dense, epsilon float64) float64 {
 // In every channel the record says what the statements say, in the registry's words, and the exported distribution gives
 // at least the delta of every certificate, and at most 1 % more.
 func TestEveryChannelIsDescribed(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		profile glm.Profile
 		channel plan.Channel
@@ -56,7 +55,6 @@ func TestEveryChannelIsDescribed(t *testing.T) {
 		{glm.Practical, plan.Local, "Local"}, {glm.Practical, plan.Central, "Central"}, {glm.Joint, plan.Central, "Central"},
 	} {
 		t.Run(string(x.profile)+" "+string(x.channel), func(t *testing.T) {
-			t.Parallel()
 			f, l := gather(t, x.profile, x.channel)
 			report, err := audit.Check(context.Background(), l, audit.Options{Trust: l.Bundle})
 			if err != nil || !report.OK {
@@ -143,7 +141,6 @@ func fields(t *testing.T, text []byte) {
 
 // Nothing is described that the analyzer did not sign.
 func TestForgedStatementsDescribeNothing(t *testing.T) {
-	t.Parallel()
 	_, l := gather(t, glm.Practical, plan.Local)
 	other := l.Bundle
 	other.Analyzer, other.Shuffler = l.Bundle.Shuffler, l.Bundle.Registrar

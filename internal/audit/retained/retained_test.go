@@ -49,7 +49,6 @@ func manifest(messages uint64, chunks ...[]byte) *wire.Manifest {
 
 // An auditor whose key was rotated opens what was sealed to the older one, in its own place only.
 func TestOpenTriesEveryKey(t *testing.T) {
-	t.Parallel()
 	older, newer := key(t, 1), key(t, 2)
 	place := seal.RetainedContext{Deployment: "clinic", Epoch: 2, Round: 1, Index: 3}
 	sealed, err := seal.SealRetained(older.Public(), place, []byte("chunk"))
@@ -71,7 +70,6 @@ func TestOpenTriesEveryKey(t *testing.T) {
 
 // What was forwarded, whole and in whatever order it is read, is what the manifest names, and gives back every message.
 func TestAWholeReleaseIsTheManifests(t *testing.T) {
-	t.Parallel()
 	chunks := [][]byte{chunk(t, 0, 3, 'a'), chunk(t, 1, 3, 'b'), chunk(t, 2, 1, 'c')}
 	for _, order := range [][]uint32{{0, 1, 2}, {2, 0, 1}} {
 		r, err := retained.NewRelease(manifest(7, chunks...), shuffled)
@@ -101,7 +99,6 @@ func TestAWholeReleaseIsTheManifests(t *testing.T) {
 // Whatever differs from what the manifest names is found: a message that is exchanged, dropped or added, a chunk that
 // is missing, twice, beyond the last one, or of another place.
 func TestWhatDiffersFromTheManifestIsFound(t *testing.T) {
-	t.Parallel()
 	a, b := chunk(t, 0, 3, 'a'), chunk(t, 1, 3, 'b')
 	named := func() *wire.Manifest { return manifest(6, a, b) }
 	elsewhere, err := wire.BuildChunk(wire.Chunk{Epoch: 2, Round: 2, Index: 1, Payload: make([]byte, seal.BitSize)})
@@ -158,7 +155,6 @@ func endless(m *wire.Manifest) *wire.Manifest {
 
 // Of a destroyed round nothing left, and shares forward no messages.
 func TestOnlyReleasesOfMessagesAreRetained(t *testing.T) {
-	t.Parallel()
 	destroyed := manifest(0)
 	destroyed.Outcome = wire.Destroyed
 	if _, err := retained.NewRelease(destroyed, shuffled); err == nil {

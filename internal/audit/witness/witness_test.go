@@ -53,7 +53,6 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	t.Parallel()
 	dir := t.TempDir()
 	s := &scene{t: t, key: filepath.Join(dir, "key"), state: filepath.Join(dir, "state"), out: filepath.Join(dir, "out")}
 	var err error

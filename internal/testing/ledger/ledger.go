@@ -138,6 +138,18 @@ func Make(o Options) (*Ledger, error) {
 	return l, l.Seal()
 }
 
+// Once makes a deployment when it is first asked for, and then gives the same one: for tests that change nothing in it, one
+// after the other.
+func Once(o Options) func() (*Ledger, error) {
+	var l *Ledger
+	return func() (made *Ledger, err error) {
+		if l == nil {
+			l, err = Make(o)
+		}
+		return l, err
+	}
+}
+
 // Identity is the signing key of a name.
 func Identity(seed uint64, name string) (*seal.Identity, error) {
 	b := words(source(seed, "identity "+name))

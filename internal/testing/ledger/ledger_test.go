@@ -11,7 +11,6 @@ import (
 
 // Every channel and profile makes a deployment whose entries are leaves of its roles' logs.
 func TestEveryChannelMakesALedger(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		profile glm.Profile
 		channel plan.Channel
