@@ -123,7 +123,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 	if o.Seed, err = keyring.LoadSeed(f.keys, keyring.Auditor); err != nil {
 		return err
 	}
-	conn, err := bus.Connect(ctx, o)
+	conn, err := reach(ctx, o, reachWithin)
 	if err != nil {
 		return err
 	}
