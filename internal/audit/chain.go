@@ -21,6 +21,9 @@ type chain struct {
 	tree  transparency.Tree
 	seen  []seen // checkpoints of this log
 
+	altered bool   // the log is not what the source's own checkpoints were signed over
+	splits  []seen // other people's checkpoints that this log does not fit
+
 	next func() (Entry, error, bool)
 	stop func()
 	held *statement // that was read and not consumed
@@ -196,22 +199,38 @@ func (l *chain) compare() {
 			continue
 		}
 		if s.view == nil {
+			l.altered = true
 			l.c.breach(LogAltered, s.name, "", "the first %d entries of the %s's log give another root than the %s signed: "+
 				"an entry was changed, exchanged or moved after it was signed for", s.Size, l.role, l.role)
 		} else {
-			l.split(s, s.Size)
+			l.splits = append(l.splits, *s)
 		}
 	}
 }
 
-func (l *chain) split(s *seen, size uint64) {
-	l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this one: "+
-		"it shows different people different logs", l.role, size)
+// split says of whom the role shows another log to others. A log that does not fit its own checkpoint was altered by
+// whoever keeps it, and proves nothing against the role.
+func (l *chain) split() {
+	if l.altered && len(l.splits) > 0 {
+		l.c.report.note("The %s's log does not fit its own checkpoint, so that it cannot show whether the %s signed other "+
+			"logs for others.", l.role, l.role)
+		return
+	}
+	told := map[transparency.Checkpoint]bool{}
+	for _, s := range l.splits {
+		if told[s.Checkpoint] {
+			continue
+		}
+		told[s.Checkpoint] = true
+		l.c.breach(SplitView, s.name, "", "the %s signed another list of the first %d entries of its log than this one: "+
+			"it shows different people different logs", l.role, min(s.Size, l.tree.Size()))
+	}
 }
 
 // end compares the whole log with the checkpoints that it did not reach, and says how far it is covered.
 func (l *chain) end(ctx context.Context) error {
 	covered, own := uint64(0), false
+	rewound := map[transparency.Checkpoint]bool{} // several certificates can hold one checkpoint
 	for i := range l.seen {
 		s := &l.seen[i]
 		if s.view == nil {
@@ -226,9 +245,14 @@ func (l *chain) end(ctx context.Context) error {
 			}
 			continue
 		}
+		if rewound[s.Checkpoint] {
+			continue
+		}
+		rewound[s.Checkpoint] = true
 		l.c.breach(LogRewound, s.name, "", "the %s signed that its log has %d entries, and there are %d: entries were "+
 			"taken away, or the log is older than the checkpoint", l.role, s.Size, l.tree.Size())
 	}
+	l.split()
 	switch size := l.tree.Size(); {
 	case !own && (size > 0 || l.role == bus.Analyzer): // a shuffler says nothing before the first round is over
 		l.c.breach(CheckpointMissing, string(l.role)+".checkpoint", "", "the %s's log has %d entries and no checkpoint that "+
@@ -260,7 +284,7 @@ func (l *chain) prefix(ctx context.Context, s *seen) error {
 	case same:
 		l.c.report.note("%s has a longer log of the %s, of which the one audited here is a beginning.", s.view.Name, l.role)
 	default:
-		l.split(s, l.tree.Size())
+		l.splits = append(l.splits, *s)
 	}
 	return nil
 }

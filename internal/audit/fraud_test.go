@@ -136,6 +136,33 @@ func TestViewsThatAreLonger(t *testing.T) {
 	}
 }
 
+// A copy of a log that was damaged accuses nobody of two logs, and what several checkpoints say of one size is told once.
+func TestADamagedCopyProvesNoSplit(t *testing.T) {
+	t.Parallel()
+	l := made(t, configuration(joint))
+	views := []audit.View{{Name: "one", Checkpoints: l.Checkpoints}, {Name: "another", Checkpoints: l.Checkpoints}}
+	damaged, cut := *l, *l
+	log := slices.Clone(l.Logs[bus.Shuffler])
+	log[0].Signed = slices.Clone(log[0].Signed)
+	log[0].Signed[0] ^= 1
+	damaged.Logs = map[bus.Role][]audit.Entry{bus.Analyzer: l.Logs[bus.Analyzer], bus.Shuffler: log}
+	r := check(t, &damaged, audit.Options{Views: views})
+	if all := whats(r); !slices.Contains(all, audit.LogAltered) || slices.Contains(all, audit.SplitView) ||
+		!strings.Contains(strings.Join(r.Notes, " "), "does not fit its own checkpoint") {
+		t.Errorf("damaged: %s, %q", list(r), r.Notes)
+	}
+	cut.Logs = map[bus.Role][]audit.Entry{bus.Analyzer: l.Logs[bus.Analyzer][:5], bus.Shuffler: l.Logs[bus.Shuffler]}
+	times := 0
+	for _, b := range check(t, &cut, audit.Options{Views: views}).Breaches {
+		if b.What == audit.LogRewound {
+			times++
+		}
+	}
+	if times != 1 {
+		t.Errorf("one log that is too short is told %d times", times)
+	}
+}
+
 // Witnesses' cosignatures are found and told; a key that signed nothing is told, too.
 func TestWitnessesAreFound(t *testing.T) {
 	t.Parallel()
