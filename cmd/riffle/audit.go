@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,9 +119,17 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
 			"have made the keys, too.")
 	}
+	if d, ok := source.(*audit.Folder); ok && !report.OK {
+		own, err := d.Bundle()
+		if err == nil && !reflect.DeepEqual([]any{own.Analyzer, own.Shuffler}, []any{o.Trust.Analyzer, o.Trust.Shuffler}) {
+			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and has other "+
+				"keys than those that you trust: if you gave the keys of another deployment, give those of this one.",
+				own.Deployment))
+		}
+	}
 	if len(f.witnesses) > 0 && len(report.Witnessed) == 0 {
-		report.Notes = append(report.Notes, "No cosignature on the checkpoints of --witness was verified: they were compared "+
-			"as the roles' own. Give the key of the witness whose word you take with --witness-key.")
+		report.Notes = append(report.Notes, "No cosignature on the checkpoints of --witness was verified: they were "+
+			"compared as the roles' own. Give the key of the witness whose word you take with --witness-key.")
 	}
 	if err := f.writePage(report); err != nil {
 		return err

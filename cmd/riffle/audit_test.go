@@ -86,6 +86,7 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir}, 0, "Warning: the keys in"},
 		{[]string{dir}, 0, "lay beside the logs"},
 		{[]string{dir, "--trust", others}, 4, string(audit.ForgedSignature)},
+		{[]string{dir, "--trust", others}, 4, "other keys than those that you trust"},
 		{[]string{dir, "--trust", trust, "--witness", note}, 0, "No cosignature on the checkpoints of --witness was verified"},
 		{[]string{dir, "--trust", trust, "--witness", trust}, 1, "no checkpoint"},
 		{[]string{trust}, 1, "it is a file"},
