@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,7 +121,7 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	}
 	if d, ok := source.(*audit.Folder); ok && !report.OK {
 		own, err := d.Bundle()
-		if err == nil && !reflect.DeepEqual([]any{own.Analyzer, own.Shuffler}, []any{o.Trust.Analyzer, o.Trust.Shuffler}) {
+		if err == nil && !(bytes.Equal(own.Analyzer, o.Trust.Analyzer) && bytes.Equal(own.Shuffler, o.Trust.Shuffler)) {
 			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and has other "+
 				"keys than those that you trust: if you gave the keys of another deployment, give those of this one.",
 				own.Deployment))
