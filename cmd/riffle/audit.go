@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ asks for.
 ` + auditEpsilonHelp,
 		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
-  riffle audit out/audit --trust bundle.json --witness shuffler.university.checkpoint --view theirs
+  riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint --witness-key witness.key.pub
   riffle audit --epsilon`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,6 +125,18 @@ func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
 			"have made the keys, too.")
 	}
+	if d, ok := source.(*audit.Folder); ok && !report.OK {
+		own, err := d.Bundle()
+		if err == nil && !(bytes.Equal(own.Analyzer, o.Trust.Analyzer) && bytes.Equal(own.Shuffler, o.Trust.Shuffler)) {
+			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and has other "+
+				"keys than those that you trust: if you gave the keys of another deployment, give those of this one.",
+				own.Deployment))
+		}
+	}
+	if len(f.witnesses) > 0 && len(report.Witnessed) == 0 {
+		report.Notes = append(report.Notes, "No cosignature on the checkpoints of --witness was verified: they were "+
+			"compared as the roles' own. Give the key of the witness whose word you take with --witness-key.")
+	}
 	if err := f.writePage(report); err != nil {
 		return err
 	}
@@ -163,7 +176,7 @@ func (f *auditFlags) options() (o audit.Options, err error) {
 	o.Tolerance = f.tolerance
 	if f.trust != "" {
 		if o.Trust, err = keyring.LoadBundleFile(f.trust); err != nil {
-			return o, err
+			return o, fmt.Errorf("--trust takes the deployment's bundle.json: %w", err)
 		}
 	}
 	for _, path := range f.opens {
@@ -254,7 +267,8 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 	}
 	keys, err := keyring.LoadAuditor(f.keys)
 	if err != nil {
-		return nil, false, end, err
+		return nil, false, end, fmt.Errorf("no FOLDER is given, so a running deployment is to be audited; that needs "+
+			"bundle.json and auditor/ in the folder of --keys: %w", err)
 	}
 	if f.trust == "" {
 		o.Trust = keys.Bundle
@@ -262,7 +276,7 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 	o.Auditor = append(o.Auditor, keys.HPKE...)
 	to := f.broker.options()
 	to.Role, to.Name, to.Seed = bus.Auditor, "audit", keys.Seed
-	conn, err := bus.Connect(ctx, to)
+	conn, err := reach(ctx, to, reachWithin)
 	if err != nil {
 		return nil, false, end, err
 	}

@@ -63,6 +63,9 @@ not belong into the folder; whoever has the folder can make them again (--from).
 		if *from == "" && len(args) == 0 {
 			return errors.New("name the folder to export to: riffle audit export FOLDER")
 		}
+		if len(args) == 0 && f.registry == "" && f.losses == "" {
+			return errors.New("nothing is to be written: name a FOLDER, --registry FILE or --losses FILE")
+		}
 		ctx, stop := untilStopped(cmd)
 		defer stop()
 		if *from != "" {
@@ -100,7 +103,7 @@ func liveLogs(ctx context.Context, keys string, broker brokerFlags) (
 		return nil, bundle, nil, err
 	}
 	o.Role, o.Name = bus.Auditor, "riffle audit"
-	conn, err := bus.Connect(ctx, o)
+	conn, err := reach(ctx, o, reachWithin)
 	if err != nil {
 		return nil, bundle, nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nkeys"
+
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/witness"
 	"github.com/riffle-dp/riffle/internal/broker"
@@ -55,6 +57,24 @@ func beside(t *testing.T, l *ledger.Ledger, note string) (view, key, public, sig
 		}
 	}
 	return view, key, public, signed
+}
+
+// Whoever types a command where no broker runs is told so, and does not wait for ever.
+func TestNoBroker(t *testing.T) {
+	t.Parallel()
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := bus.Options{URL: "nats://127.0.0.1:1", Role: bus.Auditor, Seed: seed, Name: "test"}
+	if _, err := reach(t.Context(), o, time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "no broker answers at nats://127.0.0.1:1") {
+		t.Errorf("error %v, want one that names the address", err)
+	}
 }
 
 // riffle audit FOLDER ends with 0 where nothing is wrong, with 4 where something is, and with 1 where it could not look. It
@@ -103,7 +123,14 @@ func TestAuditOfAFolder(t *testing.T) {
 		{[]string{dir}, 0, "Warning: the keys in"},
 		{[]string{dir}, 0, "lay beside the logs"},
 		{[]string{dir, "--trust", others}, 4, string(audit.ForgedSignature)},
+		{[]string{dir, "--trust", others}, 4, "other keys than those that you trust"},
+		{[]string{dir, "--trust", trust, "--witness", note}, 0, "No cosignature on the checkpoints of --witness was verified"},
 		{[]string{dir, "--trust", trust, "--witness", trust}, 1, "no checkpoint"},
+		{[]string{trust}, 1, "it is a file"},
+		{[]string{filepath.Join(dir, "absent")}, 1, "there is no such folder"},
+		{[]string{dir, "--trust", note}, 1, "--trust takes the deployment's bundle.json"},
+		{[]string{"--keys", dir}, 1, "no FOLDER is given"},
+		{[]string{"export", "--from", dir}, 1, "nothing is to be written"},
 		{[]string{filepath.Join(dir, "certificates"), "--trust", trust}, 1, "not an export"},
 		{[]string{dir, "--trust", dir}, 1, ""},
 		{[]string{dir, "--trust", trust, "--tolerance", "2"}, 1, "tolerance"},

@@ -114,6 +114,9 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPicture: %s\nResult:  %s\n", picture, saved)
+	if err == nil && f.export != "" {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Export:  %s; check it: riffle audit %s\n", f.export, f.export)
+	}
 	return err
 }
 

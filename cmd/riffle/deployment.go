@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -34,6 +38,22 @@ func (f *brokerFlags) options() bus.Options {
 		o.TLS = &f.tls
 	}
 	return o
+}
+
+// reachWithin is how long a command that somebody waits for tries to reach the broker.
+const reachWithin = 15 * time.Second
+
+// reach connects to a broker that should be running. A role waits for its broker for ever; whoever types a command with a
+// wrong address, or before the broker runs, wants to be told.
+func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, err := bus.Connect(limited, o)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no broker answers at %s: see whether it runs, and give its address with --broker-url: %w",
+			o.URL, err)
+	}
+	return conn, err
 }
 
 // reportLimits declares the flags that bound the reports at the broker.

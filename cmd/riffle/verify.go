@@ -137,7 +137,9 @@ func (v *verdict) tell(w io.Writer) error {
 			p.line("    With these reports the whole plan reveals about one person: %s.", bound(r.Epsilon))
 		}
 	}
-	p.line("  The analyzer's program calls itself %q.", s.Versions)
+	for _, version := range s.Versions {
+		p.line("  The analyzer's program calls itself %q.", version)
+	}
 	p.line("")
 	p.line("Who can learn what")
 	for _, o := range v.Who {

@@ -48,7 +48,7 @@ Exit codes: 4 if a log contradicts what was seen before (it was rewound, or show
 is co-signed then, and the message names the two checkpoints. 1 if the command could not look.`[1:],
 		Example: `  riffle witness keygen --key witness.key --name university.example.org
   riffle witness --keys keys --key witness.key --state seen --out checkpoints
-  riffle witness export --keys keys --key witness.key --state seen --out checkpoints --once`,
+  riffle witness out/audit --keys keys --key witness.key --state seen --out checkpoints`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runWitness(cmd, f, args) },
 	}
@@ -123,7 +123,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 	if o.Seed, err = keyring.LoadSeed(f.keys, keyring.Auditor); err != nil {
 		return err
 	}
-	conn, err := bus.Connect(ctx, o)
+	conn, err := reach(ctx, o, reachWithin)
 	if err != nil {
 		return err
 	}

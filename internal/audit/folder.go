@@ -55,6 +55,12 @@ type Folder struct{ path string }
 
 // OpenFolder looks whether a folder has both logs. Errors: ErrFolder, the disk's.
 func OpenFolder(path string) (*Folder, error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w: there is no such folder", path, ErrFolder)
+	case err == nil && !info.IsDir():
+		return nil, fmt.Errorf("%s: %w: it is a file; name the folder that it was exported to", path, ErrFolder)
+	}
 	for _, role := range logged() {
 		err := regular(filepath.Join(path, logFile(role)))
 		if errors.Is(err, fs.ErrNotExist) {
