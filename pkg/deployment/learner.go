@@ -60,8 +60,8 @@ func Propose(l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error)
 	return plan.Propose(step, terms)
 }
 
-// Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it: cohorts
-// of one size that follow each other have one plan.
+// Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it:
+// cohorts of one size that follow each other have one plan.
 func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, error) {
 	learner, err := newLearner(c)
 	if err != nil {

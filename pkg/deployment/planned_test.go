@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// Every cohort of the schedule is shown with a plan for its size, and one size is planned once: planning takes nearly all
-// of the time in which a deployment starts.
+// Every cohort of the schedule is shown with a plan for its size, and one size is planned once: planning takes nearly
+// all of the time in which a deployment starts.
 func TestEveryCohortIsPlannedAndOneSizeOnce(t *testing.T) {
 	c := configuration(glm.Practical)
 	for _, growth := range []float64{1, 2} {
