@@ -227,6 +227,10 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 	if out, exit := run(); exit != 0 || !strings.Contains(out, "still running") || !strings.Contains(out, "2 released") {
 		t.Errorf("exit %d:\n%s", exit, out)
 	}
+	other := bus.Options{URL: server.URL(), Role: bus.Auditor, Seed: analyzer.Seed, Name: "test"}
+	if _, err := reach(t.Context(), other, 5*time.Second); err == nil || !strings.Contains(err.Error(), "the credential is the") {
+		t.Errorf("with the analyzer's credential: %v", err)
+	}
 	m, err := ledger.Open[wire.Manifest](l, bus.Shuffler, 0)
 	must(err)
 	m.ReportsDigest[0] ^= 1

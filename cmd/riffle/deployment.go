@@ -44,7 +44,7 @@ func (f *brokerFlags) options() bus.Options {
 const reachWithin = 15 * time.Second
 
 // reach connects to a broker that should be running. A role waits for its broker for ever; whoever types a command with a
-// wrong address, or before the broker runs, wants to be told.
+// wrong address or credential, or before the broker runs, wants to be told. The role is the auditor.
 func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -53,7 +53,19 @@ func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn,
 		return nil, fmt.Errorf("no broker answers at %s: see whether it runs, and give its address with --broker-url: %w",
 			o.URL, err)
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	// The broker answers nothing to one who asks with another role's credential, and later requests are repeated for ever.
+	if _, err := conn.Audited(limited, bus.Shuffler, "manifest", nil); err != nil {
+		conn.Close()
+		if limited.Err() != nil && ctx.Err() == nil {
+			return nil, fmt.Errorf("the broker at %s does not answer about the audit log: see whether the credential is the "+
+				"auditor's (auditor/ of --keys) and whether riffle broker provision was run: %w", o.URL, err)
+		}
+		return nil, err
+	}
+	return conn, nil
 }
 
 // reportLimits declares the flags that bound the reports at the broker.
