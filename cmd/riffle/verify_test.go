@@ -14,19 +14,26 @@ import (
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
-// A certificate of an export is verified with keys from elsewhere, offline: the exit code tells what holds, what does not,
-// and what could not be looked at, and the text says whom one must trust.
-func TestVerifyTellsWhatACertificateShows(t *testing.T) {
-	t.Parallel()
-	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 2})
+// exported is a deployment of one cohort, and its export in the folder "export" of the folder in which in names files.
+func exported(t *testing.T, c plan.Channel) (in func(name string) string) {
+	t.Helper()
+	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, c, 1), Seed: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	in := func(name string) string { return filepath.Join(dir, name) }
+	in = func(name string) string { return filepath.Join(dir, name) }
 	if _, err := audit.WriteFolder(context.Background(), in("export"), l, l.Bundle); err != nil {
 		t.Fatal(err)
 	}
+	return in
+}
+
+// A certificate of an export is verified with keys from elsewhere, offline: the exit code tells what holds, what does not,
+// and what could not be looked at, and the text says whom one must trust.
+func TestVerifyTellsWhatACertificateShows(t *testing.T) {
+	t.Parallel()
+	in := exported(t, plan.Shares)
 	good := in("export/certificates/epoch-1.json")
 	b, err := os.ReadFile(good)
 	if err != nil {
@@ -80,15 +87,7 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 // An export can be copied, and described, without a broker.
 func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
 	t.Parallel()
-	l, err := ledger.Make(ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Local, 1), Seed: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	in := func(name string) string { return filepath.Join(dir, name) }
-	if _, err := audit.WriteFolder(context.Background(), in("export"), l, l.Bundle); err != nil {
-		t.Fatal(err)
-	}
+	in := exported(t, plan.Local)
 	out, code := witnessed(t, "audit", "export", in("copy"), "--from", in("export"), "--registry", in("r.json"),
 		"--losses", in("l.json"))
 	if code != 0 || !strings.Contains(out, "1 certificates") || !strings.Contains(out, "whoever wrote the logs") {
