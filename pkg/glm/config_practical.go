@@ -73,6 +73,28 @@ type PracticalConfig struct {
 	Prior float64 `json:"prior"`
 	// DesignTolerance is that of DesignOptions; default DefaultPracticalTolerance.
 	DesignTolerance float64 `json:"design_tolerance"`
+
+	// What follows is of deployments that last. Zero leaves everything as it was.
+
+	// Panel, if not 0, is the size of every cohort: people come back, and cohorts do not grow.
+	Panel int `json:"panel,omitempty"`
+	// Decisions is K_max, the most decisions of one report, by which its vectors are divided; 0: 1.
+	Decisions int `json:"decisions,omitempty"`
+	// HalfLife is after how many cohorts an observation counts half, for worlds that change; 0: never.
+	HalfLife float64 `json:"half_life,omitempty"`
+	// Alarm is the significance at which the test that the world has not changed (Change) makes the learner forget what it
+	// knew, in [0, 1); 0: never.
+	Alarm float64 `json:"alarm,omitempty"`
+	// PriorTheta and PriorPrecision are public knowledge from before the first person: an estimate, and the inverse of the
+	// covariance of its error. They take the place of Prior. Both or neither.
+	PriorTheta     []float64 `json:"prior_theta,omitempty"`
+	PriorPrecision Symmetric `json:"prior_precision,omitempty"`
+	// Control is the share of decisions of the control group (Policy.Control), and ControlShare the part of mu^2 for the
+	// release that compares it with the policy; 0 with a Control: DefaultControlShare.
+	Control      float64 `json:"control,omitempty"`
+	ControlShare float64 `json:"control_share,omitempty"`
+	// Caution is Policy.Caution.
+	Caution float64 `json:"caution,omitempty"`
 }
 
 func (c Config) resolvePractical() (Config, error) {

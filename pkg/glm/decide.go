@@ -18,6 +18,7 @@ type Decision struct {
 	Propensity float64 // probability with which the policy plays this arm in this arm set
 	Survivors  int     // arms left after elimination
 	Shortened  int     // arms that had norm above 1 and were scaled down to the unit ball
+	Control    bool    // a coin put the decision into the control group, which gets the default arm
 	Explored   bool    // Criterion I of Algorithm 2 picked the arm; only with PlayOptimistic
 }
 

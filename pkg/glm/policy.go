@@ -26,6 +26,8 @@ const (
 	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm there;
 	// elsewhere the survivor with the largest upper confidence bound of Optimism.
 	PlayOptimistic Play = "optimistic"
+	// PlayDefault takes the default arm.
+	PlayDefault Play = "default"
 )
 
 // Policy is everything a device needs to decide in one epoch. It is public data: a function of the configuration and of
@@ -58,6 +60,12 @@ type Policy struct {
 	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
 	// beta.
 	Optimism *Stage `json:"optimism,omitempty"`
+	// Control is the share of decisions that a coin of the device gives the default arm, in [0, 1), so that the policy can
+	// be compared with it.
+	Control float64 `json:"control,omitempty"`
+	// Caution, if not 0, has the default arm played in place of the greedy one unless the estimate says that the greedy arm
+	// is better by so many standard deviations of their difference. Exploration goes on.
+	Caution float64 `json:"caution,omitempty"`
 }
 
 // Criterion is Criterion I of Algorithm 2: a person whose largest arm x has x' Covariance x of at least Threshold plays
@@ -159,10 +167,16 @@ func (p *Policy) validate() error {
 		return fmt.Errorf("radius %v must be positive and finite", p.Radius)
 	}
 	switch p.Play {
-	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic:
+	case PlayDesign, PlayGreedy, PlayUniform, PlayOptimistic, PlayDefault:
 	default:
-		return fmt.Errorf("play %q is none of %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
-			PlayOptimistic)
+		return fmt.Errorf("play %q is none of %q, %q, %q, %q, %q", p.Play, PlayDesign, PlayGreedy, PlayUniform,
+			PlayOptimistic, PlayDefault)
+	}
+	if !(p.Control >= 0 && p.Control < 1) || math.Signbit(p.Control) {
+		return fmt.Errorf("control %v must be in [0, 1)", p.Control)
+	}
+	if !(p.Caution >= 0 && p.Caution <= maxPolicyNumber) || math.Signbit(p.Caution) {
+		return fmt.Errorf("caution %v must be in [0, %v]", p.Caution, maxPolicyNumber)
 	}
 	if !(p.Explore >= 0 && p.Explore <= 1) {
 		return fmt.Errorf("explore %v must be in [0, 1]", p.Explore)

@@ -25,6 +25,8 @@ type Record struct {
 	Weight float64
 	// Explored is Decision.Explored. Only the statistic Row reads it.
 	Explored bool
+	// Control is Decision.Control. Only the statistic Rewards reads it.
+	Control bool
 	// Null marks the record of a device that has nothing to report: every statistic of it is the zero vector, and the
 	// other fields are ignored.
 	Null bool

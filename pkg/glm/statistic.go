@@ -26,6 +26,10 @@ const (
 	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the seed
 	// paper). No sum of rows is ever released.
 	Row StatisticKind = "record"
+	// Rewards is what says whether the policy helps: the reward less the middle of its range for a decision of the policy,
+	// the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the other two
+	// are 0. See rewardsBounds.
+	Rewards StatisticKind = "rewards"
 )
 
 // MaxParameterNorm is the largest norm of an evaluation point that a Statistic accepts. Beyond it the families' means
@@ -77,6 +81,12 @@ func NewRow(f Family, armDim int) (Statistic, error) {
 	return s, s.Validate()
 }
 
+// NewRewards is the statistic Rewards, for arms of dimension armDim.
+func NewRewards(f Family, armDim int) (Statistic, error) {
+	s := Statistic{Kind: Rewards, Family: f, ArmDim: armDim}
+	return s, s.Validate()
+}
+
 // Validate refuses a statistic that is not well defined; the error wraps ErrStatistic and says why.
 func (s Statistic) Validate() error {
 	if s.ArmDim < 1 {
@@ -100,13 +110,13 @@ func (s Statistic) Validate() error {
 			return fmt.Errorf("%w: covariance: the weight bound is %v, it must be positive and finite",
 				ErrStatistic, s.WeightBound)
 		}
-	case Row:
+	case Row, Rewards:
 		if s.Family == nil {
 			return fmt.Errorf("%w: %s: no reward family", ErrStatistic, s.Kind)
 		}
 	default:
-		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s",
-			ErrStatistic, s.Kind, Hessian, Gradient, Covariance, Row)
+		return fmt.Errorf("%w: unknown kind %q: known are %s, %s, %s, %s, %s",
+			ErrStatistic, s.Kind, Hessian, Gradient, Covariance, Row, Rewards)
 	}
 	return nil
 }
@@ -123,6 +133,8 @@ func Dim(kind StatisticKind, armDim int) int {
 		return armDim
 	case Row:
 		return armDim + 2
+	case Rewards:
+		return 3
 	}
 	return TriangleDim(armDim)
 }
@@ -160,6 +172,8 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		return dst, nil
 	case Hessian:
 		return appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
+	case Rewards:
+		return appendRewards(dst, s.Family, r), nil
 	case Row:
 		explored := 0.0
 		if r.Explored {

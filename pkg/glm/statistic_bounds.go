@@ -23,6 +23,8 @@ func (s Statistic) Bounds() (Bounds, error) {
 		b = gradientBounds(s.Family, s.Theta)
 	case Hessian:
 		b = hessianBounds(s.Family, s.Theta)
+	case Rewards:
+		b = rewardsBounds(s.Family)
 	case Row:
 		b = rowBounds(s.Family, s.ArmDim)
 	default:

@@ -30,6 +30,12 @@ type Announcement struct {
 	Timing      Timing
 	AnalyzerKey []byte // HPKE public key that bit messages are encrypted to, 32 bytes
 	Final       bool
+	// Commitment is panel.Commit of the analyzer's contribution to the seed of the epoch's panel, 32 bytes; empty where
+	// Plan.Panel is nil.
+	Commitment []byte
+	// Schema is the JSON of a feature.Schema, which says how features become vectors of arms: the same in all epochs. Empty
+	// where apps send vectors.
+	Schema []byte
 }
 
 // Channel names how a cohort's sum reaches the analyzer, and whom a person must trust for it.
@@ -57,7 +63,33 @@ type Plan struct {
 	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
 	// glm.Row, and TailDelta is 0. Nil in every other plan.
 	Curator *Curator
+	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and 0
+	// without one.
+	Panel *Panel
+	// Decisions is the most that one report holds, K_max: a report's vector is the sum of its decisions' vectors divided
+	// by this number, so that it lies between the vectors of single records, and what is protected is everything that a
+	// person did in the epoch.
+	Decisions uint32
+	// Records is how many epochs one device may report in, out of any Period that follow each other; Period 0 is all of the
+	// deployment. Epsilon and Delta are for all of them together.
+	Records, Period uint32
 }
+
+// Panel says from whom a cohort is drawn: Cohort.Size of the registered devices, by a seed to which shuffler and
+// analyzer contribute.
+type Panel struct {
+	Registered uint32  // fewest devices to draw from
+	Dishonest  float64 // share of the registered devices that may be dishonest, in [0, 1)
+	// Tail is the part of Delta, of each epoch, that pays for a panel with more than Cohort.MaxDishonest of them; in
+	// [0, Delta).
+	Tail float64
+}
+
+// PerReport is the most decisions that one report holds.
+func (p Plan) PerReport() int { return max(1, int(p.Decisions)) }
+
+// PerPerson is how many epochs one device may report in.
+func (p Plan) PerPerson() int { return max(1, int(p.Records)) }
 
 // Round lists the releases of one round of reports, 1 to 256 of them.
 type Round struct{ Releases []Release }
@@ -89,6 +121,7 @@ type Timing struct {
 	Grace        time.Duration // from the last report time to the deadline of the round
 	RoundWindow  time.Duration // length of each round after the first; positive if the plan has more than one
 	Enrolment    time.Duration // longest time for which the cohort stays open; 0: until it is full
+	Every        time.Duration // least time from one epoch's announcement to the next one's
 }
 
 // ServerNoise is the number of noise bits that servers add to each coordinate.
@@ -126,6 +159,7 @@ func (a *Announcement) Clone() *Announcement {
 	out := *a
 	out.Previous, out.Reference = slices.Clone(a.Previous), slices.Clone(a.Reference)
 	out.AnalyzerKey = slices.Clone(a.AnalyzerKey)
+	out.Commitment, out.Schema = slices.Clone(a.Commitment), slices.Clone(a.Schema)
 	out.Policy = *a.Policy.Clone()
 	out.Plan = a.Plan.Clone()
 	out.Encodings = slices.Clone(a.Encodings)
@@ -142,15 +176,28 @@ func (p Plan) Clone() Plan {
 		c := *p.Curator
 		p.Curator = &c
 	}
+	if p.Panel != nil {
+		q := *p.Panel
+		p.Panel = &q
+	}
 	for i := range p.Rounds {
 		p.Rounds[i].Releases = slices.Clone(p.Rounds[i].Releases)
 	}
 	return p
 }
 
+// Equal says whether two panels are the same in every number; nil is the one of no panel.
+func (p *Panel) Equal(q *Panel) bool {
+	if p == nil || q == nil {
+		return p == q
+	}
+	return *p == *q
+}
+
 // Equal says whether two plans are the same in every number.
 func (p Plan) Equal(q Plan) bool {
 	return p.Channel == q.Channel && p.Epsilon == q.Epsilon && p.Delta == q.Delta && p.TailDelta == q.TailDelta &&
-		p.Curator.Equal(q.Curator) &&
+		p.Curator.Equal(q.Curator) && p.Panel.Equal(q.Panel) && p.Decisions == q.Decisions &&
+		p.Records == q.Records && p.Period == q.Period &&
 		slices.EqualFunc(p.Rounds, q.Rounds, func(a, b Round) bool { return slices.Equal(a.Releases, b.Releases) })
 }

@@ -6,6 +6,7 @@ const (
 	DefaultDelta     = 1e-6
 	DefaultDropOut   = 0.05 // share of a cohort that may fail to report
 	DefaultMinCohort = 50   // reports
+	DefaultTail      = 1e-9 // part of delta for panels with more dishonest devices than are counted
 	DefaultMaxShift  = 16.0 // levels
 
 	// DefaultDishonestReports keeps a single device from destroying a cohort.

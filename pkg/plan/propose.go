@@ -39,6 +39,16 @@ type Terms struct {
 	// NoDeviceNoise leaves out the devices' own noise, so that the guarantee rests on the servers' alone. It needs a
 	// ServerNoise of 1, in Shuffle or Shares.
 	NoDeviceNoise bool `json:"no_device_noise"`
+	// Of panels; all zero where devices enrol as they arrive. Registered is the fewest registered devices that a panel is
+	// drawn from, and makes the plan one of panels: then Dishonest is the share of the registered devices that may be
+	// dishonest, and Tail the part of Delta, of all Records epochs together, that pays for panels with more of them than
+	// are counted.
+	Registered int     `json:"registered,omitempty"`
+	Tail       float64 `json:"tail,omitempty"` // 0: DefaultTail
+	// Decisions, Records and Period are those of Plan; 0 stands for 1 decision and 1 record.
+	Decisions int `json:"decisions,omitempty"`
+	Records   int `json:"records,omitempty"`
+	Period    int `json:"period,omitempty"`
 }
 
 // ByCoordinates as Terms.MaxMessages makes the limit follow the number of coordinates that are released.

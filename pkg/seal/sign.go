@@ -25,6 +25,8 @@ const (
 	Summed
 	Configuration
 	Learned
+	Pool
+	Draw
 )
 
 var kinds = [...]string{
@@ -42,6 +44,8 @@ var kinds = [...]string{
 
 	Configuration: "configuration",
 	Learned:       "learned",
+	Pool:          "pool",
+	Draw:          "draw",
 }
 
 // String is the kind's word in errors and logs.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ func checkAnnouncement(a *plan.Announcement) error {
 	}
 	if err := checkPolicy(&a.Policy); err != nil {
 		return err
+	}
+	if n := len(a.Schema); n > MaxSchema {
+		return field("schema", "has %d bytes, at most %d", n, MaxSchema)
 	}
 	if a.Final {
 		return checkFinal(a)
@@ -49,6 +53,50 @@ func checkAnnouncement(a *plan.Announcement) error {
 	if err := seal.CheckHPKEPublic(a.AnalyzerKey); err != nil {
 		return field("analyzer_key", "%v", err)
 	}
+	return checkDrawn(a)
+}
+
+// checkDrawn checks what an announcement says of its panel.
+func checkDrawn(a *plan.Announcement) error {
+	if a.Plan.Panel != nil {
+		return checkLength("commitment", a.Commitment, digestSize)
+	}
+	if len(a.Commitment) != 0 {
+		return field("commitment", "must be absent where there is no panel")
+	}
+	return nil
+}
+
+// checkPanel refuses a panel that means nothing, and what only panels have in a plan without one.
+func checkPanel(p *plan.Plan) error {
+	q := p.Panel
+	if q == nil {
+		if p.Decisions != 0 || p.Records != 0 || p.Period != 0 {
+			return field("panel", "is missing, but decisions, records or period are there")
+		}
+		return nil
+	}
+	if len(p.Rounds) != 1 || p.Curator != nil {
+		return field("panel", "needs a plan of one round, without a curator")
+	}
+	if q.Registered == 0 {
+		return field("panel.registered", "is 0")
+	}
+	if !(q.Dishonest >= 0 && q.Dishonest < 1) || math.Signbit(q.Dishonest) {
+		return field("panel.dishonest", "is %v, must be in [0, 1)", q.Dishonest)
+	}
+	if !(q.Tail >= 0 && q.Tail < p.Delta) || math.Signbit(q.Tail) {
+		return field("panel.tail", "is %v, must be at least 0 and below delta, %v", q.Tail, p.Delta)
+	}
+	if p.Decisions == 0 || p.Decisions > MaxDecisions {
+		return field("decisions", "is %d, must be 1 to %d", p.Decisions, MaxDecisions)
+	}
+	if p.Records == 0 {
+		return field("records", "is 0")
+	}
+	if p.Period != 0 && p.Period < p.Records {
+		return field("period", "is %d epochs, fewer than the %d records in them", p.Period, p.Records)
+	}
 	return nil
 }
 
@@ -64,6 +112,7 @@ func checkFinal(a *plan.Announcement) error {
 		{"cohort", a.Cohort != plan.Cohort{}},
 		{"timing", a.Timing != plan.Timing{}},
 		{"analyzer_key", len(a.AnalyzerKey) > 0},
+		{"commitment", len(a.Commitment) > 0},
 	} {
 		if f.present {
 			return field(f.name, "must be absent from a final announcement")
@@ -96,6 +145,9 @@ func checkPlan(p *plan.Plan) error {
 				return inside(fmt.Sprintf("rounds[%d].releases[%d].", i, j), err)
 			}
 		}
+	}
+	if err := checkPanel(p); err != nil {
+		return err
 	}
 	if err := p.CheckCurator(); err != nil {
 		return field("curator", "is refused: %v", err)
@@ -236,7 +288,7 @@ func checkTiming(t plan.Timing) error {
 		d    time.Duration
 	}{
 		{"reward_window_ms", t.RewardWindow}, {"jitter_ms", t.Jitter}, {"grace_ms", t.Grace},
-		{"round_window_ms", t.RoundWindow}, {"enrolment_ms", t.Enrolment},
+		{"round_window_ms", t.RoundWindow}, {"enrolment_ms", t.Enrolment}, {"every_ms", t.Every},
 	} {
 		if err := checkTime(f.name, f.d, MaxTiming); err != nil {
 			return err

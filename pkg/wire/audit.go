@@ -14,6 +14,8 @@ const (
 	KindManifest      = "manifest"
 	KindCounts        = "counts"
 	KindLearned       = "learned"
+	KindPool          = "pool" // of the shuffler
+	KindDraw          = "draw" // of the analyzer
 	// KindCheckpoint is that of the checkpoints of the role's transparency log, which are no statements and no leaves.
 	KindCheckpoint = "checkpoint"
 )
@@ -30,7 +32,7 @@ func SummedKind(epoch uint64, round uint32) string { return fmt.Sprintf("summed-
 // leaves are the kinds whose name says no more than what was signed.
 var leaves = map[string]seal.Kind{
 	KindConfiguration: seal.Configuration, KindAnnouncement: seal.Announcement, KindManifest: seal.Manifest,
-	KindCounts: seal.Counts, KindLearned: seal.Learned,
+	KindCounts: seal.Counts, KindLearned: seal.Learned, KindPool: seal.Pool, KindDraw: seal.Draw,
 }
 
 // Leaf says whether what stands under a kind in a role's part of the audit stream is a leaf of the role's transparency

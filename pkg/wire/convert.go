@@ -18,6 +18,7 @@ func announcementMessage(a *plan.Announcement) *rifflev1.Announcement {
 	m := &rifflev1.Announcement{
 		Deployment: a.Deployment, Epoch: a.Epoch, Round: a.Round, Previous: a.Previous,
 		Policy: policyMessage(&a.Policy), Reference: a.Reference, AnalyzerKey: a.AnalyzerKey, Final: a.Final,
+		Commitment: a.Commitment, Schema: a.Schema,
 	}
 	if a.Final {
 		return m
@@ -44,7 +45,7 @@ func announcementOf(m *rifflev1.Announcement) *plan.Announcement {
 		Cohort: plan.Cohort{Size: cohort.GetSize(), Minimum: cohort.GetMinimum(),
 			MaxDishonest: cohort.GetMaxDishonest()},
 		Timing:      timingOf(timing),
-		AnalyzerKey: m.AnalyzerKey, Final: m.Final,
+		AnalyzerKey: m.AnalyzerKey, Final: m.Final, Commitment: m.Commitment, Schema: m.Schema,
 	}
 	releases := announcedReleases(a)
 	for i, e := range m.Encodings {
@@ -71,6 +72,10 @@ func announcedReleases(a *plan.Announcement) []plan.Release {
 func planMessage(p plan.Plan) *rifflev1.Plan {
 	m := &rifflev1.Plan{
 		Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta, Channel: number(channels, p.Channel),
+		Decisions: p.Decisions, Records: p.Records, Period: p.Period,
+	}
+	if q := p.Panel; q != nil {
+		m.Panel = &rifflev1.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}
 	}
 	if c := p.Curator; c != nil {
 		m.Curator = &rifflev1.Curator{
@@ -98,6 +103,10 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 	}
 	p := plan.Plan{
 		Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta(), Channel: channelOf(m.GetChannel()),
+		Decisions: m.Decisions, Records: m.Records, Period: m.Period,
+	}
+	if q := m.GetPanel(); q != nil {
+		p.Panel = &plan.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}
 	}
 	if c := m.GetCurator(); c != nil {
 		p.Curator = &plan.Curator{
@@ -125,6 +134,7 @@ func policyMessage(p *glm.Policy) *rifflev1.Policy {
 		Family: &rifflev1.Family{Name: p.Family, MaxReward: p.MaxReward},
 		Dim:    uint32(p.Dimension), NormBound: p.Radius, Theta: p.Theta,
 		Play: number(plays, p.Play), DesignTolerance: p.DesignTolerance, Pairwise: p.Pairwise, Explore: p.Explore,
+		Control: p.Control, Caution: p.Caution,
 	}
 	for _, s := range p.Stages {
 		m.Stages = append(m.Stages, stageMessage(s))
@@ -149,7 +159,7 @@ func policyOf(m *rifflev1.Policy) glm.Policy {
 		Family: m.GetFamily().GetName(), MaxReward: m.GetFamily().GetMaxReward(),
 		Dimension: int(m.GetDim()), Radius: m.GetNormBound(), Theta: m.GetTheta(),
 		Play: plays[m.GetPlay()], DesignTolerance: m.GetDesignTolerance(), Pairwise: m.GetPairwise(),
-		Explore: m.GetExplore(),
+		Explore: m.GetExplore(), Control: m.GetControl(), Caution: m.GetCaution(),
 	}
 	for _, s := range m.GetStages() {
 		p.Stages = append(p.Stages, stageOf(s))
@@ -296,14 +306,42 @@ func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
 func enrolReplyMessage(s *EnrolReply) *rifflev1.EnrolReply {
 	return &rifflev1.EnrolReply{
 		Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
-		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held, Commitment: s.Commitment,
+		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held, Commitment: s.Commitment, Pool: s.Pool, Draw: s.Draw,
 	}
 }
 
 func enrolReplyOf(m *rifflev1.EnrolReply) *EnrolReply {
 	return &EnrolReply{
 		Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
-		ReportAfter: duration(m.ReportAfterMs), Held: m.Held, Commitment: m.Commitment,
+		ReportAfter: duration(m.ReportAfterMs), Held: m.Held, Commitment: m.Commitment, Pool: m.Pool, Draw: m.Draw,
+	}
+}
+
+func poolMessage(s *Pool) *rifflev1.Pool {
+	return &rifflev1.Pool{
+		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Registered: s.Registered, Root: s.Root,
+		Contribution: s.Contribution,
+	}
+}
+
+func poolOf(m *rifflev1.Pool) *Pool {
+	return &Pool{
+		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Registered: m.Registered, Root: m.Root,
+		Contribution: m.Contribution,
+	}
+}
+
+func drawMessage(s *Draw) *rifflev1.Draw {
+	return &rifflev1.Draw{
+		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Pool: s.Pool,
+		Contribution: s.Contribution,
+	}
+}
+
+func drawOf(m *rifflev1.Draw) *Draw {
+	return &Draw{
+		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Pool: m.Pool,
+		Contribution: m.Contribution,
 	}
 }
 
@@ -314,6 +352,7 @@ var (
 		rifflev1.Statistic_STATISTIC_GRADIENT:   glm.Gradient,
 		rifflev1.Statistic_STATISTIC_COVARIANCE: glm.Covariance,
 		rifflev1.Statistic_STATISTIC_RECORD:     glm.Row,
+		rifflev1.Statistic_STATISTIC_REWARDS:    glm.Rewards,
 	}
 	channels = map[rifflev1.Channel]plan.Channel{
 		rifflev1.Channel_CHANNEL_SHUFFLE: plan.Shuffle,
@@ -331,6 +370,7 @@ var (
 		rifflev1.Play_PLAY_GREEDY:     glm.PlayGreedy,
 		rifflev1.Play_PLAY_UNIFORM:    glm.PlayUniform,
 		rifflev1.Play_PLAY_OPTIMISTIC: glm.PlayOptimistic,
+		rifflev1.Play_PLAY_DEFAULT:    glm.PlayDefault,
 	}
 )
 
@@ -369,7 +409,7 @@ func timingMessage(t plan.Timing) *rifflev1.Timing {
 	return &rifflev1.Timing{
 		RewardWindowMs: milliseconds(t.RewardWindow), JitterMs: milliseconds(t.Jitter),
 		GraceMs: milliseconds(t.Grace), RoundWindowMs: milliseconds(t.RoundWindow),
-		EnrolmentMs: milliseconds(t.Enrolment),
+		EnrolmentMs: milliseconds(t.Enrolment), EveryMs: milliseconds(t.Every),
 	}
 }
 
@@ -377,6 +417,6 @@ func timingOf(m *rifflev1.Timing) plan.Timing {
 	return plan.Timing{
 		RewardWindow: duration(m.GetRewardWindowMs()), Jitter: duration(m.GetJitterMs()),
 		Grace: duration(m.GetGraceMs()), RoundWindow: duration(m.GetRoundWindowMs()),
-		Enrolment: duration(m.GetEnrolmentMs()),
+		Enrolment: duration(m.GetEnrolmentMs()), Every: duration(m.GetEveryMs()),
 	}
 }

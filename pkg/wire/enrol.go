@@ -24,10 +24,16 @@ func checkCredential(c *Credential) error {
 }
 
 func checkEnrolRequest(r *EnrolRequest) error {
-	if err := checkPlace(r.Deployment, r.Epoch, 0); err != nil {
+	if r.Epoch == 0 { // the device registers
+		if err := CheckDeployment(r.Deployment); err != nil {
+			return err
+		}
+		if len(r.Announcement) != 0 {
+			return field("announcement", "must be absent where epoch is 0, so that the device registers")
+		}
+	} else if err := checkPlace(r.Deployment, r.Epoch, 0); err != nil {
 		return err
-	}
-	if err := checkLength("announcement", r.Announcement, digestSize); err != nil {
+	} else if err := checkLength("announcement", r.Announcement, digestSize); err != nil {
 		return err
 	}
 	if r.Credential == nil {
@@ -42,6 +48,20 @@ func checkEnrolRequest(r *EnrolRequest) error {
 func checkEnrolReply(r *EnrolReply) error {
 	if err := checkLength("request", r.Request, digestSize); err != nil {
 		return err
+	}
+	for _, f := range []struct {
+		name   string
+		signed []byte
+	}{{"pool", r.Pool}, {"draw", r.Draw}} {
+		if len(f.signed) > MaxContribution {
+			return field(f.name, "has %d bytes, at most %d", len(f.signed), MaxContribution)
+		}
+		if len(f.signed) > 0 && !r.Enrolled && r.Refusal != RefusalNotDrawn {
+			return field(f.name, "must be absent where the device is refused for another reason than %s", RefusalNotDrawn)
+		}
+	}
+	if (len(r.Pool) == 0) != (len(r.Draw) == 0) {
+		return field("pool", "and draw must be there together")
 	}
 	if r.Enrolled {
 		if r.Refusal != NoRefusal {

@@ -10,6 +10,7 @@ import (
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // maxVersion bounds the bytes of a program's version.
@@ -37,6 +38,12 @@ func checkConfiguration(c *Configuration) error {
 	if err := checkJSON("terms", c.Terms); err != nil {
 		return err
 	}
+	if n := len(c.Schema); n > MaxSchema {
+		return field("schema", "has %d bytes, at most %d", n, MaxSchema)
+	}
+	if err := checkJSON("rules", c.Rules); err != nil {
+		return err
+	}
 	return inside("timing.", checkTiming(c.Timing))
 }
 
@@ -54,10 +61,14 @@ func checkJSON[T any](path string, value T) error {
 }
 
 func configurationMessage(c *Configuration) *rifflev1.Configuration {
-	return &rifflev1.Configuration{
+	m := &rifflev1.Configuration{
 		Deployment: c.Deployment, Learner: asJSON(c.Learner), Anytime: c.Anytime, Batch: uint32(c.Batch),
-		Terms: asJSON(c.Terms), Timing: timingMessage(c.Timing),
+		Terms: asJSON(c.Terms), Timing: timingMessage(c.Timing), Schema: c.Schema,
 	}
+	if !reflect.DeepEqual(c.Rules, plan.Rules{}) {
+		m.Rules = asJSON(c.Rules)
+	}
+	return m
 }
 
 // asJSON is the one JSON form of a value that checkConfiguration passed; of any other it is empty.
@@ -73,7 +84,9 @@ func asJSON(value any) []byte {
 func configurationOf(m *rifflev1.Configuration) *Configuration {
 	c := &Configuration{
 		Deployment: m.Deployment, Anytime: m.Anytime, Batch: int(m.Batch), Timing: timingOf(m.GetTiming()),
+		Schema: m.Schema,
 	}
+	fromJSON(m.Rules, &c.Rules)
 	fromJSON(m.Learner, &c.Learner)
 	fromJSON(m.Terms, &c.Terms)
 	return c
@@ -136,14 +149,65 @@ func checkLearned(l *Learned) error {
 	if len(l.Version) > maxVersion {
 		return field("version", "has %d bytes, must have at most %d", len(l.Version), maxVersion)
 	}
+	if u := l.Unchanged; !(u >= 0 && u <= 1) || math.Signbit(u) {
+		return field("unchanged", "is %v, must be in [0, 1]", u)
+	}
+	if l.Action != "" && l.Action != ActionRollback && l.Action != ActionStop {
+		return field("action", "is %q, must be empty, %q or %q", l.Action, ActionRollback, ActionStop)
+	}
+	for _, of := range []struct {
+		path string
+		lift *Lift
+	}{{"lift", l.Lift}, {"total", l.Total}} {
+		if err := checkLift(of.lift); err != nil {
+			return inside(of.path+".", err)
+		}
+	}
 	return nil
+}
+
+func checkLift(l *Lift) error {
+	if l == nil {
+		return nil
+	}
+	for _, of := range []struct {
+		path string
+		x    float64
+	}{
+		{"decisions", l.Decisions}, {"treated", l.Treated}, {"control", l.Control}, {"lift", l.Lift}, {"low", l.Low},
+		{"high", l.High},
+	} {
+		if math.IsNaN(of.x) || math.IsInf(of.x, 0) {
+			return field(of.path, "is %v, must be finite", of.x)
+		}
+	}
+	if !(l.Low <= l.High) {
+		return field("low", "is %v, above high, %v", l.Low, l.High)
+	}
+	return nil
+}
+
+func liftMessage(l *Lift) *rifflev1.Lift {
+	if l == nil {
+		return nil
+	}
+	return &rifflev1.Lift{Reports: l.Reports, Decisions: l.Decisions, Treated: l.Treated, Control: l.Control, Lift: l.Lift,
+		Low: l.Low, High: l.High}
+}
+
+func liftOf(m *rifflev1.Lift) *Lift {
+	if m == nil {
+		return nil
+	}
+	return &Lift{Reports: m.Reports, Decisions: m.Decisions, Treated: m.Treated, Control: m.Control, Lift: m.Lift,
+		Low: m.Low, High: m.High}
 }
 
 func learnedMessage(l *Learned) *rifflev1.Learned {
 	m := &rifflev1.Learned{
 		Deployment: l.Deployment, Epoch: l.Epoch, Round: l.Round, Announcement: l.Announcement, Counts: l.Counts,
 		Destroyed: l.Destroyed, Iterate: l.Iterate, Policy: l.Policy, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone,
-		Version: l.Version,
+		Version: l.Version, Lift: liftMessage(l.Lift), Total: liftMessage(l.Total), Unchanged: l.Unchanged, Action: l.Action,
 	}
 	for _, s := range l.Sums {
 		m.Sums = append(m.Sums, &rifflev1.Sum{Values: s.Values, Variance: s.Variance})
@@ -155,7 +219,7 @@ func learnedOf(m *rifflev1.Learned) *Learned {
 	l := &Learned{
 		Deployment: m.Deployment, Epoch: m.Epoch, Round: m.Round, Announcement: m.Announcement, Counts: m.Counts,
 		Destroyed: m.Destroyed, Iterate: m.Iterate, Policy: m.Policy, Epsilon: m.Epsilon, EpsilonAlone: m.EpsilonAlone,
-		Version: m.Version,
+		Version: m.Version, Lift: liftOf(m.Lift), Total: liftOf(m.Total), Unchanged: m.Unchanged, Action: m.Action,
 	}
 	for _, s := range m.Sums {
 		l.Sums = append(l.Sums, Sum{Values: s.GetValues(), Variance: s.GetVariance()})

@@ -12,6 +12,12 @@ const (
 	MaxStatement = 8<<20 - 4096
 	// MaxEnrolment bounds the bytes of an enrolment request or reply, which any host can send.
 	MaxEnrolment = 4 << 10
+	// MaxContribution bounds the bytes of a signed Pool or Draw.
+	MaxContribution = 512
+	// MaxSchema bounds the bytes of a schema of features.
+	MaxSchema = 64 << 10
+	// MaxDecisions bounds the decisions of one report.
+	MaxDecisions = 1 << 16
 	// MaxChunkMessages bounds the messages of one chunk.
 	MaxChunkMessages = 1 << 17
 	// MaxChunk bounds the bytes of a chunk's payload: as many bit messages.

@@ -35,6 +35,8 @@ const (
 	RefusalBadShare        Refusal = 20 // a share does not decode, or is of another report or round
 	RefusalSecondKey       Refusal = 21 // a second verification key for one release
 	RefusalSecondSet       Refusal = 22 // a second set of reports, or a second sum, for one release
+	RefusalNotRegistered   Refusal = 23 // the device was not registered when the epoch's panel was drawn
+	RefusalNotDrawn        Refusal = 24 // the device is not in the epoch's panel
 )
 
 // String is the refusal in words joined by underscores, as "cohort_full".
@@ -75,6 +77,8 @@ var meanings = map[Refusal]string{
 	RefusalBadShare:          "a share of it does not decode, or is of another report or round",
 	RefusalSecondKey:         "it came with a second verification key for one release",
 	RefusalSecondSet:         "it belongs to a second set of reports, or a second sum, for one release",
+	RefusalNotRegistered:     "its device was not registered when the epoch's panel was drawn",
+	RefusalNotDrawn:          "its device is not in the epoch's panel",
 }
 
 // Means says for people why something was refused, as the rest of a sentence "refused because ...".

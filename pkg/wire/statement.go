@@ -166,6 +166,8 @@ var formats = []any{
 	formatBy(seal.Summed, MaxEnrolment, checkSummed, summedMessage, summedOf),
 	formatBy(seal.Configuration, MaxStatement, checkConfiguration, configurationMessage, configurationOf),
 	formatBy(seal.Learned, MaxStatement, checkLearned, learnedMessage, learnedOf),
+	formatBy(seal.Pool, MaxContribution, checkPool, poolMessage, poolOf),
+	formatBy(seal.Draw, MaxContribution, checkDraw, drawMessage, drawOf),
 	formatBy(seal.EnrolRequest, MaxEnrolment, checkEnrolRequest, enrolRequestMessage, enrolRequestOf),
 	formatBy(seal.EnrolReply, MaxEnrolment, checkEnrolReply, enrolReplyMessage, enrolReplyOf),
 }

@@ -14,7 +14,7 @@ import (
 // bytes.
 type Statement interface {
 	plan.Announcement | KeySet | Manifest | Counts | Credential | EnrolRequest | EnrolReply | Accepted | Summed |
-		Configuration | Learned
+		Configuration | Learned | Pool | Draw
 }
 
 // KeySet is a role's statement of its current HPKE public keys, newest first. Older keys stay valid for messages that
@@ -33,7 +33,8 @@ type Credential struct {
 	Devices    uint32 // at least 1
 }
 
-// EnrolRequest asks the shuffler for a slot in the current cohort. The host signs it.
+// EnrolRequest asks the shuffler for a slot in the current cohort, or whether the device is in the epoch's panel. With
+// Epoch 0 and no Announcement it registers the device, so that later panels can be drawn of it. The host signs it.
 type EnrolRequest struct {
 	Deployment   string
 	Epoch        uint64
@@ -54,6 +55,30 @@ type EnrolReply struct {
 	// Commitment binds the reports of the channel Shares to the epoch's verification keys: 32 bytes, or empty in other
 	// channels.
 	Commitment []byte
+	// Pool and Draw are the signed statements from which the seed of a panel follows: for a device that is in it, and for
+	// one that is refused with RefusalNotDrawn. At most MaxContribution bytes each; empty where there are no panels.
+	Pool, Draw []byte
+}
+
+// Pool is the shuffler's statement of whom it will draw an epoch's panel from, with its contribution to the seed. It
+// makes it before it knows the analyzer's contribution, and one for an epoch.
+type Pool struct {
+	Deployment   string
+	Epoch        uint64
+	Announcement []byte // digest
+	Registered   uint32 // devices to draw from, at least 1
+	Root         []byte // panel.Root of them
+	Contribution []byte // 32 random bytes
+}
+
+// Draw is the analyzer's statement of its contribution to the seed, to which it committed in the announcement. It makes
+// it after it has seen the pool, and one for an epoch.
+type Draw struct {
+	Deployment   string
+	Epoch        uint64
+	Announcement []byte // digest
+	Pool         []byte // digest
+	Contribution []byte // 32 bytes, whose panel.Commit the announcement holds
 }
 
 // Outcome says how a round ended at the shuffler.
@@ -173,6 +198,19 @@ type Configuration struct {
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms
 	Timing     plan.Timing
+	Schema     []byte     // as in every announcement
+	Rules      plan.Rules // by which a policy is taken back
+}
+
+// Lift compares decisions of the policy with those of the control group, which get the default arm. All numbers are
+// finite.
+type Lift struct {
+	Reports   uint64
+	Decisions float64 // rewarded decisions per report, estimated
+	Treated   float64 // mean reward of the policy, estimated
+	Control   float64 // mean reward of the default arm, estimated
+	Lift      float64 // Treated minus Control
+	Low, High float64 // 95 % interval of Lift, for sampling and all noise
 }
 
 // Sum is an unbiased estimate of the sum of a cohort's vectors in one release.
@@ -180,6 +218,12 @@ type Sum struct {
 	Values   []float64 // per coordinate, in data units
 	Variance []float64 // of the error of each value, in squared data units: of rounding and of all noise
 }
+
+// What the rules of a deployment can do to its policy.
+const (
+	ActionRollback = "rollback" // the next policy is the one before that of this epoch
+	ActionStop     = "stop"     // from the next epoch on all decisions are the default arm
+)
 
 // Learned is the analyzer's statement of what it concluded from the counts of a round. Anybody can recompute all of it but
 // Version from the configuration, the announcements and the counts.
@@ -198,4 +242,10 @@ type Learned struct {
 	// destroyed.
 	Epsilon, EpsilonAlone float64
 	Version               string // of the analyzer's program, at most 256 bytes
+	// Lift is of this epoch and Total of all so far, in deployments with a control group; nil without one, and of a cohort
+	// that was destroyed.
+	Lift, Total *Lift
+	// Unchanged is how probable sums like these are if the parameter is what it was before, in (0, 1]; 0: not tested.
+	Unchanged float64
+	Action    string // by the rules: ActionRollback, ActionStop or ""
 }

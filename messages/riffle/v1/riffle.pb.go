@@ -42,6 +42,9 @@ const (
 	Statistic_STATISTIC_GRADIENT    Statistic = 2 // (mu(x.theta) - r) x
 	Statistic_STATISTIC_COVARIANCE  Statistic = 3 // s(x)^2 x x', symmetric form; s = 1 in the warm-up
 	Statistic_STATISTIC_RECORD      Statistic = 4 // arm, reward, and whether the person explored: for a trusted analyzer
+	// Centred reward if the person was not in the control group, the same if they were, and sqrt 3 times half the range of
+	// rewards if a reward came.
+	Statistic_STATISTIC_REWARDS Statistic = 5
 )
 
 // Enum value maps for Statistic.
@@ -52,6 +55,7 @@ var (
 		2: "STATISTIC_GRADIENT",
 		3: "STATISTIC_COVARIANCE",
 		4: "STATISTIC_RECORD",
+		5: "STATISTIC_REWARDS",
 	}
 	Statistic_value = map[string]int32{
 		"STATISTIC_UNSPECIFIED": 0,
@@ -59,6 +63,7 @@ var (
 		"STATISTIC_GRADIENT":    2,
 		"STATISTIC_COVARIANCE":  3,
 		"STATISTIC_RECORD":      4,
+		"STATISTIC_REWARDS":     5,
 	}
 )
 
@@ -206,6 +211,7 @@ const (
 	Play_PLAY_UNIFORM     Play = 3 // any survivor, with equal probability
 	// The arm of the largest norm where the criterion fires, else the survivor with the best optimistic estimate.
 	Play_PLAY_OPTIMISTIC Play = 4
+	Play_PLAY_DEFAULT    Play = 5 // the default arm
 )
 
 // Enum value maps for Play.
@@ -216,6 +222,7 @@ var (
 		2: "PLAY_GREEDY",
 		3: "PLAY_UNIFORM",
 		4: "PLAY_OPTIMISTIC",
+		5: "PLAY_DEFAULT",
 	}
 	Play_value = map[string]int32{
 		"PLAY_UNSPECIFIED": 0,
@@ -223,6 +230,7 @@ var (
 		"PLAY_GREEDY":      2,
 		"PLAY_UNIFORM":     3,
 		"PLAY_OPTIMISTIC":  4,
+		"PLAY_DEFAULT":     5,
 	}
 )
 
@@ -281,6 +289,8 @@ const (
 	Refusal_REFUSAL_BAD_SHARE          Refusal = 20 // a share does not decode, or is of another report or round
 	Refusal_REFUSAL_SECOND_KEY         Refusal = 21 // a second verification key for one release
 	Refusal_REFUSAL_SECOND_SET         Refusal = 22 // a second set of reports, or a second sum, for one release
+	Refusal_REFUSAL_NOT_REGISTERED     Refusal = 23 // the device was not registered when the epoch's panel was drawn
+	Refusal_REFUSAL_NOT_DRAWN          Refusal = 24 // the device is not in the epoch's panel
 )
 
 // Enum value maps for Refusal.
@@ -309,6 +319,8 @@ var (
 		20: "REFUSAL_BAD_SHARE",
 		21: "REFUSAL_SECOND_KEY",
 		22: "REFUSAL_SECOND_SET",
+		23: "REFUSAL_NOT_REGISTERED",
+		24: "REFUSAL_NOT_DRAWN",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":        0,
@@ -334,6 +346,8 @@ var (
 		"REFUSAL_BAD_SHARE":          20,
 		"REFUSAL_SECOND_KEY":         21,
 		"REFUSAL_SECOND_SET":         22,
+		"REFUSAL_NOT_REGISTERED":     23,
+		"REFUSAL_NOT_DRAWN":          24,
 	}
 )
 
@@ -869,7 +883,12 @@ type Plan struct {
 	TailDelta float64                `protobuf:"fixed64,4,opt,name=tail_delta,json=tailDelta,proto3" json:"tail_delta,omitempty"`  // part of delta, per coordinate and release, that is spent on the tails of the noise
 	Channel   Channel                `protobuf:"varint,5,opt,name=channel,proto3,enum=riffle.v1.Channel" json:"channel,omitempty"` // the same in all epochs of a deployment
 	// Where devices send their records: then there is one release, of records, and tail_delta is 0. The same in all epochs.
-	Curator       *Curator `protobuf:"bytes,6,opt,name=curator,proto3" json:"curator,omitempty"`
+	Curator *Curator `protobuf:"bytes,6,opt,name=curator,proto3" json:"curator,omitempty"`
+	// Of panels only. Then epsilon and delta are for all the epochs of records.
+	Panel         *Panel `protobuf:"bytes,7,opt,name=panel,proto3" json:"panel,omitempty"`
+	Decisions     uint32 `protobuf:"varint,8,opt,name=decisions,proto3" json:"decisions,omitempty"` // that one report holds, at most: their statistics are added and divided by this number
+	Records       uint32 `protobuf:"varint,9,opt,name=records,proto3" json:"records,omitempty"`     // epochs that one device may report in
+	Period        uint32 `protobuf:"varint,10,opt,name=period,proto3" json:"period,omitempty"`      // of so many epochs in a row; 0: over the deployment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,6 +965,95 @@ func (x *Plan) GetCurator() *Curator {
 	return nil
 }
 
+func (x *Plan) GetPanel() *Panel {
+	if x != nil {
+		return x.Panel
+	}
+	return nil
+}
+
+func (x *Plan) GetDecisions() uint32 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *Plan) GetRecords() uint32 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Plan) GetPeriod() uint32 {
+	if x != nil {
+		return x.Period
+	}
+	return 0
+}
+
+// Panel says from whom a cohort is drawn: registered devices, by a seed to which shuffler and analyzer contribute.
+type Panel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Registered    uint32                 `protobuf:"varint,1,opt,name=registered,proto3" json:"registered,omitempty"` // fewest devices to draw from
+	Dishonest     float64                `protobuf:"fixed64,2,opt,name=dishonest,proto3" json:"dishonest,omitempty"`  // share of the registered devices that may be dishonest
+	Tail          float64                `protobuf:"fixed64,3,opt,name=tail,proto3" json:"tail,omitempty"`            // part of delta, of each epoch: that more than max_dishonest of a panel are
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Panel) Reset() {
+	*x = Panel{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Panel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Panel) ProtoMessage() {}
+
+func (x *Panel) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Panel.ProtoReflect.Descriptor instead.
+func (*Panel) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Panel) GetRegistered() uint32 {
+	if x != nil {
+		return x.Registered
+	}
+	return 0
+}
+
+func (x *Panel) GetDishonest() float64 {
+	if x != nil {
+		return x.Dishonest
+	}
+	return 0
+}
+
+func (x *Panel) GetTail() float64 {
+	if x != nil {
+		return x.Tail
+	}
+	return 0
+}
+
 // Cohort bounds the number of participants.
 type Cohort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -958,7 +1066,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1078,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[8]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1091,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{8}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cohort) GetSize() uint32 {
@@ -1015,13 +1123,14 @@ type Timing struct {
 	GraceMs        uint32                 `protobuf:"varint,3,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`                        // from the last report time to the deadline of the round
 	RoundWindowMs  uint32                 `protobuf:"varint,4,opt,name=round_window_ms,json=roundWindowMs,proto3" json:"round_window_ms,omitempty"`    // length of each round after the first
 	EnrolmentMs    uint32                 `protobuf:"varint,5,opt,name=enrolment_ms,json=enrolmentMs,proto3" json:"enrolment_ms,omitempty"`            // longest time for which the cohort stays open; 0: until it is full
+	EveryMs        uint32                 `protobuf:"varint,6,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`                        // least time from one epoch's announcement to the next one's
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1142,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[9]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1155,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{9}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Timing) GetRewardWindowMs() uint32 {
@@ -1084,6 +1193,13 @@ func (x *Timing) GetEnrolmentMs() uint32 {
 	return 0
 }
 
+func (x *Timing) GetEveryMs() uint32 {
+	if x != nil {
+		return x.EveryMs
+	}
+	return 0
+}
+
 // Stage is one confidence set: |x.(theta - theta*)| <= width * sqrt(x' covariance x).
 type Stage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1096,7 +1212,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1224,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[10]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1237,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{10}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Stage) GetTheta() []float64 {
@@ -1158,7 +1274,7 @@ type Scaling struct {
 
 func (x *Scaling) Reset() {
 	*x = Scaling{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1286,7 @@ func (x *Scaling) String() string {
 func (*Scaling) ProtoMessage() {}
 
 func (x *Scaling) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[11]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1299,7 @@ func (x *Scaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scaling.ProtoReflect.Descriptor instead.
 func (*Scaling) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{11}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Scaling) GetStage() *Stage {
@@ -1218,7 +1334,7 @@ type Criterion struct {
 
 func (x *Criterion) Reset() {
 	*x = Criterion{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1346,7 @@ func (x *Criterion) String() string {
 func (*Criterion) ProtoMessage() {}
 
 func (x *Criterion) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[12]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1359,7 @@ func (x *Criterion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Criterion.ProtoReflect.Descriptor instead.
 func (*Criterion) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{12}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Criterion) GetCovariance() []float64 {
@@ -1276,15 +1392,18 @@ type Policy struct {
 	Pairwise        bool                   `protobuf:"varint,11,opt,name=pairwise,proto3" json:"pairwise,omitempty"`                                       // each arm is compared with the best one by the width of their difference
 	Explore         float64                `protobuf:"fixed64,12,opt,name=explore,proto3" json:"explore,omitempty"`                                        // share of decisions drawn from the design; the others are greedy; 0: all are drawn
 	// Of optimistic play only, which has both: arms of the largest upper bound of optimism are played.
-	Criterion     *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
-	Optimism      *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
+	Criterion *Criterion `protobuf:"bytes,13,opt,name=criterion,proto3" json:"criterion,omitempty"`
+	Optimism  *Stage     `protobuf:"bytes,14,opt,name=optimism,proto3" json:"optimism,omitempty"`
+	Control   float64    `protobuf:"fixed64,15,opt,name=control,proto3" json:"control,omitempty"` // share of decisions that a coin gives the default arm, to compare with
+	// The default arm is played unless the play's arm beats it by so many standard deviations of their difference; 0: off.
+	Caution       float64 `protobuf:"fixed64,16,opt,name=caution,proto3" json:"caution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1415,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[13]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1428,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{13}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Policy) GetProfile() Profile {
@@ -1410,6 +1529,20 @@ func (x *Policy) GetOptimism() *Stage {
 	return nil
 }
 
+func (x *Policy) GetControl() float64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
+func (x *Policy) GetCaution() float64 {
+	if x != nil {
+		return x.Caution
+	}
+	return 0
+}
+
 // Announcement is the analyzer's statement of one round of one epoch. Its digest is bound into every report of the
 // round.
 type Announcement struct {
@@ -1426,13 +1559,15 @@ type Announcement struct {
 	Timing        *Timing                `protobuf:"bytes,10,opt,name=timing,proto3" json:"timing,omitempty"`
 	AnalyzerKey   []byte                 `protobuf:"bytes,11,opt,name=analyzer_key,json=analyzerKey,proto3" json:"analyzer_key,omitempty"` // HPKE public key for bit messages
 	Final         bool                   `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`                               // this is the last policy: no device is enrolled any more
+	Commitment    []byte                 `protobuf:"bytes,13,opt,name=commitment,proto3" json:"commitment,omitempty"`                      // of a panel: SHA-256 of the analyzer's contribution to the seed, with a domain before it
+	Schema        []byte                 `protobuf:"bytes,14,opt,name=schema,proto3" json:"schema,omitempty"`                              // JSON: how features become vectors of arms; the same in all epochs; empty: apps send vectors
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1579,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[14]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1592,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{14}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Announcement) GetDeployment() string {
@@ -1544,6 +1679,20 @@ func (x *Announcement) GetFinal() bool {
 	return false
 }
 
+func (x *Announcement) GetCommitment() []byte {
+	if x != nil {
+		return x.Commitment
+	}
+	return nil
+}
+
+func (x *Announcement) GetSchema() []byte {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
 // KeySet is a role's statement of its current HPKE keys, newest first. Older keys stay valid for messages that are
 // on their way.
 type KeySet struct {
@@ -1557,7 +1706,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1718,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[15]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1731,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{15}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *KeySet) GetDeployment() string {
@@ -1619,7 +1768,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1780,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[16]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1793,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{16}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Credential) GetDeployment() string {
@@ -1672,8 +1821,8 @@ func (x *Credential) GetDevices() uint32 {
 type EnrolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Announcement  []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest of the epoch's first announcement that the device holds
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`              // 0: the device registers, so that later panels can be drawn of it
+	Announcement  []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest of the epoch's first announcement that the device holds; empty: it registers
 	Device        uint32                 `protobuf:"varint,4,opt,name=device,proto3" json:"device,omitempty"`
 	Credential    *Signed                `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1682,7 +1831,7 @@ type EnrolRequest struct {
 
 func (x *EnrolRequest) Reset() {
 	*x = EnrolRequest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1843,7 @@ func (x *EnrolRequest) String() string {
 func (*EnrolRequest) ProtoMessage() {}
 
 func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[17]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1856,7 @@ func (x *EnrolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolRequest.ProtoReflect.Descriptor instead.
 func (*EnrolRequest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{17}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EnrolRequest) GetDeployment() string {
@@ -1756,14 +1905,17 @@ type EnrolReply struct {
 	Held          bool                   `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`                                          // if enrolled: the device already held the slot when this request was decided
 	// If enrolled, in the channel shares: SHA-256 of the secret that the verification keys of the epoch's releases follow
 	// from. Reports are bound to it.
-	Commitment    []byte `protobuf:"bytes,7,opt,name=commitment,proto3" json:"commitment,omitempty"`
+	Commitment []byte `protobuf:"bytes,7,opt,name=commitment,proto3" json:"commitment,omitempty"`
+	// Of a panel, if enrolled or not drawn: the signed statements from which the seed follows.
+	Pool          []byte `protobuf:"bytes,8,opt,name=pool,proto3" json:"pool,omitempty"`
+	Draw          []byte `protobuf:"bytes,9,opt,name=draw,proto3" json:"draw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnrolReply) Reset() {
 	*x = EnrolReply{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1927,7 @@ func (x *EnrolReply) String() string {
 func (*EnrolReply) ProtoMessage() {}
 
 func (x *EnrolReply) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[18]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1940,7 @@ func (x *EnrolReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrolReply.ProtoReflect.Descriptor instead.
 func (*EnrolReply) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{18}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EnrolReply) GetRequest() []byte {
@@ -1840,6 +1992,184 @@ func (x *EnrolReply) GetCommitment() []byte {
 	return nil
 }
 
+func (x *EnrolReply) GetPool() []byte {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *EnrolReply) GetDraw() []byte {
+	if x != nil {
+		return x.Draw
+	}
+	return nil
+}
+
+// Pool is the shuffler's statement of whom it will draw an epoch's panel from, with its contribution to the seed. It
+// makes it before it knows the analyzer's contribution.
+type Pool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Announcement  []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest
+	Registered    uint32                 `protobuf:"varint,4,opt,name=registered,proto3" json:"registered,omitempty"`    // devices to draw from
+	Root          []byte                 `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`                 // Merkle root over the devices, in ascending order of their hashes
+	Contribution  []byte                 `protobuf:"bytes,6,opt,name=contribution,proto3" json:"contribution,omitempty"` // 32 random bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pool) Reset() {
+	*x = Pool{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pool) ProtoMessage() {}
+
+func (x *Pool) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pool.ProtoReflect.Descriptor instead.
+func (*Pool) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Pool) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Pool) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Pool) GetAnnouncement() []byte {
+	if x != nil {
+		return x.Announcement
+	}
+	return nil
+}
+
+func (x *Pool) GetRegistered() uint32 {
+	if x != nil {
+		return x.Registered
+	}
+	return 0
+}
+
+func (x *Pool) GetRoot() []byte {
+	if x != nil {
+		return x.Root
+	}
+	return nil
+}
+
+func (x *Pool) GetContribution() []byte {
+	if x != nil {
+		return x.Contribution
+	}
+	return nil
+}
+
+// Draw is the analyzer's statement of its contribution to the seed, to which it committed in the announcement. It
+// makes it after it has seen the pool. There is one for an epoch.
+type Draw struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Announcement  []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest
+	Pool          []byte                 `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`                 // digest
+	Contribution  []byte                 `protobuf:"bytes,5,opt,name=contribution,proto3" json:"contribution,omitempty"` // 32 bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Draw) Reset() {
+	*x = Draw{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Draw) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Draw) ProtoMessage() {}
+
+func (x *Draw) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Draw.ProtoReflect.Descriptor instead.
+func (*Draw) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Draw) GetDeployment() string {
+	if x != nil {
+		return x.Deployment
+	}
+	return ""
+}
+
+func (x *Draw) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Draw) GetAnnouncement() []byte {
+	if x != nil {
+		return x.Announcement
+	}
+	return nil
+}
+
+func (x *Draw) GetPool() []byte {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *Draw) GetContribution() []byte {
+	if x != nil {
+		return x.Contribution
+	}
+	return nil
+}
+
 // Report is what a device sends in one round, before it is sealed to the shuffler. The host key signs all other
 // fields. Numbers have a fixed width and are always present, even if they are zero, so that a report's length is a
 // function of the plan alone.
@@ -1859,7 +2189,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2201,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[19]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2214,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{19}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -1955,7 +2285,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2297,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2310,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2017,7 +2347,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2359,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2372,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2089,7 +2419,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2431,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2444,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2176,7 +2506,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2518,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2531,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2279,7 +2609,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2621,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2634,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -2417,7 +2747,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2759,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2772,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -2478,7 +2808,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2820,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2833,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -2537,7 +2867,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2879,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2892,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -2631,13 +2961,15 @@ type Configuration struct {
 	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`     // people of a cohort in the profile joint; 0: the default
 	Terms         []byte                 `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`      // JSON of the terms that every plan keeps
 	Timing        *Timing                `protobuf:"bytes,6,opt,name=timing,proto3" json:"timing,omitempty"`
+	Schema        []byte                 `protobuf:"bytes,7,opt,name=schema,proto3" json:"schema,omitempty"` // as in every announcement
+	Rules         []byte                 `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`   // JSON of the rules by which a policy is taken back; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2981,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2994,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -2707,6 +3039,20 @@ func (x *Configuration) GetTiming() *Timing {
 	return nil
 }
 
+func (x *Configuration) GetSchema() []byte {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+func (x *Configuration) GetRules() []byte {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 // Sum is an unbiased estimate of the sum of a cohort's vectors in one release.
 type Sum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2718,7 +3064,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +3076,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +3089,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -2774,16 +3120,22 @@ type Learned struct {
 	Iterate      []float64              `protobuf:"fixed64,8,rep,packed,name=iterate,proto3" json:"iterate,omitempty"` // the reference at which the next round's statistics are evaluated; the last theta at the end
 	Policy       []byte                 `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`            // SHA-256 of the policy that is announced next
 	// Of the epoch's whole plan for the reports that came, with the delta of the terms; infinite where nothing is left.
-	Epsilon       float64 `protobuf:"fixed64,10,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	EpsilonAlone  float64 `protobuf:"fixed64,11,opt,name=epsilon_alone,json=epsilonAlone,proto3" json:"epsilon_alone,omitempty"` // if no other device is honest
-	Version       string  `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`                                 // of the analyzer's program
+	Epsilon      float64 `protobuf:"fixed64,10,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	EpsilonAlone float64 `protobuf:"fixed64,11,opt,name=epsilon_alone,json=epsilonAlone,proto3" json:"epsilon_alone,omitempty"` // if no other device is honest
+	Version      string  `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`                                 // of the analyzer's program
+	// Of deployments with a control group: what the policy gains over the default arm.
+	Lift  *Lift `protobuf:"bytes,13,opt,name=lift,proto3" json:"lift,omitempty"`   // of this epoch
+	Total *Lift `protobuf:"bytes,14,opt,name=total,proto3" json:"total,omitempty"` // of all epochs so far
+	// How probable sums like these are if nothing has changed: the smaller, the more has. 0: not tested.
+	Unchanged     float64 `protobuf:"fixed64,15,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Action        string  `protobuf:"bytes,16,opt,name=action,proto3" json:"action,omitempty"` // by the rules: "rollback", "stop", or empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +3147,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +3160,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -2895,6 +3247,127 @@ func (x *Learned) GetVersion() string {
 	return ""
 }
 
+func (x *Learned) GetLift() *Lift {
+	if x != nil {
+		return x.Lift
+	}
+	return nil
+}
+
+func (x *Learned) GetTotal() *Lift {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *Learned) GetUnchanged() float64 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *Learned) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+// Lift compares decisions of the policy with those of the control group, which get the default arm.
+type Lift struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reports       uint64                 `protobuf:"varint,1,opt,name=reports,proto3" json:"reports,omitempty"`
+	Decisions     float64                `protobuf:"fixed64,2,opt,name=decisions,proto3" json:"decisions,omitempty"` // rewarded decisions per report, estimated
+	Treated       float64                `protobuf:"fixed64,3,opt,name=treated,proto3" json:"treated,omitempty"`     // mean reward of the policy, estimated
+	Control       float64                `protobuf:"fixed64,4,opt,name=control,proto3" json:"control,omitempty"`     // mean reward of the default arm, estimated
+	Lift          float64                `protobuf:"fixed64,5,opt,name=lift,proto3" json:"lift,omitempty"`           // treated minus control
+	Low           float64                `protobuf:"fixed64,6,opt,name=low,proto3" json:"low,omitempty"`             // 95 % interval, for sampling and all noise
+	High          float64                `protobuf:"fixed64,7,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lift) Reset() {
+	*x = Lift{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lift) ProtoMessage() {}
+
+func (x *Lift) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lift.ProtoReflect.Descriptor instead.
+func (*Lift) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Lift) GetReports() uint64 {
+	if x != nil {
+		return x.Reports
+	}
+	return 0
+}
+
+func (x *Lift) GetDecisions() float64 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *Lift) GetTreated() float64 {
+	if x != nil {
+		return x.Treated
+	}
+	return 0
+}
+
+func (x *Lift) GetControl() float64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
+func (x *Lift) GetLift() float64 {
+	if x != nil {
+		return x.Lift
+	}
+	return 0
+}
+
+func (x *Lift) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Lift) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
 var File_riffle_v1_riffle_proto protoreflect.FileDescriptor
 
 const file_riffle_v1_riffle_proto_rawDesc = "" +
@@ -2934,7 +3407,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"other_fits\x18\x05 \x01(\rR\totherFits\x12!\n" +
 	"\fexplorer_rho\x18\x06 \x01(\x01R\vexplorerRho\x12\x1b\n" +
-	"\tother_rho\x18\a \x01(\x01R\botherRho\"\xe2\x01\n" +
+	"\tother_rho\x18\a \x01(\x01R\botherRho\"\xda\x02\n" +
 	"\x04Plan\x12/\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x17.riffle.v1.PlannedRoundR\x06rounds\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
@@ -2942,17 +3415,29 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"tail_delta\x18\x04 \x01(\x01R\ttailDelta\x12,\n" +
 	"\achannel\x18\x05 \x01(\x0e2\x12.riffle.v1.ChannelR\achannel\x12,\n" +
-	"\acurator\x18\x06 \x01(\v2\x12.riffle.v1.CuratorR\acurator\"[\n" +
+	"\acurator\x18\x06 \x01(\v2\x12.riffle.v1.CuratorR\acurator\x12&\n" +
+	"\x05panel\x18\a \x01(\v2\x10.riffle.v1.PanelR\x05panel\x12\x1c\n" +
+	"\tdecisions\x18\b \x01(\rR\tdecisions\x12\x18\n" +
+	"\arecords\x18\t \x01(\rR\arecords\x12\x16\n" +
+	"\x06period\x18\n" +
+	" \x01(\rR\x06period\"Y\n" +
+	"\x05Panel\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x01 \x01(\rR\n" +
+	"registered\x12\x1c\n" +
+	"\tdishonest\x18\x02 \x01(\x01R\tdishonest\x12\x12\n" +
+	"\x04tail\x18\x03 \x01(\x01R\x04tail\"[\n" +
 	"\x06Cohort\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\rR\x04size\x12\x18\n" +
 	"\aminimum\x18\x02 \x01(\rR\aminimum\x12#\n" +
-	"\rmax_dishonest\x18\x03 \x01(\rR\fmaxDishonest\"\xb5\x01\n" +
+	"\rmax_dishonest\x18\x03 \x01(\rR\fmaxDishonest\"\xd0\x01\n" +
 	"\x06Timing\x12(\n" +
 	"\x10reward_window_ms\x18\x01 \x01(\rR\x0erewardWindowMs\x12\x1b\n" +
 	"\tjitter_ms\x18\x02 \x01(\rR\bjitterMs\x12\x19\n" +
 	"\bgrace_ms\x18\x03 \x01(\rR\agraceMs\x12&\n" +
 	"\x0fround_window_ms\x18\x04 \x01(\rR\rroundWindowMs\x12!\n" +
-	"\fenrolment_ms\x18\x05 \x01(\rR\venrolmentMs\"S\n" +
+	"\fenrolment_ms\x18\x05 \x01(\rR\venrolmentMs\x12\x19\n" +
+	"\bevery_ms\x18\x06 \x01(\rR\aeveryMs\"S\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05theta\x18\x01 \x03(\x01R\x05theta\x12\x1e\n" +
 	"\n" +
@@ -2968,7 +3453,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"covariance\x18\x01 \x03(\x01R\n" +
 	"covariance\x12\x1c\n" +
-	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\x82\x04\n" +
+	"\tthreshold\x18\x02 \x01(\x01R\tthreshold\"\xb6\x04\n" +
 	"\x06Policy\x12,\n" +
 	"\aprofile\x18\x01 \x01(\x0e2\x12.riffle.v1.ProfileR\aprofile\x12\x18\n" +
 	"\acohorts\x18\x02 \x01(\rR\acohorts\x12)\n" +
@@ -2985,7 +3470,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bpairwise\x18\v \x01(\bR\bpairwise\x12\x18\n" +
 	"\aexplore\x18\f \x01(\x01R\aexplore\x122\n" +
 	"\tcriterion\x18\r \x01(\v2\x14.riffle.v1.CriterionR\tcriterion\x12,\n" +
-	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\"\xa6\x03\n" +
+	"\boptimism\x18\x0e \x01(\v2\x10.riffle.v1.StageR\boptimism\x12\x18\n" +
+	"\acontrol\x18\x0f \x01(\x01R\acontrol\x12\x18\n" +
+	"\acaution\x18\x10 \x01(\x01R\acaution\"\xde\x03\n" +
 	"\fAnnouncement\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3001,7 +3488,11 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06timing\x18\n" +
 	" \x01(\v2\x11.riffle.v1.TimingR\x06timing\x12!\n" +
 	"\fanalyzer_key\x18\v \x01(\fR\vanalyzerKey\x12\x14\n" +
-	"\x05final\x18\f \x01(\bR\x05final\"T\n" +
+	"\x05final\x18\f \x01(\bR\x05final\x12\x1e\n" +
+	"\n" +
+	"commitment\x18\r \x01(\fR\n" +
+	"commitment\x12\x16\n" +
+	"\x06schema\x18\x0e \x01(\fR\x06schema\"T\n" +
 	"\x06KeySet\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3024,7 +3515,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06device\x18\x04 \x01(\rR\x06device\x121\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
-	"credential\"\xe0\x01\n" +
+	"credential\"\x88\x02\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
@@ -3035,7 +3526,28 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x04held\x18\x06 \x01(\bR\x04held\x12\x1e\n" +
 	"\n" +
 	"commitment\x18\a \x01(\fR\n" +
-	"commitment\"\x93\x02\n" +
+	"commitment\x12\x12\n" +
+	"\x04pool\x18\b \x01(\fR\x04pool\x12\x12\n" +
+	"\x04draw\x18\t \x01(\fR\x04draw\"\xb8\x01\n" +
+	"\x04Pool\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\"\n" +
+	"\fannouncement\x18\x03 \x01(\fR\fannouncement\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x04 \x01(\rR\n" +
+	"registered\x12\x12\n" +
+	"\x04root\x18\x05 \x01(\fR\x04root\x12\"\n" +
+	"\fcontribution\x18\x06 \x01(\fR\fcontribution\"\x98\x01\n" +
+	"\x04Draw\x12\x1e\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\tR\n" +
+	"deployment\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\"\n" +
+	"\fannouncement\x18\x03 \x01(\fR\fannouncement\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\fR\x04pool\x12\"\n" +
+	"\fcontribution\x18\x05 \x01(\fR\fcontribution\"\x93\x02\n" +
 	"\x06Report\x12\"\n" +
 	"\fannouncement\x18\x01 \x01(\fR\fannouncement\x12\x19\n" +
 	"\x05epoch\x18\x02 \x01(\x06H\x00R\x05epoch\x88\x01\x01\x12\x19\n" +
@@ -3115,7 +3627,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\bmanifest\x18\x05 \x01(\fR\bmanifest\x12\x18\n" +
 	"\areports\x18\x06 \x01(\rR\areports\x124\n" +
 	"\breleases\x18\a \x03(\v2\x18.riffle.v1.ReleaseCountsR\breleases\x12\x1c\n" +
-	"\tdestroyed\x18\b \x01(\bR\tdestroyed\"\xba\x01\n" +
+	"\tdestroyed\x18\b \x01(\bR\tdestroyed\"\xe8\x01\n" +
 	"\rConfiguration\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3124,10 +3636,12 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\aanytime\x18\x03 \x01(\bR\aanytime\x12\x14\n" +
 	"\x05batch\x18\x04 \x01(\rR\x05batch\x12\x14\n" +
 	"\x05terms\x18\x05 \x01(\fR\x05terms\x12)\n" +
-	"\x06timing\x18\x06 \x01(\v2\x11.riffle.v1.TimingR\x06timing\"9\n" +
+	"\x06timing\x18\x06 \x01(\v2\x11.riffle.v1.TimingR\x06timing\x12\x16\n" +
+	"\x06schema\x18\a \x01(\fR\x06schema\x12\x14\n" +
+	"\x05rules\x18\b \x01(\fR\x05rules\"9\n" +
 	"\x03Sum\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\x01R\x06values\x12\x1a\n" +
-	"\bvariance\x18\x02 \x03(\x01R\bvariance\"\xde\x02\n" +
+	"\bvariance\x18\x02 \x03(\x01R\bvariance\"\xe0\x03\n" +
 	"\aLearned\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3143,13 +3657,26 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\aepsilon\x18\n" +
 	" \x01(\x01R\aepsilon\x12#\n" +
 	"\repsilon_alone\x18\v \x01(\x01R\fepsilonAlone\x12\x18\n" +
-	"\aversion\x18\f \x01(\tR\aversion*\x85\x01\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x12#\n" +
+	"\x04lift\x18\r \x01(\v2\x0f.riffle.v1.LiftR\x04lift\x12%\n" +
+	"\x05total\x18\x0e \x01(\v2\x0f.riffle.v1.LiftR\x05total\x12\x1c\n" +
+	"\tunchanged\x18\x0f \x01(\x01R\tunchanged\x12\x16\n" +
+	"\x06action\x18\x10 \x01(\tR\x06action\"\xac\x01\n" +
+	"\x04Lift\x12\x18\n" +
+	"\areports\x18\x01 \x01(\x04R\areports\x12\x1c\n" +
+	"\tdecisions\x18\x02 \x01(\x01R\tdecisions\x12\x18\n" +
+	"\atreated\x18\x03 \x01(\x01R\atreated\x12\x18\n" +
+	"\acontrol\x18\x04 \x01(\x01R\acontrol\x12\x12\n" +
+	"\x04lift\x18\x05 \x01(\x01R\x04lift\x12\x10\n" +
+	"\x03low\x18\x06 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\a \x01(\x01R\x04high*\x9c\x01\n" +
 	"\tStatistic\x12\x19\n" +
 	"\x15STATISTIC_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STATISTIC_HESSIAN\x10\x01\x12\x16\n" +
 	"\x12STATISTIC_GRADIENT\x10\x02\x12\x18\n" +
 	"\x14STATISTIC_COVARIANCE\x10\x03\x12\x14\n" +
-	"\x10STATISTIC_RECORD\x10\x04*Z\n" +
+	"\x10STATISTIC_RECORD\x10\x04\x12\x15\n" +
+	"\x11STATISTIC_REWARDS\x10\x05*Z\n" +
 	"\aChannel\x12\x13\n" +
 	"\x0fCHANNEL_SHUFFLE\x10\x00\x12\x12\n" +
 	"\x0eCHANNEL_SHARES\x10\x01\x12\x11\n" +
@@ -3159,13 +3686,14 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PROFILE_PRACTICAL\x10\x01\x12\x11\n" +
 	"\rPROFILE_PAPER\x10\x02\x12\x11\n" +
-	"\rPROFILE_JOINT\x10\x03*e\n" +
+	"\rPROFILE_JOINT\x10\x03*w\n" +
 	"\x04Play\x12\x14\n" +
 	"\x10PLAY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPLAY_DESIGN\x10\x01\x12\x0f\n" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
 	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
-	"\x0fPLAY_OPTIMISTIC\x10\x04*\xda\x04\n" +
+	"\x0fPLAY_OPTIMISTIC\x10\x04\x12\x10\n" +
+	"\fPLAY_DEFAULT\x10\x05*\x8d\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -3190,7 +3718,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x11REFUSAL_BAD_PROOF\x10\x13\x12\x15\n" +
 	"\x11REFUSAL_BAD_SHARE\x10\x14\x12\x16\n" +
 	"\x12REFUSAL_SECOND_KEY\x10\x15\x12\x16\n" +
-	"\x12REFUSAL_SECOND_SET\x10\x16*O\n" +
+	"\x12REFUSAL_SECOND_SET\x10\x16\x12\x1a\n" +
+	"\x16REFUSAL_NOT_REGISTERED\x10\x17\x12\x15\n" +
+	"\x11REFUSAL_NOT_DRAWN\x10\x18*O\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_RELEASED\x10\x01\x12\x15\n" +
@@ -3209,7 +3739,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -3225,29 +3755,33 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*PlannedRound)(nil),   // 11: riffle.v1.PlannedRound
 	(*Curator)(nil),        // 12: riffle.v1.Curator
 	(*Plan)(nil),           // 13: riffle.v1.Plan
-	(*Cohort)(nil),         // 14: riffle.v1.Cohort
-	(*Timing)(nil),         // 15: riffle.v1.Timing
-	(*Stage)(nil),          // 16: riffle.v1.Stage
-	(*Scaling)(nil),        // 17: riffle.v1.Scaling
-	(*Criterion)(nil),      // 18: riffle.v1.Criterion
-	(*Policy)(nil),         // 19: riffle.v1.Policy
-	(*Announcement)(nil),   // 20: riffle.v1.Announcement
-	(*KeySet)(nil),         // 21: riffle.v1.KeySet
-	(*Credential)(nil),     // 22: riffle.v1.Credential
-	(*EnrolRequest)(nil),   // 23: riffle.v1.EnrolRequest
-	(*EnrolReply)(nil),     // 24: riffle.v1.EnrolReply
-	(*Report)(nil),         // 25: riffle.v1.Report
-	(*Envelope)(nil),       // 26: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 27: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 28: riffle.v1.Accepted
-	(*Summed)(nil),         // 29: riffle.v1.Summed
-	(*Manifest)(nil),       // 30: riffle.v1.Manifest
-	(*Refused)(nil),        // 31: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 32: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 33: riffle.v1.Counts
-	(*Configuration)(nil),  // 34: riffle.v1.Configuration
-	(*Sum)(nil),            // 35: riffle.v1.Sum
-	(*Learned)(nil),        // 36: riffle.v1.Learned
+	(*Panel)(nil),          // 14: riffle.v1.Panel
+	(*Cohort)(nil),         // 15: riffle.v1.Cohort
+	(*Timing)(nil),         // 16: riffle.v1.Timing
+	(*Stage)(nil),          // 17: riffle.v1.Stage
+	(*Scaling)(nil),        // 18: riffle.v1.Scaling
+	(*Criterion)(nil),      // 19: riffle.v1.Criterion
+	(*Policy)(nil),         // 20: riffle.v1.Policy
+	(*Announcement)(nil),   // 21: riffle.v1.Announcement
+	(*KeySet)(nil),         // 22: riffle.v1.KeySet
+	(*Credential)(nil),     // 23: riffle.v1.Credential
+	(*EnrolRequest)(nil),   // 24: riffle.v1.EnrolRequest
+	(*EnrolReply)(nil),     // 25: riffle.v1.EnrolReply
+	(*Pool)(nil),           // 26: riffle.v1.Pool
+	(*Draw)(nil),           // 27: riffle.v1.Draw
+	(*Report)(nil),         // 28: riffle.v1.Report
+	(*Envelope)(nil),       // 29: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 30: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 31: riffle.v1.Accepted
+	(*Summed)(nil),         // 32: riffle.v1.Summed
+	(*Manifest)(nil),       // 33: riffle.v1.Manifest
+	(*Refused)(nil),        // 34: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 35: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 36: riffle.v1.Counts
+	(*Configuration)(nil),  // 37: riffle.v1.Configuration
+	(*Sum)(nil),            // 38: riffle.v1.Sum
+	(*Learned)(nil),        // 39: riffle.v1.Learned
+	(*Lift)(nil),           // 40: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -3256,32 +3790,35 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	11, // 3: riffle.v1.Plan.rounds:type_name -> riffle.v1.PlannedRound
 	1,  // 4: riffle.v1.Plan.channel:type_name -> riffle.v1.Channel
 	12, // 5: riffle.v1.Plan.curator:type_name -> riffle.v1.Curator
-	16, // 6: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
-	2,  // 7: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
-	7,  // 8: riffle.v1.Policy.family:type_name -> riffle.v1.Family
-	16, // 9: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
-	17, // 10: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
-	3,  // 11: riffle.v1.Policy.play:type_name -> riffle.v1.Play
-	18, // 12: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
-	16, // 13: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
-	19, // 14: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
-	13, // 15: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
-	9,  // 16: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
-	14, // 17: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
-	15, // 18: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
-	6,  // 19: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
-	4,  // 20: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 21: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	31, // 22: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 23: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	32, // 24: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	15, // 25: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	35, // 26: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	14, // 6: riffle.v1.Plan.panel:type_name -> riffle.v1.Panel
+	17, // 7: riffle.v1.Scaling.stage:type_name -> riffle.v1.Stage
+	2,  // 8: riffle.v1.Policy.profile:type_name -> riffle.v1.Profile
+	7,  // 9: riffle.v1.Policy.family:type_name -> riffle.v1.Family
+	17, // 10: riffle.v1.Policy.stages:type_name -> riffle.v1.Stage
+	18, // 11: riffle.v1.Policy.scaling:type_name -> riffle.v1.Scaling
+	3,  // 12: riffle.v1.Policy.play:type_name -> riffle.v1.Play
+	19, // 13: riffle.v1.Policy.criterion:type_name -> riffle.v1.Criterion
+	17, // 14: riffle.v1.Policy.optimism:type_name -> riffle.v1.Stage
+	20, // 15: riffle.v1.Announcement.policy:type_name -> riffle.v1.Policy
+	13, // 16: riffle.v1.Announcement.plan:type_name -> riffle.v1.Plan
+	9,  // 17: riffle.v1.Announcement.encodings:type_name -> riffle.v1.Encoding
+	15, // 18: riffle.v1.Announcement.cohort:type_name -> riffle.v1.Cohort
+	16, // 19: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
+	6,  // 20: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
+	4,  // 21: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 22: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	34, // 23: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 24: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	35, // 25: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 26: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	38, // 27: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	40, // 28: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	40, // 29: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -3289,14 +3826,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[19].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   31,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
