@@ -47,7 +47,9 @@ func (c *Core) NewState(number uint32) State {
 func (c *Core) Restored(s State) State {
 	l := c.c.Limits
 	s.Ledger.Epsilon, s.Ledger.Delta = min(s.Ledger.Epsilon, l.Epsilon), min(s.Ledger.Delta, l.Delta)
-	s.Ledger.Records = min(max(1, s.Ledger.Records), l.Records)
+	if l.Records > 0 {
+		s.Ledger.Records = min(max(1, s.Ledger.Records), l.Records)
+	}
 	if alone := s.Ledger.EpsilonAlone; l.EpsilonAlone > 0 && !(alone > 0 && alone < l.EpsilonAlone) {
 		s.Ledger.EpsilonAlone = l.EpsilonAlone
 	}
