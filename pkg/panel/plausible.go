@@ -27,13 +27,13 @@ func Plausible(rank Rank, registered, size int, drawn bool) bool {
 	u := binary.BigEndian.Uint64(rank[:8])
 	x, left := (float64(u)+0.5)/(1<<64), (float64(^u)+0.5)/(1<<64)
 	if drawn {
-		return size > registered || below(registered, x, left, size-1)
+		return below(registered, x, left, size-1)
 	}
 	// As many as size are below x if and only if at most registered - size are above it.
 	return size <= registered && below(registered, left, x, registered-size)
 }
 
-// below tells whether P(Binomial(n, x) <= k) is at least Doubt, for 0 <= k <= n and left = 1 - x.
+// below tells whether P(Binomial(n, x) <= k) is at least Doubt, for k >= 0 and left = 1 - x.
 func below(n int, x, left float64, k int) bool {
 	if float64(k) >= float64(n+1)*x-1 {
 		return true // from the mode on it is at least the mode's probability, and that is at least 1/(n+1), above 2e-10
