@@ -27,8 +27,8 @@ import (
 //	GET  /v1/status                                                       -> Status
 //	GET  /v1/schema                                                       -> the announced schema of features
 //
-// A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be played
-// for this person: by index or, with a schema, also by id.
+// A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be
+// played for this person: by index or, with a schema, also by id.
 //
 // The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the
 // device just as a good one does, and the device reports the null record. Everything that is refused on a request's

@@ -30,8 +30,8 @@ func (a Arms) id(arm int) string {
 const (
 	errArms badBody = `field "arms" must be a list of lists of numbers, each in the range of a float64`
 
-	errNoSchema badBody = `this deployment announces no schema of features: send {"arms": [[number, ...], ...]}, one vector ` +
-		`of the policy's dimension for each arm`
+	errNoSchema badBody = `this deployment announces no schema of features: send {"arms": [[number, ...], ...]}, ` +
+		`one vector of the policy's dimension for each arm`
 
 	errVectors badBody = `this deployment announces a schema of features (GET /v1/schema): send {"context": {...}, ` +
 		`"arms": [{"id": "...", ...}, ...]} and no vectors`
@@ -42,8 +42,8 @@ func decisionBytes(dimension int) int64 {
 	return min(maxDecision, spareBytes+maxArms*numberBytes*int64(dimension+1))
 }
 
-// decisionRoom bounds the bytes of a decision's body, and says how much room each of them takes: a short arm in features
-// becomes a long vector. The shortest arm has 10 bytes, and its vector 8 in each dimension.
+// decisionRoom bounds the bytes of a decision's body, and says how much room each of them takes: a short arm in
+// features becomes a long vector. The shortest arm has 10 bytes, and its vector 8 in each dimension.
 func decisionRoom(dimension int, schema *feature.Schema) (limit, weight int64) {
 	if schema == nil {
 		return decisionBytes(dimension), 1
@@ -63,9 +63,9 @@ type request struct {
 }
 
 // readDecision reads {"arms": [[number, ...], ...]} or, with a schema, {"context": {name: value, ...}, "arms": [{"id":
-// text, name: value, ...}, ...]}, either with "default" and "exclude", and nothing else. Each key may come once. It holds
-// no more of the body than one token and the values, and ends at the first arm that is too long, the first that is too
-// many, and the first field that the schema does not have.
+// text, name: value, ...}, ...]}, either with "default" and "exclude", and nothing else. Each key may come once. It
+// holds no more of the body than one token and the values, and ends at the first arm that is too long, the first that
+// is too many, and the first field that the schema does not have.
 func readDecision(body io.Reader, dimension int, schema *feature.Schema) (out Arms, err error) {
 	d, q := json.NewDecoder(body), request{dimension: dimension, schema: schema}
 	defer func() { err = bodyError(err) }()
@@ -101,8 +101,8 @@ func (q *request) read(d *json.Decoder) error {
 		}
 		next := read[key.(string)] // the decoder refuses every other key
 		if next == nil {
-			return badBody(`an unknown field, or one that comes twice; want "arms", and perhaps "context", "default" and ` +
-				`"exclude"`)
+			return badBody(`an unknown field, or one that comes twice; want "arms", and perhaps "context", ` +
+				`"default" and "exclude"`)
 		}
 		delete(read, key.(string))
 		if err := next(d); err != nil {
@@ -168,7 +168,8 @@ func (q *request) readVector(d *json.Decoder, i int, first json.Token) error {
 			return errArms
 		}
 		if len(arm) == q.dimension {
-			return badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d", i, q.dimension))
+			return badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d", i,
+				q.dimension))
 		}
 		arm = append(arm, x)
 	}

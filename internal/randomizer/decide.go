@@ -50,7 +50,8 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device between vectors, as DecideAmong does. arms is called with the policy's dimension.
+// Decide makes a decision for a device between vectors, as DecideAmong does. arms is called with the policy's
+// dimension.
 func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision,
 	error) {
 	return h.DecideAmong(ctx, name, func(a *device.Announced) (Arms, error) {

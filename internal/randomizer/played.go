@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// played counts how often the devices of this host played the arms that the announced schema limits, in the latest epoch
-// in which one of them decided. It is in memory only: a restart forgets it, and so does the first decision in another
-// epoch. It counts decisions whether or not the device reports on them.
+// played counts how often the devices of this host played the arms that the announced schema limits, in the latest
+// epoch in which one of them decided. It is in memory only: a restart forgets it, and so does the first decision in
+// another epoch. It counts decisions whether or not the device reports on them.
 type played struct {
 	mu    sync.Mutex
 	epoch uint64

@@ -22,14 +22,14 @@ func schema(a *plan.Announcement) (*feature.Schema, error) {
 		return nil, fmt.Errorf("device: the announced schema: %w", err)
 	}
 	if s.Dimension() != a.Policy.Dimension {
-		return nil, fmt.Errorf("device: the announced schema makes vectors of %d numbers, and the policy has dimension %d",
-			s.Dimension(), a.Policy.Dimension)
+		return nil, fmt.Errorf("device: the announced schema makes vectors of %d numbers, "+
+			"and the policy's dimension is %d", s.Dimension(), a.Policy.Dimension)
 	}
 	return s, nil
 }
 
-// Encode makes vectors of arms in their context, as the announced schema says. Their order is kept. ErrNoPolicy says that
-// nothing was announced yet, ErrNoSchema that there is no schema, and feature.ErrFeatures what does not fit it.
+// Encode makes vectors of arms in their context, as the announced schema says. Their order is kept. ErrNoPolicy says
+// that nothing was announced yet, ErrNoSchema that there is no schema, and feature.ErrFeatures what does not fit it.
 func (d *Device) Encode(context feature.Values, arms []feature.Arm) ([][]float64, error) {
 	switch {
 	case d.last == nil:
