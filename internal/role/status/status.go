@@ -28,6 +28,7 @@ type Snapshot struct {
 	Rounds     int      `json:"rounds"` // of the epoch
 	Final      bool     `json:"final"`  // the last policy is out
 	Cohort     *Cohort  `json:"cohort,omitempty"`
+	Panel      *Panel   `json:"panel,omitempty"` // nil: cohorts are not drawn, or this role does not know
 	Budget     *Budget  `json:"budget,omitempty"`
 	Releases   []Round  `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Devices `json:"devices,omitempty"`
@@ -54,6 +55,15 @@ type Cohort struct {
 	Opened *int `json:"opened,omitempty"`
 	// Largest counts the slots that one host holds, whichever holds most; nil: this role does not know.
 	Largest *int `json:"largest,omitempty"`
+}
+
+// Panel is from whom the epoch's cohort is drawn.
+type Panel struct {
+	Registered int    `json:"registered"`      // devices so far, whether or not they may be in another panel
+	Needed     int    `json:"needed"`          // fewest devices that the panel is drawn from
+	Pool       *int   `json:"pool,omitempty"`  // devices that it is drawn from; nil: that is not fixed yet
+	Drawn      bool   `json:"drawn"`           // the panel is drawn
+	Waits      string `json:"waits,omitempty"` // what the draw waits for, in a sentence
 }
 
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
