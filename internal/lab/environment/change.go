@@ -61,6 +61,14 @@ func (c Change) Resolve(dimension, arms int) (Change, error) {
 	return c, nil
 }
 
+// AtOnce is the share of the run after which the world changes at once; 0 if it changes bit by bit, or c is nil.
+func (c *Change) AtOnce() float64 {
+	if c == nil || c.Kind != Abrupt && c.Kind != Arms {
+		return 0
+	}
+	return cmp.Or(c.At, 0.5)
+}
+
 // Angle is how far the parameter has turned when a share of the run in [0, 1) is over, in radians. The change is
 // resolved.
 func (c Change) Angle(share float64) float64 {
