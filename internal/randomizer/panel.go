@@ -400,21 +400,21 @@ func (h *Host) accuse(proof *device.Evidence) error {
 
 // decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
 // the decision is kept for it.
-func (h *Host) decide(s *seat, arms func(dimension int) ([][]float64, error)) (Decision, error) {
+func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
 	a, why, err := h.enrolling()
 	if err != nil {
 		return Decision{}, err
 	}
 	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
-	set, err := arms(a.Policy.Dimension)
+	set, err := arms(a)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := a.Policy.Decide(set, h.c.Source())
+	made, err := h.played.decide(s, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	d.Arm, d.Propensity = made.Arm, made.Propensity
+	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.mu.Lock()
@@ -427,7 +427,7 @@ func (h *Host) decide(s *seat, arms func(dimension int) ([][]float64, error)) (D
 	case !h.c.Clock.Now().Before(open.due):
 		why = because(WindowOver, "the report of epoch %d is due", a.Epoch)
 	default:
-		n, kept := open.record.Remember(set[made.Arm], made)
+		n, kept := open.record.Remember(set.Vectors[made.Arm], made)
 		if !kept {
 			why = because(ReportFull, "the report of epoch %d holds %d decisions already", a.Epoch, a.Plan.PerReport())
 			break

@@ -10,6 +10,7 @@ import (
 // Decision is the answer to a request for a decision.
 type Decision struct {
 	Arm        int        `json:"arm"`                 // index into the arms of the request
+	ID         string     `json:"id,omitempty"`        // of the arm; empty where arms are vectors
 	Token      string     `json:"token"`               // names this decision when its reward is told
 	Epoch      uint64     `json:"epoch"`               // whose policy decided; from 1
 	Propensity float64    `json:"propensity"`          // probability with which the policy plays this arm, in (0, 1]
@@ -103,6 +104,8 @@ type Ledger struct {
 	Entries []Entry `json:"entries,omitempty"`
 	// EpsilonAlone is the limit at Delta if no other device is honest; 0: none.
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
+	// Period is the number of epochs in a row whose entries the limits hold for together; 0: all entries.
+	Period int `json:"period,omitempty"`
 }
 
 // Entry is the use of one record in all releases of one epoch.
