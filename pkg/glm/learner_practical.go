@@ -247,7 +247,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 		kept = math.Exp2(-1 / p.HalfLife)
 	}
 	if next.likely > 0 && next.likely < p.Alarm {
-		kept, next.age, next.prior = 0, 0, vague(r.cfg)
+		kept, next.age, next.prior = 0, 1, vague(r.cfg)
 	}
 	if kept < 1 {
 		next.fade(kept)
