@@ -297,6 +297,16 @@ func TestLimitsOfArms(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, "call") {
 		t.Errorf("what was played can be printed: %s", text)
 	}
+	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
+	third, stand := &seat{}, 0
+	for range 3 {
+		if p.open().take(third, &later, "call") {
+			stand++
+		}
+	}
+	if stand != 2 {
+		t.Errorf("%d of 3 decisions stand", stand)
+	}
 	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
