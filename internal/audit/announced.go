@@ -78,7 +78,7 @@ func (c *checker) next(s *statement, a *plan.Announcement) *plan.Announcement {
 	if c.machine == nil {
 		return nil
 	}
-	own, err := c.machine.Next(a.AnalyzerKey)
+	own, err := c.machine.Next(a.AnalyzerKey, a.Commitment)
 	if err != nil {
 		c.wrong(WeakPlan, s, "no plan of this epoch keeps the terms: %v", err)
 		c.lost(s)

@@ -74,7 +74,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 			t.Fatalf("%q: no promise is held", header)
 		}
 		held.seat.mu.Lock()
-		if !held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Errorf("%q: the record of a person whose arms never came is not null", header)
 		}
 		held.seat.mu.Unlock()

@@ -119,7 +119,7 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
-	accepted, err := s.record.Reward(reward, h.c.Clock.Now())
+	accepted, err := s.record.Reward(0, reward, h.c.Clock.Now())
 	if errors.Is(err, device.ErrLate) {
 		return Acceptance{}, ErrToken
 	}

@@ -32,8 +32,8 @@ type Announced struct {
 // reason not to.
 //
 // The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
-// it, so that nobody can move people to a channel of other trust. Nothing follows the final announcement, which names no
-// channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
+// it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether panels
+// are drawn and from whom, and what one device reports. Nothing follows the final announcement, which names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
 // as it was before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
@@ -49,6 +49,7 @@ func (a *Announced) Follows(last *Announced) error {
 			ErrRewound, a.Round, a.Epoch, a.Previous[:min(8, len(a.Previous))], last.Round, last.Epoch, last.Digest[:8])
 	}
 	changed := ""
+	lasting := a.changes(last)
 	switch {
 	case last.Final:
 		return fmt.Errorf("%w: round %d of epoch %d comes after the final announcement, of epoch %d",
@@ -59,6 +60,9 @@ func (a *Announced) Follows(last *Announced) error {
 	case !a.Final && !a.Plan.Curator.Equal(last.Plan.Curator):
 		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it holds, "+
 			"which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
+	case lasting != "":
+		return fmt.Errorf("%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one needs a "+
+			"new deployment", ErrRewound, a.Round, a.Epoch, lasting)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):
@@ -71,6 +75,24 @@ func (a *Announced) Follows(last *Announced) error {
 		return nil
 	}
 	return fmt.Errorf("%w: round %d of epoch %d changes the epoch's %s", ErrRewound, a.Round, a.Epoch, changed)
+}
+
+// changes names what a deployment keeps for its life and the announcement changes, "" where there is nothing. How often
+// a device reports, on how much, and from whom panels are drawn was promised to those who registered.
+func (a *Announced) changes(last *Announced) string {
+	p, q := a.Plan, last.Plan
+	switch {
+	case !bytes.Equal(a.Schema, last.Schema):
+		return "the schema of features"
+	case a.Final: // which has no plan
+	case !p.Panel.Equal(q.Panel):
+		return "from whom panels are drawn"
+	case p.Decisions != q.Decisions:
+		return "the decisions of a report"
+	case p.Records != q.Records || p.Period != q.Period:
+		return "how many epochs one device reports in"
+	}
+	return ""
 }
 
 // After tells whether the announcement is about a later round or epoch than another one.

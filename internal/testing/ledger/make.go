@@ -59,7 +59,7 @@ func (m *maker) run() (err error) {
 		if err := m.rotate(); err != nil {
 			return err
 		}
-		next, err := m.machine.Next(m.key.Public())
+		next, err := m.machine.Next(m.key.Public(), nil)
 		if err != nil {
 			return err
 		}
