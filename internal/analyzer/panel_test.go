@@ -307,3 +307,28 @@ func TestEpochsAreSpaced(t *testing.T) {
 		t.Errorf("%d announcements", len(times))
 	}
 }
+
+// Of two pools the one that was drawn from before counts, wherever it stands: a broker whose data was set back can show
+// them in another order.
+func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
+	t.Parallel()
+	s := newPanelScene(t)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	s.must(s.stop())
+	other, _ := s.pool(a, digest, s.Shuffler, func(p *wire.Pool) { p.Registered++ })
+	s.say(other)
+	named := s.pooled(a, digest)
+	own := s.analyzer.contribution(1, nil)
+	signed, _ := s.Sign(&wire.Draw{Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Pool: named[:],
+		Contribution: own[:]}, s.Analyzer)
+	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
+	s.start()
+	r, ones := s.honest(a, digest, cohort)
+	s.publish(r)
+	if c := s.counts(1, 0); !sameOnes(c, ones) {
+		t.Errorf("counted %+v", c)
+	}
+	s.draw(a, digest, named)
+	s.must(s.stop())
+}
