@@ -15,14 +15,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/device"
 )
 
 // The host's API for apps on the same machine: HTTP and JSON.
 //
 //	POST /v1/devices/{device}/decisions   {"arms": [[...], ...]}          -> Decision
+//	                                      {"context": {...}, "arms": [{"id": "...", ...}, ...]}, with a schema
 //	POST /v1/rewards                      {"token": "...", "reward": 1}   -> Acceptance
 //	GET  /v1/devices/{device}/ledger                                      -> the device's ledger, and in words
 //	GET  /v1/status                                                       -> Status
+//	GET  /v1/schema                                                       -> the announced schema of features
+//
+// A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be
+// played for this person: by index or, with a schema, also by id.
 //
 // The device stands in the path because it must be known whatever the body holds: a body that cannot be read enrols the
 // device just as a good one does, and the device reports the null record. Everything that is refused on a request's
@@ -49,6 +55,7 @@ func (h *Host) API() http.Handler {
 	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(nil, h.serveLedger))
 	mux.HandleFunc("GET /v1/status", h.guarded(nil,
 		func(w http.ResponseWriter, _ *http.Request, _ time.Time) { answer(w, http.StatusOK, h.Status()) }))
+	mux.HandleFunc("GET /v1/schema", h.guarded(nil, h.serveSchema))
 	mux.HandleFunc("OPTIONS /v1/", h.guarded(nil, preflight))
 	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
@@ -106,13 +113,14 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	}()
 	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part
 	// must not depend on what is in the body.
-	d, err := h.Decide(context.WithoutCancel(r.Context()), name, func(dimension int) ([][]float64, error) {
-		body, done, err := h.bodies.open(w, r, decisionBytes(dimension), by)
+	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, func(a *device.Announced) (Arms, error) {
+		limit, weight := decisionRoom(a.Policy.Dimension, a.Features)
+		body, done, err := h.bodies.open(w, r, limit, weight, by)
 		if err != nil {
-			return nil, err
+			return Arms{}, err
 		}
 		forget = done
-		return readArms(body, dimension)
+		return readDecision(body, a.Policy.Dimension, a.Features)
 	})
 	why := apiReason(err)
 	switch { // whether the arms were any good is no part of this account, which anyone may see
@@ -139,7 +147,7 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
 	}
-	body, forget, err := h.bodies.open(w, r, maxReward, by)
+	body, forget, err := h.bodies.open(w, r, maxReward, 1, by)
 	if err == nil {
 		err = readStruct(body, &request)
 		forget()
@@ -179,6 +187,20 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) 
 		explanation = append(explanation, fmt.Sprintf("Reports take the channel %s: the guarantee %s.", c, c.RestsOn()))
 	}
 	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger, "explanation": explanation})
+}
+
+func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
+	h.mu.Lock()
+	a := h.current
+	h.mu.Unlock()
+	switch {
+	case a == nil:
+		refuse(w, NoPolicy, ErrNoPolicy.Error())
+	case a.Features == nil:
+		refuse(w, NotFound, "this deployment announces no schema of features: apps send arms as vectors")
+	default:
+		answer(w, http.StatusOK, json.RawMessage(a.Features.Canonical()))
+	}
 }
 
 func checkName(name string) error {

@@ -28,9 +28,10 @@ var (
 
 // Decision is the answer to an app.
 type Decision struct {
-	Arm   int    `json:"arm"`   // index into the arms given
-	Token string `json:"token"` // to report the reward with
-	Epoch uint64 `json:"epoch"` // whose policy decided
+	Arm   int    `json:"arm"`          // index into the arms given
+	ID    string `json:"id,omitempty"` // of the arm; empty where arms are vectors
+	Token string `json:"token"`        // to report the reward with
+	Epoch uint64 `json:"epoch"`        // whose policy decided
 	// with which the policy plays this arm here; for the app's own evaluation
 	Propensity float64        `json:"propensity"`
 	Sampled    bool           `json:"sampled"` // whether the device will report
@@ -49,11 +50,21 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so
-// that nothing about the arms, not even whether they can be read, has a part in enrolment. The decision is made with
-// the policy that was in force at the beginning. One that takes until the report is due comes too late for it: the
-// report is made of the null record, in time.
+// Decide makes a decision for a device between vectors, as DecideAmong does. arms is called with the policy's
+// dimension.
 func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision,
+	error) {
+	return h.DecideAmong(ctx, name, func(a *device.Announced) (Arms, error) {
+		vectors, err := arms(a.Policy.Dimension)
+		return Arms{Vectors: vectors}, err
+	})
+}
+
+// DecideAmong makes a decision for a device. arms is called after the device was enrolled, so that nothing about the
+// arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in
+// force at the beginning. One that takes until the report is due comes too late for it: the report is made of the null
+// record, in time.
+func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device.Announced) (Arms, error)) (Decision,
 	error) {
 	seat, err := h.seat(name)
 	if err != nil {
@@ -73,18 +84,18 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
-	set, err := arms(a.Policy.Dimension)
+	set, err := arms(a)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := a.Policy.Decide(set, h.c.Source())
+	made, err := h.played.decide(seat, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	d.Arm, d.Propensity = made.Arm, made.Propensity
+	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
 	if s != nil {
 		s.seat.mu.Lock()
-		s.record.Remember(set[made.Arm], made) // a report that was made meanwhile needs it no more
+		s.record.Remember(set.Vectors[made.Arm], made) // a report that was made meanwhile needs it no more
 		s.seat.mu.Unlock()
 	}
 	return d, nil

@@ -77,6 +77,7 @@ type Host struct {
 	patient *semaphore.Weighted
 
 	bodies    *bodies
+	played    played // how often, where arms have limits
 	timetable *timetable
 	outbox    chan Outgoing // sealed reports
 

@@ -215,7 +215,7 @@ func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, t
 				epoch, first.pool.Registered, p.Devices, errPool)
 			return nil, nil
 		}
-		adopted = true
+		adopted, s.lost = true, true
 		s.c.Log.Warn().Err(errState).Uint64("epoch", epoch).
 			Msg("the pool that the journal lacks is taken from the audit log: its devices are those known here")
 		return s.pooled(p, first.signed, first.digest), nil

@@ -10,6 +10,7 @@ import (
 // Decision is the answer to a request for a decision.
 type Decision struct {
 	Arm        int        `json:"arm"`                 // index into the arms of the request
+	ID         string     `json:"id,omitempty"`        // of the arm; empty where arms are vectors
 	Token      string     `json:"token"`               // names this decision when its reward is told
 	Epoch      uint64     `json:"epoch"`               // whose policy decided; from 1
 	Propensity float64    `json:"propensity"`          // probability with which the policy plays this arm, in (0, 1]

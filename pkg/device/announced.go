@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -22,6 +23,7 @@ type Announced struct {
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
 	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
 	Releases  int               // that use one record, over all rounds
+	Features  *feature.Schema   // the announced schema; nil where apps send vectors
 	round     *plan.Encoder
 	channel   channel.Device
 }

@@ -54,6 +54,9 @@ func (c *Core) Judge(signed []byte, epoch uint64, round uint32) (*Announced, err
 
 func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err error) {
 	out = &Announced{Announcement: a, Digest: digest}
+	if out.Features, err = schema(a); err != nil {
+		return nil, err
+	}
 	if a.Final {
 		return out, nil
 	}

@@ -3,6 +3,7 @@ package feature
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,21 @@ type Values map[string]any
 type Arm struct {
 	ID       string // 1 to MaxText bytes, unique among the arms of a decision
 	Features Values // of the schema's fields of arms, without the id
+}
+
+// UnmarshalJSON reads an arm as apps send it: an object with the key "id" beside the features. Errors are ErrFeatures.
+func (a *Arm) UnmarshalJSON(text []byte) error {
+	var all Values
+	if json.Unmarshal(text, &all) != nil { // its error could name a value
+		return fmt.Errorf("%w: an arm must be a JSON object of numbers, texts, true, false and null", ErrFeatures)
+	}
+	id, ok := all[ID].(string)
+	if !ok {
+		return fmt.Errorf(`%w: an arm has no "id" that is a text`, ErrFeatures)
+	}
+	delete(all, ID)
+	a.ID, a.Features = id, all
+	return nil
 }
 
 // Context stands for the context where the index of an arm is asked for.
