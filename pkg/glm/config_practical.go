@@ -20,6 +20,7 @@ const (
 	DefaultHessianShare  = 0.25 // of mu^2: 0.15, 0.35 and 0.5 are 2 to 18 % worse where contexts vary by themselves
 	DefaultHessianNoise  = 0.5
 	DefaultPrior         = 1.0
+	DefaultControlShare  = 0.1
 	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and
 	// 0.2 takes a third of the steps of 0.01.
 	DefaultPracticalTolerance = 0.2
@@ -111,6 +112,9 @@ func (c Config) resolvePractical() (Config, error) {
 	if p.MaxEpochs == 0 {
 		p.MaxEpochs = 64
 	}
+	if p.Control > 0 {
+		fill(&p.ControlShare, DefaultControlShare)
+	}
 	if p.MaxEpochs < 1 || p.FirstCohort < 0 {
 		return c, fmt.Errorf("%w: practical.max_epochs %d and first_cohort %d must be positive",
 			ErrConfig, p.MaxEpochs, p.FirstCohort)
@@ -125,6 +129,9 @@ func (c Config) resolvePractical() (Config, error) {
 		limit{"practical.hessian_noise", p.HessianNoise, -1e9, 1e9},
 		limit{"practical.prior", p.Prior, 1e-9, 1e9},
 		limit{"practical.design_tolerance", p.DesignTolerance, 1e-12, 1})
+	if err == nil {
+		err = c.checkLasting()
+	}
 	if err == nil && p.FirstCohort == 0 {
 		p.FirstCohort, err = FirstCohort(c)
 	}

@@ -22,49 +22,40 @@ type Decision struct {
 	Explored   bool    // Criterion I of Algorithm 2 picked the arm; only with PlayOptimistic
 }
 
-// Decide plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in
-// order, scale the survivors, draw from their G-optimal design or take the greedy arm (with Explore, one of the two by
-// chance). It is a pure function of the policy, the arms and the random words. Arms longer than 1 are scaled down to
-// the unit ball; arms of the wrong dimension or with coordinates that are not finite are refused (ErrBadArm), and so
-// are an empty arm set (ErrNoArms) and a malformed policy (ErrPolicy). A device that gets an error reports the null
-// record.
+// Decide is DecideFor without exclusions, with the first arm as the default.
 func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
-	arms, shortened, err := p.admit(arms)
+	return p.DecideFor(arms, Choice{}, src)
+}
+
+// DecideFor plays one round of Algorithm 1 (lines 3 and 11-21 of Riffle's seed paper): eliminate with every stage in
+// order, scale the survivors, draw from their G-optimal design or take the greedy arm (with Explore, one of the two by
+// chance). Before that, a coin gives the share Control of decisions the default arm. It is a pure function of the
+// policy, the arms, the choice and the random words. Arms longer than 1 are scaled down to the unit ball; arms of the
+// wrong dimension or with coordinates that are not finite are refused (ErrBadArm), and so are a choice that names an arm
+// that is not there (ErrBadArm), an empty arm set and one of which all are excluded (ErrNoArms), and a malformed policy
+// (ErrPolicy). A device that gets an error reports the null record.
+func (p *Policy) DecideFor(arms [][]float64, choice Choice, src Source) (Decision, error) {
+	o, err := p.offer(arms, choice)
 	if err != nil {
 		return Decision{}, err
 	}
-	if p.Play == PlayOptimistic {
-		arm, survivors, explored, err := p.optimistic(arms)
-		return Decision{Arm: arm, Survivors: survivors, Shortened: shortened, Weight: 1, Propensity: 1,
-			Explored: explored}, err
-	}
-	survivors, err := p.Eliminate(arms)
+	coin := p.Control > 0 && !choice.Unrecorded && uniform(src) < p.Control
+	l, err := p.lottery(o, choice.Unrecorded) // with a coin too: the propensity needs it, and takes the same time
 	if err != nil {
 		return Decision{}, err
 	}
-	decision := Decision{Survivors: len(survivors), Shortened: shortened, Weight: 1, Propensity: 1}
-	pick := 0
-	switch p.Play {
-	case PlayGreedy:
-		pick = p.greedy(arms, survivors)
-	case PlayUniform:
-		pick = int(uniform(src) * float64(len(survivors)))
-		decision.Propensity = 1 / float64(len(survivors))
-	case PlayDesign:
-		pick, decision.Propensity, err = p.draw(arms, survivors, src)
-		if err != nil {
-			return Decision{}, err
-		}
-	default:
-		return Decision{}, fmt.Errorf("%w: play %q", ErrPolicy, p.Play)
+	pick := o.fallback
+	if !coin {
+		pick = l.draw(src)
 	}
-	decision.Arm = survivors[pick]
-	if p.Scaling != nil {
+	decision := Decision{Arm: o.index(pick), Weight: 1, Propensity: p.total(l, o, pick, choice), Survivors: l.survivors,
+		Shortened: o.shortened, Control: coin, Explored: l.explored && !coin}
+	if p.Scaling != nil && p.Play != PlayOptimistic {
 		family, err := NewFamily(p.Family, p.MaxReward)
 		if err != nil {
 			return Decision{}, fmt.Errorf("%w: %w", ErrPolicy, err)
 		}
-		decision.Weight = p.Scaling.Weight(family, arms[decision.Arm])
+		decision.Weight = p.Scaling.Weight(family, o.arms[pick])
 	}
 	return decision, nil
 }
@@ -78,43 +69,6 @@ func (p *Policy) greedy(arms [][]float64, survivors []int) int {
 		}
 	}
 	return pick
-}
-
-// draw samples one survivor as PlayDesign says and returns its position and probability.
-func (p *Policy) draw(arms [][]float64, survivors []int, src Source) (int, float64, error) {
-	if len(survivors) == 1 {
-		return 0, 1, nil
-	}
-	weights, err := p.mixture(arms, survivors)
-	if err != nil {
-		return 0, 0, err
-	}
-	u, last := uniform(src), 0
-	for i, w := range weights {
-		if w == 0 {
-			continue
-		}
-		last = i
-		if u < w {
-			break
-		}
-		u -= w
-	}
-	return last, weights[last], nil
-}
-
-// mixture is the probability of every survivor under PlayDesign: their design or, where only a share explores, a
-// mixture of the design and the greedy arm.
-func (p *Policy) mixture(arms [][]float64, survivors []int) ([]float64, error) {
-	weights, err := p.design(arms, survivors)
-	if err != nil || p.Explore == 0 {
-		return weights, err
-	}
-	for i := range weights {
-		weights[i] *= p.Explore
-	}
-	weights[p.greedy(arms, survivors)] += 1 - p.Explore
-	return weights, nil
 }
 
 // design is the G-optimal design of the scaled survivors.

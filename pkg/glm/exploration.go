@@ -16,8 +16,21 @@ type Exploration struct {
 }
 
 // Exploration is the rule for the cohort of an epoch (from 0), after which a given number of people is still to come:
-// see PracticalConfig.Width, AheadWidth and Explorers. The configuration must be resolved.
+// see PracticalConfig.Width, AheadWidth, Explorers and Caution. With a HalfLife what is learnt serves as many people as come
+// before it is forgotten, whatever the horizon, so that exploration never ends. The configuration must be resolved.
 func (c Config) Exploration(epoch, cohort, after int) Exploration {
+	p := c.Practical
+	if p.HalfLife > 0 {
+		after = max(1, int(math.Min(p.HalfLife/math.Ln2*float64(cohort), 1<<40)))
+	}
+	e := c.exploration(epoch, cohort, after)
+	if p.Caution > 0 {
+		e.Share = math.Min(e.Share, math.Max(0, p.ExplorerShare))
+	}
+	return e
+}
+
+func (c Config) exploration(epoch, cohort, after int) Exploration {
 	p := c.Practical
 	switch {
 	case epoch == 0:

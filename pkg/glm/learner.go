@@ -16,6 +16,8 @@ var (
 	ErrDone = errors.New("glm: the horizon is over; there is no cohort to absorb")
 	// ErrExtend is returned by Extend before the last epoch is over, and in the paper profile.
 	ErrExtend = errors.New("glm: the horizon cannot be extended")
+	// ErrRollback is returned by Rollback where there is no earlier policy to go back to.
+	ErrRollback = errors.New("glm: there is no earlier policy")
 )
 
 // Step is what happens next: which policy is in force, for how many people, and what their devices will be asked for.
@@ -49,6 +51,9 @@ type Aggregate struct {
 	// zeros when there is no noise.
 	Variance []float64 `json:"variance"`
 	Reports  int       `json:"reports"` // the number of devices that reported, null records included
+	// Decisions is K_max, the most decisions that one report holds, where reports hold several; 0: 1. Sum and Variance
+	// are those of decisions: K_max times the released sum of reports, and K_max^2 times its variance.
+	Decisions int `json:"decisions,omitempty"`
 }
 
 // Learner runs the analyzer's side of the bandit as a state machine: Next says what to do, Absorb takes the released
@@ -64,6 +69,7 @@ type Learner struct {
 	spent   int // people of finished and destroyed cohorts
 	cohort  int // people of the current cohort
 	done    bool
+	stopped bool
 }
 
 // profileRun is the part of a learner in which the two profiles differ.
@@ -107,22 +113,23 @@ func NewLearner(cfg Config) (*Learner, error) {
 func (l *Learner) Config() Config { return l.cfg }
 
 // Covariance is that of the error of the policy's Theta, of sampling and noise, if the model is right: nil before the
-// first cohort is over, and in the paper profile, whose stages hold confidence sets in its place.
+// first cohort is over, unless the configuration brings knowledge, and in the paper profile, whose stages hold
+// confidence sets in its place.
 func (l *Learner) Covariance() Symmetric {
-	if r, ok := l.run.(*practicalRun); ok && l.epoch > 0 {
+	if r, ok := l.run.(*practicalRun); ok && (l.epoch > 0 || r.informed()) {
 		return NewSymmetric(r.covariance)
 	}
 	return nil
 }
 
 // Schedule returns the planned cohort sizes, which are fixed before the first person, independent of all data, and sum
-// to the horizon. A destroyed cohort uses people up, so that fewer remain for the later ones.
+// to the horizon; with panels they are all alike, and a rest of the horizon is left over. A destroyed cohort uses people up, so that fewer remain for the later ones.
 func (l *Learner) Schedule() []int { return slices.Clone(l.run.cohorts()) }
 
 // Next returns the current step. It changes nothing, and the caller may keep and change what it gets.
 func (l *Learner) Next() Step {
 	if l.done {
-		return Step{Epoch: l.epoch, Policy: l.run.final(l.epoch), Done: true}
+		return Step{Epoch: l.epoch, Policy: l.stop(l.run.final(l.epoch)), Done: true}
 	}
 	policy := l.policy()
 	statistics, shares, err := l.run.statistics(policy)
@@ -145,7 +152,7 @@ const (
 )
 
 func (l *Learner) policy() Policy {
-	return l.run.policy(l.epoch, l.cohort, l.cfg.Horizon-l.spent-l.cohort)
+	return l.stop(l.run.policy(l.epoch, l.cohort, l.cfg.Horizon-l.spent-l.cohort))
 }
 
 // Absorb takes the released sums of the current round, in the order of Statistics[Round], and moves on. On an error
@@ -158,7 +165,7 @@ func (l *Learner) Absorb(sums []Aggregate) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAggregates(sums, statistics[l.round], l.cohort); err != nil {
+	if err := checkAggregates(sums, statistics[l.round], l.cohort, l.decisions()); err != nil {
 		return err
 	}
 	if err := l.run.absorb(l.epoch, l.round, sums); err != nil {
@@ -191,15 +198,19 @@ func (l *Learner) Destroyed() error {
 }
 
 // Extend adds people after the last epoch and goes on from all that was learnt, with cohorts that keep growing. Each
-// person is still in one cohort. The paper profile refuses (ErrExtend): its schedule and its widths are made for one
+// person is still in one cohort. Panels keep their size. The paper profile refuses (ErrExtend): its schedule and its widths are made for one
 // horizon.
 func (l *Learner) Extend(people int) error {
 	if !l.done {
 		return fmt.Errorf("%w: epoch %d of the horizon of %d people is not over", ErrExtend, l.epoch, l.cfg.Horizon)
 	}
-	if people < l.cfg.MinCohort || people > 1<<40-l.cfg.Horizon {
+	least := l.cfg.MinCohort
+	if l.cfg.Profile == Practical && l.cfg.Practical.Panel > 0 {
+		least = l.cfg.Practical.Panel
+	}
+	if people < least || people > 1<<40-l.cfg.Horizon {
 		return fmt.Errorf("%w: %d more people, wanted at least a cohort of %d and at most 2^40 in all",
-			ErrExtend, people, l.cfg.MinCohort)
+			ErrExtend, people, least)
 	}
 	if err := l.run.extend(l.epoch, people); err != nil {
 		return err
@@ -211,9 +222,16 @@ func (l *Learner) Extend(people int) error {
 }
 
 // begin sets the size of the current epoch's cohort: as planned, unless the people left after it would be too few for
-// another cohort. The last cohort takes all people left.
+// another cohort. The last cohort takes all people left. Panels are always of their size.
 func (l *Learner) begin() {
 	schedule, left := l.run.cohorts(), l.cfg.Horizon-l.spent
+	if panel := l.cfg.Practical.Panel; panel > 0 && l.cfg.Profile == Practical {
+		l.cohort = panel
+		if l.epoch >= len(schedule) || left < panel {
+			l.cohort, l.done = 0, true
+		}
+		return
+	}
 	l.cohort = left
 	if l.epoch < len(schedule)-1 && left-schedule[l.epoch] >= l.cfg.MinCohort {
 		l.cohort = schedule[l.epoch]
@@ -223,7 +241,15 @@ func (l *Learner) begin() {
 	}
 }
 
-func checkAggregates(sums []Aggregate, want []Statistic, cohort int) error {
+// decisions is the most decisions of one report.
+func (l *Learner) decisions() int {
+	if l.cfg.Profile == Practical {
+		return max(1, l.cfg.Practical.Decisions)
+	}
+	return 1
+}
+
+func checkAggregates(sums []Aggregate, want []Statistic, cohort, decisions int) error {
 	if len(sums) != len(want) {
 		return fmt.Errorf("%w: %d sums for the round's %d releases", ErrAggregate, len(sums), len(want))
 	}
@@ -237,6 +263,10 @@ func checkAggregates(sums []Aggregate, want []Statistic, cohort int) error {
 		}
 		if a.Reports < 1 || a.Reports > cohort {
 			return fmt.Errorf("%w: %v has %d reports from a cohort of %d", ErrAggregate, a.Kind, a.Reports, cohort)
+		}
+		if max(1, a.Decisions) != decisions {
+			return fmt.Errorf("%w: %v is of reports of %d decisions, wanted %d", ErrAggregate, a.Kind, max(1, a.Decisions),
+				decisions)
 		}
 		for j := range a.Sum {
 			if s, v := a.Sum[j], a.Variance[j]; !(math.Abs(s) <= maxReleased) || !(v >= 0 && v <= maxReleased) {

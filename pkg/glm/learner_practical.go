@@ -26,15 +26,37 @@ import (
 // and the remaining error, times the expected distance from the truth, is added to R. A single step from far away is
 // biased by the curvature of mu, but the next cohort, Growth times larger and linearised at the new estimate, corrects
 // it.
+//
+// Where the world may change, what was known fades: see PracticalConfig.HalfLife and Alarm, and absorb.
 type practicalRun struct {
-	cfg         Config
-	family      Family
-	score       Response // of the statistics
-	schedule    []int
+	cfg      Config
+	family   Family
+	score    Response // of the statistics
+	schedule []int
+	steep    float64 // see steepness
+	knowledge
+	// before holds what was known before the last two cohorts, the older first: at most two.
+	before []knowledge
+}
+
+// knowledge is all that the learner knows at one time. Its slices and matrices are never changed.
+type knowledge struct {
 	theta       []float64
 	information *mat.SymDense // W
 	covariance  *mat.SymDense // W^-1
 	last        evidence
+	age         int    // cohorts since the beginning, or since the last alarm
+	prior       belief // what is known where nothing was learnt
+	likely      float64
+	spread      spread
+	bias        *mat.SymDense // see steepness; nil: none
+}
+
+// belief is a normal distribution of the parameter.
+type belief struct {
+	theta     []float64
+	precision *mat.SymDense
+	given     bool // by the configuration
 }
 
 // evidence is the information that a cohort's decisions gave, by direction.
@@ -71,17 +93,38 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, d := cfg.Practical, cfg.Dimension
-	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical), theta: make([]float64, d),
-		schedule:    GeometricSchedule(cfg.Horizon, p.FirstCohort, p.Growth, p.MaxEpochs, cfg.MinCohort),
-		information: mat.NewSymDense(d, nil), covariance: mat.NewSymDense(d, nil)}
-	for i := range d {
-		prior := p.Prior * float64(d) / (cfg.Radius * cfg.Radius)
-		r.information.SetSym(i, i, prior)
-		r.covariance.SetSym(i, i, 1/prior)
+	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical), steep: steepness(family, cfg.Radius)}
+	if panel := cfg.Practical.Panel; panel > 0 {
+		r.schedule = panels(cfg.Horizon, panel)
+	} else {
+		p := cfg.Practical
+		r.schedule = GeometricSchedule(cfg.Horizon, p.FirstCohort, p.Growth, p.MaxEpochs, cfg.MinCohort)
 	}
-	return r, nil
+	r.prior = vague(cfg)
+	r.covariance = mat.NewSymDense(cfg.Dimension, nil)
+	for i := range cfg.Dimension {
+		r.covariance.SetSym(i, i, 1/r.prior.precision.At(i, i))
+	}
+	if p := cfg.Practical; len(p.PriorTheta) > 0 {
+		r.prior = belief{slices.Clone(p.PriorTheta), p.PriorPrecision.Dense(cfg.Dimension), true}
+		r.covariance, err = inverse(r.prior.precision)
+	}
+	r.theta, r.information = r.prior.theta, r.prior.precision
+	return r, err
 }
+
+// vague is the belief of PracticalConfig.Prior.
+func vague(c Config) belief {
+	d := c.Dimension
+	b := belief{theta: make([]float64, d), precision: mat.NewSymDense(d, nil)}
+	for i := range d {
+		b.precision.SetSym(i, i, c.Practical.Prior*float64(d)/(c.Radius*c.Radius))
+	}
+	return b
+}
+
+// informed says whether the configuration brought knowledge that still counts.
+func (r *practicalRun) informed() bool { return r.prior.given }
 
 func (r *practicalRun) cohorts() []int { return r.schedule }
 
@@ -89,24 +132,39 @@ func (r *practicalRun) policy(epoch, cohort, left int) Policy {
 	p := Policy{Profile: Practical, Epoch: epoch, Family: r.cfg.Family, MaxReward: r.cfg.MaxReward,
 		Dimension: r.cfg.Dimension, Radius: r.cfg.Radius, Theta: slices.Clone(r.theta), Play: PlayDesign,
 		DesignTolerance: r.cfg.Practical.DesignTolerance, Pairwise: !r.cfg.Practical.SingleWidths}
-	e := r.cfg.Exploration(epoch, cohort, left)
+	p.Control, p.Caution = r.cfg.Practical.Control, r.cfg.Practical.Caution
+	age := r.age
+	if r.informed() {
+		age++
+	}
+	e := r.cfg.Exploration(age, cohort, left)
+	if p.Caution > 0 && age > 0 { // Caution asks what is known now, whatever the stage is
+		p.Scaling = newScaling(r.family, r.cfg.Radius, r.stage(r.covariance, 0))
+	}
 	switch {
-	case epoch == 0:
-		return p
 	case e.Share == 0:
 		p.Play = PlayGreedy
 		return p
 	case e.Share < 1:
 		p.Explore = e.Share
 	}
+	if age == 0 {
+		return p
+	}
 	covariance := r.covariance
-	if e.Ahead {
+	if e.Ahead && r.age > 0 {
 		covariance = r.ahead(cohort)
 	}
-	stage := Stage{Theta: slices.Clone(r.theta), Covariance: NewSymmetric(covariance), Width: e.Width}
+	stage := r.stage(covariance, e.Width)
 	p.Stages = []Stage{stage}
-	p.Scaling = newScaling(r.family, r.cfg.Radius, stage)
+	if p.Scaling == nil {
+		p.Scaling = newScaling(r.family, r.cfg.Radius, stage)
+	}
 	return p
+}
+
+func (r *practicalRun) stage(covariance *mat.SymDense, width float64) Stage {
+	return Stage{Theta: slices.Clone(r.theta), Covariance: NewSymmetric(covariance), Width: width}
 }
 
 // ahead is the covariance of theta after a cohort of the given size that decides as the last one did.
@@ -135,14 +193,30 @@ func (r *practicalRun) statistics(Policy) ([][]Statistic, [][]float64, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	share := r.cfg.Practical.HessianShare
-	return [][]Statistic{{h, g}}, [][]float64{{share, 1 - share}}, nil
+	p := r.cfg.Practical
+	if p.Control == 0 {
+		return [][]Statistic{{h, g}}, [][]float64{{p.HessianShare, 1 - p.HessianShare}}, nil
+	}
+	rewards, err := NewRewards(r.family, r.cfg.Dimension)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := 1 - p.ControlShare
+	return [][]Statistic{{h, g, rewards}},
+		[][]float64{{rest * p.HessianShare, rest * (1 - p.HessianShare), p.ControlShare}}, nil
 }
 
 func (r *practicalRun) restart() {}
 
 func (r *practicalRun) extend(epochs, people int) error {
 	c := r.cfg
+	if panel := c.Practical.Panel; panel > 0 {
+		if most := mostPanels - epochs; people/panel > most {
+			return fmt.Errorf("%w: %d more people are more than %d panels of %d", ErrExtend, people, most, panel)
+		}
+		r.schedule = append(r.schedule[:epochs:epochs], panels(people, panel)...)
+		return nil
+	}
 	next := c.Practical.Growth * float64(slices.Max(r.schedule))
 	next = math.Max(1, math.Min(next, float64(people)/2)) // leaves at least half for the cohorts after it
 	sizes := GeometricSchedule(people, int(next), c.Practical.Growth, c.Practical.MaxEpochs, c.MinCohort)
@@ -150,16 +224,39 @@ func (r *practicalRun) extend(epochs, people int) error {
 	return nil
 }
 
+// absorb takes a cohort's Newton step. With a HalfLife what was known before fades towards the prior first: the posterior's
+// precision W and its product with the mean become rho times themselves plus 1 - rho times the prior's, rho = 2^(-1 /
+// HalfLife), as if every old observation counted rho times. With an Alarm, rho is 0 where the test says that the world
+// has changed; a prior that the configuration brought is then forgotten too, because it is of the world before. A cohort
+// that was destroyed lets nothing fade.
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
-	d := r.cfg.Dimension
-	ceiling := float64(sums[0].Reports) * r.score.MaxVariance(convex.Norm(r.theta))
+	d, p := r.cfg.Dimension, r.cfg.Practical
+	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
 	values, vectors, err := shrunk(fromTriangle(sums[0].Sum, d), noiseH, ceiling)
 	if err != nil {
 		return err
 	}
-	distance := math.Min(mat.Trace(r.covariance), 4*r.cfg.Radius*r.cfg.Radius)
-	noise := noiseG + math.Max(0, r.cfg.Practical.HessianNoise)/2*noiseH*distance
+	next := r.knowledge
+	next.age++
+	if next.likely, next.spread, err = r.unchanged(values, vectors, sums[1].Sum, noiseG); err != nil {
+		return err
+	}
+	kept := 1.0
+	if p.HalfLife > 0 {
+		kept = math.Exp2(-1 / p.HalfLife)
+	}
+	if next.likely > 0 && next.likely < p.Alarm {
+		kept, next.age, next.prior = 0, 1, vague(r.cfg)
+	}
+	if kept < 1 {
+		next.fade(kept)
+		if next.covariance, err = inverse(next.information); err != nil {
+			return err
+		}
+	}
+	distance := math.Min(mat.Trace(next.covariance), 4*r.cfg.Radius*r.cfg.Radius)
+	noise := noiseG + math.Max(0, p.HessianNoise)/2*noiseH*distance
 	gain := make([]float64, d)
 	for i, h := range values {
 		if h > 0 {
@@ -168,26 +265,49 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	}
 	// A symmetric noise matrix with entries of variance noiseH/2 off the diagonal has its largest eigenvalue at about
 	// sqrt(2 d noiseH) (Wigner).
-	last := evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
+	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
 	information := mat.NewSymDense(d, nil)
-	information.AddSym(r.information, last.information())
-	covariance, err := inverse(information)
-	if err != nil {
+	information.AddSym(next.information, next.last.information())
+	before := next.information
+	next.information = information
+	if next.covariance, err = inverse(information); err != nil {
 		return err
 	}
 	var weighted, step mat.VecDense
 	weighted.MulVec(convex.FromSpectrum(gain, vectors), mat.NewVecDense(d, slices.Clone(sums[1].Sum)))
-	step.MulVec(covariance, &weighted)
+	if kept < 1 { // theta is no longer the mean of what is left: the prior pulls it
+		var away, pull mat.VecDense
+		away.SubVec(mat.NewVecDense(d, r.theta), mat.NewVecDense(d, next.prior.theta))
+		pull.MulVec(next.prior.precision, &away)
+		weighted.AddScaledVec(&weighted, 1-kept, &pull)
+	}
+	step.MulVec(next.covariance, &weighted)
 	theta := make([]float64, d)
 	for i := range theta {
 		theta[i] = r.theta[i] - step.AtVec(i)
 	}
-	theta, ok := intoBall(theta, r.cfg.Radius)
-	if !ok {
+	var ok bool
+	if next.theta, ok = intoBall(theta, r.cfg.Radius); !ok {
 		return fmt.Errorf("%w: the estimate is not finite", ErrAggregate)
 	}
-	r.theta, r.information, r.covariance, r.last = theta, information, covariance, last
+	next.bias = r.biased(next, before, kept)
+	if r.before = append(r.before, r.knowledge); len(r.before) > 2 {
+		r.before = r.before[1:]
+	}
+	r.knowledge = next
 	return nil
+}
+
+// fade leaves a share of the information, and the prior's in place of the rest.
+func (k *knowledge) fade(kept float64) {
+	d := k.information.SymmetricDim()
+	faded := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			faded.SetSym(i, j, kept*k.information.At(i, j)+(1-kept)*k.prior.precision.At(i, j))
+		}
+	}
+	k.information = faded
 }
 
 // shrunk returns the eigenvalues and eigenvectors of an estimate of the true Hessian from its noisy release. variance

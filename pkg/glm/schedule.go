@@ -51,3 +51,15 @@ func mergeRemainder(sizes []int, smallest int) []int {
 	}
 	return sizes
 }
+
+// mostPanels bounds the number of panels of a deployment.
+const mostPanels = 1 << 20
+
+// panels is the cohorts of panels of one size: as many as the horizon has.
+func panels(horizon, size int) []int {
+	sizes := make([]int, horizon/size)
+	for i := range sizes {
+		sizes[i] = size
+	}
+	return sizes
+}
