@@ -106,6 +106,51 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	return d, nil
 }
 
+// decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
+// the decision is kept for it.
+func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
+	a, why, err := h.enrolling()
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
+	set, err := arms(a)
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	made, err := h.played.decide(s, a, set, h.c.Source())
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.mu.Lock()
+	open := h.open[s.state.Number]
+	h.mu.Unlock()
+	switch {
+	case why != nil:
+	case open == nil || open.epoch != a.Epoch:
+		why = s.why
+	case !h.c.Clock.Now().Before(open.due):
+		why = because(WindowOver, "the report of epoch %d is due", a.Epoch)
+	default:
+		n, kept := open.record.Remember(set.Vectors[made.Arm], made)
+		if !kept {
+			why = because(ReportFull, "the report of epoch %d holds %d decisions already", a.Epoch, a.Plan.PerReport())
+			break
+		}
+		d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
+		h.tell(open, d.Token, n)
+		return d, nil
+	}
+	if why == nil {
+		why = because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch)
+	}
+	d.Reason, d.Detail = reasonOf(why), why.Error()
+	return d, nil
+}
+
 // Acceptance is the answer to a reward that came in time.
 type Acceptance = device.Acceptance
 
