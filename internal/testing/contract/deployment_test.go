@@ -63,7 +63,7 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
 		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
-		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000},
 		Log:    testbed.Log(), Reports: accounts[2],
 	})
 	d.must(err)
