@@ -79,6 +79,7 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
+	h.played.begin(a.Epoch)
 	h.sayFollowing()
 	return true, nil
 }

@@ -159,7 +159,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
-		timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
+		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, uint32(c.Devices)),
 	}

@@ -30,7 +30,7 @@ func (r *Panel) WriteTable(w io.Writer) error {
 		"devices"), number(r.Registered), r.Channel)
 	fmt.Fprintf(&b, "A device reports in %s, with up to %s in a report.\n\n", r.epochs(), plural(r.Decisions, "decision",
 		"decisions"))
-	t := chart.Columns{Left: 2}.Table("What", "how much", "what it means")
+	t := chart.Columns{Left: 3}.Table("What", "how much", "what it means")
 	for _, row := range []table.Row{
 		{"epsilon, asked", fmt.Sprintf("%g", r.AskedEpsilon), fmt.Sprintf("at delta %g, of %s", r.Delta, r.unit())},
 		{"epsilon, person", up(r.Epsilon), "what the plan gives for it"},
@@ -115,8 +115,8 @@ func (r *Panel) notes() []string {
 	}
 	switch {
 	case r.Advised > 0:
-		notes = append(notes, fmt.Sprintf("Of a person who decides %g times in an epoch (Poisson), a report of up to %d tells "+
-			"most. A larger report has more noise in each decision, by the square of its size over the decisions that are made; "+
+		notes = append(notes, fmt.Sprintf("Where people make %g decisions in an epoch on average (Poisson), reports of up to "+
+			"%d tell most. A larger report has more noise in each decision, by the square of its size over the decisions that are made; "+
 			"a smaller one loses decisions. Tells: information about the parameter, from noise and sampling together.",
 			r.MeanDecisions, r.Advised))
 	default:
