@@ -232,6 +232,9 @@ func TestACohortThatWasNotDrawnIsNotCounted(t *testing.T) {
 		t.Errorf("drawn %+v", all)
 	}
 	s.announcement(2, 0)
+	if n := testbed.Refused(s.config.Messages, Undrawn); n != int(r.manifest.Messages) {
+		t.Errorf("%d messages are refused as %s, want %d", n, Undrawn, r.manifest.Messages)
+	}
 	s.must(s.stop())
 }
 
