@@ -20,7 +20,15 @@ const (
 	DefaultHessianShare  = 0.25 // of mu^2: 0.15, 0.35 and 0.5 are 2 to 18 % worse where contexts vary by themselves
 	DefaultHessianNoise  = 0.5
 	DefaultPrior         = 1.0
-	DefaultControlShare  = 0.1
+	// DefaultControlShare takes a tenth of mu^2 from what is learnt; the interval of the lift has a width of about
+	// 1/sqrt(share) as long as noise dominates it.
+	DefaultControlShare = 0.1
+	// SuggestedHalfLife and SuggestedAlarm are what to set where the world may change; 0, the default, forgets nothing.
+	// Logistic, d = 5, panels of 300, TestMeasure/lasting: a half-life of 8 panels costs nothing where nothing changes
+	// (2: half as much again), halves the regret of a slow drift, and the alarm brings back the regret of before an
+	// abrupt change within six panels, where the half-life alone takes twice as many.
+	SuggestedHalfLife = 8
+	SuggestedAlarm    = 0.001
 	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and
 	// 0.2 takes a third of the steps of 0.01.
 	DefaultPracticalTolerance = 0.2
