@@ -88,11 +88,11 @@ func TestChangesAreFound(t *testing.T) {
 		t.Logf("%s: found in %v of %d", name, found, runs)
 		least := map[string]float64{ // the shares found in 200 runs were
 			"without noise":       0.85, // 1.00
-			"epsilon 4":           0.8,  // 0.98
-			"epsilon 1":           0.35, // 0.63
-			"half-life":           0.8,  // 0.98
-			"people who differ":   0.85, // 0.99
-			"the same, epsilon 4": 0,    // noise of 20 decisions hides it in most runs
+			"epsilon 4":           0.85, // 1.00
+			"epsilon 1":           0.35, // 0.62
+			"half-life":           0.8,  // 0.99
+			"people who differ":   0.85, // 1.00
+			"the same, epsilon 4": 0,    // 0.07: the noise of 20 decisions hides it
 		}[name]
 		if found < least*float64(runs) {
 			t.Errorf("%s: found in %v of %d", name, found, runs)
@@ -168,6 +168,39 @@ func TestRegretReturnsAfterAChange(t *testing.T) {
 		t.Logf("%+v: rate %.4f, learnt in %d panels, again in %d: %.4f", c.config, rate, first, again, regret)
 		if (again <= 2*first) != c.returns {
 			t.Errorf("%+v: learnt in %d panels, after the change in %d", c.config, first, again)
+		}
+	}
+}
+
+// An alarm leaves nothing of what was known before, of the configuration's prior neither: what is left is what this
+// cohort says, on the vague prior d/S^2, and the next policy explores as in the second cohort. Without the alarm all is
+// pooled.
+func TestAnAlarmForgets(t *testing.T) {
+	h, g := mat.NewSymDense(2, []float64{60, 20, 20, 80}), mat.NewVecDense(2, []float64{70, -60})
+	for _, alarm := range []float64{0, 0.01} {
+		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 10000, Radius: 3, Practical: glm.PracticalConfig{Panel: 1000,
+			PriorTheta: []float64{0.5, -0.25}, PriorPrecision: glm.Symmetric{40, 10, 30}, Alarm: alarm}})
+		theta := mat.NewVecDense(2, l.Next().Policy.Theta)
+		absorbMatrix(t, l, h, g)
+		w, pull := mat.NewSymDense(2, []float64{40, 10, 10, 30}), mat.NewVecDense(2, nil)
+		if alarm > 0 {
+			w = mat.NewSymDense(2, []float64{2. / 9, 0, 0, 2. / 9})
+			pull.MulVec(w, theta)
+		}
+		w.AddSym(w, h)
+		pull.AddVec(pull, g)
+		var step mat.VecDense
+		if err := step.SolveVec(w, pull); err != nil {
+			t.Fatal(err)
+		}
+		got := l.Next().Policy
+		for i, v := range got.Theta {
+			if want := theta.AtVec(i) - step.AtVec(i); !about(v, want, 1e-9) {
+				t.Errorf("alarm %v: theta %v, want %v in coordinate %d", alarm, v, want, i)
+			}
+		}
+		if p := l.Unchanged(); !(p > 0 && p < 0.01) || len(got.Stages) != 1 {
+			t.Errorf("alarm %v: p-value %v, policy %+v", alarm, p, got)
 		}
 	}
 }
