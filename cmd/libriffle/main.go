@@ -59,6 +59,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -197,6 +198,28 @@ func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 			return nil, errors.New("the arms are not a JSON list of lists of numbers")
 		}
 		return d.Decide(set, entropy.New())
+	})
+}
+
+// riffle_encode makes vectors of arms, for riffle_decide, as the announced schema of features says. What is asked is
+// JSON that ends in a zero byte: {"context": {name: value, ...}, "arms": [{"id": text, name: value, ...}, ...]}. The
+// result is the vectors as a JSON list of lists of numbers, in the order of the arms.
+//
+//export riffle_encode
+func riffle_encode(handle C.int64_t, asked *C.char) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) {
+		var about struct {
+			Context feature.Values `json:"context"`
+			Arms    []feature.Arm  `json:"arms"`
+		}
+		in := json.NewDecoder(strings.NewReader(C.GoString(asked)))
+		in.DisallowUnknownFields()
+		if err := in.Decode(&about); err != nil && !errors.Is(err, feature.ErrFeatures) { // it could name a value
+			return nil, errors.New(`the features are not JSON like {"context": {...}, "arms": [{"id": "a", ...}, ...]}`)
+		} else if err != nil {
+			return nil, err
+		}
+		return d.Encode(about.Context, about.Arms)
 	})
 }
 

@@ -95,6 +95,7 @@ func live(t *testing.T, in plan.Channel, program string) {
 	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
 	a := announcement(analyzerKey)
 	a.Plan.Channel = in
+	a.Schema = []byte(`{"version":1,"arms":[{"name":"on","kind":"flag"}],"terms":[["bias"],["on"]]}`)
 	c := config{
 		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
 		Identity:   own.Bytes(),
@@ -131,6 +132,10 @@ func live(t *testing.T, in plan.Channel, program string) {
 
 	for _, want := range []string{
 		`follow: {"fresh":true}`, `answer: {"enrolled":true,"report_at":"2026-01-01T12:01:00Z"}`,
+		`encode: [[0.7071067811859043,0.7071067811859043],[0.7071067811859043,0]]`,
+		"encode before the announcement fails: no policy has been announced yet",
+		`encode a text fails: the features do not fit the announced schema: arm 0: field "on" must be true or false`,
+		"encode no object fails: the features do not fit", "encode too much fails: the features are not JSON like",
 		`decide: {"arm":0,"epoch":1,"propensity":1,"sampled":true}`,
 		`reward: {"accepted":true,"clipped":true,"used":1,"range":[0,1]}`,
 		`"state":"reserved"`, "report too early fails: no report is due before " +

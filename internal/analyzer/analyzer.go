@@ -55,6 +55,8 @@ type Config struct {
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms
 	Timing     plan.Timing
+	Rules      plan.Rules
+	Schema     []byte // canonical, of features; empty: none
 	Bus        Broker
 	LogPath    string          // file that keeps the transparency log; empty: the audit log alone keeps it
 	Version    string          // of this program, as statements name it
@@ -89,6 +91,7 @@ type Analyzer struct {
 	bus       logged // set by Run
 	machine   *deployment.Machine
 	published chan struct{} // holds a token after a manifest arrived
+	few       bool          // the pool under way is too small, and that was said
 
 	mu       sync.Mutex
 	progress Progress
@@ -107,10 +110,12 @@ type Progress struct {
 	Size, Minimum uint32
 	Rounds        int
 	Messages      int     // of one report in the round
-	Epsilon       float64 // the largest that a plan so far promises its people
+	Epsilon       float64 // the largest that a plan so far promises its people, in all epochs that one may report in
 	EpsilonAlone  float64 // the same if no other device is honest; +Inf if nothing is left
 	Channel       plan.Channel
 	Learned       []Learned // after the newest epochs that released, oldest first
+	Action        string    // what a rule did last
+	Acted         uint64    // after this epoch
 }
 
 // Learned is what was known after an epoch.
@@ -118,6 +123,9 @@ type Learned struct {
 	Epoch   uint64
 	Epsilon float64 // of the epoch's whole plan, for the reports that really came
 	deployment.Estimate
+	Lift, Total *wire.Lift // of the epoch, and of all so far; nil without a control group
+	Unchanged   float64    // how probable its sums are if the world is what it was; 0: not tested
+	Action      string     // by the rules
 }
 
 // trend is how many epochs back the estimate is shown.
@@ -162,6 +170,7 @@ func New(c Config) (*Analyzer, error) {
 func (c Config) configuration() wire.Configuration {
 	return wire.Configuration{
 		Deployment: c.Deployment, Learner: c.Learner, Anytime: c.Anytime, Batch: c.Batch, Terms: c.Terms, Timing: c.Timing,
+		Schema: c.Schema, Rules: c.Rules,
 	}
 }
 
@@ -217,7 +226,7 @@ func (z *Analyzer) learn(ctx context.Context, past *past) error {
 		return err
 	}
 	for {
-		a, err := z.machine.Next(z.c.Keys[0].Public())
+		a, err := z.next()
 		if err != nil {
 			return err
 		}
@@ -245,7 +254,11 @@ func (z *Analyzer) round(ctx context.Context, past *past, a *plan.Announcement, 
 	counts, replayed := past.history.counts[roundID{a.Epoch, a.Round}]
 	if !replayed {
 		past.resumed(z.c.Log)
-		if counts, err = z.count(ctx, a, digest); err != nil {
+		drawn, err := z.draw(ctx, &past.history, a, digest)
+		if err != nil && !errors.Is(err, errEnded) {
+			return err
+		}
+		if counts, err = z.count(ctx, a, digest, drawn); err != nil {
 			return err
 		}
 		if counts, err = z.settle(ctx, &past.history, counts); err != nil {
@@ -298,6 +311,10 @@ func (z *Analyzer) absorb(
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
+		if learned.Action != "" {
+			log.Warn().Uint64("epoch", a.Epoch).Str("action", learned.Action).
+				Msg("a rule took the policy back: the upper end of the lift's interval is below its floor")
+		}
 	}
 	estimate, err := z.machine.Estimate()
 	if err != nil {
@@ -307,7 +324,13 @@ func (z *Analyzer) absorb(
 	z.note(func(p *Progress) {
 		p.Releases, p.Epochs = append(p.Releases, stats), planned
 		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
-			p.Learned = append(p.Learned, Learned{Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate})
+			p.Learned = append(p.Learned, Learned{
+				Epoch: a.Epoch, Epsilon: stats.Epsilon, Estimate: estimate, Lift: learned.Lift, Total: learned.Total,
+				Unchanged: learned.Unchanged, Action: learned.Action,
+			})
+			if learned.Action != "" {
+				p.Action, p.Acted = learned.Action, a.Epoch
+			}
 			p.Learned = p.Learned[max(0, len(p.Learned)-trend):]
 		}
 	})

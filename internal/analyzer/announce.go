@@ -114,6 +114,11 @@ func (z *Analyzer) announce(ctx context.Context, a *plan.Announcement, past *pas
 	}
 	h := &past.history
 	if !known {
+		if !stands {
+			if err := z.spaced(ctx, h, a); err != nil {
+				return digest, err
+			}
+		}
 		err := z.state(ctx, h, wire.KindAnnouncement, signed, func() bool { _, ok := h.announced[at]; return ok })
 		if err != nil {
 			return digest, err

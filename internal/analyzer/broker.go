@@ -127,5 +127,9 @@ func (c Config) participants(past *past) (*channel.Participants, error) {
 			counted = append(counted, at.epoch)
 		}
 	}
-	return channel.OpenParticipants(c.Disk, c.Deployment, counted)
+	participants, err := channel.OpenParticipants(c.Disk, c.Deployment, counted)
+	if err == nil {
+		participants.Allow(c.Terms.Records, c.Terms.Period)
+	}
+	return participants, err
 }

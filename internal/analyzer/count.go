@@ -24,7 +24,7 @@ const Destroyed outcome.Reason = "destroyed"
 func Reasons() []outcome.Reason {
 	var all []outcome.Reason
 	for _, one := range slices.Concat(shuffle.CountReasons(), shares.CountReasons(), box.CountReasons(),
-		[]outcome.Reason{Destroyed}) {
+		[]outcome.Reason{Destroyed, Undrawn}) {
 		if !slices.Contains(all, one) {
 			all = append(all, one)
 		}
@@ -51,24 +51,33 @@ func (z *Analyzer) receive(ctx context.Context) error {
 
 // count waits for a round's counts. They say destroyed if the shuffler destroyed the cohort, or the channel refuses
 // what came of it.
-func (z *Analyzer) count(ctx context.Context, a *plan.Announcement, digest [32]byte) (*wire.Counts, error) {
+func (z *Analyzer) count(
+	ctx context.Context, a *plan.Announcement, digest [32]byte, drawn *channel.Drawn,
+) (*wire.Counts, error) {
 	key, err := z.key(a.AnalyzerKey)
 	if err != nil {
 		return nil, err
 	}
 	counts := &wire.Counts{Deployment: z.c.Deployment, Epoch: a.Epoch, Round: a.Round, Announcement: digest[:]}
-	counts.Releases, err = z.counting.Count(ctx, &channel.Round{Announcement: a, Digest: digest, Key: key},
-		func(ctx context.Context) (*wire.Manifest, error) {
-			m, digest, err := z.manifest(ctx, roundID{a.Epoch, a.Round})
-			if err != nil {
-				return nil, err
-			}
-			counts.Manifest, counts.Reports = digest[:], m.Reports
-			if m.Outcome == wire.Destroyed {
-				return nil, Destroyed
-			}
-			return m, nil
-		})
+	manifest := func(ctx context.Context) (*wire.Manifest, error) {
+		m, digest, err := z.manifest(ctx, roundID{a.Epoch, a.Round})
+		if err != nil {
+			return nil, err
+		}
+		counts.Manifest, counts.Reports = digest[:], m.Reports
+		if m.Outcome == wire.Destroyed {
+			return nil, Destroyed
+		}
+		return m, nil
+	}
+	if a.Plan.Panel != nil && drawn == nil { // nobody was asked: nothing that came is looked at
+		if _, err = manifest(ctx); err == nil {
+			err = fmt.Errorf("%w: the shuffler released a cohort whose panel was not drawn", Undrawn)
+		}
+	} else {
+		round := &channel.Round{Announcement: a, Digest: digest, Key: key, Drawn: drawn}
+		counts.Releases, err = z.counting.Count(ctx, round, manifest)
+	}
 	var why outcome.Reason
 	if err != nil && !errors.As(err, &why) {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // configuration is the public part of the settings.
 func (s Settings) configuration() wire.Configuration {
 	return Config{Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced()}.configuration()
+		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
 }
 
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
@@ -122,6 +122,13 @@ func (l LearnerSettings) Validate() (faults []error) {
 		{"explorers", l.Explorers, func(c *glm.Config) { c.Practical.Explorers = l.Explorers }},
 		{"explorer_share", l.ExplorerShare, func(c *glm.Config) { c.Practical.ExplorerShare = l.ExplorerShare }},
 		{"rounds", l.Rounds, func(c *glm.Config) { c.Paper.Rounds = l.Rounds }},
+		{"half_life", l.HalfLife, func(c *glm.Config) { c.Practical.HalfLife = l.HalfLife }},
+		{"alarm", l.Alarm, func(c *glm.Config) { c.Practical.Alarm = l.Alarm }},
+		{"control", l.Control, func(c *glm.Config) { c.Practical.Control = l.Control }},
+		{"control_share", l.ControlShare, func(c *glm.Config) {
+			c.Practical.Control, c.Practical.ControlShare = 0.05, l.ControlShare
+		}},
+		{"caution", l.Caution, func(c *glm.Config) { c.Practical.Caution = l.Caution }},
 	} {
 		c := plausible(profile)
 		try.set(&c)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/translog"
@@ -45,6 +46,8 @@ type history struct {
 	announced     map[roundID]stored
 	counts        map[roundID]*wire.Counts
 	learned       map[roundID]conclusion
+	draws         map[uint64]*wire.Draw // by epoch
+	times         map[uint64]time.Time  // when an epoch's first announcement was stored, by epoch
 }
 
 // conclusion is what must be the same in a statement of what was learned, and what may differ.
@@ -56,6 +59,7 @@ type conclusion struct {
 func newHistory() history {
 	return history{
 		announced: map[roundID]stored{}, counts: map[roundID]*wire.Counts{}, learned: map[roundID]conclusion{},
+		draws: map[uint64]*wire.Draw{}, times: map[uint64]time.Time{},
 	}
 }
 
@@ -92,12 +96,19 @@ func (z *Analyzer) take(h *history, s bus.Statement) error {
 			return err
 		}
 		first(h.announced, roundID{a.Epoch, a.Round}, stored{digest, a.AnalyzerKey})
+		first(h.times, a.Epoch, s.Time)
 	case wire.KindCounts:
 		c, _, err := wire.Open[wire.Counts](s.Payload, own)
 		if err != nil {
 			return err
 		}
 		first(h.counts, roundID{c.Epoch, c.Round}, c)
+	case wire.KindDraw:
+		d, _, err := wire.Open[wire.Draw](s.Payload, own)
+		if err != nil {
+			return err
+		}
+		first(h.draws, d.Epoch, d)
 	case wire.KindLearned:
 		l, digest, err := wire.Open[wire.Learned](s.Payload, own)
 		if err != nil {
@@ -109,7 +120,7 @@ func (z *Analyzer) take(h *history, s bus.Statement) error {
 }
 
 // first keeps what stands there already.
-func first[T any](of map[roundID]T, at roundID, one T) {
+func first[K comparable, T any](of map[K]T, at K, one T) {
 	if _, there := of[at]; !there {
 		of[at] = one
 	}
@@ -169,6 +180,8 @@ func differences(a, b *wire.Configuration) (parts []string) {
 		{"learner.batch", a.Batch == b.Batch},
 		{"the privacy settings", reflect.DeepEqual(a.Terms, b.Terms)},
 		{"the timing", a.Timing == b.Timing},
+		{"the schema of features", bytes.Equal(a.Schema, b.Schema)},
+		{"the rules", reflect.DeepEqual(a.Rules, b.Rules)},
 	} {
 		if !part.same {
 			parts = append(parts, part.name)

@@ -82,7 +82,7 @@ func TestTheLogGivesTheWholeDeployment(t *testing.T) {
 		if !bytes.Equal(logged, stored.Payload) {
 			t.Fatalf("epoch %d: logged is another announcement than devices read", stored.Epoch)
 		}
-		a, err := machine.Next(s.AnalyzerKey.Public())
+		a, err := machine.Next(s.AnalyzerKey.Public(), nil)
 		s.must(err)
 		again, digest := s.Sign(a, s.Analyzer)
 		if !bytes.Equal(again, logged) {
@@ -199,7 +199,7 @@ func TestWhatWasLearnedBinds(t *testing.T) {
 			}
 			machine, err := deployment.New(s.config.configuration())
 			s.must(err)
-			b, err := machine.Next(a.AnalyzerKey)
+			b, err := machine.Next(a.AnalyzerKey, a.Commitment)
 			s.must(err)
 			machine.Announced(b, digest)
 			counts := s.counts(1, 0)
@@ -260,7 +260,7 @@ func TestALoggedAnnouncementBinds(t *testing.T) {
 	s := newScene(t, glm.Practical)
 	machine, err := deployment.New(s.config.configuration())
 	s.must(err)
-	a, err := machine.Next(s.AnalyzerKey.Public())
+	a, err := machine.Next(s.AnalyzerKey.Public(), nil)
 	s.must(err)
 	a.Timing.Jitter += time.Millisecond
 	signed, _ := s.Sign(a, s.Analyzer)
@@ -298,7 +298,7 @@ func TestTheSecondInTheLogAnnouncesNothing(t *testing.T) {
 	s.config.Bus = overtaken{own, func() {
 		machine, err := deployment.New(s.config.configuration())
 		s.must(err)
-		a, err := machine.Next(rivalKey.Public())
+		a, err := machine.Next(rivalKey.Public(), nil)
 		s.must(err)
 		signed, _ := s.Sign(a, s.Analyzer)
 		s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindAnnouncement, signed))

@@ -34,6 +34,10 @@ type Settings struct {
 	Privacy   PrivacySettings   `key:"privacy"`
 	Admission AdmissionSettings `key:"admission"`
 	Timing    TimingSettings    `key:"timing"`
+	Rules     RulesSettings     `key:"rules"`
+
+	Features string `key:"features" doc:"File with the schema of features (JSON), by which apps' contexts and arms become vectors of learner.dimension numbers. It is announced, and cannot change during a deployment. Empty: apps send vectors."`
+
 	// A report that the broker does not store is lost, and with enough of them each cohort.
 	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
 
@@ -60,11 +64,22 @@ type LearnerSettings struct {
 	Explorers     float64 `key:"explorers" doc:"Number of people of a cohort who explore, as a multiple of the first cohort (practical). 0: the default; negative: all people explore."`
 	ExplorerShare float64 `key:"explorer_share" doc:"Least share of a cohort who explore (practical). 0: the default; negative: none."`
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
+
+	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
+	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, in [0, 1) (practical). Without any change it does so in this share of epochs. 0: never."`
+	Prior        string  `key:"prior" doc:"File with what is known before the first person, as JSON: theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
+	Control      float64 `key:"control" doc:"Share of decisions that a coin on the device gives the default arm, in [0, 1), so that the policy can be compared with it (practical). 0: no control group."`
+	ControlShare float64 `key:"control_share" doc:"Part of the privacy budget for the release that compares the policy with the control group, in [0, 1). 0: the default."`
+	Caution      float64 `key:"caution" doc:"By how many standard deviations of the estimate the best arm must be better than the default arm to be played in its place; exploration goes on (practical). 0: the best arm is always played."`
 }
 
 // AdmissionSettings say whose reports are counted, where the analyzer sees who took part.
 type AdmissionSettings struct {
-	HostShare float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. 1: no limit."`
+	Mode       string  `key:"mode" doc:"How a cohort is formed: arrival (whoever decides first, each person once in the deployment) or panel (drawn from the registered devices by a seed of both servers, before anybody acts)."`
+	Panel      int     `key:"panel" doc:"Devices of each cohort (panel)."`
+	Registered int     `key:"registered" doc:"Fewest registered devices that a panel is drawn from (panel). With fewer the shuffler waits."`
+	Tail       float64 `key:"tail" doc:"Part of privacy.delta that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9."`
+	HostShare  float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. 1: no limit."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.
@@ -82,6 +97,10 @@ type PrivacySettings struct {
 	// next to a drop-out of 5 %.
 	DishonestReports int `key:"dishonest_reports" doc:"Least number of dishonest reports that every cohort tolerates, whatever number the share dishonest gives. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 
+	Records   int `key:"records" doc:"Epochs that one person may report in (panel). epsilon and delta are for all of them together."`
+	Period    int `key:"period" doc:"Epochs in a row within which records holds (panel): the promise is then one for each such period. 0: the whole deployment."`
+	Decisions int `key:"decisions" doc:"Most decisions of one person in one report (panel). The promise covers all of them together; the noise grows with this number, so choose it near the mean."`
+
 	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
 	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit. Only shuffle has bit messages."`
 
@@ -96,6 +115,7 @@ type TimingSettings struct {
 	Grace        time.Duration `key:"grace" doc:"Time from the last report time to the cohort's deadline."`
 	RoundWindow  time.Duration `key:"round_window" doc:"Length of each round after the first (paper profile)."`
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open. 0: until it is full."`
+	Every        time.Duration `key:"every" doc:"Least time from one epoch's announcement to the next one's, such as 24h. 0: the next one comes as soon as the last one is learnt from."`
 }
 
 // byChannel as a limit stands for the default of the channel.
@@ -110,9 +130,11 @@ func DefaultSettings() Settings {
 			Epsilon: terms.Epsilon, Delta: terms.Delta, DropOut: terms.DropOut, Dishonest: terms.Dishonest,
 			DishonestReports: terms.DishonestReports, MinCohort: terms.MinCohort, MaxMessages: terms.MaxMessages,
 			VarianceRatio: terms.VarianceRatio, MaxShift: byChannel,
+			Records: 1, Decisions: 1,
 			Channel: string(terms.Channel), ServerNoise: terms.ServerNoise, DeviceNoise: !terms.NoDeviceNoise,
 		},
-		Admission: AdmissionSettings{HostShare: 1},
+		Admission: AdmissionSettings{Mode: arrival, HostShare: 1},
+		Rules:     RulesSettings{Window: 1},
 		Timing: TimingSettings{
 			RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute,
 		},
@@ -127,7 +149,7 @@ func (s Settings) Validate() (faults []error) {
 		must := fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)
 		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, must))
 	}
-	return append(faults, s.channelFaults()...)
+	return append(append(faults, s.channelFaults()...), s.lifeFaults()...)
 }
 
 // Validate lists what is wrong.
@@ -137,7 +159,7 @@ func (t TimingSettings) Validate() (faults []error) {
 		d   time.Duration
 	}{
 		{"reward_window", t.RewardWindow}, {"jitter", t.Jitter}, {"grace", t.Grace}, {"round_window", t.RoundWindow},
-		{"enrolment", t.Enrolment},
+		{"enrolment", t.Enrolment}, {"every", t.Every},
 	} {
 		if of.d < 0 || of.d.Milliseconds() > wire.MaxTiming {
 			faults = append(faults, role.Wrong(of.key, of.d, "must be between 0 and 24 days"))
@@ -157,6 +179,15 @@ func (p PrivacySettings) Validate() (faults []error) {
 	if p.MaxMessages < plan.ByCoordinates {
 		faults = append(faults, role.Wrong("max_messages", p.MaxMessages, "must be at least -1"))
 	}
+	for _, of := range []struct {
+		key      string
+		n, least int
+	}{{"records", p.Records, 1}, {"period", p.Period, 0}, {"decisions", p.Decisions, 1}} {
+		if of.n < of.least || of.n > wire.MaxDecisions {
+			must := fmt.Sprintf("must be between %d and %d", of.least, wire.MaxDecisions)
+			faults = append(faults, role.Wrong(of.key, of.n, must))
+		}
+	}
 	if p.DishonestReports < 0 {
 		faults = append(faults, role.Wrong("dishonest_reports", p.DishonestReports, "must be at least 0"))
 	}
@@ -170,10 +201,10 @@ func (p PrivacySettings) Validate() (faults []error) {
 	return faults
 }
 
-// learner is the learner's configuration.
+// learner is the learner's configuration. A prior that cannot be read is left out; Validate names it.
 func (s Settings) learner() glm.Config {
 	l := s.Learner
-	return glm.Config{
+	c := glm.Config{
 		Profile: glm.Profile(l.Profile), Family: l.Family, MaxReward: l.MaxReward, Dimension: l.Dimension,
 		Radius: l.Radius, Horizon: l.Horizon, Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
 		MinCohort: s.Privacy.MinCohort,
@@ -183,6 +214,15 @@ func (s Settings) learner() glm.Config {
 		},
 		Paper: glm.PaperConfig{Width: l.Width, Rounds: l.Rounds},
 	}
+	p := &c.Practical
+	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare, l.Caution
+	if s.Admission.draws() {
+		p.Panel, p.Decisions = s.Admission.Panel, s.Privacy.Decisions
+	}
+	if known, err := l.prior(); err == nil {
+		p.PriorTheta, p.PriorPrecision = known.theta, known.precision
+	}
+	return c
 }
 
 // terms are what is asked of every plan. Limits that are the channel's are its defaults.
@@ -201,6 +241,10 @@ func (s Settings) terms() plan.Terms {
 	if p.channel() == plan.Central { // whose noise is the analyzer's, all of it
 		t.ServerNoise, t.NoDeviceNoise = 0, false
 	}
+	if a := s.Admission; a.draws() {
+		t.Registered, t.Tail = a.Registered, a.Tail
+		t.Decisions, t.Records, t.Period = p.Decisions, p.Records, p.Period
+	}
 	return t
 }
 
@@ -208,7 +252,7 @@ func (t TimingSettings) announced() plan.Timing {
 	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 	return plan.Timing{
 		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace),
-		RoundWindow: whole(t.RoundWindow), Enrolment: whole(t.Enrolment),
+		RoundWindow: whole(t.RoundWindow), Enrolment: whole(t.Enrolment), Every: whole(t.Every),
 	}
 }
 
@@ -272,7 +316,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
+		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema(), Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {

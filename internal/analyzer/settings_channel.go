@@ -71,11 +71,3 @@ func (s Settings) channelFaults() (faults []error) {
 	}
 	return faults
 }
-
-// Validate lists what is wrong.
-func (a AdmissionSettings) Validate() (faults []error) {
-	if !(a.HostShare > 0 && a.HostShare <= 1) {
-		faults = append(faults, role.Wrong("host_share", a.HostShare, "must be above 0 and at most 1"))
-	}
-	return faults
-}

@@ -2,10 +2,10 @@ package analyzer
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Steps whose time is measured.
@@ -22,14 +22,11 @@ func (z *Analyzer) announced(a *plan.Announcement) error {
 	messages, eps, alone := 0, 0.0, 0.0
 	if !a.Final {
 		messages = a.ReportMessages()
-		g, err := plan.Guarantee(a, 0)
+		together, single, err := plan.Lifetime(a)
 		if err != nil {
 			return fmt.Errorf("analyzer: epoch %d: %w", a.Epoch, err)
 		}
-		eps, alone = g.Epsilon(z.c.Terms.Delta), math.Inf(1)
-		if g, err := plan.Alone(a); err == nil {
-			alone = g.Epsilon(z.c.Terms.Delta)
-		}
+		eps, alone = together.Epsilon(z.c.Terms.Delta), single.Epsilon(z.c.Terms.Delta)
 	}
 	z.note(func(p *Progress) {
 		p.Epoch, p.Round, p.Final, p.Policy = a.Epoch, a.Round, a.Final, a.Policy
@@ -77,17 +74,30 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 	if p.Epsilon > 0 {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(p.Epsilon), Delta: z.c.Terms.Delta, Spent: &spent}
 		out.Budget.In(p.Channel, p.EpsilonAlone)
+		if t := z.c.Terms; t.Registered > 0 {
+			out.Budget.Records, out.Budget.Period, out.Budget.Decisions = max(1, t.Records), t.Period, max(1, t.Decisions)
+		}
 	}
 	if n := len(p.Learned); n > 0 {
 		last := p.Learned[n-1]
 		out.Learned = &status.Learned{
 			Cohorts: last.Cohorts, Interval: last.Interval, Predicted: status.Predicted(last.Predicted),
+			Total: lift(last.Total), Action: p.Action, Acted: p.Acted,
 		}
 		for _, l := range p.Learned {
 			out.Learned.Epochs = append(out.Learned.Epochs, status.LearnedEpoch{
 				Epoch: l.Epoch, Epsilon: status.Epsilon(l.Epsilon), Theta: l.Theta, HalfWidth: l.HalfWidth,
+				Lift: lift(l.Lift), Unchanged: l.Unchanged, Action: l.Action,
 			})
 		}
 	}
 	return out
+}
+
+// lift is one as it is shown; nil stays nil.
+func lift(l *wire.Lift) *status.Lift {
+	if l == nil {
+		return nil
+	}
+	return &status.Lift{Treated: l.Treated, Control: l.Control, Lift: l.Lift, Low: l.Low, High: l.High}
 }

@@ -43,6 +43,7 @@ type Round struct {
 	*plan.Announcement
 	Digest [32]byte      // of the announcement
 	Key    *seal.HPKEKey // the private key to the announcement's AnalyzerKey
+	Drawn  *Drawn        // of whom the cohort was drawn; nil where there are no panels
 }
 
 // Part is something that the shuffler sent before a round's manifest. Nothing of it has been checked.

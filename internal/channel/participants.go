@@ -18,8 +18,9 @@ import (
 )
 
 var (
-	// ErrEarlier says that a device was counted in another epoch: one more part of it would spend more than its budget.
-	ErrEarlier = errors.New("channel: the device was counted in another epoch")
+	// ErrEarlier says that a device was counted in as many other epochs as it may be: one more part of it would spend more
+	// than its budget.
+	ErrEarlier = errors.New("channel: the device was counted in as many other epochs as it may be")
 	// ErrNewcomer says that a device was not counted in the first round of its epoch.
 	ErrNewcomer = errors.New("channel: the device was not counted in the first round of the epoch")
 	// ErrSecondSet says that other devices were counted in a round before.
@@ -32,9 +33,10 @@ var (
 		"and the analyzer must not go on: bring back the newest state folder, or start a new deployment")
 )
 
-// Participants is the analyzer's durable memory of the devices that it counted, by epoch. A device is counted in one
-// epoch, once in each of its rounds, and only if it was counted in the first of them. No error says which device it is
-// about. It takes 16 bytes of memory for each device, and is safe for concurrent use.
+// Participants is the analyzer's durable memory of the devices that it counted, by epoch. A device is counted in as many
+// epochs as it may be (Allow), once in each of their rounds, and only if it was counted in the first of them. No error
+// says which device it is about. It takes 16 bytes of memory for each device of each epoch, and is safe for concurrent
+// use. What is stored does not depend on how many epochs are allowed.
 //
 // The devices of an epoch stand in a file, as hashes in ascending order, which say nothing of the order in which they
 // came. One further file, which is written last, lists the rounds: what it does not list was never counted.
@@ -42,9 +44,11 @@ type Participants struct {
 	disk       Disk
 	deployment string
 
-	mu     sync.RWMutex
-	rounds []countedRound
-	epochs map[uint64][]mark // of the first round of each epoch, in ascending order
+	mu      sync.RWMutex
+	records int    // epochs of one device, at least 1
+	period  uint64 // epochs in a row that records holds in; 0: all
+	rounds  []countedRound
+	epochs  map[uint64][]mark // of the first round of each epoch, in ascending order
 }
 
 // mark is the start of a hash of a device's host and number. Nobody finds a device with the mark of another person's:
@@ -73,7 +77,7 @@ const countedRoundSize = 8 + 4 + 4 + 32
 // of this analyzer that do not say destroyed: where one of them is not remembered the error wraps ErrOldState.
 // Other errors wrap ErrDamagedState, or are the disk's.
 func OpenParticipants(d Disk, deployment string, counted []uint64) (*Participants, error) {
-	p := &Participants{disk: d, deployment: deployment, epochs: map[uint64][]mark{}}
+	p := &Participants{disk: d, deployment: deployment, records: 1, epochs: map[uint64][]mark{}}
 	if err := p.read(); err != nil {
 		return nil, err
 	}
@@ -83,6 +87,14 @@ func OpenParticipants(d Disk, deployment string, counted []uint64) (*Participant
 		}
 	}
 	return p, nil
+}
+
+// Allow says how many epochs a device may be counted in, out of any period that follow each other; with period 0 out of
+// all. Without it a device is counted in one epoch. Epochs are given to Add in their order.
+func (p *Participants) Allow(records, period int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records, p.period = max(1, records), uint64(max(0, period))
 }
 
 // Check tells whether a device may be counted in an epoch: ErrEarlier, ErrNewcomer, or nil.
@@ -100,10 +112,17 @@ func (p *Participants) check(epoch uint64, m mark) error {
 		}
 		return nil // it was compared with the other epochs when the first round was counted
 	}
-	for _, marks := range p.epochs {
-		if _, in := slices.BinarySearchFunc(marks, m, compareMarks); in {
-			return ErrEarlier
+	counted := 0
+	for other, marks := range p.epochs {
+		if p.period > 0 && other+p.period <= epoch {
+			continue
 		}
+		if _, in := slices.BinarySearchFunc(marks, m, compareMarks); in {
+			counted++
+		}
+	}
+	if counted >= p.records {
+		return ErrEarlier
 	}
 	return nil
 }

@@ -155,3 +155,41 @@ func TestASetThatIsNotDurableDoesNotCount(t *testing.T) {
 		remembered(t, folder, 1)
 	}
 }
+
+// Who may be counted in several epochs is counted in so many of every period, whatever was stored before, and not in
+// one more.
+func TestADeviceIsCountedInAsManyEpochsAsAllowed(t *testing.T) {
+	t.Parallel()
+	who := crowd(0, 1)
+	for _, c := range []struct {
+		records, period int
+		epochs          []uint64 // that are asked for, in this order
+		want            string   // of them: y where the device is counted
+	}{
+		{0, 0, []uint64{1, 2}, "yn"}, {1, 0, []uint64{3, 99}, "yn"}, {2, 0, []uint64{1, 2, 3, 1000}, "yynn"},
+		{2, 4, []uint64{1, 3, 4, 5, 6, 7}, "yynyny"}, {1, 3, []uint64{1, 2, 3, 4, 5, 7}, "ynnyny"},
+		{1, 1, []uint64{1, 2, 3}, "yyy"}, {3, 3, []uint64{1, 2, 3, 4}, "yyyy"},
+	} {
+		disk := channel.Folder(t.TempDir())
+		got := ""
+		for _, epoch := range c.epochs {
+			p := remembered(t, disk) // each epoch after a restart
+			p.Allow(c.records, c.period)
+			err := p.Add(epoch, 0, who)
+			if known := p.Check(epoch, who[0]); (err == nil) != (known == nil) {
+				t.Errorf("epoch %d: added with %v, checked with %v", epoch, err, known)
+			}
+			switch {
+			case err == nil:
+				got += "y"
+			case errors.Is(err, channel.ErrEarlier):
+				got += "n"
+			default:
+				t.Fatal(err)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d epochs of %d, asked for in %v: counted %s, want %s", c.records, c.period, c.epochs, got, c.want)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 			t.Fatalf("%q: no promise is held", header)
 		}
 		held.seat.mu.Lock()
-		if !held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Errorf("%q: the record of a person whose arms never came is not null", header)
 		}
 		held.seat.mu.Unlock()
@@ -177,9 +177,9 @@ func TestLargeDimensionsTakeBoundedMemory(t *testing.T) { // not parallel: it lo
 			var wg sync.WaitGroup
 			for range bytesInFlight / maxDecision {
 				wg.Go(func() {
-					if arms, err := readArms(bytes.NewReader(body), glm.MaxDimension); len(arms) > maxArms ||
-						(err == nil) != (i == len(bodies)-1 || i == 7) {
-						t.Errorf("body %d: %d arms, %v", i, len(arms), err)
+					arms, err := readDecision(bytes.NewReader(body), glm.MaxDimension, nil)
+					if len(arms.Vectors) > maxArms || (err == nil) != (i == len(bodies)-1 || i == 7) {
+						t.Errorf("body %d: %d arms, %v", i, len(arms.Vectors), err)
 					}
 				})
 			}

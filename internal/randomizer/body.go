@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
 // What an app sends is read after its device is enrolled, in bounded time and memory. A body that breaks a bound is
@@ -30,6 +32,8 @@ const (
 	spareBytes = 1 << 10
 	// maxDecision bounds the bytes of a decision in any dimension.
 	maxDecision = 4 << 20
+	// maxFeatures bounds the bytes of a decision about features.
+	maxFeatures = 512 << 10
 	// maxReward bounds the bytes of a reward.
 	maxReward = 4 << 10
 	// bytesInFlight bounds the bytes of all bodies that are being read or decided about. A byte takes at most some ten
@@ -65,9 +69,9 @@ func newBodies() *bodies {
 }
 
 // open admits a request's body of at most limit bytes, until the given time; done gives its room back, once what was
-// made of it is forgotten. Reading it fails as bodyError says.
-func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by time.Time) (body io.Reader, done func(),
-	err error) {
+// made of it is forgotten. A byte takes the room of weight bytes, from 1. Reading it fails as bodyError says.
+func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit, weight int64, by time.Time) (body io.Reader,
+	done func(), err error) {
 	size := limit
 	if r.ContentLength > limit {
 		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBodyTooLarge, r.ContentLength, limit)
@@ -75,6 +79,7 @@ func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by ti
 	if r.ContentLength >= 0 {
 		size = r.ContentLength
 	}
+	size = min(maxDecision, size*weight)
 	if !b.requests.TryAcquire(1) {
 		return nil, nil, ErrBusy
 	}
@@ -87,95 +92,10 @@ func (b *bodies) open(w http.ResponseWriter, r *http.Request, limit int64, by ti
 	return http.MaxBytesReader(w, r.Body, limit), func() { b.bytes.Release(size); b.requests.Release(1) }, nil
 }
 
-// decisionBytes bounds the body of a decision between arms of that dimension.
-func decisionBytes(dimension int) int64 {
-	return min(maxDecision, spareBytes+maxArms*numberBytes*int64(dimension+1))
-}
-
-// readArms reads {"arms": [[number, ...], ...]} and nothing else. It holds no more of it than one token and the
-// numbers, and ends at the first arm that is too long and the first that is too many.
-func readArms(body io.Reader, dimension int) (arms [][]float64, err error) {
-	d := json.NewDecoder(body)
-	defer func() { err = bodyError(err) }()
-	first, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	if first != nil && first != json.Delim('{') {
-		return nil, errArms
-	}
-	for seen := false; first != nil && d.More(); seen = true {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		if key != "arms" || seen {
-			return nil, badBody(`an unknown field, or one that comes twice; want "arms"`)
-		}
-		if arms, err = readVectors(d, dimension); err != nil {
-			return nil, err
-		}
-	}
-	if first != nil {
-		if _, err := d.Token(); err != nil { // the closing brace
-			return nil, err
-		}
-	}
-	return arms, readEnd(d)
-}
-
 // badBody is what is wrong with a body: a sentence that holds nothing of it.
 type badBody string
 
 func (b badBody) Error() string { return string(b) }
-
-const errArms badBody = `field "arms" must be a list of lists of numbers, each in the range of a float64`
-
-func readVectors(d *json.Decoder, dimension int) (arms [][]float64, err error) {
-	switch open, err := d.Token(); {
-	case err != nil:
-		return nil, err
-	case open == nil:
-		return nil, nil
-	case open != json.Delim('['):
-		return nil, errArms
-	}
-	for d.More() {
-		if len(arms) == maxArms {
-			return nil, fmt.Errorf("%w: more than %d arms", ErrBodyTooLarge, maxArms)
-		}
-		arm := make([]float64, 0, dimension)
-		switch open, err := d.Token(); {
-		case err != nil:
-			return nil, err
-		case open == nil: // an arm of no numbers
-		case open != json.Delim('['):
-			return nil, errArms
-		default:
-			for d.More() {
-				number, err := d.Token()
-				if err != nil {
-					return nil, err
-				}
-				x, ok := number.(float64)
-				if !ok {
-					return nil, errArms
-				}
-				if len(arm) == dimension {
-					return nil, badBody(fmt.Sprintf("arm %d has more numbers than the policy's dimension, which is %d",
-						len(arms), dimension))
-				}
-				arm = append(arm, x)
-			}
-			if _, err := d.Token(); err != nil {
-				return nil, err
-			}
-		}
-		arms = append(arms, arm)
-	}
-	_, err = d.Token()
-	return arms, err
-}
 
 // readStruct reads one JSON object without unknown fields and nothing else.
 func readStruct(body io.Reader, into any) error {
@@ -212,7 +132,7 @@ func bodyError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
-	case err == nil, errors.Is(err, ErrBodyTooLarge), errors.As(err, &bad):
+	case err == nil, errors.Is(err, ErrBodyTooLarge), errors.As(err, &bad), errors.Is(err, feature.ErrFeatures):
 		return err
 	case errors.As(err, &large):
 		return fmt.Errorf("%w: more than %d bytes", ErrBodyTooLarge, large.Limit)

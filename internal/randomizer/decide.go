@@ -28,9 +28,10 @@ var (
 
 // Decision is the answer to an app.
 type Decision struct {
-	Arm   int    `json:"arm"`   // index into the arms given
-	Token string `json:"token"` // to report the reward with
-	Epoch uint64 `json:"epoch"` // whose policy decided
+	Arm   int    `json:"arm"`          // index into the arms given
+	ID    string `json:"id,omitempty"` // of the arm; empty where arms are vectors
+	Token string `json:"token"`        // to report the reward with
+	Epoch uint64 `json:"epoch"`        // whose policy decided
 	// with which the policy plays this arm here; for the app's own evaluation
 	Propensity float64        `json:"propensity"`
 	Sampled    bool           `json:"sampled"` // whether the device will report
@@ -49,15 +50,30 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Decide makes a decision for a device. arms is called with the policy's dimension after the device was enrolled, so
-// that nothing about the arms, not even whether they can be read, has a part in enrolment. The decision is made with
-// the policy that was in force at the beginning. One that takes until the report is due comes too late for it: the
-// report is made of the null record, in time.
+// Decide makes a decision for a device between vectors, as DecideAmong does. arms is called with the policy's
+// dimension.
 func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int) ([][]float64, error)) (Decision,
 	error) {
-	seat, err := h.seat(name)
+	return h.DecideAmong(ctx, name, func(a *device.Announced) (Arms, error) {
+		vectors, err := arms(a.Policy.Dimension)
+		return Arms{Vectors: vectors}, err
+	})
+}
+
+// DecideAmong makes a decision for a device. arms is called after the device was enrolled, so that nothing about the
+// arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in
+// force at the beginning. One that takes until the report is due comes too late for it: the report is made of the null
+// record, in time.
+//
+// Where panels are drawn nobody is asked, and the device is in the epoch's panel or not, whatever is decided.
+func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device.Announced) (Arms, error)) (Decision,
+	error) {
+	seat, err := h.named(name)
 	if err != nil {
 		return Decision{}, err
+	}
+	if h.drawsPanels() {
+		return h.decide(seat, arms)
 	}
 	if !h.bodies.enrolling.TryAcquire(1) {
 		return Decision{}, ErrBusy
@@ -73,18 +89,18 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 	} else {
 		d.Reason, d.Detail = reasonOf(why), why.Error()
 	}
-	set, err := arms(a.Policy.Dimension)
+	set, err := arms(a)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := a.Policy.Decide(set, h.c.Source())
+	made, err := h.played.decide(seat, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	d.Arm, d.Propensity = made.Arm, made.Propensity
+	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
 	if s != nil {
 		s.seat.mu.Lock()
-		s.record.Remember(set[made.Arm], made) // a report that was made meanwhile needs it no more
+		s.record.Remember(set.Vectors[made.Arm], made) // a report that was made meanwhile needs it no more
 		s.seat.mu.Unlock()
 	}
 	return d, nil
@@ -97,38 +113,39 @@ type Acceptance = device.Acceptance
 // given again.
 func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	h.mu.Lock()
-	s, a := h.sessions[token], h.current
+	of, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
 		least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 		return device.Accept(reward, least, most)
 	}
+	s := of.session
 	if s == nil {
 		return Acceptance{}, ErrToken
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
-	accepted, err := s.record.Reward(reward, h.c.Clock.Now())
+	accepted, err := s.record.Reward(of.decision, reward, h.c.Clock.Now())
 	if errors.Is(err, device.ErrLate) {
 		return Acceptance{}, ErrToken
 	}
 	return accepted, err
 }
 
-// seat finds or creates a device's place on this host.
-func (h *Host) seat(name string) (*seat, error) {
+// seat finds or creates a device's place on this host; fresh tells that it was created.
+func (h *Host) seat(name string) (s *seat, fresh bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.devices[name]; s != nil {
-		return s, nil
+		return s, false, nil
 	}
 	number, ok := h.numbers.next()
 	if !ok {
-		return nil, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
+		return nil, false, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
 	}
-	s := &seat{name: name, state: h.core.NewState(number)}
+	s = &seat{name: name, state: h.core.NewState(number)}
 	h.devices[name] = s
-	return s, nil
+	return s, true, nil
 }
 
 // because is a reason with its explanation.

@@ -77,7 +77,7 @@ func TestNoPlaceStaysEmpty(t *testing.T) {
 	s.host.mu.Unlock()
 	for _, held := range open {
 		held.seat.mu.Lock()
-		if !held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+		if _, kept := held.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("something of a decision that was told to be not sampled is in the record")
 		}
 		held.seat.mu.Unlock()

@@ -48,7 +48,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	s.host.mu.Unlock()
 	for _, open := range recalled {
 		open.seat.mu.Lock()
-		if !open.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+		if _, kept := open.record.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); !kept {
 			t.Error("a record survived the process")
 		}
 		open.seat.mu.Unlock()

@@ -23,6 +23,9 @@ func (c *shifted) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.
 func (s *scene) configured() Config {
 	c := s.config
 	c.Bus = s.broker
+	if s.wrap != nil {
+		c.Bus = s.wrap(s.broker)
+	}
 	if s.crash != nil {
 		c.Bus = crashingBroker{s.broker, s.crash}
 	}

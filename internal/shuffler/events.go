@@ -13,16 +13,19 @@ import (
 // Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a sealed
 // report, or anything from inside one but its digest.
 type Event struct {
-	Opened    *Opened    `json:"opened,omitempty"`
-	Enrolled  *Enrolled  `json:"enrolled,omitempty"`
-	Admitted  *Admitted  `json:"admitted,omitempty"`
-	Excluded  *Excluded  `json:"excluded,omitempty"`
-	Committed *Committed `json:"committed,omitempty"`
-	Rejected  *Excluded  `json:"rejected,omitempty"` // out of a committed release, by its channel
-	Finished  *Finished  `json:"finished,omitempty"`
-	Adopted   *Adopted   `json:"adopted,omitempty"`
-	Passed    *Passed    `json:"passed,omitempty"`
-	Keys      *Keys      `json:"keys,omitempty"`
+	Opened     *Opened     `json:"opened,omitempty"`
+	Registered *Registered `json:"registered,omitempty"`
+	Pooled     *Pooled     `json:"pooled,omitempty"`
+	Drawn      *Drawn      `json:"drawn,omitempty"`
+	Enrolled   *Enrolled   `json:"enrolled,omitempty"`
+	Admitted   *Admitted   `json:"admitted,omitempty"`
+	Excluded   *Excluded   `json:"excluded,omitempty"`
+	Committed  *Committed  `json:"committed,omitempty"`
+	Rejected   *Excluded   `json:"rejected,omitempty"` // out of a committed release, by its channel
+	Finished   *Finished   `json:"finished,omitempty"`
+	Adopted    *Adopted    `json:"adopted,omitempty"`
+	Passed     *Passed     `json:"passed,omitempty"`
+	Keys       *Keys       `json:"keys,omitempty"`
 }
 
 // Opened records the first announcement of a round.
@@ -37,6 +40,9 @@ type Opened struct {
 	channel.Layout        // its fields stand here, in the journal too
 	Timing         Timing `json:"timing"`
 	Final          bool   `json:"final,omitempty"`
+	// Of panels only.
+	Panel      *PanelTerms `json:"panel,omitempty"`
+	Commitment []byte      `json:"commitment,omitempty"` // of the analyzer, to its contribution to the seed
 }
 
 // Timing is the announced timing in milliseconds.
@@ -114,6 +120,7 @@ func openedBy(a *plan.Announcement, d Digest, l channel.Layout, now time.Time) *
 	return &Event{Opened: &Opened{
 		At: now.UnixMilli(), Epoch: a.Epoch, Round: a.Round, Digest: d[:], Size: a.Cohort.Size,
 		Minimum: a.Cohort.Minimum, Rounds: len(a.Plan.Rounds), Layout: l, Timing: timingOf(a.Timing), Final: a.Final,
+		Panel: termsOf(a.Plan), Commitment: a.Commitment,
 	}}
 }
 
@@ -156,6 +163,8 @@ func (s *State) Apply(ev *Event) error {
 		return s.applyOpened(ev.Opened)
 	case ev.Keys != nil:
 		s.keys = *ev.Keys
+	case ev.Registered != nil:
+		return s.applyRegistered(ev.Registered)
 	case s.epoch == nil:
 		return fmt.Errorf("shuffler event %s before any epoch was opened", ev.Encode())
 	case ev.Enrolled != nil:
@@ -164,16 +173,20 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("enrolment event: host key has %d bytes", len(ev.Enrolled.Host))
 		}
 		e := s.epoch
-		e.slotOf[id] = uint32(len(e.slots))
+		if e.drawing != nil {
+			return fmt.Errorf("enrolment event: the cohort of epoch %d is drawn", e.number)
+		}
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
-		e.slots = append(e.slots, slot{id, at})
+		s.enter(id, at)
 		if at.After(e.last) {
 			e.last = at
 		}
-		e.held[id.Host]++
-		e.largest = max(e.largest, e.held[id.Host])
 		s.devices.add(id)
+	case ev.Pooled != nil:
+		return s.applyPooled(ev.Pooled)
+	case ev.Drawn != nil:
+		return s.applyDrawn(ev.Drawn)
 	case ev.Admitted != nil:
 		r, err := s.round(ev.Admitted.Round)
 		if err != nil {
@@ -263,6 +276,13 @@ func (s *State) applyOpened(o *Opened) error {
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, last: r.opened,
 		planned: o.Rounds, slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
+	}
+	if o.Final {
+		return nil
+	}
+	s.begun, s.terms = true, o.Panel
+	if o.Panel != nil {
+		s.epoch.drawing = &drawing{commitment: o.Commitment}
 	}
 	return nil
 }

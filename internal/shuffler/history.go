@@ -88,6 +88,7 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		there[at] = o
 		order = append(order, o)
 	}
+	s.drawing.from, s.drawing.draws = 0, nil // the audit log may be another than before
 	s.mu.Lock()
 	last, known := s.state.last()
 	s.mu.Unlock()
@@ -130,6 +131,9 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		if err := s.opened(o); err != nil {
 			return nil, err
 		}
+		if trouble, err := s.recallPanel(ctx, o); trouble != nil || err != nil {
+			return trouble, err
+		}
 		line, err := s.adopt(m)
 		if err != nil {
 			return nil, err
@@ -141,7 +145,14 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 	if len(adopted) > 0 {
 		s.stale(adopted)
 	}
-	return nil, nil
+	s.mu.Lock()
+	e := s.state.epoch
+	panels := e != nil && e.drawing != nil
+	s.mu.Unlock()
+	if panels {
+		_, trouble, err = s.adoptPool(ctx, e.number)
+	}
+	return trouble, err
 }
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
@@ -224,6 +235,14 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 		if err := s.reconsider(); err != nil {
 			return false, err
 		}
+	}
+	known, trouble, err := s.draw(ctx)
+	if trouble != nil {
+		s.settle(trouble)
+		last.at = now
+	}
+	if err != nil || trouble != nil || !known {
+		return err == nil && trouble == nil, err
 	}
 	s.mu.Lock()
 	round, open := s.state.last()

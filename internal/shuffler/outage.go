@@ -184,7 +184,7 @@ func (s *Shuffler) keepTime(ctx context.Context) error {
 		}
 		err := s.decide(func(state *State) (*Event, error) {
 			_, open := state.deadline(now, resumed)
-			if !open && !state.enrolling() || now.Sub(state.Clock()) < noteEvery {
+			if !open && !state.timed() || now.Sub(state.Clock()) < noteEvery {
 				return nil, nil
 			}
 			return &Event{Passed: &Passed{At: now.UnixMilli()}}, nil

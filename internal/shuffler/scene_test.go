@@ -33,6 +33,7 @@ type scene struct {
 	credential        []byte
 	config            Config // but for its broker: see configured
 	crash             func(after string) error
+	wrap              func(*bus.Conn) Broker // the shuffler's broker; nil: as it is
 	forgetEvery       time.Duration
 	prepare           func(*Shuffler) // before it runs
 

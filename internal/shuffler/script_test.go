@@ -108,7 +108,7 @@ func (s *script) refused(err error, want wire.Refusal) {
 // reopened checks that a shuffler that crashed now and replays its journal stands exactly where this one stands.
 func (s *script) reopened() {
 	s.t.Helper()
-	again := NewState(Admission{Minimum: s.state.minimum})
+	again := NewState(Admission{Minimum: s.state.minimum, HostShare: s.state.share})
 	for _, b := range s.journal {
 		ev, err := DecodeEvent(b)
 		if err != nil {
@@ -132,11 +132,21 @@ func normal(s *State) any {
 		Rounds  []round
 		Timing  Timing
 		Clock   time.Time
+
+		Registered devices
+		Count      int
+		Terms      *PanelTerms
+		History    history
+		Drawing    *drawing
+		Last       time.Time
 	}
-	v := view{Devices: s.devices, Clock: s.clock}
+	v := view{
+		Devices: s.devices, Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
+	}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {
 		v.Slots, v.Timing = s.epoch.slots, timingOf(s.epoch.timing)
+		v.Drawing, v.Last = s.epoch.drawing, s.epoch.last
 		for _, r := range s.epoch.rounds {
 			v.Rounds = append(v.Rounds, *r)
 		}

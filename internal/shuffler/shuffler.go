@@ -110,6 +110,11 @@ type Shuffler struct {
 	warned   uint64                        // epoch of the last warning that one host holds most of its cohort
 	warnings []string                      // for people
 
+	drawing  drawer   // of the releasing goroutine alone
+	pool     *Pooling // as last looked at; guarded by mu
+	pooledAt int      // registered devices by then; guarded by mu
+
+	drawEvery   time.Duration
 	forgetEvery time.Duration
 	forgotten   uint64 // last sequence up to which the broker forgot the reports; guarded by mu
 	owed        uint64 // sequence up to which it must, for the rounds that are finished; guarded by mu
@@ -139,9 +144,10 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s := &Shuffler{
 		c: c, opener: opener, journal: c.Journal, wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
-		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
+		drawEvery: drawEvery,
+		state:     NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
+		admitted:  wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
+		planned:   map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
 	s.log, err = translog.New(translog.Config{

@@ -29,9 +29,16 @@ type State struct {
 	minimum uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
 	share   float64   // the largest share of a cohort's slots that one host may hold
 	epoch   *epoch    // the latest one; earlier ones are over
-	devices devices   // that were ever enrolled
+	devices devices   // that were ever enrolled as they arrived
 	keys    Keys      // the last set that was published
 	clock   time.Time // at which the latest event that tells a time was decided
+
+	// Of panels.
+	begun      bool        // an epoch was opened, which says whether the deployment has panels
+	terms      *PanelTerms // nil where it has none
+	registered devices
+	count      int // of them
+	history    history
 }
 
 type epoch struct {
@@ -49,6 +56,7 @@ type epoch struct {
 	rounds    []*round
 	destroyed bool
 	final     bool
+	drawing   *drawing // nil where devices enrol as they arrive
 }
 
 type slot struct {
@@ -76,7 +84,8 @@ type admitted struct {
 // Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
 type Admission struct {
 	Minimum uint32 // fewest reports of a release
-	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
+	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1. Of
+	// panels it is the share of the devices that they are drawn from: which of them are drawn nobody can choose.
 	HostShare float64
 }
 
@@ -85,7 +94,7 @@ func NewState(a Admission) *State {
 	if a.HostShare == 0 {
 		a.HostShare = 1
 	}
-	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}}
+	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}, registered: devices{}}
 }
 
 // ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a
@@ -132,6 +141,11 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 		return no(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
 	}
 	if !a.Final {
+		if terms := termsOf(a.Plan); s.begun && !s.terms.same(terms) {
+			return no(wire.RefusalWeakPlan, "epoch %d is announced with %v; the epochs before had %v: whether there are "+
+				"panels, from how many devices they are drawn and how often a device may be in one cannot change",
+				a.Epoch, terms, s.terms)
+		}
 		if m := a.Cohort.Minimum; m < s.minimum {
 			return no(wire.RefusalWeakPlan,
 				"epoch %d announces a minimum cohort of %d, this shuffler releases no fewer than %d",
@@ -146,7 +160,7 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 }
 
 // Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that
-// already holds a slot of the open cohort is told it again, with no event.
+// already holds a slot of the open cohort is told it again, with no event. Of a panel, whoever is drawn holds a slot.
 func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	slot uint32, reportAt time.Time, ev *Event, err error,
 ) {
@@ -164,6 +178,10 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	if e.rounds[0].digest != seen {
 		return no(wire.RefusalWrongAnnouncement, "the device saw digest %x, epoch %d was opened with %x",
 			seen[:8], number, e.rounds[0].digest[:8])
+	}
+	if e.drawing != nil {
+		slot, reportAt, err = s.member(id)
+		return slot, reportAt, nil, err
 	}
 	if i, ok := e.slotOf[id]; ok {
 		return i, e.slots[i].reportAt, nil, nil
@@ -241,8 +259,11 @@ func (e *epoch) closing() bool {
 	return !e.final && !last.done && last.outcome != wire.Undecided && (e.destroyed || len(e.rounds) == e.planned)
 }
 
-// closed tells whether enrolment is over at the given time.
+// closed tells whether enrolment is over at the given time: of a panel, whether it is drawn.
 func (e *epoch) closed(now time.Time) bool {
+	if e.drawing != nil {
+		return !e.awaiting()
+	}
 	limit := e.timing.Enrolment
 	committed := e.rounds[0].outcome != wire.Undecided // whatever the clock says now
 	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
@@ -288,6 +309,10 @@ func (s *State) Expects(number uint64, roundNumber uint32) (l channel.Layout, ah
 func (s *State) enrolling() bool {
 	return s.epoch != nil && !s.epoch.closed(s.clock)
 }
+
+// timed tells whether something that the clock ends is under way before a deadline is fixed. Nothing is while a panel is
+// to be drawn.
+func (s *State) timed() bool { return s.enrolling() && !s.epoch.awaiting() }
 
 // Clock is the latest time that the shuffler's events tell; zero before the first.
 func (s *State) Clock() time.Time { return s.clock }

@@ -112,12 +112,38 @@ func (s *Shuffler) guarantee(epoch uint64, reports int) float64 {
 	return eps
 }
 
+// panel describes the drawing of the latest epoch's panel; nil where there are no panels. The lock is held.
+func (s *Shuffler) panel() *status.Panel {
+	e, count := s.state.epoch, s.state.count
+	if e == nil && count > 0 {
+		return &status.Panel{Registered: count, Waits: "Nothing is announced yet."}
+	}
+	if e == nil || e.drawing == nil {
+		return nil
+	}
+	p := &status.Panel{
+		Registered: count, Needed: s.state.terms.needed(e.size), Drawn: !e.awaiting(),
+	}
+	switch fixed := e.drawing.pool; {
+	case fixed != nil:
+		n := int(fixed.Registered)
+		p.Pool = &n
+		if e.awaiting() {
+			p.Waits = fmt.Sprintf("Epoch %d waits for the analyzer's contribution to the draw.", e.number)
+		}
+	case s.pool != nil && s.pool.Epoch == e.number && s.pool.Devices < s.pool.Needed:
+		p.Waits = s.pool.waits()
+	}
+	return p
+}
+
 // Snapshot describes the shuffler to people. Everything in it is public or a number of reports.
 func (s *Shuffler) Snapshot() status.Snapshot {
 	out := status.Snapshot{Deployment: s.c.Deployment, Releases: []status.Round{}}
 	s.mu.Lock()
 	f, ok := s.state.Filling()
 	out.Warnings = slices.Clone(s.warnings)
+	out.Panel = s.panel()
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
 	plans, alone := slices.Collect(maps.Values(s.planned)), 0.0
 	for _, left := range s.alone {

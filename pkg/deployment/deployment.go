@@ -24,8 +24,8 @@ import (
 // for concurrent use.
 //
 //	for {
-//		a, err := m.Next(key)         // what is announced
-//		m.Announced(a, digest)        // the digest of the signed announcement
+//		a, err := m.Next(key, commitment) // what is announced
+//		m.Announced(a, digest)            // the digest of the signed announcement
 //		if a.Final { break }
 //		learned, err := m.Absorb(counts, digest)
 //	}
@@ -39,6 +39,7 @@ type Machine struct {
 	first    *plan.Announcement // of the epoch; nil before its first round
 	open     *plan.Announcement // announced and not absorbed yet
 	previous []byte             // digest of the last announcement
+	compared comparison
 }
 
 // Errors that a Machine's methods wrap.
@@ -55,6 +56,9 @@ func New(c wire.Configuration) (*Machine, error) {
 		return nil, fmt.Errorf("deployment: %w: the %s profile is made for one horizon", glm.ErrExtend, p)
 	}
 	c.Terms.Channel = cmp.Or(c.Terms.Channel, plan.Shuffle)
+	if err := lasts(c); err != nil {
+		return nil, err
+	}
 	learner, largest, err := Feasible(c)
 	if err != nil {
 		return nil, err
@@ -95,16 +99,22 @@ func (m *Machine) Curated() *Curated {
 	return l
 }
 
-// Next draws up what is announced next. key is the analyzer's HPKE public key, which is left out of the last one.
+// Position is the epoch that Next draws up a round of, and the digest of the announcement before it; empty for the
+// first.
+func (m *Machine) Position() (epoch uint64, previous []byte) { return m.epoch, m.previous }
+
+// Next draws up what is announced next. key is the analyzer's HPKE public key, which is left out of the last one, and
+// commitment the analyzer's to its contribution to the seed of the panel (panel.Commit), which is left out where there
+// is none.
 //
 // Errors: of planning; one that says so where the plan gives less than the terms promise.
-func (m *Machine) Next(key []byte) (*plan.Announcement, error) {
+func (m *Machine) Next(key, commitment []byte) (*plan.Announcement, error) {
 	if m.open != nil {
 		return nil, fmt.Errorf("%w: round %d of epoch %d is not over", ErrOrder, m.open.Round, m.open.Epoch)
 	}
 	a := &plan.Announcement{
 		Deployment: m.c.Deployment, Epoch: m.epoch, Round: uint32(m.step.Round), Previous: m.previous,
-		Policy: m.step.Policy, Final: m.step.Done,
+		Policy: m.step.Policy, Final: m.step.Done, Schema: m.c.Schema,
 	}
 	if m.step.Done {
 		return a, nil
@@ -113,6 +123,9 @@ func (m *Machine) Next(key []byte) (*plan.Announcement, error) {
 	if m.first == nil {
 		if err := m.plan(a); err != nil {
 			return nil, err
+		}
+		if a.Plan.Panel != nil {
+			a.Commitment = commitment
 		}
 		return a, nil
 	}
@@ -131,7 +144,7 @@ func (m *Machine) plan(a *plan.Announcement) error {
 		return fmt.Errorf("deployment: epoch %d: %w", m.epoch, err)
 	}
 	a.Plan, a.Cohort, a.Encodings = p.Plan, p.Cohort, p.Encodings
-	g, err := plan.Guarantee(a, 0)
+	g, _, err := plan.Lifetime(a)
 	if err != nil {
 		return fmt.Errorf("deployment: epoch %d: %w", m.epoch, err)
 	}
@@ -229,29 +242,46 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	aggregates := make([]glm.Aggregate, len(out.Sums))
 	for i, sum := range out.Sums {
 		kind := m.step.Statistics[m.step.Round][i].Kind
-		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports)}
+		aggregates[i] = glm.Aggregate{Kind: kind, Sum: sum.Values, Variance: sum.Variance, Reports: int(counts.Reports),
+			Decisions: a.Plan.PerReport()}
 	}
 	l, ok := m.learner.(*glm.Learner)
 	if !ok { // not reached: there are two kinds of learners
 		return fmt.Errorf("%T takes no sums", m.learner)
 	}
-	return l.Absorb(aggregates)
+	if err := l.Absorb(aggregates); err != nil {
+		return err
+	}
+	out.Unchanged = l.Unchanged()
+	for _, of := range aggregates {
+		if of.Kind == glm.Rewards {
+			return m.compare(l, of, out)
+		}
+	}
+	return nil
 }
 
-// Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round. It
-// refuses counts that this number of reports cannot give.
+// Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round, in units
+// of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is multiplied by
+// that number, and its variance by the square. It refuses counts that this number of reports cannot give.
 func Sums(a *plan.Announcement, counts *wire.Counts) (sums []wire.Sum, err error) {
 	releases := a.Releases()
 	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {
 		return nil, fmt.Errorf("%d releases have counts, the round has %d", len(counts.Releases), len(a.Encodings))
 	}
+	decisions := float64(a.Plan.PerReport())
 	for i, e := range a.Encodings {
 		noise := releases[i].ServerNoise()
 		values, err := e.Decode(counts.Releases[i].Ones, uint64(counts.Reports), noise)
 		if err != nil {
 			return nil, fmt.Errorf("release %d: %w", i, err)
 		}
-		sums = append(sums, wire.Sum{Values: values, Variance: e.Variance(uint64(counts.Reports), noise)})
+		variance := e.Variance(uint64(counts.Reports), noise)
+		for j := range values {
+			values[j] *= decisions
+			variance[j] *= decisions * decisions
+		}
+		sums = append(sums, wire.Sum{Values: values, Variance: variance})
 	}
 	return sums, nil
 }

@@ -56,7 +56,7 @@ var key = bytes.Repeat([]byte{7}, 32)
 // announce announces what comes next. The digest stands for that of the signed announcement.
 func (r *run) announce() *plan.Announcement {
 	r.t.Helper()
-	a, err := r.Next(key)
+	a, err := r.Next(key, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		t.Errorf("counts before an announcement: %v", err)
 	}
 	r.announce()
-	if _, err := r.Next(key); !errors.Is(err, deployment.ErrOrder) {
+	if _, err := r.Next(key, nil); !errors.Is(err, deployment.ErrOrder) {
 		t.Errorf("another announcement in an open round: %v", err)
 	}
 	for name, change := range map[string]func(*wire.Counts){

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -22,6 +23,7 @@ type Announced struct {
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
 	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
 	Releases  int               // that use one record, over all rounds
+	Features  *feature.Schema   // the announced schema; nil where apps send vectors
 	round     *plan.Encoder
 	channel   channel.Device
 }
@@ -30,8 +32,8 @@ type Announced struct {
 // reason not to.
 //
 // The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
-// it, so that nobody can move people to a channel of other trust. Nothing follows the final announcement, which names no
-// channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
+// it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether panels
+// are drawn and from whom, and what one device reports. Nothing follows the final announcement, which names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
 // as it was before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
@@ -47,6 +49,7 @@ func (a *Announced) Follows(last *Announced) error {
 			ErrRewound, a.Round, a.Epoch, a.Previous[:min(8, len(a.Previous))], last.Round, last.Epoch, last.Digest[:8])
 	}
 	changed := ""
+	lasting := a.changes(last)
 	switch {
 	case last.Final:
 		return fmt.Errorf("%w: round %d of epoch %d comes after the final announcement, of epoch %d",
@@ -57,6 +60,9 @@ func (a *Announced) Follows(last *Announced) error {
 	case !a.Final && !a.Plan.Curator.Equal(last.Plan.Curator):
 		return fmt.Errorf("%w: round %d of epoch %d changes what the analyzer may release of the records that it holds, "+
 			"which was promised to those who reported before", ErrRewound, a.Round, a.Epoch)
+	case lasting != "":
+		return fmt.Errorf("%w: round %d of epoch %d changes %s, which must be the same in all epochs: another one needs a "+
+			"new deployment", ErrRewound, a.Round, a.Epoch, lasting)
 	case next:
 		return nil
 	case !a.Plan.Equal(last.Plan):
@@ -71,6 +77,24 @@ func (a *Announced) Follows(last *Announced) error {
 	return fmt.Errorf("%w: round %d of epoch %d changes the epoch's %s", ErrRewound, a.Round, a.Epoch, changed)
 }
 
+// changes names what a deployment keeps for its life and the announcement changes, "" where there is nothing. How often
+// a device reports, on how much, and from whom panels are drawn was promised to those who registered.
+func (a *Announced) changes(last *Announced) string {
+	p, q := a.Plan, last.Plan
+	switch {
+	case !bytes.Equal(a.Schema, last.Schema):
+		return "the schema of features"
+	case a.Final: // which has no plan
+	case !p.Panel.Equal(q.Panel):
+		return "from whom panels are drawn"
+	case p.Decisions != q.Decisions:
+		return "the decisions of a report"
+	case p.Records != q.Records || p.Period != q.Period:
+		return "how many epochs one device reports in"
+	}
+	return ""
+}
+
 // After tells whether the announcement is about a later round or epoch than another one.
 func (a *Announced) After(last *Announced) bool {
 	return last == nil || a.Epoch > last.Epoch || a.Epoch == last.Epoch && a.Round > last.Round
@@ -81,5 +105,13 @@ func (a *Announced) After(last *Announced) bool {
 func (a *Announced) Jitter(slot uint32) time.Duration {
 	spread := uint64(min(a.Timing.Jitter, a.Timing.RoundWindow) / time.Millisecond)
 	d := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), slot))
+	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
+}
+
+// AskAfter spreads over Timing.Jitter, by public randomness, when the devices of panels first ask whether they were drawn:
+// the time of the device with that number, from the announcement on.
+func (a *Announced) AskAfter(number uint32) time.Duration {
+	spread := uint64(a.Timing.Jitter / time.Millisecond)
+	d := sha256.Sum256(append(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), number), "ask"...))
 	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
 }

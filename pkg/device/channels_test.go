@@ -399,7 +399,7 @@ func TestEveryRecordIsTheSameWorkInEveryChannel(t *testing.T) {
 		words := -1
 		for _, name := range slices.Sorted(maps.Keys(records)) {
 			src := &counting{Source: source(5)}
-			made, err := a.payload(records[name], by, src)
+			made, err := a.payload(decided(records[name]), by, src)
 			if err != nil || len(made) != a.channel.Size() || len(made) != registry.PayloadSize(c, a.Encodings) {
 				t.Errorf("%s, %s: %d bytes, %v", c, name, len(made), err)
 			}

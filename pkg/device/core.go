@@ -54,6 +54,9 @@ func (c *Core) Judge(signed []byte, epoch uint64, round uint32) (*Announced, err
 
 func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err error) {
 	out = &Announced{Announcement: a, Digest: digest}
+	if out.Features, err = schema(a); err != nil {
+		return nil, err
+	}
 	if a.Final {
 		return out, nil
 	}
@@ -84,7 +87,8 @@ func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	return request, err
 }
 
-// ErrCommitment says that a reply does not say of the channel what it must: it is no answer.
+// ErrCommitment says that a reply does not say of the channel what it must, or speaks of a panel where there is none: it is
+// no answer.
 var ErrCommitment = errors.New("the shuffler's reply is not one of the deployment's channel")
 
 // Reply reads the shuffler's reply to a request that was made under the announcement. RefusalWrongEpoch in it is no
@@ -102,6 +106,8 @@ func (c *Core) Reply(a *Announced, request, reply []byte) (*wire.EnrolReply, err
 	case a.Plan.Channel != plan.Shares && committed:
 		return nil, fmt.Errorf("%w: it holds a commitment to verification keys, and the channel %s has none", ErrCommitment,
 			a.Plan.Channel)
+	case !a.Panels() && len(r.Pool) > 0:
+		return nil, fmt.Errorf("%w: it gives a place in a panel, and devices enrol as they arrive", ErrCommitment)
 	}
 	return r, nil
 }

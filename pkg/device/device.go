@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -37,6 +36,10 @@ type Device struct {
 
 	request []byte // of the open question, once it was asked in this process
 	heard   bool   // the shuffler may have heard a request of the open question to which no answer came
+
+	registering []byte         // the request to be registered, once it left in this process
+	unanswered  bool           // the shuffler may have heard a request to register to which no answer came
+	decisions   map[uint64]int // of the record, by their handles, where panels are drawn
 }
 
 // saved is what survives a restart.
@@ -47,6 +50,8 @@ type saved struct {
 	Due          time.Time `json:"due"`
 	// proof that the state was older than what the device had done
 	RolledBack string `json:"rolled_back,omitempty"`
+	// the first one that the shuffler gave
+	Evidence *Evidence `json:"evidence,omitempty"`
 }
 
 // Open opens a device of the identity with what Save returned, nothing for a new one. number is its number under the
@@ -120,6 +125,9 @@ func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 	case r.Reported() == int(a.Round):
 		d.due = now.Add(a.Jitter(d.state.Enrolment.Slot))
 	}
+	if d.last != nil && d.last.Epoch != a.Epoch {
+		d.state = d.state.Expire(a)
+	}
 	d.request, d.heard = nil, false // a question that is open has no answer any more
 	d.last, d.kept.Announcement = a, signed
 	return true, nil
@@ -127,14 +135,14 @@ func (d *Device) Follow(signed []byte, now time.Time) (fresh bool, err error) {
 
 func (d *Device) begin() {
 	r := d.state.Begin(d.last)
-	d.record = &r
+	d.record, d.decisions = &r, map[uint64]int{}
 }
 
 // forget wipes the record of a promise that will not be kept.
 func (d *Device) forget() {
 	if d.record != nil {
 		d.record.Wipe()
-		d.record = nil
+		d.record, d.decisions = nil, nil
 	}
 }
 
@@ -156,37 +164,10 @@ func (d *Device) Keys(signed []byte) error {
 	return err
 }
 
-// Status is what an app or a person may want to know of the device. Nothing in it depends on a record.
-type Status struct {
-	Epoch uint64 `json:"epoch"` // 0: nothing was announced yet
-	Round uint32 `json:"round"`
-	Final bool   `json:"final"` // the last policy: learning is over
-	Promise
-	Refused  string         `json:"refused,omitempty"`   // why the device takes no part
-	ReportAt *time.Time     `json:"report_at,omitempty"` // when the next report is due
-	Ledger   privacy.Ledger `json:"ledger"`
-}
-
-// Status describes the device.
-func (d *Device) Status() Status {
-	s := Status{Refused: d.kept.RolledBack, Ledger: d.state.Ledger}
-	if d.record != nil && !d.record.Over() {
-		s.ReportAt = &d.due
-	}
-	a := d.last
-	if a == nil {
-		return s
-	}
-	s.Epoch, s.Round, s.Final = a.Epoch, a.Round, a.Final
-	s.Promise = d.core.Promise(a)
-	if a.Weak != nil && s.Refused == "" {
-		s.Refused = a.Weak.Error()
-	}
-	return s
-}
-
 // Enrol returns the request for a slot in the cohort in force. Call it before the arms of the decision are known, and
-// again where no answer came. ErrNoPlace says why there is none to ask for.
+// again where no answer came. Where panels are drawn it asks whether the device is in the epoch's: call it once Follow has
+// said that an announcement is fresh, at a time that depends on nothing that the person does, and again until there is an
+// answer. ErrNoPlace says why there is nothing to ask.
 func (d *Device) Enrol() (request []byte, err error) {
 	a := d.last
 	switch {
@@ -226,7 +207,8 @@ type Answer struct {
 }
 
 // Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state
-// to be older than what the device has done: the device takes no further part in the deployment.
+// to be older than what the device has done: the device takes no further part in the deployment. *Evidence says that the
+// shuffler's word on a panel cannot be true: the device takes no part in this epoch.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.kept.RolledBack != "" {
 		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
@@ -242,6 +224,9 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 		d.request = nil
 		return Answer{Refusal: r.Refusal.String(), Again: true}, nil
 	}
+	if _, err := d.core.Drawn(d.last, d.state, d.request, reply, r); err != nil {
+		return Answer{}, d.accuse(err)
+	}
 	if did := d.state.Contradicts(r, d.heard); did != "" { // a device that has promised nothing in this epoch
 		d.kept.RolledBack = fmt.Sprintf("in epoch %d the shuffler %s", d.last.Epoch, did)
 		return Answer{}, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
@@ -250,7 +235,7 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if r.Enrolled {
 		next, err = d.state.Promise(d.last, r, now)
 	} else {
-		next, err = d.state.Release(d.last)
+		next, err = d.state.Answered(d.last, r).Release(d.last)
 	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("device: %w", err)
@@ -262,38 +247,6 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	d.due = next.Enrolment.ReportAt
 	d.begin()
 	return Answer{Enrolled: true, ReportAt: &next.Enrolment.ReportAt}, nil
-}
-
-// Decision is what to play.
-type Decision struct {
-	Arm        int     `json:"arm"`        // index into the arms given
-	Epoch      uint64  `json:"epoch"`      // whose policy decided
-	Propensity float64 `json:"propensity"` // with which the policy plays this arm here
-	Sampled    bool    `json:"sampled"`    // whether the device will report on it
-}
-
-// Decide decides with the policy in force. The first decision after the device was enrolled is the one that it reports
-// on.
-func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error) {
-	if d.last == nil {
-		return Decision{}, ErrNoPolicy
-	}
-	made, err := d.last.Policy.Decide(arms, src)
-	if err != nil {
-		return Decision{}, err
-	}
-	return Decision{
-		Arm: made.Arm, Epoch: d.last.Epoch, Propensity: made.Propensity,
-		Sampled: d.record != nil && d.record.Remember(arms[made.Arm], made),
-	}, nil
-}
-
-// Reward takes the reward of the decision that the device reports on. Until it comes the record is null.
-func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
-	if d.record == nil {
-		return Acceptance{}, ErrLate
-	}
-	return d.record.Reward(reward, now)
 }
 
 // Report makes the report that is due, sealed to the shuffler. Keep it together with what Save returns, and send the

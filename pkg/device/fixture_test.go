@@ -21,6 +21,7 @@ type fixture struct {
 	testing.TB
 	analyzer, shuffler, registrar, identity *seal.Identity
 	analyzerKey, shufflerKey                *seal.HPKEKey
+	ofPanels                                *plan.Announcement // once it was drawn up
 }
 
 func newFixture(tb testing.TB) *fixture {

@@ -71,7 +71,7 @@ func TestAWeakRoundEndsThePromise(t *testing.T) {
 	must(d.Reward(1, start))
 	must(d.Report(start.Add(time.Minute), source(2)))
 	record := *d.record
-	arm := record.open().record.Arm
+	arm := only(record).Arm
 	if record.Over() || arm[0] == 0 {
 		t.Fatal("the record of a round that is not the last is gone")
 	}
@@ -136,7 +136,7 @@ func TestReportsThatAreNotMade(t *testing.T) {
 	}
 	r.Made()
 	refused("the first round again", next, r, a)
-	if r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+	if _, kept := r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); kept {
 		t.Error("a decision after the first report is kept")
 	}
 	wiped := state.Begin(a)
@@ -205,7 +205,7 @@ func TestVectorsAreOverwritten(t *testing.T) {
 	_, _, a, _ := promised(t, glm.Practical)
 	watched, watcher := *a, new(spy)
 	watched.channel = watcher
-	made := must(watched.payload(glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}, channel.Sender{}, source(1)))
+	made := must(watched.payload(decided(glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1}), channel.Sender{}, source(1)))
 	if len(made) != 1 {
 		t.Fatal("the vectors are zero")
 	}

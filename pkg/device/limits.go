@@ -16,14 +16,15 @@ import (
 type Limits struct {
 	// Trust lists the channels that reports may take: whom these people agree to trust (plan.Channel.RestsOn). Nil is
 	// DefaultTrust.
-	Trust   []plan.Channel `json:"trust,omitempty"`
-	Epsilon float64        `json:"epsilon"` // weakest guarantee for one person, over the whole deployment
+	Trust []plan.Channel `json:"trust,omitempty"`
+	// weakest guarantee for one person, over the whole deployment; over a period where Period allows one
+	Epsilon float64 `json:"epsilon"`
 	// weakest guarantee if no other device is honest (plan.Alone), over the whole deployment; 0: no limit
 	EpsilonAlone float64 `json:"epsilon_alone"`
 	Delta        float64 `json:"delta"`      // the delta of both guarantees
 	MinCohort    int     `json:"min_cohort"` // smallest cohort among which to hide
 	// What may be dishonest of a cohort, as a share and as a number of devices: the larger counts. Their noise is not
-	// counted, whatever the plan says.
+	// counted, whatever the plan says. Where the cohort is drawn from registered devices it is a share of these.
 	Dishonest    float64 `json:"dishonest"`
 	MaxDishonest int     `json:"max_dishonest"`
 	MaxReleases  int     `json:"max_releases"` // releases that one record may take part in
@@ -36,7 +37,13 @@ type Limits struct {
 	// Noise bits that the device is ready to draw for one report, over all its coordinates, in every channel but shuffle,
 	// where each is a message. 0: the default, as above.
 	MaxNoiseBits int `json:"max_noise_bits"`
-	Records      int `json:"records"` // records of one person over the deployment; the ledger adds them up
+	// Records of one person that may be used over the deployment; the ledger adds them up. 0: as many epochs as a plan of
+	// panels says, within Epsilon; else a plan with more is refused. Where devices enrol as they arrive 0 is 1.
+	Records int `json:"records"`
+	// Period is the least number of epochs in a row over which Epsilon, EpsilonAlone and Records may begin anew. 0: they are
+	// for the whole deployment, and a plan that counts them per period is refused, since nothing would bound what all
+	// periods reveal together.
+	Period int `json:"period,omitempty"`
 }
 
 // DefaultReportSize is how many bytes a sealed report of a channel other than shuffle may have: about as many as the
@@ -52,7 +59,7 @@ const DefaultNoiseBits = 1 << 24
 func DefaultLimits() Limits {
 	return Limits{
 		Trust: DefaultTrust(), Epsilon: 1, Delta: 1e-6, MinCohort: 50, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000,
-		MaxReportSize: DefaultReportSize, MaxNoiseBits: DefaultNoiseBits, Records: 1,
+		MaxReportSize: DefaultReportSize, MaxNoiseBits: DefaultNoiseBits,
 	}
 }
 
@@ -111,7 +118,8 @@ func (l Limits) Faults() (all []Fault) {
 	need(l.MaxMessages >= 1, "max_messages", l.MaxMessages, "must be at least 1")
 	need(l.MaxReportSize >= 0, "max_report_size", l.MaxReportSize, "must be a number of bytes, at least 0")
 	need(l.MaxNoiseBits >= 0, "max_noise_bits", l.MaxNoiseBits, "must be a number of bits, at least 0")
-	need(l.Records >= 1, "records", l.Records, "must be at least 1")
+	need(l.Records >= 0, "records", l.Records, "must be at least 1, or 0 for as many as the plan says")
+	need(l.Period >= 0, "period", l.Period, "must be a number of epochs, or 0 for the whole deployment")
 	return all
 }
 
@@ -125,8 +133,10 @@ func (l Limits) trusted(c plan.Channel) error {
 }
 
 // check computes the guarantees of an epoch's plan from first principles and compares them, and all that they rest on,
-// with the limits: g counts the honest devices' noise, alone is what is left if no other device is honest. The
-// announcement is in range and signed; nothing in it is believed.
+// with the limits: g counts the honest devices' noise, alone is what is left if no other device is honest. Both are of
+// one epoch, as the ledger takes them; compared is what they come to in all the epochs that a plan of panels lets one
+// device report in, so that a device that registers can serve all of them. The announcement is in range and signed;
+// nothing in it is believed.
 func (l Limits) check(a *plan.Announcement) (g, alone privacy.Guarantee, err error) {
 	weak := func(limit, format string, v ...any) (g, alone privacy.Guarantee, err error) {
 		return privacy.NoGuarantee(), privacy.NoGuarantee(), &WeakPlan{limit, fmt.Sprintf(format, v...)}
@@ -146,30 +156,67 @@ func (l Limits) check(a *plan.Announcement) (g, alone privacy.Guarantee, err err
 	if s := a.Policy.Radius; !(s <= l.MaxNorm) {
 		return weak("max_norm", "it bounds the parameter's norm by %g, this device by %g", s, l.MaxNorm)
 	}
-	dishonest := max(l.MaxDishonest, int(math.Ceil(l.Dishonest*float64(a.Cohort.Size))))
-	g, err = plan.Guarantee(a, dishonest)
+	if err := l.repeated(a); err != nil {
+		return privacy.NoGuarantee(), privacy.NoGuarantee(), err
+	}
+	g, err = plan.Guarantee(a, max(l.MaxDishonest, a.Dishonest(l.Dishonest)))
 	if err != nil {
 		return weak("epsilon", "it bounds nothing of what it reveals about one person: %v", err)
 	}
-	switch eps := g.Epsilon(l.Delta); {
+	times := a.Plan.PerPerson()
+	switch eps := privacy.Repeat(g, times).Epsilon(l.Delta); {
 	case math.IsInf(eps, 1):
-		return weak("epsilon", "nothing bounds what it reveals about one person at delta %g, "+
+		return weak("epsilon", "nothing bounds what it reveals about one person%s at delta %g, "+
 			"this device's limit is epsilon %g (the plan claims %g at delta %g)",
-			l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
+			over(a), l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
 	case !(eps <= l.Epsilon):
-		return weak("epsilon", "what it reveals about one person is bounded only by epsilon %s at delta %g, "+
+		return weak("epsilon", "what it reveals about one person%s is bounded only by epsilon %s at delta %g, "+
 			"this device's limit is %g (the plan claims %g at delta %g)",
-			privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
+			over(a), privacy.Spell(eps), l.Delta, l.Epsilon, a.Plan.Epsilon, a.Plan.Delta)
 	}
 	if alone, err = plan.Alone(a); err != nil {
 		alone = privacy.NoGuarantee() // many plans have none: it is an error only for who asks for one
 	}
-	if eps := alone.Epsilon(l.Delta); l.EpsilonAlone > 0 && !(eps <= l.EpsilonAlone) {
-		return weak("epsilon_alone", "if no other device of the cohort is honest, what it reveals about one person is %s "+
+	if eps := privacy.Repeat(alone, times).Epsilon(l.Delta); l.EpsilonAlone > 0 && !(eps <= l.EpsilonAlone) {
+		return weak("epsilon_alone", "if no other device of the cohort is honest, what it reveals about one person%s is %s "+
 			"at delta %g, this device's limit is %g: such a limit needs noise that servers add (privacy.server_noise of the "+
-			"analyzer), or the channel %s", bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
+			"analyzer), or the channel %s", over(a), bounded(eps), l.Delta, l.EpsilonAlone, plan.Local)
 	}
 	return g, alone, nil
+}
+
+// repeated refuses a plan of panels that uses a person's records in more epochs than these people agree to, or counts
+// its budget anew where they do not.
+func (l Limits) repeated(a *plan.Announcement) error {
+	if a.Plan.Panel == nil {
+		return nil
+	}
+	if n := a.Plan.PerPerson(); l.Records > 0 && n > l.Records {
+		return &WeakPlan{"records", fmt.Sprintf("it uses what one person does in up to %d epochs, this device allows %d", n,
+			l.Records)}
+	}
+	switch p := int64(a.Plan.Period); {
+	case p == 0 || l.Period > 0 && p >= int64(l.Period):
+		return nil
+	case l.Period == 0:
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, so that nothing bounds what the "+
+			"deployment reveals about one person; this device's limit is for the whole deployment", p)}
+	default:
+		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, this device's no sooner than after "+
+			"%d", p, l.Period)}
+	}
+}
+
+// over continues "about one person", where a person is in several epochs.
+func over(a *plan.Announcement) string {
+	switch n := a.Plan.PerPerson(); {
+	case n == 1 && a.Plan.Period == 0:
+		return ""
+	case a.Plan.Period > 0:
+		return fmt.Sprintf(" in %d of any %d epochs", n, a.Plan.Period)
+	default:
+		return fmt.Sprintf(" in %d epochs", n)
+	}
 }
 
 // bounded says how an epsilon bounds what is revealed.

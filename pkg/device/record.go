@@ -25,9 +25,10 @@ var (
 // errSecret is the answer to every attempt to write a record.
 var errSecret = errors.New("device: a record is not written anywhere")
 
-// Record is the record of one promise: the arm that was played, its weight and its reward. It is the null record until
-// an arm is remembered and a reward is given, and again once it is wiped. Nothing of it can be printed or marshalled.
-// One goroutine at a time.
+// Record is the record of one promise: of each decision that the report is about, the arm that was played, its weight and
+// its reward. In plans of panels there are up to Plan.Decisions of them, else one. A decision without a reward counts as
+// none, so that the record is null until a reward is given, and again once it is wiped. Nothing of it can be printed or
+// marshalled, not even how many decisions there are. One goroutine at a time.
 //
 // What it holds is behind a function: package fmt follows pointers, also those of unexported fields, and calls no
 // function.
@@ -37,51 +38,65 @@ type held struct {
 	enrolment Enrolment
 	number    uint32
 	least     float64 // reward
-	most      float64
+	largest   float64
 	rounds    int
 	reported  int
-	record    glm.Record
-	rewarded  bool
-	over      bool
+	most      int // decisions
+	// Of the decisions so far, each of them null until its reward comes. Pointers, so that a slice that grows leaves
+	// nothing behind.
+	records []*glm.Record
+	over    bool
 }
 
 // Begin opens the record of a device's enrolment. It is null.
 func (s State) Begin(a *Announced) Record {
 	least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 	h := &held{
-		enrolment: *s.Enrolment, number: s.Number, least: least, most: most, rounds: len(a.Plan.Rounds),
-		reported: s.Enrolment.Reported, record: glm.Record{Null: true},
+		enrolment: *s.Enrolment, number: s.Number, least: least, largest: most, rounds: len(a.Plan.Rounds),
+		reported: s.Enrolment.Reported, most: a.Plan.PerReport(),
 	}
 	return Record{func() *held { return h }}
 }
 
-// Remember keeps what was decided; kept tells whether it did. A record that holds a decision, one from which a report
-// was made, and one that is wiped keep nothing more. arm is the one that was played.
-func (r Record) Remember(arm []float64, made glm.Decision) (kept bool) {
+// Remember keeps what was decided, if there is room for it; kept tells whether it did, and n counts the decisions that
+// were kept before it: Reward names it so. A record that is full, one from which a report was made, and one that is wiped
+// keep nothing more. arm is the one that was played.
+func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	h := r.open()
-	if h.over || h.reported > 0 || h.record.Arm != nil {
-		return false
+	n = len(h.records)
+	if h.over || h.reported > 0 || n == h.most {
+		return 0, false
 	}
-	h.record.Arm, h.record.Weight, h.record.Explored = slices.Clone(arm), made.Weight, made.Explored
-	return true
+	h.records = append(h.records, &glm.Record{
+		Arm: slices.Clone(arm), Weight: made.Weight, Explored: made.Explored, Control: made.Control, Null: true,
+	})
+	return n, true
 }
 
-// Reward takes the reward of the decision. It must come before the report's time, and before the report. The same
-// reward may be given again; another one is ErrReward.
-func (r Record) Reward(reward float64, now time.Time) (Acceptance, error) {
+// Full tells whether the record keeps no further decision.
+func (r Record) Full() bool {
 	h := r.open()
-	accepted, err := Accept(reward, h.least, h.most)
+	return h.over || h.reported > 0 || len(h.records) == h.most
+}
+
+// Reward takes the reward of decision n. It must come before the report's time, and before the report. The same reward
+// may be given again; another one is ErrReward.
+func (r Record) Reward(n int, reward float64, now time.Time) (Acceptance, error) {
+	h := r.open()
+	accepted, err := Accept(reward, h.least, h.largest)
 	switch {
 	case err != nil:
 		return Acceptance{}, err
 	case h.over || h.reported > 0 || !now.Before(h.enrolment.ReportAt):
 		return Acceptance{}, ErrLate
-	case h.rewarded && h.record.Reward != reward:
-		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
-	case h.record.Arm == nil: // no arm was played: the record stays null
-	default:
-		h.record.Reward, h.record.Null, h.rewarded = reward, false, true
+	case n < 0 || n >= len(h.records): // no arm was played: the record stays null
+		return accepted, nil
 	}
+	d := h.records[n]
+	if !d.Null && d.Reward != reward {
+		return Acceptance{}, fmt.Errorf("%w: this token's reward was given before, with another value", ErrReward)
+	}
+	d.Reward, d.Null = reward, false
 	return accepted, nil
 }
 
@@ -91,8 +106,11 @@ func (r Record) Reported() int { return r.open().reported }
 // Wipe ends the record: what is left of it is overwritten.
 func (r Record) Wipe() {
 	h := r.open()
-	clear(h.record.Arm)
-	h.record, h.over = glm.Record{Null: true}, true
+	for _, d := range h.records {
+		clear(d.Arm)
+		*d = glm.Record{Null: true}
+	}
+	h.records, h.over = nil, true
 }
 
 // Over tells whether the record was wiped.
@@ -132,7 +150,7 @@ func (c *Core) Report(s State, r Record, a *Announced, shuffler []byte, src prot
 	by := channel.Sender{
 		Identity: c.c.Identity, Credential: c.c.Credential, Number: h.number, Commitment: h.enrolment.Commitment,
 	}
-	payload, err := a.payload(h.record, by, src)
+	payload, err := a.payload(h.records, by, src)
 	if err != nil {
 		return nil, s, err
 	}
@@ -163,10 +181,10 @@ func (r Record) Made() {
 
 // payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
 // that there are always the same messages.
-func (a *Announced) payload(record glm.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
-	vectors, err := a.vectors(record)
+func (a *Announced) payload(records []*glm.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
+	vectors, err := a.contribution(records)
 	if err != nil {
-		if vectors, err = a.vectors(glm.Record{Null: true}); err != nil {
+		if vectors, err = a.contribution(nil); err != nil {
 			return nil, fmt.Errorf("device: the null record: %w", err)
 		}
 	}
@@ -178,11 +196,47 @@ func (a *Announced) payload(record glm.Record, by channel.Sender, src protocol.S
 	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, src)
 }
 
-func (a *Announced) vectors(record glm.Record) ([][]float64, error) {
+func (a *Announced) contribution(records []*glm.Record) ([][]float64, error) {
+	if a.Plan.Panel != nil {
+		return a.together(records)
+	}
+	one := glm.Record{Null: true}
+	if len(records) > 0 {
+		one = *records[0]
+	}
+	return a.vectors(func(s glm.Statistic) ([]float64, error) { return s.Vector(nil, one) })
+}
+
+// together adds up the vectors of up to Plan.Decisions records. The work is that of so many records whatever there are:
+// what one of them lacks is done for an arm of zeros, and thrown away.
+func (a *Announced) together(records []*glm.Record) ([][]float64, error) {
+	most := a.Plan.PerReport()
+	if len(records) > most {
+		return nil, fmt.Errorf("device: more decisions than a report holds, which is %d", most)
+	}
+	mine, others := make([]glm.Record, most), make([]glm.Record, most)
+	defer clear(mine) // the arms are wiped with the record
+	none := glm.Record{Arm: make([]float64, a.Policy.Dimension)}
+	for i := range mine {
+		mine[i], others[i] = glm.Record{Null: true}, none
+		if i < len(records) && !records[i].Null {
+			mine[i], others[i] = *records[i], glm.Record{Null: true}
+		}
+	}
+	return a.vectors(func(s glm.Statistic) ([]float64, error) {
+		if _, err := s.Report(nil, others, most); err != nil {
+			return nil, err
+		}
+		return s.Report(nil, mine, most)
+	})
+}
+
+// vectors are those of the round's statistics.
+func (a *Announced) vectors(of func(glm.Statistic) ([]float64, error)) ([][]float64, error) {
 	vectors := make([][]float64, len(a.round.Statistics))
 	for i, s := range a.round.Statistics {
 		var err error
-		if vectors[i], err = s.Vector(nil, record); err != nil {
+		if vectors[i], err = of(s); err != nil {
 			return nil, err
 		}
 	}

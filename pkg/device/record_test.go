@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,17 @@ func promised(t *testing.T, profile glm.Profile) (*fixture, *Core, *Announced, S
 	return f, core, a, must(asked.Promise(a, reply, start))
 }
 
+// only is the first decision of a record; null where there is none.
+func only(r Record) glm.Record {
+	if h := r.open(); len(h.records) > 0 {
+		return *h.records[0]
+	}
+	return glm.Record{Null: true}
+}
+
+// decided is what a record holds of one decision.
+func decided(r glm.Record) []*glm.Record { return []*glm.Record{&r} }
+
 // A record that holds an arm and a reward can be neither printed nor marshalled, by itself or inside something else.
 func TestARecordIsNotShown(t *testing.T) {
 	t.Parallel()
@@ -43,7 +55,7 @@ func TestARecordIsNotShown(t *testing.T) {
 	const mark = 0.6172839451
 	r := state.Begin(a)
 	r.Remember([]float64{mark, -mark}, glm.Decision{Weight: mark})
-	must(r.Reward(mark, start))
+	must(r.Reward(0, mark, start))
 	type outer struct {
 		Record Record
 		inner  Record
@@ -99,17 +111,17 @@ func TestARecordIsOverwritten(t *testing.T) {
 	} {
 		r := state.Begin(a)
 		r.Remember([]float64{0.6, 0.2}, glm.Decision{Weight: 0.5})
-		must(r.Reward(1, start))
-		arm := r.open().record.Arm
+		must(r.Reward(0, 1, start))
+		kept := r.open().records[0]
+		arm := kept.Arm
 		end(r)
-		if !r.Over() || arm[0] != 0 || arm[1] != 0 || !r.open().record.Null || r.open().record.Arm != nil ||
-			r.open().record.Reward != 0 {
-			t.Errorf("%s: %v, %+v", name, arm, r.open().record)
+		if !r.Over() || arm[0] != 0 || arm[1] != 0 || len(r.open().records) != 0 || !reflect.DeepEqual(*kept, glm.Record{Null: true}) {
+			t.Errorf("%s: %v, %+v, %+v", name, arm, *kept, only(r))
 		}
-		if r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}) {
+		if _, kept := r.Remember([]float64{1, 0}, glm.Decision{Weight: 1}); kept {
 			t.Errorf("%s: a record that is over takes a decision", name)
 		}
-		if _, err := r.Reward(1, start); !errors.Is(err, ErrLate) {
+		if _, err := r.Reward(0, 1, start); !errors.Is(err, ErrLate) {
 			t.Errorf("%s: a record that is over takes a reward: %v", name, err)
 		}
 	}
@@ -122,35 +134,35 @@ func TestRewardsOfARecord(t *testing.T) {
 	_, _, a, state := promised(t, glm.Practical)
 	due := state.Enrolment.ReportAt
 	r := state.Begin(a)
-	if got, err := r.Reward(1, start); err != nil || !got.Accepted || !r.open().record.Null {
+	if got, err := r.Reward(0, 1, start); err != nil || !got.Accepted || !only(r).Null {
 		t.Errorf("before the decision: %+v %v", got, err)
 	}
 	arm := []float64{0.6, 0.2}
 	r.Remember(arm, glm.Decision{Weight: 0.5})
 	arm[0] = 9 // it is the app's
-	if r.Remember([]float64{1, 1}, glm.Decision{Weight: 1}) || r.open().record.Arm[0] != 0.6 {
+	if _, kept := r.Remember([]float64{1, 1}, glm.Decision{Weight: 1}); kept || only(r).Arm[0] != 0.6 {
 		t.Error("a second decision is remembered, or the app's memory is used")
 	}
-	if _, err := r.Reward(1, due); !errors.Is(err, ErrLate) || !r.open().record.Null {
+	if _, err := r.Reward(0, 1, due); !errors.Is(err, ErrLate) || !only(r).Null {
 		t.Errorf("at the deadline: %v", err)
 	}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if _, err := r.Reward(v, start); !errors.Is(err, ErrReward) {
+		if _, err := r.Reward(0, v, start); !errors.Is(err, ErrReward) {
 			t.Errorf("reward %v: %v", v, err)
 		}
 	}
-	got, err := r.Reward(1.5, due.Add(-1))
-	if err != nil || !got.Clipped || *got.Used != 1 || *got.Range != [2]float64{0, 1} || r.open().record.Null {
+	got, err := r.Reward(0, 1.5, due.Add(-1))
+	if err != nil || !got.Clipped || *got.Used != 1 || *got.Range != [2]float64{0, 1} || only(r).Null {
 		t.Errorf("out of range: %+v %v", got, err)
 	}
 	if low, err := Accept(-3, -1, 1); err != nil || !low.Clipped || *low.Used != -1 ||
 		*low.Range != [2]float64{-1, 1} {
 		t.Errorf("below a range that begins at -1: %+v %v", low, err)
 	}
-	if _, err := r.Reward(1.5, start); err != nil {
+	if _, err := r.Reward(0, 1.5, start); err != nil {
 		t.Errorf("the same reward again: %v", err)
 	}
-	if _, err := r.Reward(1, start); !errors.Is(err, ErrReward) {
+	if _, err := r.Reward(0, 1, start); !errors.Is(err, ErrReward) {
 		t.Errorf("another reward: %v", err)
 	}
 }
@@ -179,7 +191,7 @@ func TestEveryRecordHasTheSameMessages(t *testing.T) {
 		f, core, a, state := promised(t, profile)
 		for name, record := range records {
 			r := state.Begin(a)
-			r.open().record = record
+			r.open().records = decided(record)
 			envelope, _, err := core.Report(state, r, a, f.shufflerKey.Public(), source(2))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -214,7 +226,7 @@ func TestAReportHoldsWhatTheEncodingsGive(t *testing.T) {
 		f, core, a, state := promised(t, profile)
 		for name, record := range records {
 			r := state.Begin(a)
-			r.open().record = record
+			r.open().records = decided(record)
 			envelope, _, err := core.Report(state, r, a, f.shufflerKey.Public(), source(3))
 			if err != nil {
 				t.Fatal(err)
@@ -264,7 +276,7 @@ func TestNoRandomWordIsUsedTwice(t *testing.T) {
 	for name, r := range records {
 		for range 2 {
 			before := src.words
-			must(a.payload(r, channel.Sender{}, src))
+			must(a.payload(decided(r), channel.Sender{}, src))
 			if drawn := src.words - before; drawn != alone.words {
 				t.Errorf("%s draws %d words, its encodings %d", name, drawn, alone.words)
 			}

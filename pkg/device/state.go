@@ -1,6 +1,7 @@
 package device
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -22,6 +23,16 @@ type State struct {
 	Ledger privacy.Ledger `json:"ledger"`
 	// Enrolment is the slot in the latest cohort that the device took.
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
+	// Registration is there from before the device first asked to be registered, where panels are drawn.
+	Registration *Registration `json:"registration,omitempty"`
+}
+
+// Registration is what a device knows of its being registered at the shuffler.
+type Registration struct {
+	Reply []byte `json:"reply,omitempty"` // the shuffler's signed word for it; empty while none came
+	// Since is the first epoch in which the shuffler answered, after Reply, whether the device is in the panel: it must
+	// know the device in every later one. 0: none yet.
+	Since uint64 `json:"since,omitempty"`
 }
 
 // Enrolment is a device's promise to report.
@@ -47,10 +58,81 @@ func (c *Core) NewState(number uint32) State {
 func (c *Core) Restored(s State) State {
 	l := c.c.Limits
 	s.Ledger.Epsilon, s.Ledger.Delta = min(s.Ledger.Epsilon, l.Epsilon), min(s.Ledger.Delta, l.Delta)
-	s.Ledger.Records = min(max(1, s.Ledger.Records), l.Records)
+	if l.Records > 0 {
+		s.Ledger.Records = min(max(1, s.Ledger.Records), l.Records)
+	}
 	if alone := s.Ledger.EpsilonAlone; l.EpsilonAlone > 0 && !(alone > 0 && alone < l.EpsilonAlone) {
 		s.Ledger.EpsilonAlone = l.EpsilonAlone
 	}
+	return s
+}
+
+// Register notes that the device is about to ask the shuffler to register it.
+func (s State) Register() State {
+	if s.Registration == nil {
+		s.Registration = &Registration{}
+	}
+	return s
+}
+
+// Confirm keeps the shuffler's signed word that the device is registered.
+func (s State) Confirm(reply []byte) State {
+	if !s.Registered() {
+		s.Registration = &Registration{Reply: bytes.Clone(reply)}
+	}
+	return s
+}
+
+// Unregister takes back what Register noted, where the shuffler has refused.
+func (s State) Unregister() State {
+	if s.Registering() {
+		s.Registration = nil
+	}
+	return s
+}
+
+// Registered tells whether the device holds the shuffler's word that it is registered.
+func (s State) Registered() bool { return s.Registration != nil && len(s.Registration.Reply) > 0 }
+
+// Registering tells whether the device asked to be registered and knows no answer.
+func (s State) Registering() bool { return s.Registration != nil && !s.Registered() }
+
+// wasKnown tells whether the shuffler must know in an epoch that the device is registered.
+func (s State) wasKnown(epoch uint64) bool {
+	return s.Registered() && s.Registration.Since > 0 && s.Registration.Since < epoch
+}
+
+// Answered notes that the shuffler has said in an epoch whether a registered device is in the panel: it must know the
+// device from then on. Other answers change nothing.
+func (s State) Answered(a *Announced, r *wire.EnrolReply) State {
+	says := r.Enrolled || r.Refusal == wire.RefusalNotDrawn || r.Refusal == wire.RefusalNotRegistered
+	if says && a.Panels() && s.Registered() && s.Registration.Since == 0 {
+		s.Registration = &Registration{Reply: s.Registration.Reply, Since: a.Epoch}
+	}
+	return s
+}
+
+// Panels counts the panels in which the device reported.
+func (s State) Panels() (n int) {
+	if s.Registration == nil {
+		return 0
+	}
+	for _, e := range s.Ledger.Entries {
+		if e.State == privacy.Spent {
+			n++
+		}
+	}
+	return n
+}
+
+// Expire takes back what was set aside for epochs before the announced one, where panels are drawn and no report has left:
+// which of these epochs a device would have reported in is public, so that nothing is known of it by that. The caller has
+// ended what it promised under them.
+func (s State) Expire(a *Announced) State {
+	if s.Registration == nil {
+		return s
+	}
+	s.Ledger = s.Ledger.Expire(a.Epoch)
 	return s
 }
 
@@ -58,20 +140,31 @@ func (c *Core) Restored(s State) State {
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
 // Ask sets the guarantees of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
-// privacy.ErrBudget. Where the device has asked before and knows no answer the state stays as it is.
+// privacy.ErrBudget; or says that the device is not registered, where panels are drawn. Where the device has asked before
+// and knows no answer the state stays as it is.
 func (s State) Ask(a *Announced) (next State, err error) {
 	if s.Asked(a.Epoch) {
 		return s, nil
 	}
 	next = s
-	next.Ledger, err = s.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee, a.Alone)
-	return next, err
+	if a.Panels() {
+		if !s.Registered() {
+			return s, errors.New("the device is not registered yet")
+		}
+		next = s.Expire(a)
+		next.Ledger = next.Ledger.Under(a.Plan.PerPerson(), int(a.Plan.Period))
+	}
+	next.Ledger, err = next.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee, a.Alone)
+	if err != nil {
+		return s, err
+	}
+	return next, nil
 }
 
 // Promise enters the slot that the shuffler gave: from here on there will be a report at ReportAt, a null record's if
 // need be.
 func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (next State, err error) {
-	next = s
+	next = s.Answered(a, reply)
 	if next.Ledger, err = s.Ledger.Promise(a.Epoch); err != nil {
 		return s, fmt.Errorf("the ledger changed while the shuffler was asked: %w", err)
 	}
@@ -81,7 +174,7 @@ func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (nex
 	return next, nil
 }
 
-// Release takes back what was set aside for a slot that will certainly not be given.
+// Release takes back what was set aside for a slot that will certainly not be given, or that the device does not take.
 func (s State) Release(a *Announced) (next State, err error) {
 	next = s
 	next.Ledger, err = s.Ledger.Release(a.Epoch)
@@ -111,14 +204,28 @@ func (s State) Owes(a *Announced) bool {
 // answer came: then its words prove nothing.
 //
 // An entry that was asked for without an answer stays in the ledger for ever, so "already enrolled" is proof where the
-// ledger holds no entry but the open question's.
+// ledger holds no entry but the open question's. Where panels are drawn such an entry is taken back, and "already
+// enrolled" proves nothing. There a device holds its slot if the shuffler has its report, and one that has reported does
+// not ask: that is proof whatever was heard.
 func (s State) Contradicts(reply *wire.EnrolReply, heard bool) string {
 	switch {
+	case s.Registration != nil:
+		if reply.Enrolled && reply.Held {
+			return "has a report of this device, which it has not made"
+		}
 	case heard:
 	case reply.Enrolled && reply.Held:
 		return "gave this device a place in the cohort before it was first asked for one"
 	case reply.Refusal == wire.RefusalAlreadyEnrolled && len(s.Ledger.Entries) == 1:
 		return "enrolled this device in an earlier cohort, in which it never asked for a place"
+	}
+	return ""
+}
+
+// Unregistered tells, like Contradicts, what a reply to a registration proves of the state.
+func (s State) Unregistered(reply *wire.EnrolReply, heard bool) string {
+	if !heard && reply.Enrolled && reply.Held {
+		return "had registered this device before it was first asked to"
 	}
 	return ""
 }

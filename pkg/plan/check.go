@@ -35,9 +35,16 @@ const shiftSlack = 1e-9
 // that are made in the announced round, at its public point, are certified together, because no pair of records is far
 // apart in all of them (glm.JointSpread, privacy.CertifyJoint).
 //
+// Where the cohort is a panel, a record is everything that a person did in the epoch, the announced share of dishonest
+// devices counts as well, and the guarantee gives up Panel.Tail. It is of one epoch; Lifetime is of all that one device
+// may report in.
+//
 // Where the analyzer reads records (Plan.Curator) it is what all its releases reveal over the whole run; no device's
 // noise counts.
 func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
+	if err := a.checkPanel(); err != nil {
+		return privacy.NoGuarantee(), err
+	}
 	if a.Plan.Curator != nil {
 		return a.curated()
 	}
@@ -45,12 +52,16 @@ func Guarantee(a *Announcement, dishonest int) (privacy.Guarantee, error) {
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
-	return guarantee(a, func(r Release) uint64 { return counted(a.Plan.Channel, r, honest) })
+	g, err := guarantee(a, func(r Release) uint64 { return counted(a.Plan.Channel, r, honest) })
+	return a.drawn(g), err
 }
 
 // Alone bounds the same if no other device is honest: the person's own noise is left, and that of servers. Where that
 // bounds nothing it is privacy.NoGuarantee, which is no error. Errors wrap ErrPlan.
 func Alone(a *Announcement) (privacy.Guarantee, error) {
+	if err := a.checkPanel(); err != nil {
+		return privacy.NoGuarantee(), err
+	}
 	if a.Plan.Curator != nil {
 		return a.curated()
 	}
@@ -59,7 +70,7 @@ func Alone(a *Announcement) (privacy.Guarantee, error) {
 
 // honest is the number of devices whose noise is in every release, the person's own among them.
 func (a *Announcement) honest(dishonest int) (int, error) {
-	m := max(dishonest, int(a.Cohort.MaxDishonest))
+	m := a.borne(dishonest)
 	honest := int(a.Cohort.Minimum) - m
 	if honest >= 1 || a.Plan.Channel == Local {
 		return max(1, honest), nil
@@ -124,7 +135,7 @@ func guarantee(a *Announcement, noise func(Release) uint64) (privacy.Guarantee, 
 		// Only a plan of one round is certified jointly: the points of later rounds are not known when the epoch
 		// begins.
 		switch {
-		case len(rounds) == 1 && len(releases) == 2:
+		case len(rounds) == 1 && len(releases) >= 2:
 			all[i], err = together(a, releases)
 		case i > 0 && slices.EqualFunc(releases, before, same):
 			all[i] = all[i-1]
@@ -168,21 +179,27 @@ func same(a, b privacy.Release) bool {
 		slices.Equal(a.Blocks, b.Blocks)
 }
 
-// together certifies an outer product and a gradient of one round.
+// together certifies an outer product and a gradient of one round, with what is released beside them.
 func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, error) {
 	round, err := CheckRound(a)
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
-	if len(round.Statistics) != 2 || round.Statistics[0].Kind == glm.Gradient ||
-		round.Statistics[1].Kind != glm.Gradient {
+	if !pair(round.Statistics) {
 		return apart(releases)
 	}
-	spread, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
+	two, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
 	if err != nil {
 		return privacy.NoGuarantee(), err
 	}
-	scales := []float64{round.Encodings[0].Scale * (1 + shiftSlack), round.Encodings[1].Scale * (1 + shiftSlack)}
+	spread, err := beside(two, round.Statistics)
+	if err != nil {
+		return privacy.NoGuarantee(), err
+	}
+	scales := make([]float64, len(releases))
+	for i, e := range round.Encodings {
+		scales[i] = e.Scale * (1 + shiftSlack)
+	}
 	return privacy.CertifyJoint(releases, scales, spread)
 }
 
@@ -190,7 +207,7 @@ func together(a *Announcement, releases []privacy.Release) (privacy.Guarantee, e
 func planned(a *Announcement, r Release, noise uint64) (privacy.Release, error) {
 	dim := a.Policy.Dimension
 	switch r.Statistic {
-	case glm.Hessian, glm.Gradient, glm.Covariance:
+	case glm.Hessian, glm.Gradient, glm.Covariance, glm.Rewards:
 	default:
 		return privacy.Release{}, fmt.Errorf("statistic %q is not known", r.Statistic)
 	}
@@ -281,8 +298,11 @@ func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) 
 	if err != nil {
 		return glm.Statistic{}, err
 	}
-	if kind == glm.Row {
+	switch kind {
+	case glm.Row:
 		return glm.NewRow(family, policy.Dimension)
+	case glm.Rewards:
+		return glm.NewRewards(family, policy.Dimension)
 	}
 	if len(reference) != policy.Dimension {
 		return glm.Statistic{}, fmt.Errorf("the reference has %d coordinates, the policy %d",

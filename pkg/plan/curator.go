@@ -158,6 +158,9 @@ func DecodeRecord(e protocol.Encoding, entries []uint32, maxReward float64) (arm
 // ProposeCurated plans the epoch that the step begins, in which people's records go to a curator. It refuses a curator
 // whose guarantee is weaker than the terms.
 func ProposeCurated(step glm.Step, t Terms, c Curator) (*Proposal, error) {
+	if t.Registered != 0 || t.Decisions != 0 || t.Records != 0 || t.Period != 0 || t.Tail != 0 {
+		return nil, fmt.Errorf("%w: panels, and what only they have, are not for records that go to a curator", ErrPlan)
+	}
 	request, err := cohort(step, t)
 	if err != nil {
 		return nil, err

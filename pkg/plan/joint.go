@@ -3,22 +3,55 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// jointly is the certificate of an epoch of one round with an outer product and a gradient, nil for others. Its
-// releases are those that Guarantee will find in the announcement.
+// pair tells whether the first two statistics of a round are an outer product and a gradient, which are certified
+// together, and nothing but rewards comes after them, which say nothing of how close the others are.
+func pair(round []glm.Statistic) bool {
+	if len(round) < 2 || round[0].Kind != glm.Hessian && round[0].Kind != glm.Covariance || round[1].Kind != glm.Gradient {
+		return false
+	}
+	return !slices.ContainsFunc(round[2:], func(s glm.Statistic) bool { return s.Kind != glm.Rewards })
+}
+
+// beside extends a spread of a round's first two releases to all of them: the others are counted at their own largest
+// distances. A sum of largest values is at least the largest value of the sum, so that this bounds what the releases of
+// any two records, or any two reports of several decisions, are apart together.
+func beside(two privacy.Spread, round []glm.Statistic) (privacy.Spread, error) {
+	if len(round) == 2 {
+		return two, nil
+	}
+	squares := make([]float64, len(round))
+	for i, s := range round[2:] {
+		b, err := s.Bounds()
+		if err != nil {
+			return nil, err
+		}
+		squares[i+2] = b.Diameter * b.Diameter * (1 + shiftSlack)
+	}
+	return func(weights []float64) float64 {
+		if len(weights) != len(squares) {
+			return math.Inf(1)
+		}
+		sum := two(weights[:2])
+		for i, w := range weights[2:] {
+			sum += w * squares[i+2]
+		}
+		return sum * (1 + shiftSlack)
+	}, nil
+}
+
+// jointly is the certificate of an epoch of one round that begins with an outer product and a gradient, nil for others.
+// Its releases are those that Guarantee will find in the announcement.
 func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
 	error) {
-	if len(step.Statistics) != 1 || len(step.Statistics[0]) != 2 || step.Statistics[0][0].Kind == glm.Gradient ||
-		step.Statistics[0][1].Kind != glm.Gradient {
-		return nil, nil
-	}
-	spread, err := p.spread(step.Statistics[0][0], step.Statistics[0][1])
-	if err != nil {
+	spread, err := p.spreadOf(step)
+	if spread == nil || err != nil {
 		return nil, err
 	}
 	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
@@ -44,6 +77,18 @@ func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.En
 // shiftOnly describes coordinates of which nothing is known but the shift of the whole vector.
 func shiftOnly(coordinates int) []privacy.Block {
 	return []privacy.Block{{Count: coordinates, Levels: math.Inf(1)}}
+}
+
+// spreadOf bounds how far the releases of an epoch of one round can move together, nil where they are certified apart.
+func (p *Proposer) spreadOf(step glm.Step) (privacy.Spread, error) {
+	if len(step.Statistics) != 1 || !pair(step.Statistics[0]) {
+		return nil, nil
+	}
+	two, err := p.spread(step.Statistics[0][0], step.Statistics[0][1])
+	if err != nil {
+		return nil, err
+	}
+	return beside(two, step.Statistics[0])
 }
 
 // spread is glm.JointSpread between knots.

@@ -64,8 +64,10 @@ func rows(c Channel) []row {
 // of the others is there, for the caller's bound on dishonest reports or the announced one, whichever is larger, and
 // with the bound if no other device is honest. Errors wrap ErrPlan.
 func Observers(a *Announcement, dishonest int) ([]Observer, error) {
-	m := max(dishonest, int(a.Cohort.MaxDishonest))
-	honest := max(1, int(a.Cohort.Minimum)-m)
+	if err := a.checkPanel(); err != nil {
+		return nil, err
+	}
+	honest := max(1, int(a.Cohort.Minimum)-a.borne(dishonest))
 	var out []Observer
 	done := map[string]privacy.Guarantee{}
 	bound := func(of row, honest int) (privacy.Guarantee, error) {
@@ -100,7 +102,7 @@ func Observers(a *Announcement, dishonest int) ([]Observer, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Observer{Sees: of.sees, Honest: of.honest, Together: together, Alone: alone})
+		out = append(out, Observer{Sees: of.sees, Honest: of.honest, Together: a.drawn(together), Alone: alone})
 	}
 	return out, nil
 }

@@ -82,7 +82,9 @@ type Proposal struct {
 	Plan      Plan
 	Cohort    Cohort
 	Encodings []protocol.Encoding // of the step's round
-	Details   privacy.Solution    // of all rounds, with predicted errors
+	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all epochs
+	// that one device may report in (Lifetime).
+	Details privacy.Solution
 }
 
 // A Proposer makes proposals. It keeps what takes long to compute about statistics, for later proposals with the same
@@ -100,15 +102,24 @@ func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 			Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release",
 				step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
+	dishonest := int(math.Ceil(float64(step.Cohort) * t.Dishonest))
+	if t.Registered != 0 {
+		dishonest = privacy.PanelDishonest(t.Dishonest, step.Cohort, t.tail())
+	}
+	epsilon, delta, err := t.each()
+	if err != nil {
+		return r, err
+	}
 	return privacy.Request{
-		Epsilon: t.Epsilon, Delta: t.Delta, Cohort: step.Cohort, MinCohort: minimum,
-		MaxDishonest:  max(t.DishonestReports, int(math.Ceil(float64(step.Cohort)*t.Dishonest))),
+		Epsilon: epsilon, Delta: delta, Cohort: step.Cohort, MinCohort: minimum,
+		MaxDishonest:  max(t.DishonestReports, dishonest),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits,
 		Biases: t.Biases, ShiftOnly: true,
 	}, nil
 }
 
-// Request is what the planner is asked for in the step's epoch.
+// Request is what the planner is asked for in the step's epoch. Of panels, epsilon and delta are those of one epoch, of
+// all that one device may report in.
 func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
 	r, err := cohort(step, t)
 	if err != nil {
@@ -143,6 +154,9 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
+	if err := t.fits(step); err != nil {
+		return nil, err
+	}
 	request, err := p.Request(step, t)
 	if err != nil {
 		return nil, err
@@ -165,6 +179,7 @@ func (p *Proposer) proposal(
 		MaxDishonest: uint32(request.MaxDishonest)}
 	announced := Plan{Epsilon: t.Epsilon, Delta: t.Delta, TailDelta: details.TailDelta,
 		Channel: t.Channel}
+	t.panel(&announced)
 	k := 0
 	for _, round := range step.Statistics {
 		var pr Round
@@ -182,7 +197,7 @@ func (p *Proposer) proposal(
 		return nil, err
 	}
 	out := &Proposal{Plan: announced, Cohort: cohort, Encodings: encodings, Details: details}
-	if t.Channel == Shuffle && t.ServerNoise == 0 {
+	if t.Channel == Shuffle && t.ServerNoise == 0 && t.Registered == 0 {
 		return out, nil
 	}
 	t.addServerNoise(out)

@@ -113,12 +113,8 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privac
 	if t.VarianceRatio > 0 {
 		s.Ratio, s.Finer = t.VarianceRatio, 0
 	}
-	if len(step.Statistics) != 1 || len(step.Statistics[0]) != 2 || step.Statistics[0][0].Kind == glm.Gradient ||
-		step.Statistics[0][1].Kind != glm.Gradient {
-		return s, nil
-	}
 	var err error
-	s.Joint, err = p.spread(step.Statistics[0][0], step.Statistics[0][1])
+	s.Joint, err = p.spreadOf(step)
 	return s, err
 }
 
@@ -175,7 +171,7 @@ func (t Terms) check() error {
 		return fmt.Errorf("%w: without device noise the servers' must be whole: set server noise to 1, not %v", ErrPlan,
 			t.ServerNoise)
 	}
-	return nil
+	return t.checkPanel()
 }
 
 // Announced is as much of the epoch's first announcement as its guarantees depend on, for Guarantee, Alone, Observers
@@ -184,21 +180,23 @@ func (p *Proposal) Announced(step glm.Step) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
 		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind != glm.Covariance {
+		if s.Kind == glm.Hessian || s.Kind == glm.Gradient {
 			a.Reference = s.Theta
 		}
 	}
 	return a
 }
 
-// keep holds a proposal with noise of servers, or of numbers, to what its terms promise, as devices will, and completes
-// its details: the guarantee of the whole plan, and errors with the servers' noise.
+// keep holds a proposal with noise of servers, of numbers or for panels to what its terms promise, as devices will, and
+// completes its details: the guarantee of the whole plan over all epochs that one device may report in, and errors with
+// the servers' noise.
 func (p *Proposal) keep(step glm.Step, t Terms) error {
 	a := p.Announced(step)
 	g, err := Guarantee(a, 0)
 	if err != nil {
 		return err
 	}
+	g = privacy.Repeat(g, a.Plan.PerPerson())
 	if eps := g.Epsilon(t.Delta); !(eps <= t.Epsilon) {
 		return fmt.Errorf("%w: the plan gives epsilon %v instead of %v: this is a defect of the planner", ErrPlan, eps,
 			t.Epsilon)
@@ -208,12 +206,12 @@ func (p *Proposal) keep(step glm.Step, t Terms) error {
 		if err != nil {
 			return err
 		}
-		if eps := alone.Epsilon(t.Delta); !(eps <= t.Epsilon) {
+		if eps := privacy.Repeat(alone, a.Plan.PerPerson()).Epsilon(t.Delta); !(eps <= t.Epsilon) {
 			return fmt.Errorf("%w: with the servers' noise alone the plan gives epsilon %v instead of %v: this is a "+
 				"defect of the planner", ErrPlan, eps, t.Epsilon)
 		}
 	}
-	p.Details.Guarantee, p.Details.Epsilon = g, g.Epsilon(t.Delta)
+	p.Details.Guarantee, p.Details.Epsilon, p.Details.Delta = g, g.Epsilon(t.Delta), t.Delta
 	k := 0
 	for i, round := range p.Plan.Rounds {
 		for j, r := range round.Releases {

@@ -67,6 +67,24 @@ func Compose(gs ...Guarantee) Guarantee {
 	return g
 }
 
+// Repeat is Compose of n releases with the same guarantee, each after the results of those before it, rounded up. A
+// number below 1 is a mistake and promises nothing.
+func Repeat(g Guarantee, n int) Guarantee {
+	switch {
+	case !g.promises() || n < 1:
+		return NoGuarantee()
+	case n == 1:
+		return g
+	}
+	times := float64(n) * (1 + 8*0x1p-53) // each part is one product, a root at most, and one more product
+	out := Guarantee{Mu: g.Mu * math.Sqrt(times) * (1 + 4*0x1p-53), TailDelta: math.Min(1, g.TailDelta*times),
+		Pure: g.Pure * times, Rho: g.Rho * times}
+	if !out.promises() {
+		return NoGuarantee()
+	}
+	return out
+}
+
 // Delta returns a delta such that the view is (epsilon, delta)-DP, rounded up; 1 for an epsilon that is NaN, or a
 // guarantee that promises nothing. For epsilon < 0 it answers for epsilon = 0, which is the stronger statement.
 //

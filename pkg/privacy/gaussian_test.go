@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -116,6 +117,38 @@ func TestComposeIsOrderFree(t *testing.T) {
 			t.Fatalf("mu^2 %v below the sum %v", a.Mu*a.Mu, exact)
 		}
 	})
+}
+
+// Repeat is never below the exact composition, and at most a rounding above it.
+func TestRepeatIsComposition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, n := drawGuarantee(t), rapid.IntRange(1, 60).Draw(t, "times")
+		got, composed := Repeat(g, n), Compose(slices.Repeat([]Guarantee{g}, n)...)
+		squares := new(big.Float).SetPrec(200).SetFloat64(g.Mu)
+		squares.Mul(squares, squares).Mul(squares, big.NewFloat(float64(n)))
+		mu := new(big.Float).SetPrec(200).SetFloat64(got.Mu)
+		if mu.Mul(mu, mu).Cmp(squares) < 0 {
+			t.Fatalf("%d times %+v: mu %v is rounded down", n, g, got.Mu)
+		}
+		tail := new(big.Float).SetPrec(200).SetFloat64(g.TailDelta)
+		if tail.Mul(tail, big.NewFloat(float64(n))); got.TailDelta < 1 && big.NewFloat(got.TailDelta).Cmp(tail) < 0 {
+			t.Fatalf("%d times %+v: tail %v is rounded down", n, g, got.TailDelta)
+		}
+		for _, x := range [][2]float64{{got.Mu, composed.Mu}, {got.TailDelta, composed.TailDelta}, {got.Pure, composed.Pure},
+			{got.Rho, composed.Rho}} {
+			if math.Abs(x[0]-x[1]) > 1e-13*x[1] {
+				t.Fatalf("%d times %+v: %+v, composed %+v", n, g, got, composed)
+			}
+		}
+	})
+	for _, n := range []int{0, -1} {
+		if Repeat(Guarantee{}, n).Promises() {
+			t.Errorf("%d times promise something", n)
+		}
+	}
+	if Repeat(NoGuarantee(), 2).Promises() || Repeat(Guarantee{Mu: 1e308}, 1<<40).Promises() {
+		t.Error("what promises nothing does so when it is repeated")
+	}
 }
 
 // TestDeltaNeverRoundsDown compares with 300-bit arithmetic: a Taylor series of the normal distribution function.

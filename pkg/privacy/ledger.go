@@ -3,9 +3,7 @@ package privacy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 )
 
 // Errors of the ledger. Each is wrapped in a sentence with the numbers.
@@ -24,7 +22,7 @@ type EntryState string
 const (
 	// Asked: a slot in the epoch's cohort was asked for, and it is not known whether it was given: the device may be
 	// in the cohort without having heard so. Nothing has left the device. The guarantee counts as spent all the same,
-	// for ever if no answer comes.
+	// for ever if no answer comes (but see Expire).
 	Asked EntryState = "asked"
 	// Reserved: the device has promised to report, and nothing has left it. The guarantee counts as spent all the same.
 	Reserved EntryState = "reserved"
@@ -32,7 +30,8 @@ const (
 	Spent EntryState = "spent"
 )
 
-// Entry is the use of one record of a person in all the releases of one epoch.
+// Entry is the use of one record of a person in all the releases of one epoch. Where devices are drawn for panels, a
+// record is everything that the person did in the epoch.
 type Entry struct {
 	Epoch     uint64     `json:"epoch"`
 	Releases  int        `json:"releases"` // releases that use the record
@@ -58,62 +57,111 @@ func (e Entry) alone() Guarantee {
 // was promised.
 //
 // Entries compose: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
+//
+// With a Period the limits hold for every Period epochs that follow each other, and nothing limits what all periods
+// amount to together: that is a budget per period, and Total and Explain say what it has come to.
 type Ledger struct {
-	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries
+	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries that count together
 	Delta   float64 `json:"delta"`
-	// Records is how many records of this person may be used in the deployment; 0 means 1.
+	// Records is how many records of this person may be used in the deployment, or in a period; 0 means 1.
 	Records int     `json:"records,omitempty"`
 	Entries []Entry `json:"entries,omitempty"`
-	// EpsilonAlone is the person's limit, at Delta and over all entries, on what is revealed if no other device is
-	// honest; 0: no limit.
+	// EpsilonAlone is the person's limit, at Delta and over all entries that count together, on what is revealed if no
+	// other device is honest; 0: no limit.
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
+	// Period is the number of epochs in a row whose entries count together; 0: all entries do.
+	Period int `json:"period,omitempty"`
 }
 
-// records is how many entries the person agrees to.
+// Under is the ledger under a plan that uses so many records of one person in every period epochs in a row, 0 for the
+// whole deployment. The entries and the person's limits stay; Ask compares them with what they were in each period.
+func (l Ledger) Under(records, period int) Ledger {
+	l.Records, l.Period = records, max(0, period)
+	return l
+}
+
+// records is how many entries the person agrees to, of those that count together.
 func (l Ledger) records() int { return max(1, l.Records) }
 
-// Total is the guarantee of everything asked for, promised and spent.
-func (l Ledger) Total() Guarantee {
-	gs := make([]Guarantee, len(l.Entries))
-	for i, e := range l.Entries {
-		gs[i] = e.Guarantee
+// windows are the sets of entries that an entry of the epoch would count together with: one of all entries, or where
+// there is a Period one for each run of so many epochs that holds the epoch. Of these only runs that begin with an entry
+// matter: between two of them the set gets no larger.
+func (l Ledger) windows(epoch uint64) [][]Entry {
+	if l.Period <= 0 {
+		return [][]Entry{l.Entries}
 	}
-	return Compose(gs...)
+	period := uint64(l.Period)
+	starts := []uint64{epoch}
+	for _, e := range l.Entries {
+		if e.Epoch <= epoch && epoch-e.Epoch < period {
+			starts = append(starts, e.Epoch)
+		}
+	}
+	out := make([][]Entry, len(starts))
+	for i, start := range starts {
+		for _, e := range l.Entries {
+			if e.Epoch >= start && e.Epoch-start < period {
+				out[i] = append(out[i], e)
+			}
+		}
+	}
+	return out
 }
 
-// TotalAlone is the guarantee of everything asked for, promised and spent that is left if no other device is honest:
-// none if one entry has none.
-func (l Ledger) TotalAlone() Guarantee {
-	gs := make([]Guarantee, len(l.Entries))
-	for i, e := range l.Entries {
-		gs[i] = e.alone()
+// next is the epoch after all entries: what is said to be left is left there.
+func (l Ledger) next() uint64 {
+	last := uint64(0)
+	for _, e := range l.Entries {
+		last = max(last, e.Epoch)
 	}
-	return Compose(gs...)
+	return last + 1
+}
+
+// latest are the entries that one of the next epoch would count together with.
+func (l Ledger) latest() (out []Entry) {
+	for _, w := range l.windows(l.next()) {
+		if len(w) > len(out) {
+			out = w
+		}
+	}
+	return out
+}
+
+// composed is the guarantee of some entries, and alone what is left of it if no other device is honest.
+func composed(entries []Entry) (all, alone Guarantee) {
+	gs, as := make([]Guarantee, len(entries)), make([]Guarantee, len(entries))
+	for i, e := range entries {
+		gs[i], as[i] = e.Guarantee, e.alone()
+	}
+	return Compose(gs...), Compose(as...)
+}
+
+// Total is the guarantee of everything asked for, promised and spent, in all periods.
+func (l Ledger) Total() Guarantee {
+	g, _ := composed(l.Entries)
+	return g
+}
+
+// TotalAlone is the guarantee of everything asked for, promised and spent, in all periods, that is left if no other
+// device is honest: none if one entry has none.
+func (l Ledger) TotalAlone() Guarantee {
+	_, g := composed(l.Entries)
+	return g
 }
 
 // Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for: together while the
 // noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It refuses
 // (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there
 // is a limit: always for together, and for alone where EpsilonAlone is set.
+//
+// Where there is a Period, each run of so many epochs that holds this one must keep to the limits.
 func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
 	}
-	if n := l.records(); len(l.Entries) >= n {
-		return l, fmt.Errorf("%w: %s of %d allowed; the last one in epoch %d",
-			ErrRecordUsed, count(len(l.Entries), "record"), n, l.Entries[len(l.Entries)-1].Epoch)
-	}
-	after := Compose(together, l.Total())
-	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
-		return l, fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g, the limit is %g; so far %s",
-			ErrBudget, epoch, Spell(eps), l.Delta, l.Epsilon, Spell(l.Total().Epsilon(l.Delta)))
-	}
-	if l.EpsilonAlone != 0 { // a limit that is not a number is one that nothing keeps
-		after := Compose(alone, l.TotalAlone())
-		if eps := after.Epsilon(l.Delta); !(eps <= l.EpsilonAlone) {
-			return l, fmt.Errorf("%w: if no other device is honest, epoch %d would bring epsilon to %s at delta %g, the "+
-				"limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, l.EpsilonAlone,
-				Spell(l.TotalAlone().Epsilon(l.Delta)))
+	for _, w := range l.windows(epoch) {
+		if err := l.room(epoch, w, together, alone); err != nil {
+			return l, err
 		}
 	}
 	entry := Entry{Epoch: epoch, Releases: releases, Guarantee: together, State: Asked}
@@ -122,6 +170,34 @@ func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledg
 	}
 	l.Entries = append(slices.Clone(l.Entries), entry)
 	return l, nil
+}
+
+// room refuses an entry of the epoch that would exceed the person's limits together with those of a window.
+func (l Ledger) room(epoch uint64, window []Entry, g, alone Guarantee) error {
+	within := ""
+	if l.Period > 0 {
+		within = fmt.Sprintf(" in any %s in a row", count(l.Period, "epoch"))
+	}
+	if n := l.records(); len(window) >= n {
+		return fmt.Errorf("%w: %s of %d allowed%s; the last one in epoch %d", ErrRecordUsed, count(len(window), "record"), n,
+			within, window[len(window)-1].Epoch)
+	}
+	so, soAlone := composed(window)
+	after := Compose(g, so)
+	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
+		return fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g%s, the limit is %g; so far %s",
+			ErrBudget, epoch, Spell(eps), l.Delta, within, l.Epsilon, Spell(so.Epsilon(l.Delta)))
+	}
+	if l.EpsilonAlone == 0 { // a limit that is not a number is one that nothing keeps
+		return nil
+	}
+	after = Compose(alone, soAlone)
+	if eps := after.Epsilon(l.Delta); !(eps <= l.EpsilonAlone) {
+		return fmt.Errorf("%w: if no other device is honest, epoch %d would bring epsilon to %s at delta %g%s, the "+
+			"limit is %g; so far %s", ErrBudget, epoch, Spell(eps), l.Delta, within, l.EpsilonAlone,
+			Spell(soAlone.Epsilon(l.Delta)))
+	}
+	return nil
 }
 
 // Promise marks what was asked for as given: the device will report. Promising again is no error; an epoch that was not
@@ -158,6 +234,16 @@ func (l Ledger) Release(epoch uint64) (Ledger, error) {
 	return l, nil
 }
 
+// Expire takes back what was asked for or promised in epochs before this one. It is for panels only, once those epochs
+// are over: membership depends on nothing that the person did, so that a device from which no report left has revealed
+// nothing and never will. Where devices enrol as they arrive a promise is never taken back. What is spent stays.
+func (l Ledger) Expire(epoch uint64) Ledger {
+	l.Entries = slices.DeleteFunc(slices.Clone(l.Entries), func(e Entry) bool {
+		return e.Epoch < epoch && e.State != Spent
+	})
+	return l
+}
+
 // State tells how far the entry of an epoch has come; "" where there is none.
 func (l Ledger) State(epoch uint64) EntryState {
 	if i := l.find(epoch); i >= 0 {
@@ -168,81 +254,4 @@ func (l Ledger) State(epoch uint64) EntryState {
 
 func (l Ledger) find(epoch uint64) int {
 	return slices.IndexFunc(l.Entries, func(e Entry) bool { return e.Epoch == epoch })
-}
-
-// Explain says in words what was spent, what is promised or may be, and what is left.
-func (l Ledger) Explain() string {
-	var b strings.Builder
-	total := l.Total().Epsilon(l.Delta)
-	fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s.\n", l.Epsilon, l.Delta, count(l.records(), "record"))
-	if l.EpsilonAlone > 0 {
-		fmt.Fprintf(&b, "Limit if no other device is honest: epsilon %g at delta %g.\n", l.EpsilonAlone, l.Delta)
-	}
-	if len(l.Entries) == 0 {
-		b.WriteString("Nothing was spent or promised: no report about this person has left the device.\n")
-		return b.String()
-	}
-	for _, e := range l.Entries {
-		what := "a report has left the device"
-		switch e.State {
-		case Reserved:
-			what = "promised; no report has left the device yet"
-		case Asked:
-			what = "a place was asked for and no answer has come, so this counts as a promise, which may " +
-				"not be kept; no report has left the device"
-		}
-		fmt.Fprintf(&b, "Epoch %d: epsilon %s over %s; %s.\n",
-			e.Epoch, Spell(e.Guarantee.Epsilon(l.Delta)), count(e.Releases, "release"), what)
-	}
-	fmt.Fprintf(&b, "Together: epsilon %s of %g. ", Spell(total), l.Epsilon)
-	if l.EpsilonAlone != 0 {
-		fmt.Fprintf(&b, "If no other device is honest: epsilon %s of %g. ", Spell(l.TotalAlone().Epsilon(l.Delta)),
-			l.EpsilonAlone)
-	}
-	if left := l.records() - len(l.Entries); left > 0 {
-		fmt.Fprintf(&b, "%s may still be used; the next one at epsilon %.3f at most.\n",
-			count(left, "record"), math.Floor(l.Left()*1000)/1000)
-	} else {
-		fmt.Fprintf(&b, "Nothing more will be sent: %s used.\n", count(len(l.Entries), "record"))
-	}
-	if alone := Spell(l.TotalAlone().Epsilon(l.Delta)); alone != Spell(math.Inf(1)) {
-		fmt.Fprintf(&b, "If no other device is honest: epsilon %s.\n", alone)
-	} else {
-		b.WriteString("If no other device is honest, nothing bounds what is revealed.\n")
-	}
-	return b.String()
-}
-
-// Left is the largest epsilon, at the ledger's Delta and rounded down, that one more record may have within the limit;
-// 0 if there may be no more records. Guarantees do not subtract: two records of epsilon 0.7 are about one of epsilon 1.
-// It answers for an entry with a Mu, as the channels' have. In a ledger with a Rho that holds for an entry with a Rho
-// too: at the same epsilon it has less zCDP. Ask decides in any case.
-func (l Ledger) Left() float64 {
-	total := l.Total()
-	if len(l.Entries) >= l.records() || !(total.Epsilon(l.Delta) <= l.Epsilon) {
-		return 0
-	}
-	allowed := func(mu float64) bool {
-		return Compose(total, Guarantee{Mu: mu}).Epsilon(l.Delta) <= l.Epsilon
-	}
-	most, err := MuFor(l.Epsilon, l.Delta)
-	if err != nil {
-		return 0
-	}
-	lo, hi := 0.0, most
-	for range 60 {
-		if mid := (lo + hi) / 2; allowed(mid) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return math.Max(0, Guarantee{Mu: lo}.Epsilon(l.Delta)*(1-1e-9))
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -66,11 +66,20 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 		}, Rounds: []plan.Round{{Releases: []plan.Release{{Statistic: glm.Row}}}}}
 		a.Encodings = []protocol.Encoding{plan.RecordEncoding(dim, glm.FamilyLogistic, 1)}
 	}
+	if a.Plan.Curator == nil && len(a.Plan.Rounds) == 1 && rapid.Bool().Draw(t, "panel") {
+		a.Plan.Panel = &plan.Panel{Registered: rapid.Uint32Min(1).Draw(t, "registered"),
+			Dishonest: rapid.Float64Range(0, 0.9).Draw(t, "dishonest"), Tail: a.Plan.Delta / 2}
+		a.Plan.Decisions = rapid.Uint32Range(1, wire.MaxDecisions).Draw(t, "decisions")
+		a.Plan.Records = rapid.Uint32Range(1, 100).Draw(t, "records")
+		a.Plan.Period = a.Plan.Records * rapid.Uint32Range(0, 3).Draw(t, "periods")
+		a.Commitment = digestOf(11)
+	}
 	a.Cohort.Minimum = rapid.Uint32Range(1, math.MaxUint32).Draw(t, "minimum")
 	a.Cohort.Size = rapid.Uint32Min(a.Cohort.Minimum).Draw(t, "size")
 	a.Cohort.MaxDishonest = rapid.Uint32Max(a.Cohort.Minimum-1).Draw(t, "dishonest")
 	a.Timing.RoundWindow = time.Millisecond
-	for _, d := range []*time.Duration{&a.Timing.RewardWindow, &a.Timing.Jitter, &a.Timing.Grace, &a.Timing.Enrolment} {
+	for _, d := range []*time.Duration{&a.Timing.RewardWindow, &a.Timing.Jitter, &a.Timing.Grace, &a.Timing.Enrolment,
+		&a.Timing.Every} {
 		*d = time.Duration(rapid.Uint32Range(0, wire.MaxTiming).Draw(t, "time")) * time.Millisecond
 	}
 	a.AnalyzerKey = key

@@ -30,6 +30,10 @@ func SignMessage(m proto.Message, by *seal.Identity) ([]byte, [32]byte, error) {
 		return Sign(configurationOf(m), by)
 	case *rifflev1.Learned:
 		return Sign(learnedOf(m), by)
+	case *rifflev1.Pool:
+		return Sign(poolOf(m), by)
+	case *rifflev1.Draw:
+		return Sign(drawOf(m), by)
 	case *rifflev1.EnrolRequest:
 		return Sign(enrolRequestOf(m), by)
 	case *rifflev1.EnrolReply:
@@ -57,12 +61,17 @@ func OpenMessage(kind seal.Kind, signed []byte, from Party) (proto.Message, [32]
 		return openedMessage[Configuration](signed, from)
 	case seal.Learned:
 		return openedMessage[Learned](signed, from)
+	case seal.Pool:
+		return openedMessage[Pool](signed, from)
+	case seal.Draw:
+		return openedMessage[Draw](signed, from)
 	}
 	return openedMessage[Credential](signed, from)
 }
 
 func openedMessage[
-	T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned,
+	T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned | Pool |
+		Draw,
 ](signed []byte, from Party) (proto.Message, [32]byte, error) {
 	statement, digest, err := Open[T](signed, from)
 	if err != nil {

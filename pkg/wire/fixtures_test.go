@@ -107,6 +107,53 @@ func curatedAnnouncement(t testing.TB) *rifflev1.Announcement {
 	return a
 }
 
+// panelAnnouncement is one of a panel of registered devices, with a control group, a third release, a schema of features,
+// and times between epochs.
+func panelAnnouncement(t testing.TB) *rifflev1.Announcement {
+	a := announcement(t)
+	a.Policy.Control, a.Policy.Caution, a.Policy.Play = 0.05, 1.5, rifflev1.Play_PLAY_DEFAULT
+	a.Plan.Rounds = a.Plan.Rounds[:1]
+	round := a.Plan.Rounds[0]
+	round.Releases = append(round.Releases, &rifflev1.PlannedRelease{
+		Statistic: rifflev1.Statistic_STATISTIC_REWARDS, Shift: 3, NoiseBits: 4, Bias: 1 << 31})
+	level := &rifflev1.Coordinate{Offset: -0.5, Levels: 5}
+	a.Encodings = append(a.Encodings, &rifflev1.Encoding{Scale: 2.5, Coordinates: []*rifflev1.Coordinate{level, level,
+		{Levels: 3}}})
+	a.Plan.Panel = &rifflev1.Panel{Registered: 5000, Dishonest: 0.05, Tail: 1e-9}
+	a.Plan.Decisions, a.Plan.Records, a.Plan.Period = 7, 4, 30
+	a.Timing.EveryMs = 86_400_000
+	a.Commitment, a.Schema = digestOf(11), []byte(`{"numbers":[]}`)
+	return a
+}
+
+func pool() *rifflev1.Pool {
+	return &rifflev1.Pool{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Registered: 5100,
+		Root: digestOf(12), Contribution: digestOf(13)}
+}
+
+func draw() *rifflev1.Draw {
+	return &rifflev1.Draw{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Pool: digestOf(14),
+		Contribution: digestOf(15)}
+}
+
+// registration asks that later panels can be drawn of the device.
+func registration(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
+	r := enrolRequest(t, host, registrar)
+	r.Epoch, r.Announcement = 0, nil
+	return r
+}
+
+// drawnReply is to a device that is in the panel, and undrawnReply to one that is not.
+func drawnReply(t testing.TB, by *seal.Identity) *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000,
+		Pool: forge(t, seal.Pool, pool(), by), Draw: forge(t, seal.Draw, draw(), by)}
+}
+
+func undrawnReply(t testing.TB, by *seal.Identity) *rifflev1.EnrolReply {
+	return &rifflev1.EnrolReply{Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_NOT_DRAWN,
+		Pool: forge(t, seal.Pool, pool(), by), Draw: forge(t, seal.Draw, draw(), by)}
+}
+
 func curatedCounts() *rifflev1.Counts {
 	c := counts()
 	c.Releases = []*rifflev1.ReleaseCounts{{Curated: []int64{0, -7, 1<<53 - 1}}}

@@ -25,7 +25,8 @@ func seeds(f *testing.F, names ...string) {
 func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
-		"configuration", "learned", "audited-manifest"}
+		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration", "panel-reply",
+		"lasting-configuration", "compared-learned"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -66,20 +67,27 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {
 	fuzzBody(f, seal.Manifest, manifest(), destroyedManifest(), auditedManifest())
 }
-func FuzzConfiguration(f *testing.F) { fuzzBody(f, seal.Configuration, configuration(f)) }
-func FuzzLearned(f *testing.F)       { fuzzBody(f, seal.Learned, learned(), destroyedLearned()) }
-func FuzzCounts(f *testing.F)        { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
-func FuzzCredential(f *testing.F)    { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
+func FuzzConfiguration(f *testing.F) {
+	fuzzBody(f, seal.Configuration, configuration(f), lastingConfiguration(f))
+}
+func FuzzLearned(f *testing.F) {
+	fuzzBody(f, seal.Learned, learned(), destroyedLearned(), comparedLearned())
+}
+func FuzzPool(f *testing.F)       { fuzzBody(f, seal.Pool, pool()) }
+func FuzzDraw(f *testing.F)       { fuzzBody(f, seal.Draw, draw()) }
+func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
+func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
 
 func FuzzEnrolRequest(f *testing.F) {
 	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)
 	f.Add(encode(f, enrolRequest(f, host, registrar)))
+	f.Add(encode(f, registration(f, host, registrar)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t,
 			&rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})
@@ -97,6 +105,8 @@ func FuzzEnrolReply(f *testing.F) {
 	shuffler := signer(f, goldenSigner)
 	f.Add(encode(f, enrolReply()))
 	f.Add(encode(f, refusal()))
+	f.Add(encode(f, drawnReply(f, shuffler)))
+	f.Add(encode(f, undrawnReply(f, shuffler)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t,
 			&rifflev1.Signed{Body: body, Key: shuffler.Public(), Signature: seal.Sign(seal.EnrolReply, body, shuffler)})

@@ -49,6 +49,31 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[wire.Manifest](b, from)
 			return d, err
 		},
+		"panel-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
+		"pool": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Pool](b, from); return d, err },
+		"draw": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Draw](b, from); return d, err },
+		"registration": func(b []byte) ([32]byte, error) {
+			e, err := wire.OpenEnrolRequest(b, registrar)
+			return e.Digest, err
+		},
+		"panel-reply": func(b []byte) ([32]byte, error) {
+			m, err := wire.OpenEnrolReply(b, from.Key, [32]byte(digestOf(7)))
+			if err != nil {
+				return [32]byte{}, err
+			}
+			return wire.Digest(m)
+		},
+		"lasting-configuration": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[wire.Configuration](b, from)
+			return d, err
+		},
+		"compared-learned": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[wire.Learned](b, from)
+			return d, err
+		},
 		"credential": func(b []byte) ([32]byte, error) {
 			_, d, err := wire.Open[wire.Credential](b, registrar)
 			return d, err
@@ -102,6 +127,14 @@ func accepted(t testing.TB) map[string][][]byte {
 		"configuration":    {sign(by, configuration(t))},
 		"learned":          {sign(by, learned()), sign(by, destroyedLearned())},
 		"audited-manifest": {sign(by, auditedManifest())},
+
+		"panel-announcement":    {sign(by, panelAnnouncement(t))},
+		"pool":                  {sign(by, pool())},
+		"draw":                  {sign(by, draw())},
+		"registration":          {sign(host, registration(t, host, registrar))},
+		"panel-reply":           {sign(by, drawnReply(t, by)), sign(by, undrawnReply(t, by))},
+		"lasting-configuration": {sign(by, lastingConfiguration(t))},
+		"compared-learned":      {sign(by, comparedLearned())},
 	}
 }
 
@@ -188,12 +221,66 @@ func refused(t testing.TB) map[string][][]byte {
 	more := auditedManifest()
 	more.Refused[1].TakenOut = 6
 	add("audited-manifest", forge(t, seal.Manifest, more, by))
+	refusedOfPanels(t, add)
 	return out
+}
+
+// refusedOfPanels adds the messages of panels that must never be accepted.
+func refusedOfPanels(t testing.TB, add func(format string, b []byte)) {
+	by, host, registrar := signer(t, goldenSigner), signer(t, goldenHost), signer(t, goldenRegistry)
+	for _, change := range []func(*rifflev1.Announcement){
+		func(a *rifflev1.Announcement) { a.Commitment = nil },
+		func(a *rifflev1.Announcement) { a.Plan.Panel = nil },
+		func(a *rifflev1.Announcement) { a.Plan.Panel.Registered = 0 },
+		func(a *rifflev1.Announcement) { a.Plan.Panel.Dishonest = 1 },
+		func(a *rifflev1.Announcement) { a.Plan.Panel.Tail = a.Plan.Delta },
+		func(a *rifflev1.Announcement) { a.Plan.Decisions = 0 },
+		func(a *rifflev1.Announcement) { a.Plan.Records = 0 },
+		func(a *rifflev1.Announcement) { a.Plan.Period = 3 },
+		func(a *rifflev1.Announcement) { a.Policy.Control = 1 },
+		func(a *rifflev1.Announcement) { a.Policy.Caution = math.Inf(1) },
+	} {
+		a := panelAnnouncement(t)
+		change(a)
+		add("panel-announcement", forge(t, seal.Announcement, a, by))
+	}
+	add("pool", forge(t, seal.Pool, pool(), host))
+	add("pool", forge(t, seal.Draw, pool(), by))
+	nobody := pool()
+	nobody.Registered = 0
+	add("pool", forge(t, seal.Pool, nobody, by))
+	add("draw", forge(t, seal.Pool, draw(), by))
+	short := draw()
+	short.Contribution = short.Contribution[:31]
+	add("draw", forge(t, seal.Draw, short, by))
+	r := registration(t, host, registrar)
+	r.Announcement = digestOf(2)
+	add("registration", forge(t, seal.EnrolRequest, r, host))
+	full := undrawnReply(t, by)
+	full.Refusal = rifflev1.Refusal_REFUSAL_NOT_REGISTERED
+	add("panel-reply", forge(t, seal.EnrolReply, full, by))
+	half := drawnReply(t, by)
+	half.Draw = nil
+	add("panel-reply", forge(t, seal.EnrolReply, half, by))
+	c := lastingConfiguration(t)
+	c.Rules = []byte(`{}`)
+	add("lasting-configuration", forge(t, seal.Configuration, c, by))
+	for _, change := range []func(*rifflev1.Learned){
+		func(l *rifflev1.Learned) { l.Lift.High = l.Lift.Low - 1 },
+		func(l *rifflev1.Learned) { l.Total.Treated = math.NaN() },
+		func(l *rifflev1.Learned) { l.Unchanged = 1.5 },
+		func(l *rifflev1.Learned) { l.Action = "pause" },
+	} {
+		l := comparedLearned()
+		change(l)
+		add("compared-learned", forge(t, seal.Learned, l, by))
+	}
 }
 
 // formats is the order in the file.
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
-	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest"}
+	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
+	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -63,6 +63,38 @@ func learned() *rifflev1.Learned {
 	}
 }
 
+// lastingConfiguration is that of panels, with a control group, rules and a schema of features.
+func lastingConfiguration(t testing.TB) *rifflev1.Configuration {
+	t.Helper()
+	c := configuration(t)
+	practical, err := json.Marshal(glm.PracticalConfig{Panel: 180, Decisions: 7, HalfLife: 20, Alarm: 0.001,
+		PriorTheta: []float64{0.5, 0}, PriorPrecision: glm.Symmetric{2, 0.5, 1}, Control: 0.05, ControlShare: 0.2,
+		Caution: 1.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paper, err := json.Marshal(glm.PaperConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Learner = []byte(learnedConfig + string(practical) + `,"paper":` + string(paper) + `}`)
+	c.Terms = append(bytes.TrimSuffix(c.Terms, []byte("}")),
+		`,"registered":5000,"tail":1e-9,"decisions":7,"records":4,"period":30}`...)
+	c.Timing.EveryMs = 86_400_000
+	c.Schema, c.Rules = []byte(`{"numbers":[]}`), []byte(`{"rollback":-0.01,"stop":-0.05,"window":3}`)
+	return c
+}
+
+// comparedLearned is of a deployment with a control group, after an epoch whose policy was taken back.
+func comparedLearned() *rifflev1.Learned {
+	l := learned()
+	l.Lift = &rifflev1.Lift{Reports: 170, Decisions: 3.5, Treated: 0.25, Control: 0.5, Lift: -0.25, Low: -0.375,
+		High: -0.125}
+	l.Total = &rifflev1.Lift{Reports: 340, Decisions: 3.25, Treated: 0.5, Control: 0.5, Low: -0.125, High: 0.125}
+	l.Unchanged, l.Action = 0.0625, wire.ActionRollback
+	return l
+}
+
 func destroyedLearned() *rifflev1.Learned {
 	return &rifflev1.Learned{
 		Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Counts: digestOf(7), Destroyed: true,
@@ -75,6 +107,8 @@ func TestWhatIsLearnedRoundTrips(t *testing.T) {
 	roundTrip(t, seal.Learned, learned())
 	roundTrip(t, seal.Learned, destroyedLearned())
 	roundTrip(t, seal.Manifest, auditedManifest())
+	roundTrip(t, seal.Configuration, lastingConfiguration(t))
+	roundTrip(t, seal.Learned, comparedLearned())
 }
 
 func TestEveryFieldOfWhatIsLearnedIsCarried(t *testing.T) {
@@ -85,6 +119,22 @@ func TestEveryFieldOfWhatIsLearnedIsCarried(t *testing.T) {
 				Practical: glm.PracticalConfig{Growth: 1.5}, Paper: glm.PaperConfig{Kappa: 2}},
 			Terms:  plan.Terms{Channel: plan.Shuffle, Epsilon: 1, Delta: 1e-6, Biases: []protocol.Bias{1 << 30}},
 			Timing: plan.Timing{RewardWindow: time.Minute},
+		}
+	})
+	everyFieldIsCarried(t, func() *wire.Configuration {
+		floor := -0.01
+		return &wire.Configuration{
+			Deployment: deployment, Schema: []byte("{}"), Rules: plan.Rules{Rollback: &floor, Window: 3},
+			Learner: glm.Config{Practical: glm.PracticalConfig{Panel: 9, Control: 0.05, PriorTheta: []float64{1}}},
+			Terms:   plan.Terms{Registered: 50, Decisions: 7, Records: 4, Period: 30},
+		}
+	})
+	everyFieldIsCarried(t, func() *wire.Learned {
+		lift := wire.Lift{Reports: 17, Decisions: 3.5, Treated: 0.5, Control: 0.25, Lift: 0.25, Low: 0.125, High: 0.5}
+		total := lift
+		return &wire.Learned{
+			Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Counts: digestOf(7), Iterate: []float64{1},
+			Policy: digestOf(8), Lift: &lift, Total: &total, Unchanged: 0.5, Action: wire.ActionStop,
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Learned {

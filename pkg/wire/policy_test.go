@@ -115,10 +115,13 @@ func TestSignRefusesAnnouncementsOutOfRange(t *testing.T) {
 }
 
 // opened is the announcement of the fixtures as Open returns it.
-func opened(t testing.TB) *plan.Announcement {
+func opened(t testing.TB) *plan.Announcement { t.Helper(); return openedOf(t, announcement(t)) }
+
+// openedOf is an announcement as Open returns it.
+func openedOf(t testing.TB, m *rifflev1.Announcement) *plan.Announcement {
 	t.Helper()
 	by := signer(t, 1)
-	signed, _, err := wire.SignMessage(announcement(t), by)
+	signed, _, err := wire.SignMessage(m, by)
 	if err != nil {
 		t.Fatal(err)
 	}

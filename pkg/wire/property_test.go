@@ -73,7 +73,8 @@ func TestBytesThatOpenAcceptsAreWhatSignMakes(t *testing.T) {
 		{seal.Manifest, manifest()}, {seal.Manifest, destroyedManifest()}, {seal.Counts, counts()},
 		{seal.Credential, credential(t, host)}, {seal.Accepted, acceptedSet()}, {seal.Summed, summed()},
 		{seal.Configuration, configuration(t)}, {seal.Learned, learned()}, {seal.Learned, destroyedLearned()},
-		{seal.Manifest, auditedManifest()},
+		{seal.Manifest, auditedManifest()}, {seal.Announcement, panelAnnouncement(t)}, {seal.Pool, pool()},
+		{seal.Draw, draw()}, {seal.Configuration, lastingConfiguration(t)}, {seal.Learned, comparedLearned()},
 	}
 	opens, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,6 +181,24 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 	everyFieldIsCarried(t, func() *wire.EnrolReply {
 		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalLate}
 	})
+	everyFieldIsCarried(t, func() *wire.EnrolReply {
+		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalNotDrawn, Pool: []byte("p"), Draw: []byte("d")}
+	})
+	everyFieldIsCarried(t, func() *wire.EnrolRequest {
+		r := *request.Request
+		r.Epoch, r.Announcement, r.Credential = 0, nil, bytes.Clone(r.Credential)
+		return &r
+	})
+	everyFieldIsCarried(t, func() *wire.Pool {
+		return &wire.Pool{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Registered: 5100,
+			Root: digestOf(12), Contribution: digestOf(13)}
+	})
+	everyFieldIsCarried(t, func() *wire.Draw {
+		return &wire.Draw{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Pool: digestOf(14),
+			Contribution: digestOf(15)}
+	})
+	p := openedOf(t, panelAnnouncement(t))
+	everyFieldIsCarried(t, func() *plan.Announcement { return p.Clone() })
 }
 
 func everyFieldIsCarried[T wire.Statement](t *testing.T, fresh func() *T) {

@@ -49,9 +49,8 @@ func (f format[T]) sign(statement *T, by *seal.Identity) (signed []byte, digest 
 //
 // The bytes that it accepts are those that Sign makes of the statement that it returns. Enrolment has openers of its
 // own: OpenEnrolRequest and OpenEnrolReply.
-func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned](
-	signed []byte, from Party,
-) (*T, [32]byte, error) {
+func Open[T plan.Announcement | KeySet | Manifest | Counts | Credential | Accepted | Summed | Configuration | Learned |
+	Pool | Draw](signed []byte, from Party) (*T, [32]byte, error) {
 	if len(from.Key) != keySize { // an absent key must not stand for any key
 		return nil, [32]byte{}, ErrSigner
 	}

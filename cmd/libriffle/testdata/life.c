@@ -72,6 +72,7 @@ int main(int argc, char **argv) {
 	must("open", opened);
 
 	fails("enrol before the announcement", riffle_enrol(device));
+	fails("encode before the announcement", riffle_encode(device, "{\"arms\": []}"));
 	fails("follow", riffle_follow(device, "junk", 4, now));
 	fails("follow nothing", riffle_follow(device, NULL, 10, now));
 	must("follow", riffle_follow(device, announcement.data, announcement.size, now));
@@ -82,6 +83,10 @@ int main(int argc, char **argv) {
 	riffle_free(request);
 	must("answer", riffle_answer(device, reply.data, reply.size, now));
 
+	fails("encode a text", riffle_encode(device, "{\"arms\": [{\"id\": \"a\", \"on\": \"61728\"}]}"));
+	fails("encode no object", riffle_encode(device, "{\"arms\": [61728]}"));
+	fails("encode too much", riffle_encode(device, "{\"context\": {\"x\": 61728e999}, \"arms\": []}"));
+	must("encode", riffle_encode(device, "{\"context\": {}, \"arms\": [{\"id\": \"a\", \"on\": true}, {\"id\": \"b\"}]}"));
 	fails("decide", riffle_decide(device, "[[0.6172839451, \"x\"]]"));
 	fails("decide between none", riffle_decide(device, "[]"));
 	must("decide", riffle_decide(device, "[[0.6172839451, 0.2]]"));

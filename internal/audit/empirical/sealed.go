@@ -148,10 +148,11 @@ func (s *sealed) report(number uint32, holds glm.Record, src protocol.Source) ([
 	}
 	r := state.Begin(s.announced)
 	if !holds.Null {
-		if !r.Remember(holds.Arm, glm.Decision{Weight: holds.Weight}) {
+		n, kept := r.Remember(holds.Arm, glm.Decision{Weight: holds.Weight})
+		if !kept {
 			return nil, errors.New("the device does not keep the canary's record")
 		}
-		if _, err := r.Reward(holds.Reward, now); err != nil {
+		if _, err := r.Reward(n, holds.Reward, now); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type admission struct {
 	remembered *channel.Participants // may be nil
 	epoch      uint64
+	drawn      *channel.Drawn
 	most       int // devices of one host
 
 	who     []devices.Participant // that are counted
@@ -26,7 +27,7 @@ type admission struct {
 
 func (c *Counting) admission(r *channel.Round, boxes int) *admission {
 	return &admission{
-		remembered: c.Participants, epoch: r.Epoch, most: channel.HostQuota(c.HostShare, r.Cohort.Size),
+		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: channel.HostQuota(c.HostShare, r.Cohort.Size),
 		who: make([]devices.Participant, 0, boxes), seen: make(map[devices.Participant]struct{}, boxes),
 		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
 	}
@@ -52,6 +53,9 @@ func (a *admission) admits(by devices.Participant, refused outcome.Reason) bool 
 func (a *admission) judge(by devices.Participant) outcome.Reason {
 	if _, twice := a.seen[by]; twice {
 		return Repeated
+	}
+	if !a.drawn.Holds(by) {
+		return NotDrawn
 	}
 	if a.remembered != nil {
 		switch err := a.remembered.Check(a.epoch, by); {

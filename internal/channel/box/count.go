@@ -40,13 +40,14 @@ const (
 	Earlier      outcome.Reason = "counted_before"  // the device was counted in another epoch
 	Newcomer     outcome.Reason = "newcomer"        // the device was not counted in the first round of the epoch
 	HostShare    outcome.Reason = "host_share"      // as many devices of the host are counted as one host may have
+	NotDrawn     outcome.Reason = "not_drawn"       // the device cannot be in the epoch's panel
 )
 
 // CountReasons lists why a box may not be counted.
 func CountReasons() []outcome.Reason {
 	return []outcome.Reason{
-		chunks.Undecryptable, OutOfRange, NoCredential, Repeated, Earlier, Newcomer, HostShare, chunks.Rejected,
-		chunks.BadChunk,
+		chunks.Undecryptable, OutOfRange, NoCredential, Repeated, Earlier, Newcomer, HostShare, NotDrawn,
+		chunks.Rejected, chunks.BadChunk,
 	}
 }
 

@@ -285,7 +285,7 @@ func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error
 }
 
 // admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a
-// host with as many reports as one may have, or a device that was counted before. The first two come first, so that a
+// device that cannot be in the panel, a host with as many reports as one may have, or a device that was counted before. The first two come first, so that a
 // process that begins anew after the participants were remembered judges alike.
 func (r *counting) admit(v shares.Verified) wire.Refusal {
 	if _, twice := r.known[v.Nonce]; twice {
@@ -293,6 +293,9 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	}
 	if _, twice := r.who[v.Participant]; twice {
 		return wire.RefusalDuplicate
+	}
+	if !r.Drawn.Holds(v.Participant) {
+		return wire.RefusalNotDrawn
 	}
 	if r.hosts[v.Participant.Host] >= channel.HostQuota(r.c.HostShare, r.Cohort.Size) {
 		return wire.RefusalHostShare

@@ -8,6 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
+	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -145,6 +146,39 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 		if got := r.admit(one); got != want {
 			t.Errorf("device %d: %v, want %v", i, got, want)
 		}
+	}
+}
+
+// A report counts only if its device can be in the epoch's panel, whatever the shuffler says.
+func TestOnlyDevicesOfThePanelAreAccepted(t *testing.T) {
+	t.Parallel()
+	participants, err := channel.OpenParticipants(channel.Folder(t.TempDir()), "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := &channel.Drawn{Seed: panel.Seed{1}, Registered: 10_000, Size: 50}
+	r, err := (&Counting{Participants: participants}).newCounting(t.Context(), &channel.Round{Drawn: drawn,
+		Announcement: &plan.Announcement{
+			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i := range uint32(50) {
+		one := shares.Verified{Nonce: nonce{byte(i)}, Participant: devices.Participant{Number: i}}
+		want := wire.NoRefusal
+		if !drawn.Holds(one.Participant) {
+			want = wire.RefusalNotDrawn
+			refused++
+		}
+		if got := r.admit(one); got != want {
+			t.Errorf("device %d: %v, want %v", i, got, want)
+		}
+	}
+	if refused < 40 {
+		t.Errorf("%d of 50 devices are refused: too few to show anything", refused)
 	}
 }
 

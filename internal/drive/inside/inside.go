@@ -228,7 +228,7 @@ func (h *Hosts) Decide(ctx context.Context, person int, name string, arms [][]fl
 			return nil, calls, refusal(err)
 		}
 		return &client.Decision{
-			Arm: d.Arm, Token: d.Token, Epoch: d.Epoch, Propensity: d.Propensity, Sampled: d.Sampled,
+			Arm: d.Arm, ID: d.ID, Token: d.Token, Epoch: d.Epoch, Propensity: d.Propensity, Sampled: d.Sampled,
 			Reason: client.Reason(d.Reason), Detail: d.Detail, RewardBy: d.RewardBy,
 		}, calls, nil
 	}

@@ -66,6 +66,30 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	add("cohort_reports", "Reports admitted in the open round.", cohort(func(c *Cohort) *int { return c.Reports }))
 	add("reports_waiting", "Reports that the broker holds and the shuffler has not taken in, when it last asked.",
 		cohort(func(c *Cohort) *int { return c.Waiting }))
+	panel := func(f func(*Panel) *int) func(Snapshot) (float64, bool) {
+		return func(s Snapshot) (float64, bool) {
+			if s.Panel == nil {
+				return 0, false
+			}
+			v := f(s.Panel)
+			if v == nil {
+				return 0, false
+			}
+			return float64(*v), true
+		}
+	}
+	add("panel_registered", "Devices that registered for panels.", panel(func(p *Panel) *int { return &p.Registered }))
+	add("panel_needed", "Fewest devices that the epoch's panel is drawn from.",
+		panel(func(p *Panel) *int { return &p.Needed }))
+	add("panel_pool", "Devices that the epoch's panel is drawn from; absent until that is fixed.",
+		panel(func(p *Panel) *int { return p.Pool }))
+	add("panel_drawn", "1 once the epoch's panel is drawn.", panel(func(p *Panel) *int {
+		n := 0
+		if p.Drawn {
+			n = 1
+		}
+		return &n
+	}))
 	add("cohort_deadline_seconds", "When the open round is released or destroyed, in seconds since 1970; absent "+
 		"while enrolment is open.", func(s Snapshot) (float64, bool) {
 		if s.Cohort == nil || s.Cohort.Deadline == nil {
@@ -82,6 +106,18 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	add("plan_epsilon_alone", "Largest epsilon that is left of a plan's promise if no other device is honest; +Inf if "+
 		"nothing is.", budget(func(b *Budget) *Epsilon { return b.EpsilonAlone }))
 	add("plan_delta", "Delta of that promise.", budget(func(b *Budget) *Epsilon { d := Epsilon(b.Delta); return &d }))
+	lift := func(f func(*Lift) float64) func(Snapshot) (float64, bool) {
+		return func(s Snapshot) (float64, bool) {
+			if s.Learned == nil || s.Learned.Total == nil {
+				return 0, false
+			}
+			return f(s.Learned.Total), true
+		}
+	}
+	add("lift", "How much larger a mean reward the policy brings than the default arm, over all epochs so far; absent "+
+		"without a control group.", lift(func(l *Lift) float64 { return l.Lift }))
+	add("lift_low", "Lower end of its 95 % interval.", lift(func(l *Lift) float64 { return l.Low }))
+	add("lift_high", "Upper end of its 95 % interval.", lift(func(l *Lift) float64 { return l.High }))
 	add("spent_epsilon", "Largest epsilon of an epoch that released, with the reports that came.",
 		budget(func(b *Budget) *Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {

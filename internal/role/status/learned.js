@@ -51,6 +51,32 @@ function trend(epochs) {
   return svg(w, h, "Coefficients and epsilon of each epoch", out + line(left, base, w - right, base, "var(--line)") + label(left - 6, base - 14, "ε", "end"));
 }
 
+// lifts draws the lift of each epoch with its interval, and a line at no lift.
+function lifts(epochs) {
+  const known = epochs.filter(e => e.lift), w = 480, top = 8, floor = 130, h = 152, left = 44, right = 10;
+  const high = Math.max(1e-9, ...known.map(e => e.lift.lift_high)), low = Math.min(-1e-9, ...known.map(e => e.lift.lift_low));
+  const x = k => left + (w - left - right) * (k + .5) / known.length, y = v => floor - (floor - top) * (v - low) / (high - low);
+  let out = line(left, y(0), w - right, y(0), "var(--soft)") + label(left - 6, y(0) + 4, "0", "end");
+  for (const v of [low, high]) if (Math.abs(y(v) - y(0)) > 12) out += label(left - 6, y(v) + 4, short(v), "end");
+  known.forEach((e, k) => {
+    const l = e.lift, ink = l.lift_low > 0 ? "var(--tint)" : l.lift_high < 0 ? "var(--bad)" : "var(--tint-soft)";
+    out += line(x(k), y(l.lift_low), x(k), y(l.lift_high), ink, 2) + '<circle cx="' + x(k).toFixed(1) + '" cy="' + y(l.lift).toFixed(1) + '" r="4" fill="' + ink + '"/>';
+    if (known.length <= 12 || k === 0 || k === known.length - 1) out += label(x(k), h - 4, e.epoch, "middle");
+  });
+  return svg(w, h, "Lift over the control group in each epoch", out);
+}
+
+// compared says in words what the control group shows, and what a rule did.
+function compared(l) {
+  const out = [], last = l.epochs.length - 1, e = l.epochs[last], t = l.total;
+  const numbers = (at, v) => ["lift ", field(at + "lift", v.lift, short(v.lift)), ", 95 % interval ", field(at + "lift_low", v.lift_low, short(v.lift_low)), " to ", field(at + "lift_high", v.lift_high, short(v.lift_high))];
+  if (t) out.push(el("div", { class: "under" }, "Over all decisions so far the policy brings a mean reward of ", field("learned.total.treated", t.treated, short(t.treated)), " and the default arm, in the control group, ", field("learned.total.control", t.control, short(t.control)), ": ", ...numbers("learned.total.", t), "."));
+  if (e.lift) out.push(el("div", { class: "under" }, "In epoch " + e.epoch + ": ", ...numbers("learned.epochs." + last + ".lift.", e.lift), "."));
+  if (e.unchanged) out.push(el("div", { class: "under" }, "If the world is what it was before, sums as far from what was known as those of the last epoch have probability ", field("learned.epochs." + last + ".unchanged", e.unchanged, short(e.unchanged)), "."));
+  if (l.action) out.push(el("div", { class: "under warn" }, "After epoch ", field("learned.acted", l.acted), " the lift was below a floor, and a rule acted: ", field("learned.action", l.action, l.action === "stop" ? "everybody gets the default arm since" : "the policy before was taken up again"), "."));
+  return out;
+}
+
 function learned(s) {
   const l = s.learned;
   $("learnedcard").hidden = !l;
@@ -63,9 +89,10 @@ function learned(s) {
     ...(last.half_width ? [el("td", {}, "± ", field(at + "half_width." + i, last.half_width[i], short(last.half_width[i]))), el("td", {}, short(last.theta[i] - last.half_width[i]) + " … " + short(last.theta[i] + last.half_width[i]))] : [])));
   fill("learned",
     el("div", { class: "under" }, "From ", field("learned.cohorts", l.cohorts), l.cohorts === 1 ? " cohort" : " cohorts", ", after epoch ", field(at + "epoch", last.epoch), ", which cost each of its people at most ε\u00a0", field(at + "epsilon", last.epsilon, eps(last.epsilon)), "."),
-    el("div", { class: "pictures" }, picture("The estimate now" + (last.half_width ? ", with intervals; pale where an interval holds 0." : ".") + most, whiskers(last)), picture("The estimate and ε after each epoch" + (l.epochs.length > 1 && l.epochs[0].epoch > 1 ? ", the newest." : "."), trend(l.epochs))),
+    el("div", { class: "pictures" }, picture("The estimate now" + (last.half_width ? ", with intervals; pale where an interval holds 0." : ".") + most, whiskers(last)), picture("The estimate and ε after each epoch" + (l.epochs.length > 1 && l.epochs[0].epoch > 1 ? ", the newest." : "."), trend(l.epochs)), ...(l.epochs.some(e => e.lift) ? [picture("The lift over the control group in each epoch, with 95 % intervals.", lifts(l.epochs))] : [])),
+    ...compared(l),
     el("div", { class: "under" }, field("learned.interval", l.interval, l.interval)),
     el("div", { class: "under" }, "By this model the mean reward of every arm, and so the value of every policy, is between ", field("learned.predicted.least", p.least, short(p.least)), " and ", field("learned.predicted.most", p.most, short(p.most)), "; an arm of zeros has ", field("learned.predicted.neutral", p.neutral, short(p.neutral)),
-      ". The value for the people of a cohort cannot be had from its sums, which hold neither its rewards nor its arms."),
+      l.total ? "." : ". The value for the people of a cohort cannot be had from its sums, which hold neither its rewards nor its arms."),
     el("details", { open: opened ? "" : undefined }, el("summary", {}, "The numbers"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...["Coefficient", "Estimate", ...(last.half_width ? ["Half width", "Interval"] : [])].map(t => el("th", {}, t)))), el("tbody", {}, ...rows)))));
 }

@@ -39,6 +39,41 @@ func knowing(epochs, coefficients int, intervals bool) status.Snapshot {
 	return s
 }
 
+// lasting is an analyzer of panels whose people come back, with a control group: the policy helps from the third epoch on,
+// and a rule took back the second one.
+func lasting() status.Snapshot {
+	s := knowing(6, 5, true)
+	s.Budget.Records, s.Budget.Period, s.Budget.Decisions = 4, 30, 7
+	for i := range s.Learned.Epochs {
+		at := -0.1 + 0.05*float64(i)
+		e := &s.Learned.Epochs[i]
+		e.Lift = &status.Lift{Treated: 0.5 + at, Control: 0.5, Lift: at, Low: at - 0.06, High: at + 0.07}
+		e.Unchanged = 0.0625 * float64(i)
+	}
+	s.Learned.Epochs[1].Action = "rollback"
+	s.Learned.Action, s.Learned.Acted = "rollback", 2
+	s.Learned.Total = &status.Lift{Treated: 0.58, Control: 0.5, Lift: 0.08, Low: 0.0525, High: 0.111}
+	return s
+}
+
+// checkCompared holds the page against the comparison with the control group.
+func checkCompared(t *testing.T, document string, shown map[string]browser.Field) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"learned.total.lift": "0.08", "learned.total.lift_low": "0.0525", "learned.epochs.5.lift.lift_high": "0.22",
+		"learned.epochs.5.unchanged": "0.313", "learned.acted": "2", "learned.action": "the policy before was taken up again",
+		"budget.records": "4", "budget.period": "30", "budget.decisions": "7",
+	} {
+		if got := shown[name].Text; got != want {
+			t.Errorf("%s reads %q, want %q", name, got, want)
+		}
+	}
+	if !strings.Contains(document, "Lift over the control group in each epoch") ||
+		strings.Contains(document, "nothing adds up.</div>") {
+		t.Error("the lift is not drawn, or the page says that a person pays once")
+	}
+}
+
 // drawnLine is a line in a picture, and not the script that draws it.
 var drawnLine = regexp.MustCompile(`<polyline points="[0-9]`)
 

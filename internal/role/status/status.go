@@ -28,6 +28,7 @@ type Snapshot struct {
 	Rounds     int      `json:"rounds"` // of the epoch
 	Final      bool     `json:"final"`  // the last policy is out
 	Cohort     *Cohort  `json:"cohort,omitempty"`
+	Panel      *Panel   `json:"panel,omitempty"` // nil: cohorts are not drawn, or this role does not know
 	Budget     *Budget  `json:"budget,omitempty"`
 	Releases   []Round  `json:"releases"` // finished rounds, oldest first; nil: this role does not know
 	Devices    *Devices `json:"devices,omitempty"`
@@ -56,6 +57,15 @@ type Cohort struct {
 	Largest *int `json:"largest,omitempty"`
 }
 
+// Panel is from whom the epoch's cohort is drawn.
+type Panel struct {
+	Registered int    `json:"registered"`      // devices so far, whether or not they may be in another panel
+	Needed     int    `json:"needed"`          // fewest devices that the panel is drawn from
+	Pool       *int   `json:"pool,omitempty"`  // devices that it is drawn from; nil: that is not fixed yet
+	Drawn      bool   `json:"drawn"`           // the panel is drawn
+	Waits      string `json:"waits,omitempty"` // what the draw waits for, in a sentence
+}
+
 // Budget is what the deployment promises each person, and what it has cost the worst-off one.
 type Budget struct {
 	Epsilon Epsilon `json:"epsilon"` // largest that a plan so far promises its people
@@ -68,6 +78,12 @@ type Budget struct {
 	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil:
 	// this role does not know.
 	Spent *Epsilon `json:"spent,omitempty"`
+	// Records is how many epochs one person may report in, out of any Period that follow each other, 0 being all of the
+	// deployment; 0: one. Then Epsilon is of all of them together, and Spent of one.
+	Records int `json:"records,omitempty"`
+	Period  int `json:"period,omitempty"`
+	// Decisions is the most decisions of a person that one report holds; 0: one.
+	Decisions int `json:"decisions,omitempty"`
 }
 
 // In names the channel that the promise is made in, and what is left of it if no other device is honest, +Inf if
@@ -120,6 +136,11 @@ type Learned struct {
 	Epochs    []LearnedEpoch `json:"epochs"`   // the newest ones, oldest first; the last is the estimate
 	Interval  string         `json:"interval"` // what an interval is, or why there is none, in sentences
 	Predicted Predicted      `json:"predicted"`
+	// Total compares all decisions so far with the control group's; nil without one.
+	Total *Lift `json:"total,omitempty"`
+	// Action is what a rule did last, and Acted the epoch after which; empty: none did anything.
+	Action string `json:"action,omitempty"`
+	Acted  uint64 `json:"acted,omitempty"`
 }
 
 // LearnedEpoch is the estimate after an epoch.
@@ -128,6 +149,19 @@ type LearnedEpoch struct {
 	Epsilon   Epsilon   `json:"epsilon"` // of the epoch's whole plan, with the reports that came
 	Theta     []float64 `json:"theta"`
 	HalfWidth []float64 `json:"half_width,omitempty"` // of each coefficient's interval; nil: there is none
+	Lift      *Lift     `json:"lift,omitempty"`       // of the epoch; nil without a control group
+	// Unchanged is how probable sums like the epoch's are if the world is what it was before; 0: not tested.
+	Unchanged float64 `json:"unchanged,omitempty"`
+	Action    string  `json:"action,omitempty"` // what a rule did after the epoch: rollback or stop
+}
+
+// Lift is how much larger a mean reward the policy brings than the default arm, which the control group gets.
+type Lift struct {
+	Treated float64 `json:"treated"` // mean reward of the policy
+	Control float64 `json:"control"` // mean reward of the default arm
+	Lift    float64 `json:"lift"`
+	Low     float64 `json:"lift_low"` // 95 % interval, for sampling and all noise
+	High    float64 `json:"lift_high"`
 }
 
 // Predicted is the mean reward by the model of the arms that it likes least and most, and of an arm of zeros.

@@ -139,7 +139,9 @@ func TestNoGuaranteeIsNotShownAsNone(t *testing.T) {
 }
 
 func TestGaugesShowTheSnapshot(t *testing.T) {
-	_, env := serve(t, "shuffler", busy)
+	compared := busy
+	compared.Learned = &status.Learned{Total: lasting().Learned.Total}
+	_, env := serve(t, "shuffler", compared)
 	want := map[string]float64{
 		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600,
 		"riffle_cohort_minimum": 1520, "riffle_cohort_enrolled": 1600,
@@ -149,6 +151,7 @@ func TestGaugesShowTheSnapshot(t *testing.T) {
 		"riffle_reports_waiting": 1310, "riffle_warnings": 2,
 		"riffle_cohort_deadline_seconds": float64(busy.Cohort.Deadline.UnixMilli()) / 1000,
 		"riffle_last_release_reports":    1590,
+		"riffle_lift":                    0.08, "riffle_lift_low": 0.0525, "riffle_lift_high": 0.111,
 	}
 	families, err := env.Metrics.Gather()
 	if err != nil {
@@ -230,6 +233,7 @@ func TestPageInABrowser(t *testing.T) {
 		{"randomizer", "randomizer", host, browser.View{Width: 1100, Height: 800}},
 		{"learned", "analyzer", knowing(6, 7, true), browser.View{Width: 1100, Height: 1500}},
 		{"learned-many-narrow", "analyzer", knowing(50, 40, false), browser.View{Width: 500, Height: 2600, Dark: true}},
+		{"lasting", "analyzer", lasting(), browser.View{Width: 1100, Height: 1800}},
 		{"learned-first", "analyzer", knowing(1, 1, true), browser.View{Width: 1100, Height: 1500}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -247,6 +251,9 @@ func TestPageInABrowser(t *testing.T) {
 			shown := browser.Fields(document)
 			if l := test.snapshot.Learned; l != nil {
 				checkLearned(t, l, document, shown)
+				if l.Total != nil {
+					checkCompared(t, document, shown)
+				}
 			}
 			for i, text := range test.snapshot.Warnings {
 				if got := shown[fmt.Sprintf("warnings.%d", i)].Text; got != text {
@@ -288,8 +295,8 @@ func Compare(t *testing.T, document, body string) {
 			t.Errorf("%s is shown as %q, the JSON says %s", name, f.Value, text(want))
 		}
 		// An epsilon reads as everywhere else, rounded up.
-		if n, isNumber := want.(float64); isNumber && n > 0 && (strings.HasPrefix(name, "budget.") ||
-			strings.HasSuffix(name, ".epsilon")) && name != "budget.delta" {
+		if n, isNumber := want.(float64); isNumber && n > 0 && (strings.HasPrefix(name, "budget.epsilon") ||
+			name == "budget.spent" || strings.HasSuffix(name, ".epsilon")) {
 			if got := strings.TrimPrefix(f.Text, "ε\u00a0"); got != privacy.Spell(n) {
 				t.Errorf("%s reads %q, want %q", name, got, privacy.Spell(n))
 			}

@@ -25,6 +25,10 @@ func (b *Bed) Sign(statement any, by *seal.Identity) (signed []byte, digest [32]
 		signed, digest, err = wire.Sign(s, by)
 	case *wire.Credential:
 		signed, digest, err = wire.Sign(s, by)
+	case *wire.Pool:
+		signed, digest, err = wire.Sign(s, by)
+	case *wire.Draw:
+		signed, digest, err = wire.Sign(s, by)
 	case *wire.EnrolRequest:
 		signed, digest, err = wire.Sign(s, by)
 	case *wire.EnrolReply:

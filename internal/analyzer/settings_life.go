@@ -1,0 +1,282 @@
+package analyzer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/feature"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// How a cohort is formed.
+const (
+	arrival = "arrival"
+	panels  = "panel"
+)
+
+// RulesSettings say when a policy is taken back.
+type RulesSettings struct {
+	Rollback string `key:"rollback" doc:"Floor of the lift over the control group: when the upper end of its 95 % interval over the last window epochs is below it, the policy before the last one is taken up again. A number, in units of the reward. Empty: never."`
+	Stop     string `key:"stop" doc:"Floor of the lift below which everybody gets the default arm from the next epoch on, in the same way. Empty: never."`
+	Window   int    `key:"window" doc:"Epochs that the rules look at together; until there are so many since the start, or since a rule did something, they do nothing."`
+}
+
+// rules are the announced ones. What is no number is left out; Validate names it.
+func (r RulesSettings) rules() (out plan.Rules) {
+	if x, err := floor(r.Rollback); err == nil {
+		out.Rollback = x
+	}
+	if x, err := floor(r.Stop); err == nil {
+		out.Stop = x
+	}
+	if out.Rollback != nil || out.Stop != nil {
+		out.Window = r.Window
+	}
+	return out
+}
+
+// floor reads a number; nil where there is none.
+func floor(text string) (*float64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, fmt.Errorf("%q is no finite number", text)
+	}
+	return &x, nil
+}
+
+// Validate lists what is wrong.
+func (r RulesSettings) Validate() (faults []error) {
+	for _, of := range []struct{ key, text string }{{"rollback", r.Rollback}, {"stop", r.Stop}} {
+		if _, err := floor(of.text); err != nil {
+			faults = append(faults, role.Wrong(of.key, of.text, "must be empty or a finite number"))
+		}
+	}
+	if r.Window < 1 {
+		faults = append(faults, role.Wrong("window", r.Window, "must be at least 1"))
+	}
+	return faults
+}
+
+// Validate lists what is wrong.
+func (a AdmissionSettings) Validate() (faults []error) {
+	if !(a.HostShare > 0 && a.HostShare <= 1) {
+		faults = append(faults, role.Wrong("host_share", a.HostShare, "must be above 0 and at most 1"))
+	}
+	if !(a.Tail >= 0 && a.Tail < 1) {
+		faults = append(faults, role.Wrong("tail", a.Tail, "must be at least 0 and below 1"))
+	}
+	for _, of := range []struct {
+		key string
+		n   int
+	}{{"panel", a.Panel}, {"registered", a.Registered}} {
+		switch {
+		case of.n < 0:
+			faults = append(faults, role.Wrong(of.key, of.n, "must not be negative"))
+		case a.Mode == arrival && of.n > 0:
+			faults = append(faults, role.Conflict(of.key, of.n, "must be 0 with", "mode", a.Mode).
+				Because("there are panels only in the mode "+panels))
+		case a.Mode == panels && of.n == 0:
+			faults = append(faults, role.Conflict(of.key, of.n, "must be above 0 with", "mode", a.Mode))
+		}
+	}
+	switch {
+	case a.Mode != arrival && a.Mode != panels:
+		faults = append(faults, role.Wrong("mode", a.Mode, "must be "+arrival+" or "+panels))
+	case a.Mode == panels && a.Panel > a.Registered && a.Registered > 0:
+		faults = append(faults, role.Conflict("panel", a.Panel, "must not be more than", "registered", a.Registered))
+	case a.Mode == panels && a.HostShare < 1:
+		faults = append(faults, role.Conflict("host_share", a.HostShare, "must be 1 with", "mode", a.Mode).
+			Because("the seed decides who is in a panel; what one host may register is a matter of its credential"))
+	}
+	return faults
+}
+
+// draws says whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they are not.
+func (a AdmissionSettings) draws() bool {
+	return a.Mode == panels && a.Panel > 0 && a.Registered >= a.Panel
+}
+
+// lifeFaults lists what of panels, of several records, of the control group and of the schema does not go together.
+func (s Settings) lifeFaults() (faults []error) {
+	add := func(key string, value any, relation, other string, given any) {
+		faults = append(faults, role.Conflict(key, value, relation, other, given))
+	}
+	p, l, mode := s.Privacy, s.Learner, s.Admission.Mode
+	profile := glm.Profile(l.Profile)
+	for _, of := range []struct {
+		key    string
+		value  any
+		beyond bool
+	}{
+		{"privacy.records", p.Records, p.Records > 1}, {"privacy.period", p.Period, p.Period > 0},
+		{"privacy.decisions", p.Decisions, p.Decisions > 1},
+	} {
+		if of.beyond && mode == arrival {
+			add(of.key, of.value, "needs panels, and cannot go with", "admission.mode", mode)
+		}
+	}
+	if p.Period > 0 && p.Period < p.Records {
+		add("privacy.period", p.Period, "must be 0 or at least", "privacy.records", p.Records)
+	}
+	if mode == panels && profile != glm.Practical {
+		add("admission.mode", mode, "cannot go with", "learner.profile", l.Profile)
+	}
+	if mode == panels && s.Admission.Panel > 0 && s.Admission.Panel < p.MinCohort {
+		add("admission.panel", s.Admission.Panel, "must be at least", "privacy.min_cohort", p.MinCohort)
+	}
+	for _, of := range []struct {
+		key   string
+		value float64
+	}{
+		{"learner.half_life", l.HalfLife}, {"learner.alarm", l.Alarm}, {"learner.control", l.Control},
+		{"learner.caution", l.Caution},
+	} {
+		if of.value > 0 && profile != glm.Practical {
+			add(of.key, of.value, "cannot go with", "learner.profile", l.Profile)
+		}
+	}
+	if l.Control == 0 && l.ControlShare > 0 {
+		add("learner.control_share", l.ControlShare, "needs a control group, and cannot go with", "learner.control", l.Control)
+	}
+	for _, of := range []struct{ key, value string }{
+		{"rules.rollback", s.Rules.Rollback}, {"rules.stop", s.Rules.Stop},
+	} {
+		if of.value != "" && l.Control == 0 {
+			add(of.key, of.value, "needs a control group, and cannot go with", "learner.control", l.Control)
+		}
+	}
+	return append(faults, s.fileFaults()...)
+}
+
+// fileFaults lists what is wrong with the files that settings name.
+func (s Settings) fileFaults() (faults []error) {
+	if _, err := s.Learner.prior(); err != nil {
+		faults = append(faults, role.Wrong("learner.prior", s.Learner.Prior, "cannot be used").From(err))
+	} else if s.Learner.Prior != "" && glm.Profile(s.Learner.Profile) != glm.Practical {
+		faults = append(faults, role.Conflict("learner.prior", s.Learner.Prior, "cannot go with", "learner.profile",
+			s.Learner.Profile))
+	}
+	schema, err := s.schema()
+	if err != nil {
+		return append(faults, role.Wrong("features", s.Features, "cannot be used").From(err))
+	}
+	if schema != nil && schema.Dimension() != s.Learner.Dimension {
+		faults = append(faults, role.Conflict("learner.dimension", s.Learner.Dimension, fmt.Sprintf("must be the %d of",
+			schema.Dimension()), "features", s.Features))
+	}
+	return faults
+}
+
+// largestFile bounds the bytes of a file that a setting names.
+const largestFile = 16 << 20
+
+func readSetting(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	if err == nil && len(b) > largestFile {
+		err = fmt.Errorf("it has more than %d bytes", largestFile)
+	}
+	return b, err
+}
+
+// schema reads the schema of features; nil where there is none.
+func (s Settings) schema() (*feature.Schema, error) {
+	if s.Features == "" {
+		return nil, nil
+	}
+	b, err := readSetting(s.Features)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := feature.Parse(b)
+	if err == nil && len(schema.Canonical()) > wire.MaxSchema {
+		err = fmt.Errorf("it has %d bytes in the form that is announced, at most %d are", len(schema.Canonical()),
+			wire.MaxSchema)
+	}
+	return schema, err
+}
+
+// announcedSchema is the schema as it is announced; empty where there is none that can be read.
+func (s Settings) announcedSchema() []byte {
+	schema, err := s.schema()
+	if err != nil || schema == nil {
+		return nil
+	}
+	return schema.Canonical()
+}
+
+// prior is what is known before the first person.
+type prior struct {
+	theta     []float64
+	precision glm.Symmetric
+}
+
+// prior reads the file of that name; zero where there is none. Its matrix is written as rows, or as its upper triangle
+// row by row.
+func (l LearnerSettings) prior() (p prior, err error) {
+	if l.Prior == "" {
+		return p, nil
+	}
+	b, err := readSetting(l.Prior)
+	if err != nil {
+		return p, err
+	}
+	var file struct {
+		Theta     []float64       `json:"theta"`
+		Precision json.RawMessage `json:"precision"`
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return p, fmt.Errorf(`it must be JSON as {"theta": [0, 1], "precision": [[1, 0], [0, 1]]}: %w`, err)
+	}
+	n := len(file.Theta)
+	if n != l.Dimension {
+		return p, fmt.Errorf("theta has %d numbers, learner.dimension is %d", n, l.Dimension)
+	}
+	var rows [][]float64
+	if json.Unmarshal(file.Precision, &rows) == nil {
+		p.precision, err = triangle(rows, n)
+	} else if json.Unmarshal(file.Precision, &p.precision) != nil || len(p.precision) != glm.TriangleDim(n) {
+		err = fmt.Errorf("precision must be the %d rows of a symmetric matrix, or the %d numbers of its upper triangle",
+			n, glm.TriangleDim(n))
+	}
+	p.theta = file.Theta
+	return p, err
+}
+
+// triangle is the upper triangle of a symmetric matrix that is given by rows.
+func triangle(rows [][]float64, n int) (out glm.Symmetric, err error) {
+	for i, row := range rows {
+		if len(rows) != n || len(row) != n {
+			return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
+		}
+		for j, x := range row {
+			if x != rows[j][min(i, len(rows[j])-1)] {
+				return nil, fmt.Errorf("precision is not symmetric at row %d, column %d", i+1, j+1)
+			}
+			if j >= i {
+				out = append(out, x)
+			}
+		}
+	}
+	if len(rows) != n {
+		return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,346 @@
+package randomizer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/client"
+	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/feature"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// twoNumbers is a schema for the test bed's policies, which have two dimensions, in its canonical form.
+const twoNumbers = `{"version":1,"context":[{"name":"age","kind":"number","low":0,"high":100}],` +
+	`"arms":[{"name":"cost","kind":"number","low":0,"high":10},{"name":"push","kind":"flag"}],` +
+	`"terms":[["cost"],["age","push"]],` +
+	`"limits":[{"arm":"call","at_most":2}]}`
+
+const threeArms = `{"context": {"age": 31}, ` +
+	`"arms": [{"id": "none", "cost": 0}, {"id": "sms", "cost": 1}, {"id": "call"}]}`
+
+// also is threeArms with further keys.
+func also(keys string) string { return "{" + keys + ", " + threeArms[1:] }
+
+// An app that sends features gets the id of the arm, and the device reports what the encoded vectors say. What the app
+// excludes is never played; errors say what to do and name no value; every device reports all the same.
+func TestDecisionsAboutFeatures(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 40)
+	a.Schema = []byte(twoNumbers)
+	a.Timing.RewardWindow = 4 * time.Second
+	s.open(a)
+	d := s.decide("a", threeArms)
+	ids := []any{"none", "sms", "call"}
+	if d["sampled"] != true || d["id"] != ids[int(d["arm"].(float64))] {
+		t.Errorf("%v", d)
+	}
+	if status, schema := s.get("/v1/schema"); status != 200 || schema["version"] != 1. || len(schema) != 5 {
+		t.Errorf("schema: %d %v", status, schema)
+	}
+	for range 20 {
+		if d := s.decide("b", also(`"exclude": ["none", 2]`)); d["id"] != "sms" ||
+			d["propensity"] != 1. || d["arm"] != 1. {
+			t.Fatalf("%v", d)
+		}
+	}
+	for name, c := range map[string]struct{ body, detail string }{
+		"vectors":           {twoArms, "announces a schema of features (GET /v1/schema): send"},
+		"unknown feature":   {`{"context": {"agee": 0.123456}, "arms": []}`, `the context has the field "agee"`},
+		"strange feature":   {`{"context": {"0.123456": 1}, "arms": []}`, "whose name no schema can have"},
+		"arm's in context":  {`{"context": {"cost": 0.123456}, "arms": []}`, "belongs to the arms"},
+		"context's in arm":  {`{"arms": [{"id": "none", "age": 0.123456}]}`, "belongs to the context"},
+		"twice":             {`{"arms": [{"id": "none", "cost": 0.123456, "cost": 1}]}`, `"cost" comes twice`},
+		"id twice":          {`{"arms": [{"id": "123456", "id": "none"}]}`, `"id" comes twice`},
+		"same ids":          {`{"arms": [{"id": "123456"}, {"id": "123456"}]}`, `arm 1: its "id" must be`},
+		"no id":             {`{"arms": [{"cost": 0.123456}]}`, `arm 0: its "id" must be`},
+		"id no text":        {`{"arms": [{"id": 123456}]}`, `arm 0: its "id" must be a text`},
+		"wrong kind":        {`{"arms": [{"id": "none", "cost": "123456"}]}`, `"cost" must be a finite number`},
+		"nested":            {`{"arms": [{"id": "none", "cost": {"a": 123456}}]}`, `"cost" must be a number, a text`},
+		"overflow":          {`{"arms": [{"id": "none", "cost": 123456e999}]}`, `"cost" must be in the range`},
+		"no object":         {`{"arms": ["123456"]}`, "must be objects"},
+		"context no object": {`{"context": [123456], "arms": []}`, "must be objects"},
+		"context twice":     {`{"context": {}, "context": {"age": 123456}, "arms": []}`, "comes twice"},
+		"no arms":           {`{"context": {"age": 12.3456}}`, "this one has 0"},
+		"default":           {also(`"default": "letter123456"`), `"default" names no arm`},
+		"default index":     {also(`"default": 3`), `"default" names no arm`},
+		"default fraction":  {also(`"default": 0.123456`), `"default" names no arm`},
+		"default negative":  {also(`"default": -1`), `"default" names no arm`},
+		"default list":      {also(`"default": [1]`), `"default" must be`},
+		"exclude":           {also(`"exclude": ["123456"]`), `"exclude" names no arm`},
+		"exclude nested":    {also(`"exclude": [{"123456": 1}]`), `"exclude" must be a list`},
+		"exclude no list":   {also(`"exclude": "sms"`), `"exclude" must be a list`},
+		"exclude all":       {also(`"exclude": [0, 1, 2]`), "excluded"},
+		"unknown":           {also(`"contexts": {}`), "unknown field"},
+		"too many arms":     {`{"arms": [` + strings.Repeat(`{"id": "a"},`, maxArms) + `{}]}`, "more than 1024 arms"},
+		"too long":          {threeArms + strings.Repeat(" ", maxFeatures), "too large"},
+	} {
+		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
+		detail, _ := answer["detail"].(string)
+		if status != http.StatusUnprocessableEntity && status != http.StatusRequestEntityTooLarge ||
+			!strings.Contains(detail, c.detail) {
+			t.Errorf("%s: %d %v, want %q", name, status, answer, c.detail)
+		}
+		if strings.Contains(detail, "123456") || strings.Contains(detail, "12.3456") {
+			t.Errorf("%s: the answer names a value: %s", name, detail)
+		}
+	}
+	s.reports(2 + 29)
+}
+
+// Without a schema an app sends vectors, and may say which is played today and which must not be; features are refused
+// with what to send.
+func TestDecisionsBetweenVectors(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 40)
+	a.Timing.RewardWindow = 4 * time.Second
+	s.open(a)
+	for range 20 {
+		d := s.decide("a", `{"default": 1, "exclude": [0], "arms": [[0.6, 0.2], [-0.3, 0.5]]}`)
+		if _, id := d["id"]; id || d["arm"] != 1. || d["propensity"] != 1. {
+			t.Fatalf("%v", d)
+		}
+	}
+	if status, _ := s.get("/v1/schema"); status != http.StatusNotFound {
+		t.Errorf("a schema is shown: %d", status)
+	}
+	for name, body := range map[string]string{
+		"b": `{"arms": [{"id": "none"}]}`, "c": `{"context": {"age": 0.123456}, "arms": [[1, 0]]}`,
+	} {
+		status, answer := s.post("/v1/devices/"+name+"/decisions", body)
+		if detail, _ := answer["detail"].(string); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(detail, "announces no schema of features: send") || strings.Contains(detail, "123456") {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+	for name, body := range map[string]string{
+		"d": `{"default": "none", "arms": [[1, 0]]}`, "e": `{"exclude": ["none"], "arms": [[1, 0]]}`,
+		"f": `{"exclude": [1], "arms": [[1, 0]]}`,
+	} {
+		status, answer := s.post("/v1/devices/"+name+"/decisions", body)
+		if detail, _ := answer["detail"].(string); status != http.StatusUnprocessableEntity ||
+			!strings.Contains(detail, "names no arm of this decision") {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+	s.reports(6)
+}
+
+// The client asks about features as the API takes them, and reads the schema.
+func TestClientAsksAboutFeatures(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Schema = []byte(twoNumbers)
+	a.Timing.RewardWindow = 2 * time.Second
+	s.open(a)
+	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
+	defer c.Close()
+	ask := client.Request{
+		Context: map[string]any{"age": 31}, Default: 2, Exclude: []int{0, 2},
+		Arms: []client.Arm{{ID: "none"}, {ID: "sms", Features: map[string]any{"cost": 0.5}}, {ID: "call"}},
+	}
+	if d, _, err := c.DecideAmong(ctx, at, "a", ask); err != nil || d.ID != "sms" || d.Arm != 1 || !d.Sampled {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if schema, err := c.Schema(ctx, at); err != nil || !bytes.Equal(bytes.TrimSpace(schema), a.Schema) {
+		t.Errorf("%s, %v", schema, err)
+	}
+	vectors := client.Request{Vectors: [][]float64{{1, 0}}}
+	if _, _, err := c.DecideAmong(ctx, at, "b", vectors); !errors.Is(err, client.BadArms) {
+		t.Error(err)
+	}
+	s.reports(2)
+}
+
+// What is read of a body is what it says, in any order of its keys: the vectors of the schema, ids, and the choice.
+func TestReadDecision(t *testing.T) {
+	schema, err := feature.Open([]byte(twoNumbers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := schema.Encode(feature.Values{"age": 31.}, []feature.Arm{
+		{ID: "none", Features: feature.Values{"cost": 0.}}, {ID: "sms", Features: feature.Values{"cost": 1.}},
+		{ID: "call"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const list = `"arms": [{"cost": 0, "id": "none"}, {"id": "sms", "cost": 1}, {"id": "call", "cost": null}]`
+	for body, choice := range map[string]glm.Choice{
+		`{"context": {"age": 31}, ` + list + `}`: {},
+		`{"exclude": ["call", 0], ` + list + `, "default": "sms", "context": {"age": 31}}`: {
+			Default: 1, Excluded: []int{2, 0},
+		},
+		`{"default": null, "exclude": null, "context": {"age": 31}, ` + list + `}`: {},
+		`{"default": 2, "exclude": [], ` + list + `, "context": {"age": 31}}`:      {Default: 2},
+	} {
+		got, err := readDecision(strings.NewReader(body), 2, schema)
+		if err != nil || !reflect.DeepEqual(got, Arms{want, []string{"none", "sms", "call"}, choice}) {
+			t.Errorf("%s: %+v, %v", body, got, err)
+		}
+	}
+}
+
+// As many bodies about features as may be in flight take less than 128 MB together, in the largest dimension.
+func TestFeaturesTakeBoundedMemory(t *testing.T) { // not parallel: it looks at the memory of the whole process
+	var fields, terms, values []string
+	for i := range 256 {
+		name := fmt.Sprintf("f%d", i)
+		fields = append(fields, fmt.Sprintf(`{"name":%q,"kind":"hashed","buckets":2}`, name))
+		terms = append(terms, `["`+name+`"]`)
+		values = append(values, fmt.Sprintf(`"%s":""`, name))
+	}
+	schema, err := feature.Parse([]byte(`{"version":1,"arms":[` + strings.Join(fields, ",") + `],"terms":[` +
+		strings.Join(terms, ",") + `]}`))
+	if err != nil || schema.Dimension() != glm.MaxDimension {
+		t.Fatal(err)
+	}
+	limit, weight := decisionRoom(glm.MaxDimension, schema)
+	var short, long []string
+	for i := range maxArms {
+		short = append(short, fmt.Sprintf(`{"id":"%d"}`, i))
+	}
+	for i := 0; (len(values)*10+10)*(i+1) < int(limit); i++ {
+		long = append(long, fmt.Sprintf(`{"id":"%d",%s}`, i, strings.Join(values, ",")))
+	}
+	for name, body := range map[string]string{
+		"short arms": `{"arms":[` + strings.Join(short, ",") + `]}`,
+		"long arms":  `{"arms":[` + strings.Join(long, ",") + `]}`,
+	} {
+		size := int64(len(body))
+		if size > limit {
+			t.Fatalf("%s: %d bytes", name, size)
+		}
+		room := min(maxDecision, size*weight)
+		runtime.GC()
+		grown := peak(func() {
+			var wg sync.WaitGroup
+			for range bytesInFlight / room {
+				wg.Go(func() {
+					if _, err := readDecision(strings.NewReader(body), glm.MaxDimension, schema); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+		if t.Logf("%s: %d bodies of %d bytes take %d MB", name, bytesInFlight/room, size, grown>>20); grown > 128<<20 {
+			t.Errorf("%s: %d MB", name, grown>>20)
+		}
+	}
+}
+
+// A device plays a limited arm as often as the schema says in an epoch, also if many ask at once; another device and
+// another epoch begin anew, and an epoch that is over is not counted.
+func TestLimitsOfArms(t *testing.T) {
+	schema, err := feature.Open([]byte(twoNumbers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bed := testbed.New(t)
+	a := &device.Announced{Announcement: bed.Announcement(glm.Practical, 12), Features: schema}
+	set := Arms{Vectors: [][]float64{{0, 0.1}, {1, 0}}, IDs: []string{"none", "call"}, Choice: glm.Choice{}}
+	p := newPlayed()
+	p.begin(a.Epoch)
+	calls := func(s *seat, a *device.Announced) (n int) {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				src := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 25 {
+					made, err := p.decide(s, a, set, src)
+					mu.Lock()
+					if err != nil {
+						t.Error(err)
+					} else if made.Arm == 1 {
+						n++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		return n
+	}
+	first, second := &seat{}, &seat{}
+	// Without the limit each of 100 decisions plays the arm with probability 1/2 or more: fewer than 3 never happen.
+	if x, y := calls(first, a), calls(second, a); x != 2 || y != 2 {
+		t.Errorf("played %d and %d times", x, y)
+	}
+	later := *a
+	later.Announcement = a.Clone()
+	later.Epoch++
+	p.begin(later.Epoch)
+	if x, y := calls(first, &later), calls(first, a); x != 2 || y < 3 {
+		t.Errorf("in the next epoch %d times, in the one that is over %d", x, y)
+	}
+	if n := len(p.open().times); n != 1 {
+		t.Errorf("%d devices are remembered of the epoch that is over", n)
+	}
+	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, "call") {
+		t.Errorf("what was played can be printed: %s", text)
+	}
+	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
+	third, stand := &seat{}, 0
+	for range 3 {
+		if p.open().take(third, &later, "call") {
+			stand++
+		}
+	}
+	if stand != 2 {
+		t.Errorf("%d of 3 decisions stand", stand)
+	}
+	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
+	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
+		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
+	}
+	if most, limited := schema.AtMost("none"); limited {
+		t.Error(most)
+	}
+}
+
+// Through the API a device plays a limited arm so often in an epoch, and the next epoch forgets it.
+func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Schema, a.Timing.RewardWindow = []byte(twoNumbers), time.Second
+	digest := s.open(a)
+	const body = `{"context": {"age": 100}, "arms": [{"id": "none", "cost": 10}, {"id": "call", "push": true}]}`
+	calls := func() (n int) {
+		for range 40 { // without the limit, fewer than 3 calls have probability below 1e-8
+			if d := s.decide("a", body); d["id"] == "call" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := calls(); n != 2 {
+		t.Errorf("the arm is played %d times", n)
+	}
+	s.reports(1)
+	b := a.Clone()
+	b.Epoch, b.Previous = 2, digest[:]
+	s.open(b)
+	if n := calls(); n != 2 {
+		t.Errorf("in the next epoch the arm is played %d times", n)
+	}
+}

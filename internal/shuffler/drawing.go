@@ -1,0 +1,313 @@
+package shuffler
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/panel"
+	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// How an epoch's panel is drawn. The shuffler fixes the pool and its contribution in its journal, says both in the audit
+// log, where no role can take it back, and waits for the analyzer's contribution there. It fixes no pool of which the
+// audit log has one: a state folder that was lost or set back would make a second, and choose between two panels.
+
+const (
+	// panelCondition is the readiness condition that the open epoch's panel is drawn, or can be within panelPatience.
+	panelCondition = "panel"
+	// panelPatience is how long a panel may wait for registrations or for the analyzer before readiness says so.
+	panelPatience = time.Minute
+	// drawEvery is how often the shuffler looks whether there are devices enough, and for the analyzer's contribution.
+	drawEvery = 250 * time.Millisecond
+)
+
+// errPool says that the audit log has a pool of this shuffler's that the state folder cannot have made.
+var errPool = errors.New("the devices that this state folder knows are not those that this shuffler drew a panel from: " +
+	"the folder was lost, or restored from a backup, or two processes run with copies of it; restore the newest folder, " +
+	"or start a new deployment: who registered, and who was in how many panels, is known nowhere else")
+
+// drawer is what the releasing goroutine knows of the panel that is to be drawn.
+type drawer struct {
+	announcement Digest // of the epoch that the rest is about
+	since        time.Time
+	next         time.Time // of the next look
+	looked       bool      // for a pool of this shuffler's in the audit log
+	said         bool      // the pool stands in the audit log, and is the first one there
+	from         uint64    // the first entry of the analyzer's that was not read
+	draws        []said    // the analyzer's contributions for the epoch
+	refused      outcome.Reason
+}
+
+// said is a statement as it stands in the audit log.
+type said struct {
+	signed []byte
+	digest Digest
+	pool   *wire.Pool
+	draw   *wire.Draw
+}
+
+// draw brings the drawing of the open epoch's panel on. known is false while the journal may lack a draw that was made,
+// and reports that were admitted since. trouble is as in recall.
+func (s *Shuffler) draw(ctx context.Context) (known bool, trouble, err error) {
+	s.mu.Lock()
+	e := s.state.epoch
+	if e == nil || !e.awaiting() || e.closing() || e.over() {
+		s.mu.Unlock()
+		s.notice(panelCondition, nil)
+		return true, nil, nil
+	}
+	epoch, digest, fixed := e.number, e.rounds[0].digest, e.drawing.pool != nil
+	s.mu.Unlock()
+	now := s.c.Clock.Now()
+	if s.drawing.announcement != digest {
+		s.drawing = drawer{announcement: digest, since: now}
+	}
+	if now.Before(s.drawing.next) {
+		return !fixed && s.drawing.looked, nil, nil
+	}
+	defer func() { s.drawing.next = s.c.Clock.Now().Add(s.drawEvery) }()
+	if !fixed {
+		if fixed, trouble, err = s.fix(ctx, epoch); err != nil || trouble != nil {
+			return false, trouble, err
+		}
+		if !fixed {
+			return true, nil, nil
+		}
+	}
+	if !s.drawing.said {
+		if trouble, err := s.sayPool(ctx, epoch); err != nil || trouble != nil {
+			return false, trouble, err
+		}
+		s.drawing.said = true
+	}
+	drawn, err := s.drawn(ctx, epoch)
+	return drawn, nil, err
+}
+
+// fix fixes the pool of the open epoch: the one that the audit log has, or a new one if there are devices enough.
+func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, err error) {
+	if !s.drawing.looked {
+		if fixed, trouble, err = s.adoptPool(ctx, epoch); fixed || trouble != nil || err != nil {
+			return fixed, trouble, err
+		}
+		s.drawing.looked = true
+	}
+	p := s.pooling()
+	if p == nil {
+		return false, nil, nil
+	}
+	if p.Devices < p.Needed {
+		s.late("%s", p.waits())
+		return false, nil, nil
+	}
+	// Of two processes with copies of one state folder, the later one must see the pool of the earlier.
+	if fixed, trouble, err = s.adoptPool(ctx, epoch); fixed || trouble != nil || err != nil {
+		return fixed, trouble, err
+	}
+	contribution := random32(s.c.Source)
+	err = s.decide(func(state *State) (*Event, error) {
+		p := state.Pool()
+		if p == nil || p.Devices < p.Needed {
+			return nil, nil
+		}
+		signed, digest, err := wire.Sign(&wire.Pool{
+			Deployment: s.c.Deployment, Epoch: p.Epoch, Announcement: p.Announcement[:],
+			Registered: uint32(p.Devices), Root: p.Root[:], Contribution: contribution,
+		}, s.c.Identity)
+		if err != nil {
+			return nil, fatal(err)
+		}
+		fixed = true
+		return s.pooled(p, signed, digest), nil
+	})
+	if err == nil && fixed {
+		s.c.Log.Info().Uint64("epoch", epoch).Int("devices", p.Devices).Msg("pool fixed: the panel is drawn from it")
+	}
+	return fixed, nil, err
+}
+
+// random32 is a contribution to a seed.
+func random32(source protocol.Source) (b []byte) {
+	for range panel.ContributionSize / 8 {
+		b = binary.BigEndian.AppendUint64(b, source.Uint64())
+	}
+	return b
+}
+
+// pooled is the event of a pool that is fixed now.
+func (s *Shuffler) pooled(p *Pooling, signed []byte, digest [32]byte) *Event {
+	now, _ := s.clock.now()
+	return &Event{Pooled: &Pooled{
+		At: now.UnixMilli(), Registered: uint32(p.Devices), Quota: uint32(p.Quota), Statement: signed, Digest: digest[:],
+	}}
+}
+
+// pooling describes the pool that could be fixed now. It is computed again only when more devices registered.
+func (s *Shuffler) pooling() *Pooling {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pool; p != nil && p.Epoch == s.state.epoch.number && s.pooledAt == s.state.count && p.Devices < p.Needed {
+		return p
+	}
+	s.pool, s.pooledAt = s.state.Pool(), s.state.count
+	return s.pool
+}
+
+// waits says what a pool of too few devices waits for.
+func (p *Pooling) waits() string {
+	return fmt.Sprintf("Epoch %d waits for registrations: its panel is drawn from at least %d devices, and %d can be drawn "+
+		"now.", p.Epoch, p.Needed, p.Devices)
+}
+
+// late tells readiness what the panel has waited for, once it has for long.
+func (s *Shuffler) late(format string, a ...any) {
+	if s.c.Clock.Now().Sub(s.drawing.since) >= panelPatience {
+		s.notice(panelCondition, fmt.Errorf(format, a...))
+	}
+}
+
+// pools reads this shuffler's own pools of an epoch, in the order of the audit log.
+func (s *Shuffler) pools(ctx context.Context, epoch uint64) (all []said, err error) {
+	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindPool, func(signed []byte) error {
+		p, digest, err := wire.Open[wire.Pool](signed, s.own())
+		if err == nil && p.Epoch == epoch { // another's words are no pool: the audit says so
+			all = append(all, said{signed: signed, digest: digest, pool: p})
+		}
+		return nil
+	})
+	return all, err
+}
+
+// adoptPool takes the pool of the open epoch from the audit log, where the journal has none and the log has one. The
+// state folder is an older copy then; it serves if its devices are those of the pool. trouble says that they are not,
+// or that the journal has another pool than the log.
+func (s *Shuffler) adoptPool(ctx context.Context, epoch uint64) (adopted bool, trouble, err error) {
+	all, err := s.pools(ctx, epoch)
+	if err != nil || len(all) == 0 {
+		return false, nil, err
+	}
+	first := all[0]
+	err = s.decide(func(state *State) (*Event, error) {
+		e := state.epoch
+		if e == nil || e.number != epoch || e.drawing == nil {
+			return nil, nil
+		}
+		if own := e.drawing.pool; own != nil {
+			if adopted = bytes.Equal(own.Digest, first.digest[:]); !adopted {
+				trouble = fmt.Errorf("the pool of epoch %d in the audit log is not the journal's: %w", epoch, errPool)
+			}
+			return nil, nil
+		}
+		p := state.Pool()
+		if p == nil {
+			return nil, nil
+		}
+		if p.Announcement != Digest(first.pool.Announcement) || p.Devices != int(first.pool.Registered) ||
+			p.Root != [32]byte(first.pool.Root) {
+			trouble = fmt.Errorf("the audit log has a pool of epoch %d of %d devices, and %d are known here: %w",
+				epoch, first.pool.Registered, p.Devices, errPool)
+			return nil, nil
+		}
+		adopted, s.lost = true, true
+		s.c.Log.Warn().Err(errState).Uint64("epoch", epoch).
+			Msg("the pool that the journal lacks is taken from the audit log: its devices are those known here")
+		return s.pooled(p, first.signed, first.digest), nil
+	})
+	return adopted, trouble, err
+}
+
+// sayPool puts the pool of the journal into the audit log, and makes sure that it is the first one there.
+func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err error) {
+	s.mu.Lock()
+	signed := s.state.epoch.drawing.pool.Statement
+	s.mu.Unlock()
+	if err := (logged{s.c.Bus, s.log}).AppendAudit(ctx, wire.KindPool, signed); err != nil {
+		return nil, err
+	}
+	_, trouble, err = s.adoptPool(ctx, epoch)
+	return trouble, err
+}
+
+// drawn draws the panel if the analyzer's contribution is in the audit log. Its error is the broker's or fatal.
+func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
+	err = s.c.Bus.SaidSince(ctx, bus.Analyzer, s.drawing.from, func(st bus.Statement) error {
+		s.drawing.from = st.Sequence + 1
+		if st.Kind != wire.KindDraw {
+			return nil
+		}
+		d, digest, err := wire.Open[wire.Draw](st.Payload, wire.Party{Deployment: s.c.Deployment, Key: s.c.Analyzer})
+		if err == nil && d.Epoch == epoch {
+			s.drawing.draws = append(s.drawing.draws, said{signed: st.Payload, digest: digest, draw: d})
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	if len(s.drawing.draws) == 0 {
+		s.late("epoch %d waits for the analyzer's contribution to the draw of its panel", epoch)
+		return false, nil
+	}
+	err = s.decide(func(state *State) (*Event, error) {
+		now, _ := s.clock.now()
+		for _, d := range s.drawing.draws[1:] {
+			if d.digest != s.drawing.draws[0].digest {
+				return nil, SecondDraw
+			}
+		}
+		ev, err := state.Draw(s.drawing.draws[0].draw, s.drawing.draws[0].signed, now)
+		drawn = ev != nil
+		return ev, err
+	})
+	var refused outcome.Reason
+	switch {
+	case errors.As(err, &refused):
+		err := fmt.Errorf("the panel of epoch %d is not drawn: the analyzer's contribution is refused (%s); the analyzer "+
+			"broke the protocol, or somebody else has its key: keep the audit log, and start a new deployment with another "+
+			"analyzer", epoch, refused)
+		if s.drawing.refused != refused {
+			s.drawing.refused = refused
+			s.c.Log.Error().Err(err).Str(outcome.Field, string(refused)).Uint64("epoch", epoch).Msg("nothing is drawn")
+		}
+		s.notice(panelCondition, err)
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if drawn {
+		s.c.Log.Info().Uint64("epoch", epoch).Msg("panel drawn")
+		s.notice(panelCondition, nil)
+		s.dominated()
+	}
+	return drawn, nil
+}
+
+// recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is as
+// in recall.
+func (s *Shuffler) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
+	s.mu.Lock()
+	e := s.state.epoch
+	awaiting := e != nil && e.number == o.Epoch && e.awaiting()
+	s.mu.Unlock()
+	if !awaiting {
+		return nil, nil
+	}
+	s.drawing = drawer{announcement: o.digest, since: s.c.Clock.Now()}
+	adopted, trouble, err := s.adoptPool(ctx, o.Epoch)
+	if err != nil || trouble != nil {
+		return trouble, err
+	}
+	if adopted {
+		if drawn, err := s.drawn(ctx, o.Epoch); drawn || err != nil {
+			return nil, err
+		}
+	}
+	return fmt.Errorf("the manifest of epoch %d is there, and the draw of its panel is not: %w", o.Epoch, errBroker), nil
+}

@@ -1,0 +1,97 @@
+package shuffler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/panel"
+)
+
+// Registered enters a device among those that panels are drawn from.
+type Registered struct {
+	Host   []byte `json:"host"`
+	Device uint32 `json:"device"`
+}
+
+// Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in
+// another panel. They follow from the events before it.
+type Pooled struct {
+	At         int64  `json:"at_ms"` // by the shuffler's clock
+	Registered uint32 `json:"registered"`
+	Quota      uint32 `json:"quota,omitempty"` // devices of one host at most; 0: no limit
+	Statement  []byte `json:"statement"`       // the signed pool, which leaves as it stands here
+	Digest     []byte `json:"digest"`          // of it
+}
+
+// Drawn draws the panel. It is a function of the pool and of the analyzer's contribution.
+type Drawn struct {
+	At           int64  `json:"at_ms"` // by the shuffler's clock: from then on the reward window runs
+	Contribution []byte `json:"contribution"`
+	Statement    []byte `json:"statement"` // of the analyzer, as it goes to devices
+}
+
+func (s *State) applyRegistered(r *Registered) error {
+	id := DeviceID{Number: r.Device}
+	if copy(id.Host[:], r.Host) != len(id.Host) {
+		return fmt.Errorf("registration event: host key has %d bytes", len(r.Host))
+	}
+	if s.registered.has(id) {
+		return fmt.Errorf("registration event: device %d is registered already", r.Device)
+	}
+	s.registered.add(id)
+	s.count++
+	return nil
+}
+
+func (s *State) applyPooled(p *Pooled) error {
+	e := s.epoch
+	if e.drawing == nil || e.drawing.pool != nil || len(p.Digest) != len(Digest{}) {
+		return fmt.Errorf("pool event: epoch %d has no pool to fix, or its digest has %d bytes", e.number, len(p.Digest))
+	}
+	all := s.drawable(int(p.Quota))
+	if len(all) != int(p.Registered) {
+		return fmt.Errorf("pool event: %d devices can be drawn in epoch %d, the event says %d",
+			len(all), e.number, p.Registered)
+	}
+	fixed := &pool{Pooled: *p, devices: devices{}}
+	if p.Quota > 0 {
+		fixed.held = map[[32]byte]int{}
+	}
+	for _, d := range all {
+		fixed.devices.add(DeviceID(d))
+		if p.Quota > 0 {
+			fixed.held[d.Host]++
+		}
+	}
+	e.drawing.pool = fixed
+	s.tells(time.UnixMilli(p.At))
+	return nil
+}
+
+func (s *State) applyDrawn(d *Drawn) error {
+	e := s.epoch
+	if !e.awaiting() || e.drawing.pool == nil {
+		return fmt.Errorf("draw event: no panel of epoch %d is to be drawn", e.number)
+	}
+	var all []panel.Device
+	e.drawing.pool.devices.each(func(id DeviceID) { all = append(all, panel.Device(id)) })
+	drawn := panel.NewSeed(Digest(e.drawing.pool.Digest), d.Contribution).Panel(all, int(e.size))
+	at := time.UnixMilli(d.At)
+	s.tells(at)
+	for i, d := range drawn {
+		s.enter(DeviceID(d), at.Add(e.window()+e.jitter(uint32(i))))
+	}
+	e.last = at.Add(e.window() + e.timing.Jitter) // whichever slots there are
+	e.drawing.draw = d.Statement
+	s.history.add(e.number, drawn, s.terms)
+	return nil
+}
+
+// enter gives the next slot of the open cohort to a device.
+func (s *State) enter(id DeviceID, reportAt time.Time) {
+	e := s.epoch
+	e.slotOf[id] = uint32(len(e.slots))
+	e.slots = append(e.slots, slot{id, reportAt})
+	e.held[id.Host]++
+	e.largest = max(e.largest, e.held[id.Host])
+}

@@ -1,0 +1,289 @@
+package shuffler
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// registered is a scene whose shuffler runs and knows 20 devices.
+func registered(t *testing.T) *scene {
+	s := newScene(t)
+	quick(s)
+	s.start()
+	s.opened = s.announcement()
+	s.register(0, 20)
+	return s
+}
+
+// lost waits until the shuffler says that its devices are not those of a pool, and checks that it draws nothing and takes
+// no registration.
+func (s *scene) lost() {
+	s.t.Helper()
+	s.eventually("noticed", func() bool {
+		return strings.Contains(s.why(historyCondition), "the devices that this state folder knows are not those")
+	})
+	if r := s.ask(70, toRegister); r.Refusal != wire.RefusalWrongEpoch {
+		s.t.Errorf("a device registers: %v", r)
+	}
+	time.Sleep(quiet)
+	if n := len(s.words(bus.Shuffler, wire.KindPool)); n != 1 {
+		s.t.Errorf("%d pools in the audit log", n)
+	}
+	if f, ok := s.shuffler.Filling(); ok && f.Enrolled != 0 {
+		s.t.Errorf("drawn: %+v", f)
+	}
+}
+
+// A state folder from before the pool was fixed, with the same devices: the pool is taken from the audit log, and the
+// panel is the same one. There is no second pool, whatever the shuffler would contribute now.
+func TestAnOlderStateFolderHasTheSamePanel(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]int{"pooled": 0, "drawn": 1, "reported": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := registered(t)
+			folder := s.backup()
+			s.open(panels(s.announcement()))
+			s.pooled()
+			var slots map[uint32]uint32
+			if when > 0 {
+				s.reveal(s.Analyzer)
+				s.drawn()
+				slots = s.slots(20)
+			}
+			if when > 1 { // acknowledged by the process whose journal is lost
+				s.reportAs(slots, 2)
+				s.acknowledged()
+			}
+			before := s.words(bus.Shuffler, wire.KindPool)
+			s.config.Source = testbed.Source()
+			s.restore(folder)
+			s.reopen()
+			if when == 0 {
+				s.reveal(s.Analyzer)
+			}
+			s.drawn()
+			for device, slot := range s.slots(20) {
+				if when > 0 && slots[device] != slot {
+					t.Fatal("another panel")
+				}
+			}
+			after := s.words(bus.Shuffler, wire.KindPool)
+			if len(before) != 1 || len(after) != 1 || !bytes.Equal(before[0], after[0]) {
+				t.Errorf("%d pools before, %d after", len(before), len(after))
+			}
+			if when == 2 {
+				s.admitted(10) // taken in again
+			}
+		})
+	}
+}
+
+// The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts in
+// later epochs.
+func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
+	t.Parallel()
+	s := registered(t)
+	folder := s.backup()
+	first := map[uint32]uint32{}
+	for epoch := range 2 {
+		if epoch == 0 {
+			s.open(panels(s.announcement()))
+		} else {
+			s.open(panels(s.next()))
+		}
+		s.reveal(s.Analyzer)
+		s.drawn()
+		slots := s.slots(20)
+		for device := range slots {
+			first[device]++
+		}
+		s.reportAs(slots, 0)
+		s.manifest(s.opened.Epoch, 0)
+		s.finished()
+	}
+	s.restore(folder)
+	s.eventually("known again", func() bool { return s.shuffler.Snapshot().Epoch == 2 })
+	s.finished()
+	s.shuffler.mu.Lock()
+	defer s.shuffler.mu.Unlock()
+	for device, n := range first {
+		id := DeviceID{[32]byte(s.host.Public()), device}
+		if s.shuffler.state.history.served(id, 3, s.shuffler.state.terms) != (n == 2) {
+			t.Errorf("device %d was in %d panels of two that it may be in", device, n)
+		}
+	}
+}
+
+// A state folder that lacks devices of a pool cannot draw it, and makes no other: the shuffler stops deciding and says
+// what to do. With the newer folder it goes on.
+func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]bool{"open": false, "over": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := registered(t)
+			older := s.backup()
+			s.register(20, 22)
+			s.open(panels(s.announcement()))
+			s.pooled()
+			if over {
+				s.reveal(s.Analyzer)
+				s.drawn()
+				s.reportAs(s.slots(22), 0)
+				s.manifest(1, 0)
+				s.finished()
+			}
+			newer := s.backup()
+			s.restore(older)
+			s.lost()
+			s.restore(newer)
+			if !over {
+				s.reveal(s.Analyzer)
+				s.drawn()
+				s.slots(22)
+				return
+			}
+			s.open(panels(s.next()))
+			s.reveal(s.Analyzer)
+			s.drawn()
+			s.slots(22)
+		})
+	}
+}
+
+// A broker from before the pool: the shuffler says the same pool again, and the panel that was drawn stays.
+func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	quick(s)
+	s.start()
+	s.opened = s.announcement()
+	s.register(0, 19)
+	s.open(panels(s.announcement()))
+	older := s.Backup()
+	s.register(19, 20)
+	before, first := s.pooled()
+	for epoch := range uint64(9) { // entries that the older broker does not have
+		s.reveal(s.Analyzer, func(d *wire.Draw) { d.Epoch = 7 + epoch })
+	}
+	time.Sleep(quiet) // they are read
+	s.Restore(older)
+	after, again := s.pooled()
+	if first != again || !bytes.Equal(before.Contribution, after.Contribution) {
+		t.Error("another pool after the broker was set back")
+	}
+	s.reveal(s.Analyzer)
+	s.drawn()
+	slots := s.slots(20)
+	s.Restore(older)
+	if _, digest := s.pooled(); digest != first {
+		t.Error("another pool after the broker was set back")
+	}
+	for device, slot := range slots {
+		if r := s.ask(device); !r.Enrolled || r.Slot != slot {
+			t.Fatalf("device %d: %v", device, r)
+		}
+	}
+}
+
+// Another pool of this shuffler's stands in the audit log before its own, as of a second process with a copy of the state
+// folder: nothing is drawn from either.
+func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
+	t.Parallel()
+	s := registered(t)
+	a := panels(s.announcement())
+	other := &wire.Pool{
+		Deployment: testbed.Deployment, Epoch: 1, Registered: 20, Root: contribution(8), Contribution: contribution(9),
+	}
+	_, digest := s.Sign(a, s.Analyzer)
+	other.Announcement = digest[:]
+	signed, _ := s.Sign(other, s.Shuffler)
+	s.must(s.broker.AppendAudit(s.Context(), wire.KindPool, signed))
+	s.open(a)
+	s.lost()
+}
+
+// Contributions of the analyzer that are not those of this draw, or a second one beside it: readiness names the reason,
+// and nothing is drawn.
+func TestNothingIsDrawnByAFalseContribution(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		why    error
+		change []func(*wire.Draw)
+	}{
+		"another pool":         {OtherPool, []func(*wire.Draw){func(d *wire.Draw) { d.Pool = contribution(7) }}},
+		"another announcement": {OtherAnnouncement, []func(*wire.Draw){func(d *wire.Draw) { d.Announcement = contribution(7) }}},
+		"not committed":        {NotCommitted, []func(*wire.Draw){func(d *wire.Draw) { d.Contribution = contribution(7) }}},
+		"a second one": {SecondDraw, []func(*wire.Draw){
+			func(*wire.Draw) {}, func(d *wire.Draw) { d.Pool = contribution(7) },
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := registered(t)
+			s.open(panels(s.announcement()))
+			s.pooled()
+			s.must(s.stop()) // both are there before the shuffler looks
+			for _, change := range c.change {
+				s.reveal(s.Analyzer, change)
+			}
+			s.start()
+			s.eventually("refused", func() bool { return strings.Contains(s.why(panelCondition), c.why.Error()) })
+			time.Sleep(quiet)
+			if p := s.shuffler.Snapshot().Panel; p.Drawn {
+				t.Error("drawn")
+			}
+			if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
+				t.Errorf("a device asks: %v", r)
+			}
+		})
+	}
+}
+
+// Words that the analyzer did not sign, under its credential at the broker, are no contribution.
+func TestForeignContributionsAreSkipped(t *testing.T) {
+	t.Parallel()
+	s := registered(t)
+	s.open(panels(s.announcement()))
+	for _, by := range []*seal.Identity{testbed.NewIdentity(t), s.Shuffler} {
+		s.reveal(by, func(d *wire.Draw) { d.Contribution = contribution(7) })
+	}
+	s.must(s.analyzer.AppendAudit(s.Context(), wire.KindDraw, []byte("junk")))
+	s.reveal(s.Analyzer, func(d *wire.Draw) { d.Epoch = 9 })
+	s.reveal(s.Analyzer)
+	s.drawn()
+	s.slots(20)
+}
+
+// What a panel waits for shows at once, and in readiness after a minute; readiness is met again when the wait is over.
+func TestReadinessNamesWhatAPanelWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	quick(s)
+	clock := &shifted{Clock: role.SystemClock()}
+	s.config.Clock = clock
+	s.start()
+	s.opened = s.announcement()
+	s.register(0, 18)
+	s.open(panels(s.announcement()))
+	s.eventually("shown", func() bool { return s.shuffler.Snapshot().Panel.Waits != "" })
+	if why := s.why(panelCondition); why != "" {
+		t.Errorf("not ready at once: %s", why)
+	}
+	clock.by.Store(int64(2 * panelPatience))
+	s.eventually("said", func() bool { return strings.Contains(s.why(panelCondition), "at least 20 devices, and 18") })
+	s.register(18, 20)
+	s.eventually("said", func() bool { return strings.Contains(s.why(panelCondition), "the analyzer's contribution") })
+	s.reveal(s.Analyzer)
+	s.drawn()
+	s.eventually("ready", func() bool { return s.why(panelCondition) == "" })
+}

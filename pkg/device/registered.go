@@ -1,0 +1,75 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// Register returns the request to be registered, so that panels can be drawn of the device. Call it when the device
+// begins to follow the deployment, and again where no answer came. ErrNoPlace says why the device does not register: it
+// does so only if its limits allow the announced plan over all the epochs that it may be asked for together.
+func (d *Device) Register() (request []byte, err error) {
+	switch {
+	case d.kept.RolledBack != "":
+		err = fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	case d.last == nil:
+		err = ErrNoPolicy
+	default:
+		err = d.last.registers()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
+	}
+	if d.state.Registered() {
+		return nil, fmt.Errorf("%w: the device is registered already", ErrNoPlace)
+	}
+	if request, err = d.core.Registration(d.state.Number); err != nil {
+		return nil, err
+	}
+	d.unanswered = d.unanswered || d.state.Registering()
+	d.state, d.registering = d.state.Register(), request
+	return request, nil
+}
+
+// Registered takes the shuffler's signed reply to Register. refusal says why it does not register the device; "" where it
+// did. ErrRolledBack is as in Answer.
+func (d *Device) Registered(reply []byte) (refusal string, err error) {
+	switch {
+	case d.kept.RolledBack != "":
+		return "", fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	case d.registering == nil:
+		return "", errors.New("device: nothing was asked")
+	}
+	r, err := d.core.Registered(d.registering, reply)
+	if err != nil {
+		return "", err
+	}
+	if did := d.state.Unregistered(r, d.unanswered); did != "" {
+		d.kept.RolledBack = "the shuffler " + did
+		return "", fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+	}
+	d.registering, d.unanswered = nil, false
+	if r.Refusal != wire.NoRefusal {
+		d.state = d.state.Unregister()
+		return r.Refusal.String(), nil
+	}
+	d.state = d.state.Confirm(reply)
+	return "", nil
+}
+
+// accuse keeps what proves that the shuffler's reply cannot be true, the first time, and ends the question: no place is
+// taken.
+func (d *Device) accuse(err error) error {
+	var proof *Evidence
+	if errors.As(err, &proof) && d.kept.Evidence == nil {
+		d.kept.Evidence = proof
+	}
+	next, failed := d.state.Release(d.last)
+	if failed != nil {
+		return fmt.Errorf("device: %w", failed)
+	}
+	d.state, d.request, d.heard = next, nil, false
+	return err
+}
