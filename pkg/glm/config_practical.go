@@ -24,9 +24,9 @@ const (
 	// 1/sqrt(share) as long as noise dominates it.
 	DefaultControlShare = 0.1
 	// SuggestedHalfLife and SuggestedAlarm are what to set where the world may change; 0, the default, forgets nothing.
-	// Logistic, d = 5, panels of 300, TestMeasure/lasting: a half-life of 8 panels costs nothing where nothing changes
-	// (2: half as much again), halves the regret of a slow drift, and the alarm brings back the regret of before an
-	// abrupt change within six panels, where the half-life alone takes twice as many.
+	// Panels of 300, logistic, d = 5 (TestMeasure/lasting): a half-life of 8 panels costs nothing where nothing changes, and
+	// 2 has half as much regret again; with a slow drift 8 has 30 % less regret than none. An alarm at 0.01 is false in one
+	// deployment of six over 24 panels, and costs a third more; at 0.001 none of 32 was.
 	SuggestedHalfLife = 8
 	SuggestedAlarm    = 0.001
 	// DefaultPracticalTolerance is the design tolerance of the practical profile: its designs need not be exact, and
