@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// spread is what earlier tests said of how much more sums vary than the model of single decisions says. Recent tests count
-// most: the one before the last by spreadKept of the last, and so on.
+// spread is what earlier tests said of how much more sums vary than the model of single decisions says. Recent tests
+// count most: the one before the last by spreadKept of the last, and so on.
 type spread struct {
 	sum    float64 // of the tests' statistics
 	weight float64 // of the tests
@@ -29,18 +29,18 @@ func (s spread) and(q float64) spread {
 //
 //	g = H (theta - theta*) + e,
 //
-// and if the parameter is what it was, theta - theta* has the covariance W^-1 of the estimate, which is of earlier cohorts
-// and independent of e, and e has that of sampling, H (the information equality, practicalRun), and of the noise. The
-// curvature of mu leaves an error B in the estimate, too (biased). So
+// and if the parameter is what it was, theta - theta* has the covariance W^-1 of the estimate, which is of earlier
+// cohorts and independent of e, and e has that of sampling, H (the information equality, practicalRun), and of the
+// noise. The curvature of mu leaves an error B in the estimate, too (biased). So
 //
 //	q = g' (H (W^-1 + B) H + H + v I)^-1 g
 //
 // has at most the chi-square distribution with d degrees of freedom; its upper tail at q is the p-value.
 //
 // Where a report holds several decisions, those of one person are alike for reasons that the model does not know, and
-// sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small, over
-// d. So q over this mean is compared with the F distribution as well, whose second number of degrees of freedom is that
-// of a weighted mean, and the larger p-value counts: it is valid if either is.
+// sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small,
+// over d. So q over this mean is compared with the F distribution as well, whose second number of degrees of freedom
+// is that of a weighted mean, and the larger p-value counts: it is valid if either is.
 func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient []float64, noise float64) (
 	p float64, after spread, err error,
 ) {
@@ -121,9 +121,9 @@ func steepness(f Family, radius float64) float64 {
 	return most
 }
 
-// biased is the second moment of what a step's curvature leaves in the estimate, beside the errors that the covariance has.
-// A step Delta is wrong by about steepness/2 |Delta| of itself, in its own direction for the most part. Of an earlier bias
-// there is left what is left of the earlier information.
+// biased is the second moment of what a step's curvature leaves in the estimate, beside the errors that the
+// covariance has. A step Delta is wrong by about steepness/2 |Delta| of itself, in its own direction for the most
+// part. Of an earlier bias there is left what is left of the earlier information.
 func (r *practicalRun) biased(next knowledge, before *mat.SymDense, kept float64) *mat.SymDense {
 	d := len(next.theta)
 	out := mat.NewSymDense(d, nil)

@@ -31,11 +31,12 @@ func changeCases() map[string]returning {
 	}
 }
 
-// Where nothing changes, the test says that something has in at most its level of epochs: with and without noise, with a
-// half-life, with panels of people who come back, with people whose decisions are alike in ways that the model does not
-// know, and while a large parameter is still being approached. A case has 30 runs of 7 tested epochs: 210 tests at the level
-// 0.05 give 10.5 alarms, and more than 19, which fails, with probability 0.6 %. Without the noise, the sampling or the
-// covariance of the estimate, without the bias, and without the comparison with earlier sums, one case at least has more.
+// Where nothing changes, the test says that something has in at most its level of epochs: with and without noise,
+// with a half-life, with panels of people who come back, with people whose decisions are alike in ways that the
+// model does not know, and while a large parameter is still being approached. A case has 30 runs of 7 tested epochs:
+// 210 tests at the level 0.05 give 10.5 alarms, and more than 19, which fails, with probability 0.6 %. Without the
+// noise, the sampling or the covariance of the estimate, without the bias, and without the comparison with earlier
+// sums, one case at least has more.
 func TestNothingHasChanged(t *testing.T) {
 	const level = 0.05
 	runs := long(30, 400)
@@ -70,8 +71,9 @@ func TestNothingHasChanged(t *testing.T) {
 }
 
 // A change of the parameter by a right angle or more is found in the epoch in which it comes, at the suggested level of
-// 0.001. The comments in the table are the shares found in 200 runs. A test that finds half as often fails with probability
-// 0.99, and at epsilon 1 with 0.6; one with these shares fails by chance in 1 % of seeds at most. Seeds are fixed.
+// 0.001. The comments in the table are the shares found in 200 runs. A test that finds half as often fails with
+// probability 0.99, and at epsilon 1 with 0.6; one with these shares fails by chance in 1 % of seeds at most. Seeds
+// are fixed.
 func TestChangesAreFound(t *testing.T) {
 	runs := long(20, 200)
 	for name, w := range changeCases() {
@@ -100,9 +102,9 @@ func TestChangesAreFound(t *testing.T) {
 	}
 }
 
-// Without noise and with one decision of each report, the p-value is the upper tail of the chi-square distribution with d
-// degrees of freedom at g' (H W^-1 H + H + B)^-1 g, where B is of the bias of the steps before; where nothing was learnt
-// before but the configuration's prior, B is 0.
+// Without noise and with one decision of each report, the p-value is the upper tail of the chi-square distribution
+// with d degrees of freedom at g' (H W^-1 H + H + B)^-1 g, where B is of the bias of the steps before; where nothing
+// was learnt before but the configuration's prior, B is 0.
 func TestUnchangedIsAChiSquareTest(t *testing.T) {
 	precision := mat.NewSymDense(2, []float64{40, 10, 10, 30})
 	l := newLearner(t, glm.Config{Dimension: 2, Horizon: 10000, Practical: glm.PracticalConfig{Panel: 1000,
@@ -126,9 +128,10 @@ func TestUnchangedIsAChiSquareTest(t *testing.T) {
 }
 
 // After an abrupt change the regret of a decision returns to its earlier rate within twice the panels that the first
-// learning took, with the suggested half-life and alarm; with neither it does not. The earlier rate is the mean of the five
-// panels before the change, regret has returned to it in the first of two panels whose mean is below 1.25 of it, and the
-// first learning lasted until then, too. All numbers are means over runs, as in the picture of a deployment's life.
+// learning took, with the suggested half-life and alarm; with neither it does not. The earlier rate is the mean of
+// the five panels before the change, regret has returned to it in the first of two panels whose mean is below 1.25
+// of it, and the first learning lasted until then, too. All numbers are means over runs, as in the picture of a
+// deployment's life.
 func TestRegretReturnsAfterAChange(t *testing.T) {
 	const epochs, change = 34, 14
 	runs := long(5, 60)

@@ -117,8 +117,9 @@ func expected(t *testing.T, p *glm.Policy, arms [][]float64, fallback int, unrec
 // exclusions, and for decisions that nobody learns from. The decision's propensity is the total probability of its arm,
 // however it came about, and the control group has its share and plays the default alone.
 //
-// 6000 decisions each are within 5 standard errors: with some 1500 frequencies false alarms have probability below 1e-3,
-// and a probability of 0.2 that is off by 0.06 is found with probability 0.999. Propensities are compared exactly.
+// 6000 decisions each are within 5 standard errors: with some 1500 frequencies false alarms have probability below
+// 1e-3, and a probability of 0.2 that is off by 0.06 is found with probability 0.999. Propensities are compared
+// exactly.
 func TestChoicesHaveTheirProbabilities(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{17})
 	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 7, 2, src)
@@ -211,8 +212,8 @@ func TestChoicesHaveTheirProbabilities(t *testing.T) {
 	}
 }
 
-// Before anything is known, a cautious policy plays the default but for its explorers, and a decision that nobody learns
-// from gets the default of any policy.
+// Before anything is known, a cautious policy plays the default but for its explorers, and a decision that nobody
+// learns from gets the default of any policy.
 func TestCautionBeforeAnythingIsKnown(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{18})
 	env, err := glm.NewBallEnvironment(glm.Logistic{}, 3, 5, 2, src)

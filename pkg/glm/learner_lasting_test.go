@@ -98,8 +98,8 @@ func TestHalfLifeWeighsByAge(t *testing.T) {
 	precision := mat.NewSymDense(d, []float64{4, 1, 1, 3})
 	known := []float64{0.5, -0.25}
 	for _, half := range []float64{0, halfLife} {
-		l := newLearner(t, glm.Config{Dimension: d, Horizon: 10000, Practical: glm.PracticalConfig{Panel: 1000, HalfLife: half,
-			PriorTheta: known, PriorPrecision: glm.NewSymmetric(precision)}})
+		l := newLearner(t, glm.Config{Dimension: d, Horizon: 10000, Practical: glm.PracticalConfig{Panel: 1000,
+			HalfLife: half, PriorTheta: known, PriorPrecision: glm.NewSymmetric(precision)}})
 		if got := l.Next().Policy; !slices.Equal(got.Theta, known) || got.Stages == nil || got.Play != glm.PlayDesign ||
 			l.Covariance() == nil {
 			t.Fatalf("the first policy is not that of the prior: %+v", got)
@@ -168,11 +168,12 @@ func absorbMatrix(t testing.TB, l *glm.Learner, h *mat.SymDense, g *mat.VecDense
 	}
 }
 
-// The covariance settles with a half-life, so that exploration does not end; without one it shrinks. The last panel of a
-// horizon explores, too: the horizon says nothing where the world may change.
+// The covariance settles with a half-life, so that exploration does not end; without one it shrinks. The last panel
+// of a horizon explores, too: the horizon says nothing where the world may change.
 func TestExplorationGoesOnWithAHalfLife(t *testing.T) {
 	trace := func(half float64) (traces []float64, last glm.Policy) {
-		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 4000, Practical: glm.PracticalConfig{Panel: 100, HalfLife: half}})
+		l := newLearner(t, glm.Config{Dimension: 2, Horizon: 4000, Practical: glm.PracticalConfig{Panel: 100,
+			HalfLife: half}})
 		for !l.Next().Done {
 			last = l.Next().Policy
 			absorbMatrix(t, l, mat.NewSymDense(2, []float64{10, 0, 0, 10}), mat.NewVecDense(2, nil))
@@ -217,8 +218,8 @@ func TestControlGroupHasARelease(t *testing.T) {
 	}
 }
 
-// Rollback brings back the policy before the last one, but for its number, and with it what was known then: from there the
-// learner goes on as one that never saw the two cohorts. It goes one step back only.
+// Rollback brings back the policy before the last one, but for its number, and with it what was known then: from
+// there the learner goes on as one that never saw the two cohorts. It goes one step back only.
 func TestRollback(t *testing.T) {
 	cfg := glm.Config{Dimension: 3, Horizon: 4000, Practical: glm.PracticalConfig{Panel: 200, HalfLife: 8}}
 	l, other := newLearner(t, cfg), newLearner(t, cfg)
@@ -292,8 +293,8 @@ func TestStop(t *testing.T) {
 }
 
 func TestLastingConfigRefusesBadValues(t *testing.T) {
-	good := glm.PracticalConfig{Panel: 100, Decisions: 3, HalfLife: 4, Alarm: 0.01, Control: 0.1, ControlShare: 0.2, Caution: 1,
-		PriorTheta: []float64{1, 0}, PriorPrecision: glm.Symmetric{2, 1, 3}}
+	good := glm.PracticalConfig{Panel: 100, Decisions: 3, HalfLife: 4, Alarm: 0.01, Control: 0.1, ControlShare: 0.2,
+		Caution: 1, PriorTheta: []float64{1, 0}, PriorPrecision: glm.Symmetric{2, 1, 3}}
 	for name, spoil := range map[string]func(p *glm.PracticalConfig){
 		"":                       func(*glm.PracticalConfig) {},
 		"panel":                  func(p *glm.PracticalConfig) { p.Panel = -1 },

@@ -7,8 +7,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// measureLasting prints the regret of a decision over 24 panels of 300 of 600 people, in 16 runs, and over the last 16 of them, by
-// half-life and alarm: where nothing changes, where the parameter drifts, and where it becomes another at panel 12.
+// measureLasting prints the regret of a decision over 24 panels of 300 of 600 people, in 16 runs, and over the last
+// 16 of them, by half-life and alarm: where nothing changes, where the parameter drifts, and where it becomes
+// another at panel 12.
 func measureLasting(t *testing.T) {
 	const epochs, seeds = 24, 16
 	for _, world := range []struct {
@@ -46,8 +47,8 @@ func measureLasting(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%-24s half-life %2g, alarm %-5g: regret %.4f, of the last 16 panels %.4f (standard error %.4f), %d alarms in "+
-				"%d runs", world.name, p.HalfLife, p.Alarm, all, late, math.Sqrt((square-late*late)/seeds), alarms, seeds)
+			t.Logf("%-24s half-life %2g, alarm %-5g: regret %.4f, of the last 16 panels %.4f (standard error %.4f), "+
+				"%d alarms in %d runs", world.name, p.HalfLife, p.Alarm, all, late, math.Sqrt((square-late*late)/seeds), alarms, seeds)
 		}
 	}
 }

@@ -14,8 +14,8 @@ type returning struct {
 	cfg    glm.Config
 	mu     float64 // of Gaussian differential privacy, of one epoch; 0: no noise
 	people int
-	// effect is the standard deviation, over people, of what the model does not know of them: it is added to the score of
-	// all their decisions.
+	// effect is the standard deviation, over people, of what the model does not know of them: it is added to the
+	// score of all their decisions.
 	effect float64
 	fixed  bool    // every person has arms of their own, the same all the time
 	active float64 // probability of each of the K_max decisions of an epoch
@@ -31,8 +31,8 @@ type result struct {
 	regret    []float64 // per decision
 }
 
-// run plays it. Noise is normal, with a third more variance than the Gaussian mechanism's, as rounding has it: the exact
-// channel is in other tests.
+// run plays it. Noise is normal, with a third more variance than the Gaussian mechanism's, as rounding has it: the
+// exact channel is in other tests.
 func (w returning) run(t testing.TB, seed uint64) (out result) {
 	t.Helper()
 	l := newLearner(t, w.cfg)
