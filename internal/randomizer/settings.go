@@ -63,7 +63,8 @@ type LimitSettings struct {
 	MaxReportSize int `key:"max_report_size" doc:"Most bytes of one sealed report, in every other channel. 0: the default."`
 	MaxNoiseBits  int `key:"max_noise_bits" doc:"Most noise bits that a device draws for one report, over all numbers in it, in every other channel. 0: the default."`
 
-	Records int `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
+	Records int `key:"records" doc:"Where panels are drawn: most epochs in which one person may report. 0: as many as the plan says, within epsilon, which holds for all of them together. A plan with more is refused. Where devices enrol when they decide, one person reports once."`
+	Period  int `key:"period" doc:"Least number of epochs in a row after which epsilon, epsilon_alone and records may begin anew, where panels are drawn. 0: never. With a period nothing bounds what the whole deployment reveals about one person."`
 }
 
 // DefaultLimits are what a host agrees to by default.
@@ -73,6 +74,7 @@ func DefaultLimits() LimitSettings {
 		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
 		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
 		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+		Period: l.Period,
 	}
 	for _, c := range l.Trust {
 		s.Trust = append(s.Trust, string(c))
@@ -86,6 +88,7 @@ func (l LimitSettings) limits() device.Limits {
 		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
 		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
 		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+		Period: l.Period,
 	}
 	for _, c := range l.Trust { // none is a fault, not the default
 		out.Trust = append(out.Trust, plan.Channel(c))
