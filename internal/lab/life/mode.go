@@ -111,6 +111,14 @@ func (m Mode) schedule(w World) (schedule, error) {
 	return s, nil
 }
 
+// effective is the mode with R capped by the number of epochs: modes that are alike in it are the same run.
+func (m Mode) effective(w World) Mode {
+	if s, err := m.schedule(w); err == nil && m.Kind == Panel {
+		m.Records = s.records
+	}
+	return m
+}
+
 // slack is how many more people than a panel holds there must be to draw from in every epoch, on average, so that luck
 // does not leave too few.
 const slack = 1.1

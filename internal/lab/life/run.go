@@ -155,8 +155,7 @@ func (p *player) begin(day int, seed uint64) {
 	}
 }
 
-// decide plays for one occasion and keeps its record if the person is in the cohort and has room. Where cohorts are
-// panels, the device knows beforehand whether it will keep the record, and nobody explores for nothing.
+// decide plays for one occasion and keeps its record if the person is in the cohort and has room.
 func (p *player) decide(o occasion) (arm int, err error) {
 	if p.learner == nil || p.step.Done {
 		d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
@@ -169,7 +168,7 @@ func (p *player) decide(o occasion) (arm int, err error) {
 	}
 	records, in := p.cohort[o.person]
 	room := in && len(*records) < p.most()
-	d, err := p.policy.DecideFor(o.arms, glm.Choice{Unrecorded: !room && p.mode.Kind != Arrival}, p.devices)
+	d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
 	if err != nil {
 		return 0, err
 	}
