@@ -221,7 +221,7 @@ func TestImpossibleLivesAreRefused(t *testing.T) {
 		"control":   {Epsilon: 1, Control: 1},
 		"dishonest": {Epsilon: 1, Dishonest: -1},
 	} {
-		if _, err := Compare(context.Background(), bad, Modes(), Options{Seeds: 1}); !errors.Is(err, ErrLife) {
+		if _, err := Compare(context.Background(), bad, Modes([]int{1}, []int{1}), Options{Seeds: 1}); !errors.Is(err, ErrLife) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
