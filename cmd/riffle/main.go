@@ -38,7 +38,7 @@ Begin with: riffle demo`[1:],
 	}{
 		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand(),
 			fitCommand()}},
-		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), witnessCommand()}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
 			role.Command(analyzer.Role()), loadCommand(),

@@ -31,6 +31,7 @@ type planFlags struct {
 	biases []float64
 	trust  string
 	device bool
+	panel  planner.PanelOptions // whose Options are o
 	json   bool
 	out    string
 }
@@ -119,6 +120,21 @@ in one cohort only, so the guarantees of the cohorts do not add up.`[1:],
 	flags.Float64Var(&f.o.ServerNoise, "server-noise", 0,
 		"share of the noise that alone gives the guarantee, added by servers of shuffle and shares")
 	flags.BoolVar(&f.device, "device-noise", true, "whether devices add noise in shuffle and shares")
+	flags.IntVar(&f.o.Registered, "registered", 0,
+		"plan panels, drawn from at least so many registered devices; then --dishonest is the share of these")
+	flags.IntVar(&f.panel.Size, "panel", 0, "with --registered: devices in a panel")
+	flags.IntVar(&f.o.Records, "records", 1, "with --registered: epochs that one device may report in; --epsilon is for all")
+	flags.IntVar(&f.o.Period, "period", 0,
+		"with --registered: out of so many epochs that follow each other, for which --epsilon is; 0: the deployment")
+	flags.IntVar(&f.o.Decisions, "decisions", 0,
+		"with --registered: most decisions of one report; 0: as --mean-decisions advises, or 1")
+	flags.Float64Var(&f.panel.MeanDecisions, "mean-decisions", 0,
+		"with --registered: decisions of one person in an epoch, on average")
+	flags.Float64Var(&f.o.Tail, "tail", 0,
+		"with --registered: part of delta for panels with more dishonest devices than are counted, of all epochs\n"+
+			"of a person together; 0: the default")
+	flags.Float64Var(&f.panel.Control, "control", 0,
+		"with --registered: share of decisions that get the default arm, for comparison")
 	flags.BoolVar(&f.json, "json", false, "print the plan, or why there is none, as one JSON object")
 	flags.StringVar(&f.out, "out", "", "file for a chart of the frontier, .png or .svg")
 	return cmd
@@ -179,8 +195,39 @@ func (f *planFlags) settle(changed func(string) bool) (err error) {
 	if !changed("messages") && (generic || slices.ContainsFunc(budgets, changed)) {
 		f.o.MaxMessages = 0
 	}
+	if err := f.panels(changed); err != nil {
+		return err
+	}
 	if changed("cohort") && changed("users") {
 		return errors.New("--users and --cohort both set the number of people; give one of them")
+	}
+	return nil
+}
+
+// run plans panels, or cohorts of people who take part once.
+func (f *planFlags) run() (result, error) {
+	if f.o.Registered == 0 {
+		return planner.Run(f.o)
+	}
+	f.panel.Options = f.o
+	return planner.RunPanel(f.panel)
+}
+
+// panels refuses flags that say something of panels without --registered, and what has another meaning with it.
+func (f *planFlags) panels(changed func(string) bool) error {
+	of := []string{"panel", "records", "period", "decisions", "mean-decisions", "tail", "control"}
+	if f.o.Registered == 0 {
+		if i := slices.IndexFunc(of, changed); i >= 0 {
+			return fmt.Errorf("--%s is of panels: say with --registered how many devices are registered at least", of[i])
+		}
+		f.o.Records = 0 // as in a plan without panels
+		return nil
+	}
+	if f.panel.Size == 0 {
+		return errors.New("--registered plans panels: say with --panel how many devices are in one")
+	}
+	if changed("cohort") {
+		return errors.New("--cohort and --panel both set the size of a cohort; leave out --cohort")
 	}
 	return nil
 }
@@ -191,7 +238,7 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 		return err
 	}
 	f.o.SealSeconds = f.o.Machine.SealBit
-	result, err := planner.Run(f.o)
+	result, err := f.run()
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
 		if err := printJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {
@@ -205,7 +252,11 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 		if err := os.MkdirAll(filepath.Dir(f.out), 0o755); err != nil {
 			return err
 		}
-		if err := result.Chart().Save(f.out); err != nil {
+		of, ok := result.(*planner.Result)
+		if !ok {
+			return errors.New("--out draws a frontier, and a plan of panels has none; leave it out")
+		}
+		if err := of.Chart().Save(f.out); err != nil {
 			return err
 		}
 	}

@@ -123,6 +123,10 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("What was promised and planned")
 	p.line("  The terms promise each person epsilon %s at delta %g.", privacy.Spell(s.PromisedEpsilon), s.Delta)
 	p.line("  %s", s.Channel.Promise(float64(s.Epsilon), float64(s.EpsilonAlone), s.Delta))
+	if q := s.Panel; q != nil {
+		p.line("  That is over %s.", q.Unit)
+		p.line("  The cohort is a panel, drawn by both servers from %d registered devices (at least %d).", q.Registered, q.Least)
+	}
 	p.line("  The cohort has %d places. Nothing is released of fewer than %d reports, and the noise of %d is not counted.",
 		s.Cohort.Size, s.Cohort.Minimum, s.Cohort.Dishonest)
 	p.line("")
@@ -134,7 +138,11 @@ func (v *verdict) tell(w io.Writer) error {
 			p.line("    refused: %d for %s", f.Reports, f.Reason)
 		}
 		if r.Outcome == outcomeReleased {
-			p.line("    With these reports the whole plan reveals about one person: %s.", bound(r.Epsilon))
+			whole := "the whole plan"
+			if s.Panel != nil {
+				whole = "this epoch"
+			}
+			p.line("    With these reports %s reveals about one person: %s.", whole, bound(r.Epsilon))
 		}
 	}
 	for _, version := range s.Versions {
@@ -156,7 +164,11 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("  - that devices and servers added the planned noise, or that the shuffler mixed and forgot: %s;", trusted(s))
 	p.line("  - that the policy was learned rightly from the sums of all epochs: riffle audit of an export computes it again;")
 	p.line("  - that others are shown the same logs: compare the roots below with what witnesses signed;")
-	p.line("  - who the people were, or that each takes part once.")
+	if s.Panel == nil {
+		p.line("  - who the people were, or that each takes part once.")
+	} else {
+		p.line("  - who the people were, that nobody was left out of the pool, or that each is in no more panels than planned.")
+	}
 	p.line("")
 	p.line("analyzer's log: %d entries, root %x", s.Analyzer.Size, []byte(s.Analyzer.Root))
 	p.line("shuffler's log: %d entries, root %x", s.Shuffler.Size, []byte(s.Shuffler.Root))

@@ -26,6 +26,7 @@ func (c *checker) announced(s *statement, a *plan.Announcement) {
 		c.wrong(Unchained, s, "it names %x as the announcement before it, which is %x", short(a.Previous), short(c.previous))
 	}
 	c.keyed(s, a)
+	c.committed(s, a)
 	own := c.next(s, a)
 	c.stands(s, a, own != nil)
 	c.previous, c.ended = s.digest[:], a.Final
@@ -133,6 +134,9 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 	if c.configuration != nil {
 		delta = c.configuration.Terms.Delta
 	}
+	if c.report.Panel == nil {
+		c.report.Panel = panelOf(a.Plan)
+	}
 	p, claim, err := guarantees(a, delta)
 	if err != nil {
 		c.wrong(WeakPlan, s, "the plan bounds nothing: %v", err)
@@ -153,16 +157,11 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 	}
 }
 
-// guarantees are those of a plan over all releases that use a record of the epoch, at delta and at the plan's own.
+// guarantees are those of a plan over all releases that use a record of the epoch, and over all epochs that one device may
+// report in, at delta and at the plan's own.
 func guarantees(a *plan.Announcement, delta float64) (p promise, claim float64, err error) {
-	g, err := plan.Guarantee(a, 0)
-	p.epsilon, claim = g.Epsilon(delta), g.Epsilon(a.Plan.Delta)
-	if err != nil {
-		p.alone = p.epsilon
-		return p, claim, err
-	}
-	alone, err := plan.Alone(a)
-	p.alone = alone.Epsilon(delta)
+	g, alone, err := plan.Lifetime(a)
+	p.epsilon, p.alone, claim = g.Epsilon(delta), alone.Epsilon(delta), g.Epsilon(a.Plan.Delta)
 	return p, claim, err
 }
 

@@ -100,6 +100,12 @@ func epochOf(e Entry, from wire.Party) (epoch uint64, ok bool) {
 	if a, _, err := wire.Open[wire.Accepted](e.Signed, from); err == nil {
 		return a.Epoch, true
 	}
+	if p, _, err := wire.Open[wire.Pool](e.Signed, from); err == nil {
+		return p.Epoch, true
+	}
+	if d, _, err := wire.Open[wire.Draw](e.Signed, from); err == nil {
+		return d.Epoch, true
+	}
 	s, _, err := wire.Open[wire.Summed](e.Signed, from)
 	if err != nil {
 		return 0, false

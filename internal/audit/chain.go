@@ -113,7 +113,7 @@ type kind struct {
 }
 
 func kindOf[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned](name func(*T) string) kind {
+	wire.Learned | wire.Pool | wire.Draw](name func(*T) string) kind {
 	return kind{
 		func(signed []byte, from wire.Party) (any, [32]byte, error) { return wire.Open[T](signed, from) },
 		func(v any) string { return name(v.(*T)) },
@@ -128,10 +128,12 @@ var kinds = map[bus.Role][]kind{
 		kindOf(always[plan.Announcement](wire.KindAnnouncement)), kindOf(always[wire.Counts](wire.KindCounts)),
 		kindOf(always[wire.Learned](wire.KindLearned)), kindOf(always[wire.Configuration](wire.KindConfiguration)),
 		kindOf(func(a *wire.Accepted) string { return wire.AcceptedKind(a.Epoch, a.Round) }),
+		kindOf(always[wire.Draw](wire.KindDraw)),
 	},
 	bus.Shuffler: {
 		kindOf(always[wire.Manifest](wire.KindManifest)),
 		kindOf(func(s *wire.Summed) string { return wire.SummedKind(s.Epoch, s.Round) }),
+		kindOf(always[wire.Pool](wire.KindPool)),
 	},
 }
 
@@ -150,6 +152,10 @@ func (s *statement) at() (epoch uint64, round uint32, ok bool) {
 		return v.Epoch, v.Round, true
 	case *wire.Learned:
 		return v.Epoch, v.Round, true
+	case *wire.Pool:
+		return v.Epoch, 0, true
+	case *wire.Draw:
+		return v.Epoch, 0, true
 	}
 	return 0, 0, false
 }

@@ -95,8 +95,10 @@ type checker struct {
 	current       *round              // announced last; nil before the first
 	before        *wire.Manifest      // of the round before, in the same epoch
 	promised      promise             // of the epoch
+	lived         lived               // in deployments of panels
 	key           []byte              // HPKE key of the last announcement
 	keys          map[[seal.HPKEKeySize]byte]bool
+	drawing       drawing          // what is known of all panels
 	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
 	refused       int              // cohorts that the shuffler released and the analyzer did not count
 	firstRefused  string           // the entry that says so of the first
@@ -109,6 +111,8 @@ type checker struct {
 type round struct {
 	*statement
 	a        *plan.Announcement
+	pool     *pooled    // of plans of panels; nil: none was read
+	draw     *wire.Draw // the same
 	accepted *wire.Accepted
 	counts   *wire.Counts
 	counted  *statement    // the counts
@@ -207,6 +211,8 @@ func (c *checker) said(s *statement) error {
 	case *plan.Announcement:
 		c.announced(s, v)
 		return c.catchUp(v)
+	case *wire.Draw:
+		return c.drawn(s, v)
 	case *wire.Accepted:
 		c.accepted(s, v)
 	case *wire.Counts:
@@ -226,7 +232,7 @@ func (c *checker) configured(s *statement, v *wire.Configuration) {
 	}
 	c.configuration = v
 	c.report.Channel, c.report.Delta = v.Terms.Channel, v.Terms.Delta
-	c.report.Promise = v.Terms.Epsilon
+	c.report.Promise, c.report.Alarm = v.Terms.Epsilon, v.Learner.Practical.Alarm
 	var err error
 	if c.machine, err = deployment.New(*v); err != nil {
 		c.wrong(ConfigurationRefused, s, "no plan follows from the configuration: %v", err)
@@ -247,6 +253,7 @@ func (c *checker) conclude() {
 	r := c.report
 	r.Entries = Entries{c.analyzer.tree.Size(), c.shuffler.tree.Size()}
 	r.Running = !c.ended
+	c.panels()
 	if r.Running {
 		r.note("The last announcement is not out: the deployment is still running, or its log ends early.")
 	}

@@ -119,6 +119,9 @@ func (c *checker) absorb(s *statement, v *wire.Counts, r *round, possible bool) 
 		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", v.Reports, e,
 			c.configuration.Terms.Epsilon)
 	}
+	if r.a.Plan.Panel != nil && !v.Destroyed {
+		c.lived.add(r.a, v.Reports)
+	}
 	if estimate, err := c.machine.Estimate(); err == nil {
 		r.row.Coefficients, r.row.HalfWidth, r.row.Interval = estimate.Theta, estimate.HalfWidth, estimate.Interval
 	}
@@ -146,6 +149,12 @@ func (c *checker) learned(s *statement, v *wire.Learned) {
 		same = c.numbers(IterateWrong, s, "the iterate", own.Iterate, v.Iterate) && same
 		same = c.numbers(EpsilonWrong, s, "epsilon", [2]float64{own.Epsilon, own.EpsilonAlone},
 			[2]float64{v.Epsilon, v.EpsilonAlone}) && same
+		same = c.numbers(LiftWrong, s, "the lift", [2]*wire.Lift{own.Lift, own.Total}, [2]*wire.Lift{v.Lift, v.Total}) && same
+		same = c.numbers(ChangeWrong, s, "whether the world changed", own.Unchanged, v.Unchanged) && same
+		if own.Action != v.Action {
+			c.wrong(ActionWrong, s, "by the rules %s, and it says %s", acts(own.Action), acts(v.Action))
+			same = false
+		}
 		if c.o.Tolerance == 0 && !bytes.Equal(own.Policy, v.Policy) {
 			c.wrong(PolicyWrong, s, "the next policy has the digest %x, recomputed %x", short(v.Policy), short(own.Policy))
 			same = false
@@ -158,14 +167,50 @@ func (c *checker) learned(s *statement, v *wire.Learned) {
 		r.row.Epsilon = status.Epsilon(v.Epsilon)
 	}
 	c.stated = v.Policy
+	r.row.Lift, r.row.Total, r.row.Unchanged, r.row.Action = LiftOf(v.Lift), LiftOf(v.Total), v.Unchanged, v.Action
+	if r.row.Total != nil {
+		c.report.Lift = r.row.Total
+	}
+	c.soFar(r)
 	if c.o.Row != nil {
 		c.o.Row(r.row)
 	}
 }
 
+// acts is an action of the rules in words.
+func acts(action string) string {
+	if action == "" {
+		return "nothing happens"
+	}
+	return "the action is " + action
+}
+
+// soFar enters what people have spent up to a round.
+func (c *checker) soFar(r *round) {
+	if r.a.Plan.Panel == nil {
+		if r.row.Outcome == wire.Released.String() {
+			c.report.EpsilonSoFar = max(c.report.EpsilonSoFar, r.row.Epsilon)
+		}
+		return
+	}
+	c.report.EpsilonSoFar = c.lived.epsilon(r.a, c.delta(r.a))
+	r.row.SoFar = c.report.EpsilonSoFar
+}
+
+// delta is that of the terms; of the plan where no terms are logged.
+func (c *checker) delta(a *plan.Announcement) float64 {
+	if c.configuration != nil {
+		return c.configuration.Terms.Delta
+	}
+	return a.Plan.Delta
+}
+
 // fill enters what the shuffler said.
 func (r *round) fill(x *mixture) {
 	r.row.Reports = r.counts.Reports
+	if r.pool != nil {
+		r.row.Registered = r.pool.v.Registered
+	}
 	if r.row.Outcome = wire.Released.String(); r.counts.Destroyed {
 		r.row.Outcome = refusedOutcome
 	}

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -32,6 +33,8 @@ func configuration(name string) ledger.Options {
 	case joint:
 		o.Configuration = ledger.Small(glm.Joint, plan.Central, 3)
 		o.Configuration.Batch = 12
+	case panels, twice:
+		o.Configuration = ledger.Living(plan.Central, map[string]int{panels: 1, twice: 2}[name])
 	case sums:
 		o.Configuration = ledger.Small(glm.Paper, plan.Central, 2)
 	case bits:
@@ -114,7 +117,7 @@ func both(all ...func(*ledger.Options)) func(*ledger.Options) {
 
 // change signs an entry anew.
 func change[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned](l *ledger.Ledger, role bus.Role, index int, f func(*T)) error {
+	wire.Learned | wire.Pool | wire.Draw](l *ledger.Ledger, role bus.Role, index int, f func(*T)) error {
 	s, err := ledger.Open[T](l, role, index)
 	if err != nil {
 		return err
@@ -127,7 +130,7 @@ func change[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | 
 
 // again signs an entry anew, and keeps the old one before it.
 func again[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned](l *ledger.Ledger, role bus.Role, index int, f func(*T)) error {
+	wire.Learned | wire.Pool | wire.Draw](l *ledger.Ledger, role bus.Role, index int, f func(*T)) error {
 	l.Logs[role] = slices.Insert(l.Logs[role], index, l.Logs[role][index])
 	return change(l, role, index+1, f)
 }
@@ -448,13 +451,19 @@ var frauds = []fraud{
 
 // Every fraud is caught under its own name, and nothing else is reported. The entry is the proof.
 func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
-	for _, f := range slices.Concat(frauds, operators) {
+	honest := map[string]*ledger.Ledger{}
+	for _, f := range slices.Concat(frauds, operators, drawn) {
 		t.Run(f.name, func(t *testing.T) {
 			options := configuration(f.of)
 			if f.plant != nil {
 				f.plant(&options)
+			} else if honest[f.of] == nil {
+				honest[f.of] = made(t, options)
 			}
-			l, err := ledger.Make(options)
+			l, err := copied(honest[f.of]), error(nil)
+			if f.plant != nil {
+				l, err = ledger.Make(options)
+			}
 			var o audit.Options
 			if err == nil && f.after != nil {
 				if err = f.after(l, &o); err == nil {
@@ -479,10 +488,26 @@ func TestEveryFraudIsCaughtAndNamed(t *testing.T) {
 	}
 }
 
+// copied is a ledger whose logs can be changed; nil of none.
+func copied(l *ledger.Ledger) *ledger.Ledger {
+	if l == nil {
+		return nil
+	}
+	out := *l
+	out.Logs, out.Chunks, out.Checkpoints = maps.Clone(l.Logs), maps.Clone(l.Chunks), maps.Clone(l.Checkpoints)
+	for role, log := range l.Logs {
+		out.Logs[role] = slices.Clone(log)
+	}
+	for place, chunks := range l.Chunks {
+		out.Chunks[place] = slices.Clone(chunks)
+	}
+	return &out
+}
+
 // Every kind of breach is found by a fraud of the table, and explained.
 func TestEveryBreachHasAFraud(t *testing.T) {
 	var caught, explained []audit.What
-	for _, f := range frauds {
+	for _, f := range slices.Concat(frauds, drawn) {
 		caught = append(caught, f.want...)
 	}
 	for _, e := range audit.Explanations() {

@@ -37,6 +37,8 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 				return &found, nil
 			}
 			c.doubled(s)
+		case *wire.Pool:
+			c.pooled(s, v, r, past)
 		case *wire.Summed:
 			switch {
 			case past || found.summed != nil:
@@ -86,6 +88,7 @@ func (c *checker) manifest(x *mixture, r *round) {
 			"of %d devices: in a later round only those take part that reported in the one before", m.Reports,
 			devices-uint64(m.Reports), m.Enrolled, b.Reports, b.Enrolled)
 	}
+	c.panelOf(x, r)
 	if x.summed != nil || a.Plan.Channel == plan.Shares && m.Outcome == wire.Released {
 		c.sets(x, r)
 	}
@@ -167,6 +170,10 @@ func (c *checker) rest() error {
 			return err
 		}
 		epoch, round, _ := s.at()
+		if v, ok := s.value.(*wire.Pool); ok {
+			c.leftPool(s, v)
+			continue
+		}
 		if last := c.current; last != nil && (epoch < last.a.Epoch || epoch == last.a.Epoch && round <= last.a.Round &&
 			!last.a.Final) {
 			c.doubled(s)

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Breach is one thing that is wrong, with the entry that proves it.
@@ -33,6 +35,15 @@ type Report struct {
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
+	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the whole
+	// deployment, or of a period, and EpsilonSoFar of what was released until now, about who was in as many panels as can
+	// be; otherwise it is the largest of a round.
+	Panel        *Panel         `json:"panel,omitempty"`
+	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
+	// Lift is what the control group says over all epochs so far, as the analyzer signed it; nil without one.
+	Lift *Lift `json:"lift,omitempty"`
+	// Alarm is the significance at which the learner takes the world for changed; 0: it does not look.
+	Alarm float64 `json:"alarm,omitempty"`
 	// Opened counts the releases whose retained messages were opened, all of them, and are those of the manifest, and
 	// Recounted those of them that were counted again.
 	Opened    int `json:"opened"`
@@ -49,6 +60,53 @@ type Report struct {
 	Unlisted  int         `json:"unlisted,omitempty"` // breaches beyond those
 	Notes     []string    `json:"notes"`              // what could not be checked and why, and what a reader must know
 	Rounds    []Row       `json:"rounds,omitempty"`   // only where they were asked for (Options.Row)
+}
+
+// Panel is how a deployment draws its cohorts, and whom it protects: everything that a person does in an epoch.
+type Panel struct {
+	Registered uint32  `json:"registered"` // fewest devices that a panel is drawn from
+	Dishonest  float64 `json:"dishonest"`  // share of them that may be dishonest
+	Tail       float64 `json:"tail"`       // part of delta of each epoch for panels with more of them than are counted
+	Decisions  uint32  `json:"decisions"`  // most of one report
+	Records    uint32  `json:"records"`    // epochs that one device may report in
+	Period     uint32  `json:"period"`     // out of so many that follow each other; 0: of the deployment
+	Drawn      int     `json:"drawn"`      // panels whose seed is known
+	Undone     int     `json:"undone"`     // of them, those of which nothing was released
+}
+
+// Lift compares the policy with the control group, which gets the default arm.
+type Lift struct {
+	Reports   uint64  `json:"reports"`
+	Decisions float64 `json:"decisions_per_report"` // that a reward came for, estimated
+	Treated   float64 `json:"reward_policy"`        // mean, estimated
+	Control   float64 `json:"reward_control"`       // mean, estimated
+	Lift      float64 `json:"lift"`                 // the difference of the two
+	Low       float64 `json:"lift_low"`             // its 95 % interval, for sampling and all noise
+	High      float64 `json:"lift_high"`
+}
+
+// Unit says what is protected.
+func (p Panel) Unit() string {
+	return certificate.Unit(plan.Plan{Panel: new(plan.Panel), Decisions: p.Decisions, Records: p.Records, Period: p.Period})
+}
+
+// panelOf is how a plan draws its cohort; nil of a plan that draws none.
+func panelOf(p plan.Plan) *Panel {
+	q := p.Panel
+	if q == nil {
+		return nil
+	}
+	return &Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail, Decisions: p.Decisions, Records: p.Records,
+		Period: p.Period}
+}
+
+// LiftOf is a signed lift; nil of none.
+func LiftOf(l *wire.Lift) *Lift {
+	if l == nil {
+		return nil
+	}
+	x := Lift(*l)
+	return &x
 }
 
 // Entries are how many entries of each log were read.
@@ -88,6 +146,16 @@ type Row struct {
 	Coefficients []float64 `json:"coefficients,omitempty"`
 	HalfWidth    []float64 `json:"half_width,omitempty"`
 	Interval     string    `json:"interval,omitempty"`
+	// Registered is how many devices the panel was drawn from; 0 where none is drawn, or nothing says it.
+	Registered uint32 `json:"registered,omitempty"`
+	// SoFar is what a person's reports of all epochs up to this one reveal, where a person can be in several.
+	SoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
+	// Lift is of this epoch, Total of all so far; nil without a control group.
+	Lift  *Lift `json:"lift,omitempty"`
+	Total *Lift `json:"total,omitempty"`
+	// Unchanged is how probable such sums are if the world is what it was; 0: it was not tested.
+	Unchanged float64 `json:"unchanged,omitempty"`
+	Action    string  `json:"action,omitempty"` // by the rules: rollback, stop or nothing
 }
 
 // Refused is how many reports of a round were refused for a reason.

@@ -47,8 +47,19 @@ func (r *Report) WriteTable(w io.Writer) error {
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
 	line("rounds\t%d released, %d destroyed or refused", r.Releases, r.Destroyed)
 	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
-	line("epsilon\t%s of one person's record, at delta %g", spell(r.Epsilon), r.Delta)
+	protected := "one person's record"
+	if r.Panel != nil {
+		protected = r.Panel.Unit()
+	}
+	line("epsilon\t%s of %s, at delta %g", spell(r.Epsilon), protected, r.Delta)
 	line("alone\t%s if no other device is honest", spell(r.EpsilonAlone))
+	if q := r.Panel; q != nil {
+		line("so far\t%s, of who was in as many panels as can be", spell(r.EpsilonSoFar))
+		line("panels\t%d drawn, each from at least %d registered devices", q.Drawn, q.Registered)
+	}
+	if l := r.Lift; l != nil {
+		line("lift\t%+.3g of reward in a decision over the control group (95 %% interval %+.3g to %+.3g)", l.Lift, l.Low, l.High)
+	}
 	if r.Opened > 0 {
 		line("retained\t%d releases opened, %d counted again", r.Opened, r.Recounted)
 	}

@@ -56,6 +56,26 @@ const (
 	KeyReturned What = "key_returned"
 )
 
+// The breaches of how panels are drawn.
+const (
+	// PoolMissing is a panel that was drawn from no pool that the shuffler signed.
+	PoolMissing What = "pool_missing"
+	// SecondPool is a second pool of one epoch, or one of an epoch that is over.
+	SecondPool What = "second_pool"
+	// PoolTooSmall is a pool of fewer devices than announced.
+	PoolTooSmall What = "pool_too_small"
+	// PoolReplaced is a pool that is not the one that the analyzer's draw answers.
+	PoolReplaced What = "pool_replaced"
+	// DrawMissing is a cohort that was released although the analyzer had no part in drawing it.
+	DrawMissing What = "draw_missing"
+	// SecondDraw is a second draw of one epoch, or one of an epoch that is over.
+	SecondDraw What = "second_draw"
+	// CommitmentBroken is a draw with another contribution than the announcement commits to.
+	CommitmentBroken What = "commitment_broken"
+	// ContributionRepeated is a contribution or a commitment that stands in an earlier statement: it is no secret.
+	ContributionRepeated What = "contribution_repeated"
+)
+
 // The breaches of what was mixed.
 const (
 	// ManifestMissing is a round with counts and without a manifest.
@@ -126,6 +146,12 @@ const (
 	PolicyWrong What = "policy_wrong"
 	// EpsilonWrong is a stated epsilon that is not the recomputed one.
 	EpsilonWrong What = "epsilon_wrong"
+	// LiftWrong is a comparison with the control group that does not follow from the counts.
+	LiftWrong What = "lift_wrong"
+	// ChangeWrong is a test of whether the world changed that does not follow from the counts.
+	ChangeWrong What = "change_wrong"
+	// ActionWrong is another action than the announced rules ask for.
+	ActionWrong What = "action_wrong"
 	// PromiseExceeded is a release that revealed more about a record than was promised.
 	PromiseExceeded What = "promise_exceeded"
 )

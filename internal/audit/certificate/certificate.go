@@ -12,8 +12,9 @@
 //	format      "riffle-certificate-1"
 //	keys        the deployment's name and public keys, as in its bundle
 //	analyzer    the checkpoint of the analyzer's log, and of its statements: configuration, then for each round
-//	            announcement, accepted (in the channel shares), counts, learned
-//	shuffler    the same of the shuffler: for each round summed (in the channel shares) and manifest
+//	            announcement, draw (of panels), accepted (in the channel shares), counts, learned
+//	shuffler    the same of the shuffler: for each round pool (of panels), summed (in the
+//	            channel shares) and manifest
 //	summary     Summary
 //
 // A statement stands with its index in the log, from 0, the kind that it was appended under, its bytes, and an inclusion

@@ -25,6 +25,8 @@ type examined struct {
 // round is what was said of one round; nil what was not.
 type round struct {
 	announcement *plan.Announcement
+	pool         *wire.Pool // of plans of panels
+	draw         *wire.Draw // the same
 	accepted     *wire.Accepted
 	counts       *wire.Counts
 	learned      *wire.Learned
@@ -34,7 +36,7 @@ type round struct {
 }
 
 // digests are those of a round's statements.
-type digests struct{ announcement, accepted, counts, learned, summed, manifest [32]byte }
+type digests struct{ announcement, pool, draw, accepted, counts, learned, summed, manifest [32]byte }
 
 // Verified is what a certificate shows.
 type Verified struct {
@@ -148,9 +150,8 @@ func (x *examined) read(role bus.Role, l Log) error {
 }
 
 // take opens a statement into its place.
-func take[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Learned](
-	b []byte, from wire.Party, place **T, digest *[32]byte,
-) error {
+func take[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Learned | wire.Pool |
+	wire.Draw](b []byte, from wire.Party, place **T, digest *[32]byte) error {
 	s, d, err := wire.Open[T](b, from)
 	if err != nil {
 		return err
@@ -186,6 +187,10 @@ func (x *examined) open(role bus.Role, s Statement, from wire.Party, first bool)
 		return take(s.Signed, from, &r.counts, &r.digests.counts)
 	case role == bus.Analyzer && s.Kind == wire.KindLearned:
 		return take(s.Signed, from, &r.learned, &r.digests.learned)
+	case role == bus.Analyzer && s.Kind == wire.KindDraw && r.counts == nil:
+		return take(s.Signed, from, &r.draw, &r.digests.draw)
+	case role == bus.Shuffler && s.Kind == wire.KindPool:
+		return take(s.Signed, from, &r.pool, &r.digests.pool)
 	case role == bus.Shuffler && s.Kind == wire.KindManifest:
 		return take(s.Signed, from, &r.manifest, &r.digests.manifest)
 	case role == bus.Analyzer && s.Kind == wire.AcceptedKind(r.place()):

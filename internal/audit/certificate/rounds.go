@@ -24,13 +24,13 @@ func near(a, b float64) bool {
 // promised checks the announced plan against the terms.
 func (x *examined) promised() error {
 	terms, a := x.configuration.Terms, x.rounds[0].announcement
-	g, err := plan.Guarantee(a, 0)
+	g, _, err := plan.Lifetime(a)
 	if err != nil {
 		return refuse("%w", err)
 	}
 	size := float64(a.Cohort.Size)
 	minimum := max(terms.MinCohort, int(math.Ceil(size*(1-terms.DropOut))))
-	dishonest := max(terms.DishonestReports, int(math.Ceil(size*terms.Dishonest)))
+	dishonest := max(terms.DishonestReports, a.Dishonest(terms.Dishonest))
 	switch eps := g.Epsilon(terms.Delta); {
 	case !(eps <= terms.Epsilon*(1+tolerance)):
 		return refuse("the plan gives epsilon %v at delta %g, the terms promise %v: it is weaker than was promised", eps,
@@ -38,6 +38,8 @@ func (x *examined) promised() error {
 	case a.Plan.Epsilon != terms.Epsilon || a.Plan.Delta != terms.Delta:
 		return refuse("the plan claims (%v, %g), the terms are (%v, %g)", a.Plan.Epsilon, a.Plan.Delta, terms.Epsilon,
 			terms.Delta)
+	case !kept(a.Plan, terms):
+		return refuse("the plan's panel, decisions, records or period are not those of the terms")
 	case a.Plan.Channel != terms.Channel:
 		return refuse("the plan is for the channel %s, the terms are for %s", a.Plan.Channel, terms.Channel)
 	case int(a.Cohort.Minimum) < minimum:
@@ -46,6 +48,15 @@ func (x *examined) promised() error {
 		return refuse("the plan leaves out the noise of %d reports, the terms ask for %d", a.Cohort.MaxDishonest, dishonest)
 	}
 	return nil
+}
+
+// kept says whether a plan draws its cohort, and bounds a person's part in the deployment, as the terms do.
+func kept(p plan.Plan, t plan.Terms) bool {
+	if p.Panel == nil {
+		return t.Registered == 0
+	}
+	return int(p.Panel.Registered) >= t.Registered && p.Panel.Dishonest >= t.Dishonest && t.Registered > 0 &&
+		p.PerPerson() == max(1, t.Records) && int(p.Period) == t.Period && p.PerReport() == max(1, t.Decisions)
 }
 
 // check checks a round: that its statements name each other, and that their numbers fit.
@@ -75,6 +86,9 @@ func (x *examined) check(i int, r *round) error {
 	}
 	if !bytes.Equal(l.Counts, r.digests.counts[:]) {
 		return fmt.Errorf("what was learned follows from other counts")
+	}
+	if err := checkDrawn(r); err != nil {
+		return err
 	}
 	if err := checkManifest(a, m); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/status"
@@ -41,12 +42,15 @@ type Summary struct {
 	// Guarantee is the bound that Epsilon is taken from, for every delta: a Gaussian that the record shifts by mu standard
 	// deviations, after an event of probability tail_delta.
 	Guarantee Guarantee `json:"guarantee"`
-	Rounds    []Round   `json:"rounds"`
-	Policy    Hex       `json:"policy"`      // digest of the policy that the cohort decided with
-	Next      Hex       `json:"next_policy"` // digest of the policy that was learned
-	Analyzer  Root      `json:"analyzer"`
-	Shuffler  Root      `json:"shuffler"`
-	Versions  []string  `json:"versions"` // of the analyzer's program, in order, each once
+	// Panel is of cohorts that were drawn from registered devices. Epsilon, EpsilonAlone and Guarantee are then over all
+	// epochs that one person may report in, and those of Rounds of the epoch.
+	Panel    *Panel   `json:"panel,omitempty"`
+	Rounds   []Round  `json:"rounds"`
+	Policy   Hex      `json:"policy"`      // digest of the policy that the cohort decided with
+	Next     Hex      `json:"next_policy"` // digest of the policy that was learned
+	Analyzer Root     `json:"analyzer"`
+	Shuffler Root     `json:"shuffler"`
+	Versions []string `json:"versions"` // of the analyzer's program, in order, each once
 }
 
 // Cohort is the announced bounds on a cohort, in reports.
@@ -99,7 +103,7 @@ type Refused struct {
 // summarise makes the summary.
 func (x *examined) summarise() error {
 	terms, first := x.configuration.Terms, x.rounds[0].announcement
-	g, err := plan.Guarantee(first, 0)
+	g, alone, err := plan.Lifetime(first)
 	if err != nil {
 		return refuse("%w", err)
 	}
@@ -111,8 +115,8 @@ func (x *examined) summarise() error {
 		Deployment: first.Deployment, Epoch: first.Epoch, Channel: first.Plan.Channel, RestsOn: first.Plan.Channel.RestsOn(),
 		Cohort:          Cohort{first.Cohort.Size, first.Cohort.Minimum, first.Cohort.MaxDishonest},
 		PromisedEpsilon: terms.Epsilon, Delta: terms.Delta,
-		Epsilon: status.Epsilon(x.epsilon(g, nil)), EpsilonAlone: status.Epsilon(x.epsilon(plan.Alone(first))),
-		Guarantee: guaranteeOf(g), Policy: policy[:], Next: x.rounds[len(x.rounds)-1].learned.Policy,
+		Epsilon: status.Epsilon(x.epsilon(g, nil)), EpsilonAlone: status.Epsilon(x.epsilon(alone, nil)),
+		Guarantee: guaranteeOf(g), Panel: panelOf(x.rounds[0]), Policy: policy[:], Next: x.rounds[len(x.rounds)-1].learned.Policy,
 		Analyzer: x.roots[bus.Analyzer], Shuffler: x.roots[bus.Shuffler], Versions: []string{},
 	}
 	for i, r := range x.rounds {
@@ -157,9 +161,15 @@ func compare(said, is Summary) error {
 // same compares two values of one type, field by field, and names the first that differ by their keys in JSON.
 func same(at string, a, b reflect.Value) (field string, ok bool) {
 	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return at, a.IsNil() == b.IsNil()
+		}
+		return same(at, a.Elem(), b.Elem())
 	case reflect.Struct:
 		for i := range a.NumField() {
-			name := at + "." + a.Type().Field(i).Tag.Get("json")
+			key, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			name := at + "." + key
 			if at == "" {
 				name = name[1:]
 			}

@@ -44,6 +44,22 @@ type Planned struct {
 	AtSize   status.Epsilon `json:"epsilon_at_size"`
 	Alone    status.Epsilon `json:"epsilon_alone"`
 	Who      []Observer     `json:"observers"`
+	// Panel is of cohorts that are drawn from registered devices; nil of others.
+	Panel *Panel `json:"panel,omitempty"`
+}
+
+// Panel is how a cohort is drawn, and what a person's whole part in the deployment reveals.
+type Panel struct {
+	Registered uint32  `json:"registered"` // fewest devices that it is drawn from
+	Dishonest  float64 `json:"dishonest"`  // share of them that may be dishonest
+	Tail       float64 `json:"tail"`       // part of delta for panels with more of them than are counted
+	Decisions  uint32  `json:"decisions"`  // most of one report
+	Records    uint32  `json:"records"`    // epochs that one device may report in
+	Period     uint32  `json:"period"`     // out of so many that follow each other; 0: of the deployment
+	Unit       string  `json:"unit_of_privacy"`
+	// Lifetime is of all epochs that one device may report in, at the announced minimum; of a period where there is one.
+	Lifetime      status.Epsilon `json:"epsilon_lifetime"`
+	LifetimeAlone status.Epsilon `json:"epsilon_lifetime_alone"`
 }
 
 // Vector is one planned vector sum.
@@ -83,6 +99,12 @@ type Round struct {
 	Epsilon status.Epsilon `json:"epsilon"`
 	Alone   status.Epsilon `json:"epsilon_alone"`
 	Version string         `json:"version,omitempty"` // of the analyzer's program
+	// Registered is how many devices the panel was drawn from; 0: none was drawn.
+	Registered uint32      `json:"registered,omitempty"`
+	Lift       *audit.Lift `json:"lift,omitempty"` // what the analyzer says of the control group, in this epoch
+	Total      *audit.Lift `json:"total,omitempty"`
+	Unchanged  float64     `json:"unchanged,omitempty"` // how probable the sums are if the world is what it was; 0: not tested
+	Action     string      `json:"action,omitempty"`    // by the rules
 }
 
 // Refused is how many reports were refused for a reason.
@@ -178,7 +200,8 @@ func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 	case at.Kind == wire.KindLearned:
 		if v, ok := open[wire.Learned](signed, from); ok {
 			if x := r.of(at, v.Epoch, v.Round); x != nil {
-				x.Version = v.Version
+				x.Version, x.Unchanged, x.Action = v.Version, v.Unchanged, v.Action
+				x.Lift, x.Total = audit.LiftOf(v.Lift), audit.LiftOf(v.Total)
 			}
 		}
 	case at.Kind == wire.KindManifest:
@@ -186,6 +209,16 @@ func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 			if x := r.of(at, v.Epoch, v.Round); x != nil && !r.manifests[v.Round] {
 				r.mixed(x, v)
 			}
+		}
+	case at.Kind == wire.KindPool:
+		if v, ok := open[wire.Pool](signed, from); ok {
+			if x := r.of(at, v.Epoch, 0); x != nil && x.Registered == 0 {
+				x.Registered = v.Registered
+			}
+		}
+	case at.Kind == wire.KindDraw:
+		if v, ok := open[wire.Draw](signed, from); ok {
+			r.of(at, v.Epoch, 0)
 		}
 	case prefix == accepted:
 		if v, ok := open[wire.Accepted](signed, from); ok {
@@ -205,7 +238,7 @@ const (
 )
 
 func open[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned](signed []byte, from wire.Party) (*T, bool) {
+	wire.Learned | wire.Pool | wire.Draw](signed []byte, from wire.Party) (*T, bool) {
 	v, _, err := wire.Open[T](signed, from)
 	return v, err == nil
 }

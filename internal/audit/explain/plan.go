@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -96,10 +97,25 @@ func (r *reader) planned(delta float64) Planned {
 			p.Releases = append(p.Releases, v)
 		}
 	}
+	if a.Plan.Panel != nil {
+		p.Panel = panelOf(a, delta)
+	}
 	who, _ := plan.Observers(a, 0) // nobody is listed for a plan that bounds nothing, which is a breach
 	for _, o := range who {
 		p.Who = append(p.Who, Observer{o.Sees, o.Honest, status.Epsilon(o.Together.Epsilon(delta)),
 			status.Epsilon(o.Alone.Epsilon(delta))})
 	}
 	return p
+}
+
+// panelOf is how an epoch's cohort is drawn.
+func panelOf(a *plan.Announcement, delta float64) *Panel {
+	together, alone, err := plan.Lifetime(a)
+	p := a.Plan
+	return &Panel{
+		Registered: p.Panel.Registered, Dishonest: p.Panel.Dishonest, Tail: p.Panel.Tail, Decisions: p.Decisions,
+		Records: p.Records, Period: p.Period, Unit: certificate.Unit(p),
+		Lifetime:      epsilonOf(delta, func() (guarantee, error) { return together, err }),
+		LifetimeAlone: epsilonOf(delta, func() (guarantee, error) { return alone, err }),
+	}
 }

@@ -20,6 +20,9 @@ func (a *Answer) tell(report *audit.Report) {
 		if len(x.Counts) > 0 {
 			a.Text = append(a.Text, f.gave(x))
 		}
+		if x.Lift != nil || x.Unchanged > 0 {
+			a.Text = append(a.Text, x.compares())
+		}
 		if x.Outcome != Open {
 			a.Text = append(a.Text, x.turnedAway())
 		}
@@ -44,8 +47,8 @@ func (f *Facts) happened(x Round) Section {
 	s := Section{Title: fmt.Sprintf("Release %d.%d of %q: %s", x.Epoch, x.Round, f.Deployment, x.Outcome)}
 	switch x.Outcome {
 	case wire.Released.String():
-		s.add("%s enrolled, and %s came. At least %s must come before anything leaves, so the cohort was released.",
-			many(x.Enrolled, "device"), many(x.Reports, "report"), many(f.Plan.Minimum, "report"))
+		s.add("%s, and %s came. At least %s must come before anything leaves, so the cohort was released.",
+			f.takesPart(x), many(x.Reports, "report"), many(f.Plan.Minimum, "report"))
 		if f.Channel == plan.Shuffle {
 			s.add("%s left the shuffler, in a random order: %d of each report, and %d of the shuffler's own noise.",
 				many(x.Messages, "message"), x.Each, x.Noise)
@@ -54,13 +57,13 @@ func (f *Facts) happened(x Round) Section {
 				many(x.Messages, "message"), x.Each)
 		}
 	case wire.Destroyed.String():
-		s.add("%s enrolled, and only %s came. The announced minimum is %d: among fewer people each one is hidden less well. So "+
-			"the shuffler destroyed the cohort. No message left it, and nothing of it was learned.", many(x.Enrolled, "device"),
+		s.add("%s, and only %s came. The announced minimum is %d: among fewer people each one is hidden less well. So "+
+			"the shuffler destroyed the cohort. No message left it, and nothing of it was learned.", f.takesPart(x),
 			many(x.Reports, "report"), f.Plan.Minimum)
 	case Rejected:
-		s.add("%s enrolled, and %s were released by the shuffler. The analyzer did not count them, and learned nothing. It "+
+		s.add("%s, and %s were released by the shuffler. The analyzer did not count them, and learned nothing. It "+
 			"refuses a cohort where messages do not open, stand twice or do not fit the manifest; the log does not say which.",
-			many(x.Enrolled, "device"), many(x.Reports, "report"))
+			f.takesPart(x), many(x.Reports, "report"))
 	default:
 		s.add("It was announced, and its counts are not in the log yet.")
 	}
@@ -91,6 +94,7 @@ var statistics = map[glm.StatisticKind]string{
 	glm.Gradient:   "by how much predicted and actual rewards differ, along the arms (gradient)",
 	glm.Covariance: "squares and products of the arms' entries (covariance)",
 	glm.Row:        "the record itself, for the trusted analyzer (row)",
+	glm.Rewards:    "rewards of the policy, rewards of the control group, and how many came (rewards)",
 }
 
 // statistic is that of a release in words.
@@ -137,8 +141,11 @@ func (x Round) turnedAway() Section {
 // cost says what was spent and what is left of the promise.
 func (f *Facts) cost() Section {
 	s := Section{Title: "What it cost each person who took part"}
-	s.add("The terms promise each person epsilon %v at delta %g, for all that is ever made of their record.", f.Promise,
-		f.Delta)
+	protected := "all that is ever made of their record"
+	if f.Plan.Panel != nil {
+		protected = f.Plan.Panel.Unit
+	}
+	s.add("The terms promise each person epsilon %v at delta %g, for %s.", f.Promise, f.Delta, protected)
 	epsilon, alone, released := 0.0, 0.0, false
 	for _, x := range f.Rounds {
 		if x.Outcome == wire.Released.String() {
@@ -148,6 +155,10 @@ func (f *Facts) cost() Section {
 	}
 	if !released {
 		s.add("Nothing was released, so nothing was spent: all of the promise is left.")
+		return s
+	}
+	if f.Plan.Panel != nil {
+		f.again(&s, epsilon)
 		return s
 	}
 	s.add("With the reports that came, all releases that the plan makes of a record spend %s. %s",
@@ -186,6 +197,10 @@ func (f *Facts) protects() Section {
 			p.Dishonest)
 	} else {
 		s.add("No noise of devices.")
+	}
+	if q := p.Panel; q != nil && f.Channel != plan.Local {
+		s.add("Nobody chooses who is in the panel. If at most %g %% of the registered devices are dishonest, more than %d of the "+
+			"panel are with probability %.2g at most, which is part of delta.", 100*q.Dishonest, p.Dishonest, q.Tail)
 	}
 	switch {
 	case shuffler && analyzer:
@@ -231,6 +246,11 @@ func (f *Facts) learns() Section {
 // holds says what was planned.
 func (p Planned) holds(c plan.Channel) Section {
 	s := Section{Title: fmt.Sprintf("The plan of epoch %d (channel %s)", p.Epoch, c)}
+	what := "one record"
+	if p.Panel != nil {
+		what = "all that one person did in the epoch"
+		p.Panel.drawn(&s, p.Size)
+	}
 	s.add("The cohort has %s. Nothing is released of fewer than %s.", many(p.Size, "place"), many(p.Minimum, "report"))
 	s.add("Each device reports in %s. A report of the first one has %s.", many(p.Rounds, "round"), many(p.Messages, "message"))
 	for i, v := range p.Releases {
@@ -242,8 +262,8 @@ func (p Planned) holds(c plan.Channel) Section {
 	if more := len(p.Releases) - listedReleases - 2; more > 0 {
 		s.add("%s between these are in the JSON.", many(more, "release"))
 	}
-	s.add("With the fewest reports it reveals %s of one record, over all its releases. If no other device is honest: %s.",
-		bound(p.Epsilon), bound(p.Alone))
+	s.add("With the fewest reports it reveals %s of %s, over all its releases. If no other device is honest: %s.",
+		bound(p.Epsilon), what, bound(p.Alone))
 	switch low, high := float64(p.Epsilon), float64(p.AtSize); {
 	case low == high:
 		s.add("These numbers do not depend on how many report: none of the noise that they count is of other devices.")
@@ -304,6 +324,10 @@ func (s Statement) says() string {
 		return "what it concluded, and what that cost"
 	case wire.KindManifest:
 		return "how the round ended at the shuffler"
+	case wire.KindPool:
+		return "from how many devices the panel is drawn, and the shuffler's part of the draw"
+	case wire.KindDraw:
+		return "the analyzer's part of the draw, to which it had committed"
 	}
 	if len(s.Kind) > len(accepted) && s.Kind[:len(accepted)] == accepted {
 		return "the reports that the analyzer verified"

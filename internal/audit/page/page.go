@@ -4,7 +4,7 @@
 package page
 
 import (
-	_ "embed" // the template
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -12,18 +12,20 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/audit/explain"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-//go:embed page.html
-var source string
+//go:embed *.html
+var sources embed.FS
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"eps": spell, "reason": reasonWords,
-}).Parse(source))
+// pages are the templates: page.html of an audit, effect.html of what the control group shows, and parts of both.
+var pages = template.Must(template.New("pages").Funcs(template.FuncMap{
+	"eps": spell, "reason": reasonWords, "signed": signed, "number": number,
+}).ParseFS(sources, "*.html"))
 
 const (
 	// lastListed is how many of the last rounds the table lists.
@@ -47,6 +49,7 @@ type view struct {
 	Plots     []plot
 	Refusals  []refusal
 	Refused   uint64
+	Effect    *effectView // nil without a control group
 	Learned   []plot
 	Left      int // coefficients that are not drawn
 	Interval  string
@@ -99,7 +102,10 @@ func Write(w io.Writer, r *audit.Report) error {
 	v.refusals()
 	v.plots()
 	v.list(at)
-	return page.Execute(w, v)
+	if r.Lift != nil {
+		v.Effect = effectOf(effect.Of(r))
+	}
+	return pages.ExecuteTemplate(w, "page.html", v)
 }
 
 // verdict is the result in words of people who do not run it.

@@ -26,8 +26,10 @@ type Facts struct {
 	Releases int      // rounds that left the shuffler
 	Reports  uint64   // in them, of first rounds: people
 	Versions []string // of the analyzer's program
-	// Guarantees of the plans, each once: a person takes part in one. They are recomputed.
+	// Guarantees of the plans, each once: a person takes part in one. They are recomputed. Of panels each is over all epochs
+	// that one person may report in.
 	Guarantees []privacy.Guarantee
+	Panel      *plan.Plan // whose cohort is drawn from registered devices; nil of others
 	// Epsilon is the largest at the delta of the terms, Alone the same if no other device is honest; +Inf: unbounded.
 	Epsilon, Alone float64
 	Finished       bool // the last policy is announced
@@ -81,13 +83,13 @@ func Gather(ctx context.Context, src audit.Source, keys keyring.Bundle) (*Facts,
 
 // add takes in what a plan gives.
 func (f *Facts) add(a *plan.Announcement) error {
-	g, err := plan.Guarantee(a, 0)
+	g, alone, err := plan.Lifetime(a)
 	if err != nil {
 		return err
 	}
-	alone, err := plan.Alone(a)
-	if err != nil {
-		return err
+	if a.Plan.Panel != nil && f.Panel == nil {
+		p := a.Plan.Clone()
+		f.Panel = &p
 	}
 	for _, x := range []struct {
 		g    privacy.Guarantee

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -26,7 +27,11 @@ type Description struct {
 
 // Guarantee is the largest of a deployment's guarantees, in several currencies, each by itself an upper bound.
 type Guarantee struct {
-	Unit         string         `json:"unit_of_privacy"`
+	Unit string `json:"unit_of_privacy"`
+	// Of panels: what is protected, and in how many epochs, out of so many that follow each other; 0: of the deployment.
+	Protected    string         `json:"protected,omitempty"`
+	Records      uint32         `json:"records,omitempty"`
+	Period       uint32         `json:"period,omitempty"`
 	Neighbouring string         `json:"neighbouring_relation"`
 	Model        plan.Channel   `json:"channel"`
 	Trust        string         `json:"trust"`
@@ -108,6 +113,29 @@ const (
 		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
 )
 
+// unitDetails is what is protected in words.
+func (f *Facts) unitDetails() string {
+	if f.Panel == nil {
+		return unitDetails
+	}
+	return "Two worlds are adjacent if everything that one person did is replaced by anything else: " +
+		certificate.Unit(*f.Panel) + ", the arms that the person could be offered, the rewards, when they come and whether " +
+		"they come. The number of people is the same in both (replace-one adjacency). A person who takes part with k devices " +
+		"has the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
+}
+
+// period says for how long the guarantee is.
+func (f *Facts) period() string {
+	switch {
+	case f.Panel == nil:
+		return ""
+	case f.Panel.Period > 0:
+		return fmt.Sprintf(" It is a budget for each period of %d epochs, in which a device reports at most %d times: who "+
+			"stays longer spends it again.", f.Panel.Period, f.Panel.PerPerson())
+	}
+	return fmt.Sprintf(" It is for all of the deployment, in which a device reports at most %d times.", f.Panel.PerPerson())
+}
+
 // Describe makes the description.
 func Describe(f *Facts) Description {
 	return Description{Record: f.record(), Guarantee: f.guarantee()}
@@ -122,6 +150,10 @@ func (f *Facts) guarantee() Guarantee {
 	for _, g := range f.Guarantees {
 		worst.Mu, worst.Rho = math.Max(worst.Mu, g.Mu), math.Max(worst.Rho, g.Rho)
 		worst.TailDelta = math.Max(worst.TailDelta, g.TailDelta)
+	}
+	if p := f.Panel; p != nil {
+		out.Neighbouring, out.Protected = "replace all that one person did", certificate.Unit(*p)
+		out.Records, out.Period = p.Records, p.Period
 	}
 	out.TailDelta, out.Rho = worst.TailDelta, worst.Mu*worst.Mu/2+worst.Rho
 	if worst.Rho == 0 {
@@ -169,7 +201,7 @@ func (f *Facts) record() Record {
 	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a reward in " +
 		"a bounded range."
 	d.Variant.Unprotected = "The number of reports of each cohort, and how many were refused and why."
-	d.Loss.Unit, d.Loss.UnitDetails = unit, unitDetails
+	d.Loss.Unit, d.Loss.UnitDetails = unit, f.unitDetails()
 	if !math.IsInf(f.Epsilon, 0) {
 		d.Loss.Parameters.Epsilon = &f.Epsilon
 	}
@@ -184,6 +216,13 @@ func (f *Facts) record() Record {
 	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, in which %d people "+
 		"reported; each person is in one cohort, so that the releases of different cohorts do not add up for anybody.",
 		f.Releases, f.Reports)
+	if f.Panel != nil {
+		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm at most 1 "+
+			"(the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together. Each cohort is a panel that both "+
+			"servers draw from the registered devices, at least %d. %s", f.Releases, f.Reports, f.Panel.Panel.Registered,
+			"A person can be in several; the guarantee is over all of them.")
+	}
 	if f.Learner.Profile == glm.Joint {
 		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, in which %d people reported. A record is used by releases "+
 			"after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
@@ -193,6 +232,11 @@ func (f *Facts) record() Record {
 		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
 	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: squares of " +
 		"mu add, probabilities of events that are given up add. Cohorts are disjoint: parallel composition over people."
+	if f.Panel != nil {
+		d.Accounting.Composition = "All releases of an epoch, and all epochs that one person may report in, are composed in " +
+			"Gaussian differential privacy, adaptively: squares of mu add, probabilities of events that are given up add, that " +
+			"of a panel with more dishonest devices than are counted among them."
+	}
 	if f.Learner.Profile == glm.Joint {
 		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
 			"record add."
@@ -215,6 +259,7 @@ func (f *Facts) details(g Guarantee) string {
 	if g.Mu != nil {
 		fmt.Fprintf(&b, " It is a bound in Gaussian differential privacy, mu = %.6g, after an event of probability %.3g; "+
 			"as zCDP, rho = %.6g after the same event.", *g.Mu, g.TailDelta, g.Rho)
+		b.WriteString(f.period())
 	} else {
 		fmt.Fprintf(&b, " It is a bound in zCDP, rho = %.6g, after an event of probability %.3g.", g.Rho, g.TailDelta)
 	}

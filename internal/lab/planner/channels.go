@@ -75,6 +75,7 @@ func (o Options) termsFor(c plan.Channel) plan.Terms {
 	t := plan.DefaultTermsFor(c)
 	t.Epsilon, t.Delta, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, o.DropOut, o.MinCohort
 	t.Dishonest, t.DishonestReports = o.Dishonest, o.DishonestReports
+	t.Registered, t.Tail, t.Decisions, t.Records, t.Period = o.Registered, o.Tail, o.Decisions, o.Records, o.Period
 	if c == o.Channel {
 		t.VarianceRatio = o.VarianceRatio
 	}

@@ -53,6 +53,8 @@ type Tamper struct {
 	Configuration func(*wire.Configuration) // what is logged; what runs stays
 	Announcement  func(*plan.Announcement)
 	Accepted      func(*wire.Accepted)
+	Pool          func(*wire.Pool)
+	Draw          func(*wire.Draw)
 	Summed        func(*wire.Summed)
 	Manifest      func(*wire.Manifest)
 	Counts        func(*wire.Counts)
@@ -259,7 +261,7 @@ func Append[T wire.Statement](l *Ledger, role bus.Role, index int, kind string, 
 
 // Open reads an entry.
 func Open[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wire.Summed | wire.Configuration |
-	wire.Learned](l *Ledger, role bus.Role, index int) (*T, error) {
+	wire.Learned | wire.Pool | wire.Draw](l *Ledger, role bus.Role, index int) (*T, error) {
 	s, _, err := wire.Open[T](l.Logs[role][index].Signed, wire.Party{
 		Deployment: l.Bundle.Deployment, Key: l.Identity(role).Public()})
 	return s, err

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
+	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
@@ -59,7 +60,9 @@ func (m *maker) run() (err error) {
 		if err := m.rotate(); err != nil {
 			return err
 		}
-		next, err := m.machine.Next(m.key.Public(), nil)
+		contribution := words(source(m.o.Seed, fmt.Sprintf("contribution %d", n)))
+		commitment := panel.Commit(contribution[:])
+		next, err := m.machine.Next(m.key.Public(), commitment[:])
 		if err != nil {
 			return err
 		}
@@ -71,6 +74,11 @@ func (m *maker) run() (err error) {
 		m.machine.Announced(announced, digest)
 		if announced.Final || m.o.Rounds > 0 && n == m.o.Rounds {
 			return nil
+		}
+		if next.Plan.Panel != nil {
+			if err := m.draw(announced, digest, contribution); err != nil {
+				return err
+			}
 		}
 		if err := m.round(announced, digest); err != nil {
 			return fmt.Errorf("round %d of epoch %d: %w", announced.Round, announced.Epoch, err)

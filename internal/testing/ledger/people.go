@@ -46,12 +46,9 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 		counts[i].Ones = make([]uint64, len(e.Coordinates))
 	}
 	for n := range reports {
-		record := m.record(a)
-		vectors := make([][]float64, len(round.Statistics))
-		for i, s := range round.Statistics {
-			if vectors[i], err = s.Vector(nil, record); err != nil {
-				return nil, nil, err
-			}
+		vectors, err := m.vectors(a, round.Statistics)
+		if err != nil {
+			return nil, nil, err
 		}
 		if m.o.Retain {
 			by.Number = uint32(n)
@@ -81,6 +78,33 @@ func (m *maker) people(a *plan.Announcement, digest [32]byte, reports int) (
 		}
 	}
 	return counts, nil, nil
+}
+
+// vectors are what a person reports: of one record, or in panels of several decisions together.
+func (m *maker) vectors(a *plan.Announcement, statistics []glm.Statistic) (all [][]float64, err error) {
+	records := []glm.Record{m.record(a)}
+	if a.Plan.Panel != nil {
+		records = records[:0]
+		for range m.src.Uint64() % uint64(a.Plan.PerReport()+1) {
+			r := m.record(a)
+			if r.Control = m.uniform() < a.Policy.Control; r.Control {
+				r.Weight = 0
+			}
+			records = append(records, r)
+		}
+	}
+	all = make([][]float64, len(statistics))
+	for i, s := range statistics {
+		if a.Plan.Panel != nil {
+			all[i], err = s.Report(nil, records, a.Plan.PerReport())
+		} else {
+			all[i], err = s.Vector(nil, records[0])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // record is that of a person who plays a random arm.
