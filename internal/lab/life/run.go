@@ -24,6 +24,8 @@ type Epoch struct {
 	Low  float64 `json:"lift_low"`
 	High float64 `json:"lift_high"`
 	True float64 `json:"lift_true"`
+	// Decisions is the number of decisions in a report, as the release of rewards shows it.
+	Decisions float64 `json:"decisions"`
 }
 
 // run is the run of one mode on one seed.
