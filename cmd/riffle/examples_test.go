@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/feature"
 )
 
 // maxUnchecked is how many fenced blocks of all pages may be marked unchecked: text diagrams and programs' output.
@@ -223,13 +224,41 @@ var jsonKinds = map[string]func() any{
 	"acceptance":       func() any { return &randomizer.Acceptance{} },
 	"status":           func() any { return &randomizer.Status{} },
 	"audit":            func() any { return &audit.Report{} },
-	"decision-request": func() any { return &struct{ Arms [][]float64 }{} },
+	"vectors":          func() any { return &[][]float64{} },
+	"schema":           func() any { return &exampleSchema{} },
+	"decision-request": func() any { return &exampleRequest{} },
 	"reward-request": func() any {
 		return &struct {
 			Token  string
 			Reward float64
 		}{}
 	},
+}
+
+// exampleSchema is a schema of features.
+type exampleSchema struct{}
+
+func (*exampleSchema) UnmarshalJSON(text []byte) error {
+	_, err := feature.Parse(text)
+	return err
+}
+
+// exampleRequest is a request for a decision.
+type exampleRequest struct {
+	Context feature.Values
+	Arms    []exampleArm
+	Default any
+	Exclude []any
+}
+
+// exampleArm is an arm in features, or a vector.
+type exampleArm struct{}
+
+func (*exampleArm) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, new([]float64)) == nil {
+		return nil
+	}
+	return new(feature.Arm).UnmarshalJSON(text)
 }
 
 // decodeJSON holds that a text is one JSON value or more of a kind, without keys that the kind does not have.
@@ -316,6 +345,9 @@ func TestWrongExamplesAreFound(t *testing.T) {
 		{"a test", "sh", "go test ./pkg/privacy -run 'Brute|x'", "go test ./pkg/privacy -run Brutal", "Brutal"},
 		{"a path of the API", "sh", "curl localhost:8400/v1/status", "curl localhost:8400/v1/state", "/v1/state"},
 		{"a request's key", "sh", reward + `'{"token": "x", "reward": 1}'`, reward + `'{"token": "x", "r": 1}'`, `"r"`},
+		{"an arm", "json decision-request", `{"arms": [{"id": "a"}, [1]]}`, `{"arms": [{"ID": "a"}]}`, `no "id"`},
+		{"a schema", "json schema", `{"version": 1, "arms": [{"name": "x", "kind": "flag"}], "terms": [["x"]]}`,
+			`{"version": 1, "arms": [{"name": "x", "kind": "flag"}], "terms": [["y"]]}`, "term 0"},
 		{"a JSON key", "json decision", decision, strings.Replace(decision, "arm", "hand", 1), `line 4: .*"hand"`},
 		{"a missing key", "json person", `{"arms": [[0.1]], "rewards": [1]}`, `{"arms": [[0.1]]}`, "rewards"},
 		{"a YAML key", "yaml shuffler", "min_cohort: 80", "min_cohrt: 80", "line 4: .*min_cohrt"},

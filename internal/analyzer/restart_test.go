@@ -37,13 +37,13 @@ type passed struct {
 }
 
 // straight runs two epochs without a crash.
-func straight(t *testing.T, profile glm.Profile) *course {
-	s := newScene(t, profile)
+func straight(s *scene) *course {
 	c := &course{scene: s}
 	s.start()
 	for epoch := uint64(1); epoch <= 2; epoch++ {
 		for round := uint32(0); ; round++ {
 			a, digest := s.announcement(epoch, round)
+			s.pooled(a, digest)
 			r, _ := s.honest(a, digest, cohort)
 			s.publish(r)
 			c.rounds = append(c.rounds, passed{a, r, s.counts(epoch, round)})
@@ -68,7 +68,7 @@ func TestCrashAfterEveryStep(t *testing.T) {
 		}
 		t.Run(string(profile), func(t *testing.T) {
 			t.Parallel()
-			want := straight(t, profile)
+			want := straight(newScene(t, profile))
 			for _, step := range steps() {
 				// A step is the same code in both profiles; -race is for what runs at the same time.
 				few := step == after+wire.KindCounts || step == sealed+wire.KindLearned
@@ -118,9 +118,11 @@ func (c *course) crash(t *testing.T, step string) {
 		if early && i == 0 {
 			restart()
 		}
-		if again, _ := s.announcement(of.a.Epoch, of.a.Round); !reflect.DeepEqual(of.a, again) {
+		again, digest := s.announcement(of.a.Epoch, of.a.Round)
+		if !reflect.DeepEqual(of.a, again) {
 			t.Fatalf("epoch %d, round %d: announced\n%v\ninstead of\n%v", of.a.Epoch, of.a.Round, again, of.a)
 		}
+		s.pooled(again, digest)
 		s.publish(of.release)
 		if !early && i == 0 {
 			restart()

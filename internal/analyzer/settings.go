@@ -216,7 +216,7 @@ func (s Settings) learner() glm.Config {
 	}
 	p := &c.Practical
 	p.HalfLife, p.Alarm, p.Control, p.ControlShare, p.Caution = l.HalfLife, l.Alarm, l.Control, l.ControlShare, l.Caution
-	if s.Admission.Mode == panels {
+	if s.Admission.draws() {
 		p.Panel, p.Decisions = s.Admission.Panel, s.Privacy.Decisions
 	}
 	if known, err := l.prior(); err == nil {
@@ -241,7 +241,7 @@ func (s Settings) terms() plan.Terms {
 	if p.channel() == plan.Central { // whose noise is the analyzer's, all of it
 		t.ServerNoise, t.NoDeviceNoise = 0, false
 	}
-	if a := s.Admission; a.Mode == panels {
+	if a := s.Admission; a.draws() {
 		t.Registered, t.Tail = a.Registered, a.Tail
 		t.Decisions, t.Records, t.Period = p.Decisions, p.Records, p.Period
 	}

@@ -102,6 +102,11 @@ func (a AdmissionSettings) Validate() (faults []error) {
 	return faults
 }
 
+// draws says whether cohorts are panels. Where the numbers of the mode panel are wrong, which Validate says, they are not.
+func (a AdmissionSettings) draws() bool {
+	return a.Mode == panels && a.Panel > 0 && a.Registered >= a.Panel
+}
+
 // lifeFaults lists what of panels, of several records, of the control group and of the schema does not go together.
 func (s Settings) lifeFaults() (faults []error) {
 	add := func(key string, value any, relation, other string, given any) {
@@ -127,7 +132,7 @@ func (s Settings) lifeFaults() (faults []error) {
 	if mode == panels && profile != glm.Practical {
 		add("admission.mode", mode, "cannot go with", "learner.profile", l.Profile)
 	}
-	if mode == panels && s.Admission.Panel < p.MinCohort {
+	if mode == panels && s.Admission.Panel > 0 && s.Admission.Panel < p.MinCohort {
 		add("admission.panel", s.Admission.Panel, "must be at least", "privacy.min_cohort", p.MinCohort)
 	}
 	for _, of := range []struct {

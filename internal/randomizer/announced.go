@@ -73,11 +73,13 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	h.mu.Lock()
 	h.current, h.full, h.refusal = a, false, nil
 	if !a.Final {
-		h.pinned = a.Plan.Channel
+		h.pinned, h.panels = a.Plan.Channel, a.Panels()
 	}
+	h.news = &news{drawn: make(chan struct{})}
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
+	h.played.begin(a.Epoch)
 	h.sayFollowing()
 	return true, nil
 }

@@ -20,6 +20,7 @@ import (
 
 // The host's API for apps on the same machine: HTTP and JSON.
 //
+//	POST /v1/devices/{device}             (no body)                       -> {"device", "registered"}
 //	POST /v1/devices/{device}/decisions   {"arms": [[...], ...]}          -> Decision
 //	                                      {"context": {...}, "arms": [{"id": "...", ...}, ...]}, with a schema
 //	POST /v1/rewards                      {"token": "...", "reward": 1}   -> Acceptance
@@ -50,16 +51,20 @@ type failure struct {
 // has.
 func (h *Host) API() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/devices/{device}", h.guarded(nil, h.serveDevice))
 	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.c.Decisions, h.serveDecision))
 	mux.HandleFunc("POST /v1/rewards", h.guarded(h.c.Rewards, h.serveReward))
 	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(nil, h.serveLedger))
 	mux.HandleFunc("GET /v1/status", h.guarded(nil,
-		func(w http.ResponseWriter, _ *http.Request, _ time.Time) { answer(w, http.StatusOK, h.Status()) }))
+		func(w http.ResponseWriter, _ *http.Request, _ time.Time, _ *outcome.Outcomes) {
+			answer(w, http.StatusOK, h.Status())
+		}))
 	mux.HandleFunc("GET /v1/schema", h.guarded(nil, h.serveSchema))
 	mux.HandleFunc("OPTIONS /v1/", h.guarded(nil, preflight))
-	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time) {
+	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
 		refuse(w, NotFound,
-			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}/decisions, "+
+			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}, "+
+				"POST /v1/devices/{device}/decisions, "+
 				"POST /v1/rewards", r.Method, r.URL.Path))
 	}))
 	return mux
@@ -98,10 +103,29 @@ func (h *Host) server() *http.Server {
 	}
 }
 
-func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
+// serveDevice names a device to the host.
+func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
-		h.c.Decisions.Refused(BadDevice, 1)
+		refuse(w, BadDevice, err.Error())
+		return
+	}
+	if name == "decisions" || name == "ledger" { // what is left of a path whose device has no name
+		refuse(w, NotFound, "the device has no name")
+		return
+	}
+	registered, err := h.Register(name)
+	if err != nil {
+		refuse(w, apiReason(err), err.Error())
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"device": name, "registered": registered})
+}
+
+func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes) {
+	name := r.PathValue("device")
+	if err := checkName(name); err != nil {
+		count.Refused(BadDevice, 1)
 		refuse(w, BadDevice, err.Error())
 		return
 	}
@@ -125,11 +149,11 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	why := apiReason(err)
 	switch { // whether the arms were any good is no part of this account, which anyone may see
 	case d.Sampled:
-		h.c.Decisions.Released(1)
+		count.Released(1)
 	case err == nil || errors.Is(err, ErrArms):
-		h.c.Decisions.Refused(d.Reason, 1)
+		count.Refused(d.Reason, 1)
 	default:
-		h.c.Decisions.Refused(why, 1)
+		count.Refused(why, 1)
 	}
 	if err != nil {
 		refuse(w, why, err.Error())
@@ -138,9 +162,9 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	answer(w, http.StatusOK, d)
 }
 
-func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
+func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes) {
 	no := func(why outcome.Reason, detail string) {
-		h.c.Rewards.Refused(why, 1)
+		count.Refused(why, 1)
 		refuse(w, why, detail)
 	}
 	var request struct {
@@ -168,28 +192,33 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 		no(apiReason(err), err.Error())
 		return
 	case strings.HasPrefix(request.Token, unsampledToken):
-		h.c.Rewards.Refused(NotSampled, 1)
+		count.Refused(NotSampled, 1)
 	default:
-		h.c.Rewards.Released(1)
+		count.Released(1)
 	}
 	answer(w, http.StatusOK, accepted)
 }
 
-func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
+func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
 		return
 	}
-	ledger := h.Ledger(name)
+	state := h.stateOf(name)
+	ledger := state.Ledger
 	explanation := strings.Split(strings.TrimSpace(ledger.Explain()), "\n")
 	if c := h.channel(); c != "" && len(ledger.Entries) > 0 { // the deployment keeps it
 		explanation = append(explanation, fmt.Sprintf("Reports take the channel %s: the guarantee %s.", c, c.RestsOn()))
 	}
-	answer(w, http.StatusOK, map[string]any{"device": name, "ledger": ledger, "explanation": explanation})
+	said := map[string]any{"device": name, "ledger": ledger, "explanation": explanation}
+	if state.Registration != nil {
+		said["registered"], said["panels"] = state.Registered(), state.Panels()
+	}
+	answer(w, http.StatusOK, said)
 }
 
-func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
+func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time, _ *outcome.Outcomes) {
 	h.mu.Lock()
 	a := h.current
 	h.mu.Unlock()

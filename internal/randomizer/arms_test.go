@@ -22,7 +22,8 @@ import (
 
 // twoNumbers is a schema for the test bed's policies, which have two dimensions, in its canonical form.
 const twoNumbers = `{"version":1,"context":[{"name":"age","kind":"number","low":0,"high":100}],` +
-	`"arms":[{"name":"cost","kind":"number","low":0,"high":10}],"terms":[["cost"],["age","cost"]],` +
+	`"arms":[{"name":"cost","kind":"number","low":0,"high":10},{"name":"push","kind":"flag"}],` +
+	`"terms":[["cost"],["age","push"]],` +
 	`"limits":[{"arm":"call","at_most":2}]}`
 
 const threeArms = `{"context": {"age": 31}, ` +
@@ -79,6 +80,7 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 		"default negative":  {also(`"default": -1`), `"default" names no arm`},
 		"default list":      {also(`"default": [1]`), `"default" must be`},
 		"exclude":           {also(`"exclude": ["123456"]`), `"exclude" names no arm`},
+		"exclude nested":    {also(`"exclude": [{"123456": 1}]`), `"exclude" must be a list`},
 		"exclude no list":   {also(`"exclude": "sms"`), `"exclude" must be a list`},
 		"exclude all":       {also(`"exclude": [0, 1, 2]`), "excluded"},
 		"unknown":           {also(`"contexts": {}`), "unknown field"},
@@ -95,7 +97,7 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 			t.Errorf("%s: the answer names a value: %s", name, detail)
 		}
 	}
-	s.reports(2 + 28)
+	s.reports(2 + 29)
 }
 
 // Without a schema an app sends vectors, and may say which is played today and which must not be; features are refused
@@ -254,7 +256,8 @@ func TestLimitsOfArms(t *testing.T) {
 	bed := testbed.New(t)
 	a := &device.Announced{Announcement: bed.Announcement(glm.Practical, 12), Features: schema}
 	set := Arms{Vectors: [][]float64{{0, 0.1}, {1, 0}}, IDs: []string{"none", "call"}, Choice: glm.Choice{}}
-	var p played
+	p := newPlayed()
+	p.begin(a.Epoch)
 	calls := func(s *seat, a *device.Announced) (n int) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -284,11 +287,25 @@ func TestLimitsOfArms(t *testing.T) {
 	later := *a
 	later.Announcement = a.Clone()
 	later.Epoch++
+	p.begin(later.Epoch)
 	if x, y := calls(first, &later), calls(first, a); x != 2 || y < 3 {
 		t.Errorf("in the next epoch %d times, in the one that is over %d", x, y)
 	}
-	if n := len(p.times); n != 1 {
+	if n := len(p.open().times); n != 1 {
 		t.Errorf("%d devices are remembered of the epoch that is over", n)
+	}
+	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, "call") {
+		t.Errorf("what was played can be printed: %s", text)
+	}
+	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
+	third, stand := &seat{}, 0
+	for range 3 {
+		if p.open().take(third, &later, "call") {
+			stand++
+		}
+	}
+	if stand != 2 {
+		t.Errorf("%d of 3 decisions stand", stand)
 	}
 	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
@@ -296,5 +313,34 @@ func TestLimitsOfArms(t *testing.T) {
 	}
 	if most, limited := schema.AtMost("none"); limited {
 		t.Error(most)
+	}
+}
+
+// Through the API a device plays a limited arm so often in an epoch, and the next epoch forgets it.
+func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	a := s.Announcement(glm.Practical, 12)
+	a.Schema, a.Timing.RewardWindow = []byte(twoNumbers), time.Second
+	digest := s.open(a)
+	const body = `{"context": {"age": 100}, "arms": [{"id": "none", "cost": 10}, {"id": "call", "push": true}]}`
+	calls := func() (n int) {
+		for range 40 { // without the limit, fewer than 3 calls have probability below 1e-8
+			if d := s.decide("a", body); d["id"] == "call" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := calls(); n != 2 {
+		t.Errorf("the arm is played %d times", n)
+	}
+	s.reports(1)
+	b := a.Clone()
+	b.Epoch, b.Previous = 2, digest[:]
+	s.open(b)
+	if n := calls(); n != 2 {
+		t.Errorf("in the next epoch the arm is played %d times", n)
 	}
 }

@@ -66,7 +66,7 @@ func shape(t reflect.Type) (out []string) {
 // The client names every reason that the API gives, and no other.
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 	api := map[string]bool{string(Sampled): true}
-	for _, r := range slices.Concat(DecisionReasons(), RewardReasons(), slices.Collect(maps.Keys(apiStatus))) {
+	for _, r := range slices.Concat(DecisionReasons(), PanelReasons(), RewardReasons(), slices.Collect(maps.Keys(apiStatus))) {
 		api[string(r)] = true
 	}
 	delete(api, string(NotSampled)) // such a reward is accepted: the app is not told

@@ -64,11 +64,16 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 // arms, not even whether they can be read, has a part in enrolment. The decision is made with the policy that was in
 // force at the beginning. One that takes until the report is due comes too late for it: the report is made of the null
 // record, in time.
+//
+// Where panels are drawn nobody is asked, and the device is in the epoch's panel or not, whatever is decided.
 func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device.Announced) (Arms, error)) (Decision,
 	error) {
-	seat, err := h.seat(name)
+	seat, err := h.named(name)
 	if err != nil {
 		return Decision{}, err
+	}
+	if h.drawsPanels() {
+		return h.decide(seat, arms)
 	}
 	if !h.bodies.enrolling.TryAcquire(1) {
 		return Decision{}, ErrBusy
@@ -108,38 +113,39 @@ type Acceptance = device.Acceptance
 // given again.
 func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	h.mu.Lock()
-	s, a := h.sessions[token], h.current
+	of, a := h.sessions[token], h.current
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
 		least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 		return device.Accept(reward, least, most)
 	}
+	s := of.session
 	if s == nil {
 		return Acceptance{}, ErrToken
 	}
 	s.seat.mu.Lock()
 	defer s.seat.mu.Unlock()
-	accepted, err := s.record.Reward(0, reward, h.c.Clock.Now())
+	accepted, err := s.record.Reward(of.decision, reward, h.c.Clock.Now())
 	if errors.Is(err, device.ErrLate) {
 		return Acceptance{}, ErrToken
 	}
 	return accepted, err
 }
 
-// seat finds or creates a device's place on this host.
-func (h *Host) seat(name string) (*seat, error) {
+// seat finds or creates a device's place on this host; fresh tells that it was created.
+func (h *Host) seat(name string) (s *seat, fresh bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.devices[name]; s != nil {
-		return s, nil
+		return s, false, nil
 	}
 	number, ok := h.numbers.next()
 	if !ok {
-		return nil, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
+		return nil, false, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
 	}
-	s := &seat{name: name, state: h.core.NewState(number)}
+	s = &seat{name: name, state: h.core.NewState(number)}
 	h.devices[name] = s
-	return s, nil
+	return s, true, nil
 }
 
 // because is a reason with its explanation.

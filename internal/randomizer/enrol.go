@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -149,9 +148,15 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 }
 
 // askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open
-// already stay.
+// already stay. Where panels are drawn every device asks.
 func (h *Host) askOn() error {
 	a, why, err := h.enrolling()
+	if a != nil && h.drawsPanels() {
+		for _, seat := range h.seats() {
+			h.attend(a, seat)
+		}
+		return nil
+	}
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
 		return nil // no slot is asked for now
 	}
@@ -184,8 +189,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 			return h.answered(q, reply, heard)
 		case err == nil: // the shuffler is ahead of what was seen here, or not there yet
 			wait, why = askAgain, because(NotAdmitted, "the shuffler is not in epoch %d", q.a.Epoch)
-		// the shuffler did not hear it
-		case errors.Is(err, bus.ErrNoShuffler), errors.Is(err, bus.ErrForbidden), errors.Is(err, bus.ErrTooLarge):
+		case unheard(err):
 			why = because(Unreachable, "%v", err)
 		default:
 			heard, why = true, because(Unreachable, "%v", err)
@@ -253,7 +257,7 @@ func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
 // answered makes a definite answer durable. heard is as in settle, before the request that was answered.
 func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *session, why, err error) {
 	if did := q.seat.now().Contradicts(reply, heard); did != "" {
-		why, err = h.provedOld(q, did)
+		why, err = h.provedOld(fmt.Sprintf("in epoch %d the shuffler %s (device %d)", q.a.Epoch, did, q.number))
 		return nil, why, err
 	}
 	switch r := reply.Refusal; {

@@ -23,13 +23,20 @@ type Callers struct {
 	Origins []string // pages that may call it, as scheme://host[:port]
 }
 
-// handler serves one request, whose body must have arrived by the given time.
-type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
+// handler serves one request, whose body must have arrived by the given time. It counts in the account what becomes of it.
+type handler func(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes)
 
 // guarded looks at a request's header, before anything of its body, and bounds how long the body may take. What it
 // refuses is counted in the account.
-func (h *Host) guarded(o *outcome.Outcomes, next handler) http.HandlerFunc {
+//
+// Where panels are drawn, how many decisions a person makes is part of what their report protects, and everybody may see
+// the accounts: no decision is counted.
+func (h *Host) guarded(account *outcome.Outcomes, next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		o := account
+		if o == h.c.Decisions && h.drawsPanels() {
+			o = nil
+		}
 		o.Received(1)
 		by := time.Now().Add(h.bodies.time)
 		why, err := h.c.Callers.check(r)
@@ -47,12 +54,12 @@ func (h *Host) guarded(o *outcome.Outcomes, next handler) http.HandlerFunc {
 			w.Header().Set("Access-Control-Allow-Origin", origin)
 			w.Header().Set("Vary", "Origin")
 		}
-		next(w, r, by)
+		next(w, r, by, o)
 	}
 }
 
 // preflight answers the question of a browser whether a page of an allowed origin may send JSON.
-func preflight(w http.ResponseWriter, _ *http.Request, _ time.Time) {
+func preflight(w http.ResponseWriter, _ *http.Request, _ time.Time, _ *outcome.Outcomes) {
 	w.Header().Set("Access-Control-Allow-Methods", "GET, POST")
 	w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
 	w.WriteHeader(http.StatusNoContent)

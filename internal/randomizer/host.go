@@ -27,6 +27,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -90,15 +91,20 @@ type Host struct {
 	rolledBack error // proof that the store is older than what the host has done
 	current    *device.Announced
 	pinned     plan.Channel  // the deployment's; empty before the first announcement
+	panels     bool          // the deployment draws its cohorts from registered devices
+	news       *news         // of the epoch's panel; nil before the first announcement
 	changed    chan struct{} // closed when current changes, or nothing is asked any more
 	full       bool          // the current cohort takes no more devices
 	keys       *wire.KeySet  // the shuffler's latest
 	shuffler   []byte        // its key that reports are sealed to
 	devices    map[string]*seat
 	numbers    *numbers            // of devices
-	sessions   map[string]*session // by token
+	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
+
+	registeredHere int              // devices
+	evidence       *device.Evidence // the first one against the shuffler
 }
 
 // seat is a device's state with its lock.
@@ -109,6 +115,11 @@ type seat struct {
 	name     string // as the app calls the device; never leaves the host
 	state    device.State
 	question *question // the one that is open
+
+	// Where panels are drawn.
+	attended  *device.Announced // under which the device takes part, or tries to
+	attending <-chan struct{}   // closed when all is known that it asks under attended
+	why       error             // why it is in no panel now
 }
 
 // now is the device's state.
@@ -148,14 +159,17 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
-		timetable: newTimetable(c.Clock), outbox: make(chan Outgoing), changed: make(chan struct{}),
-		devices: map[string]*seat{}, sessions: map[string]*session{}, open: map[uint32]*session{},
+		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
+		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, uint32(c.Devices)),
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
 	err = st.Load(func(d Device) error {
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State)}
 		h.numbers.take(d.Number)
+		if d.Registered() {
+			h.registeredHere++
+		}
 		return nil
 	})
 	if err == nil {
@@ -166,6 +180,9 @@ func New(c Config) (*Host, error) {
 		if proof, err = st.Note(noteRolledBack); len(proof) > 0 {
 			h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, proof)
 		}
+	}
+	if err == nil {
+		h.evidence, err = keptEvidence(st)
 	}
 	var signedKeys []byte
 	if err == nil {
@@ -280,6 +297,20 @@ type Status struct {
 	Pending  int    `json:"pending"`  // promised reports that have not left
 	// messages of one report in the current round: bit messages in the channel shuffle, 1 in others
 	Messages int `json:"messages,omitempty"`
+	// Panel is there where cohorts are drawn from registered devices.
+	Panel *PanelStatus `json:"panel,omitempty"`
+	// Evidence is what the shuffler signed to this host that cannot be true, the first time.
+	Evidence *device.Evidence `json:"evidence,omitempty"`
+}
+
+// PanelStatus is how the host's devices take part in panels.
+type PanelStatus struct {
+	Registered int    `json:"registered"`       // devices of this host
+	Drawn      bool   `json:"drawn"`            // whether it is known who is in the epoch's panel
+	Members    int    `json:"members"`          // devices of this host in it
+	Decisions  uint32 `json:"decisions"`        // of one report, at most
+	Records    uint32 `json:"records"`          // epochs that one device may report in
+	Period     uint32 `json:"period,omitempty"` // of so many in a row; absent: of all
 }
 
 // Status describes the host now.
@@ -293,9 +324,15 @@ func (h *Host) Status() Status {
 	if h.rolledBack != nil {
 		s.Refused = h.rolledBack.Error()
 	}
+	s.Evidence = h.evidence
 	a := h.current
 	if a == nil {
 		return s
+	}
+	if h.panels {
+		s.Panel = &PanelStatus{Registered: h.registeredHere, Decisions: a.Plan.Decisions, Records: a.Plan.Records,
+			Period: a.Plan.Period}
+		s.Panel.Drawn, s.Panel.Members = h.news.seed != panel.Seed{}, h.news.members
 	}
 	s.Epoch, s.Round, s.Final, s.Cohort = a.Epoch, a.Round, a.Final, a.Cohort.Size
 	if err := h.rewound(a); err != nil {
@@ -329,13 +366,18 @@ func (h *Host) channel() plan.Channel {
 
 // Ledger returns what a device has promised and spent; a device that is not known has spent nothing.
 func (h *Host) Ledger(name string) privacy.Ledger {
+	return h.stateOf(name).Ledger
+}
+
+// stateOf is a device's state; that of one that has done nothing, where the device is not known.
+func (h *Host) stateOf(name string) device.State {
 	h.mu.Lock()
 	s := h.devices[name]
 	h.mu.Unlock()
 	if s == nil {
-		return h.core.NewState(0).Ledger
+		return h.core.NewState(0)
 	}
-	return s.now().Ledger
+	return s.now()
 }
 
 // seats are the devices known so far.

@@ -19,6 +19,10 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+	// Where panels are drawn. Whether a device is in one does not depend on what it decides, and no account counts these.
+	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
+	WindowOver outcome.Reason = "window_over" // its report of the epoch is due
+	ReportFull outcome.Reason = "report_full" // its report holds as many decisions as it can
 	// The host's state is older than what the host has done: none of its devices takes part any more. Also of promised
 	// reports.
 	StateRolledBack outcome.Reason = "state_rolled_back"
@@ -70,6 +74,9 @@ func DecisionReasons() []outcome.Reason {
 		ForeignHost, ForeignOrigin, BadContentType, Internal,
 	}
 }
+
+// PanelReasons lists, besides DecisionReasons, why a decision is not sampled where panels are drawn.
+func PanelReasons() []outcome.Reason { return []outcome.Reason{NotDrawn, WindowOver, ReportFull} }
 
 // RewardReasons lists why a reward may not be kept.
 func RewardReasons() []outcome.Reason {

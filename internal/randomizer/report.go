@@ -17,9 +17,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// session is one sampled decision until its last report has left. Its record exists here and nowhere else.
+// session is one promise to report until the last report has left. Its record exists here and nowhere else.
 type session struct {
-	token  string
+	token  string // of the one decision that it is about; empty where panels are drawn
 	seat   *seat
 	epoch  uint64
 	slot   uint32
@@ -28,7 +28,30 @@ type session struct {
 
 	// Guarded by the seat's lock.
 	record device.Record
-	owed   bool // a report is promised and not sealed yet
+	owed   bool     // a report is promised and not sealed yet
+	tokens []string // of its decisions
+}
+
+// told is what a token names: a decision of a session.
+type told struct {
+	session  *session
+	decision int
+}
+
+// tell enters the token of a session's decision. The seat's lock is held, or the host does not run yet.
+func (h *Host) tell(s *session, token string, decision int) {
+	s.tokens = append(s.tokens, token)
+	h.mu.Lock()
+	h.sessions[token] = told{s, decision}
+	h.mu.Unlock()
+}
+
+// untell forgets the tokens of a session: the reward window is over. The host's lock is held, and the seat's.
+func (h *Host) untell(s *session) {
+	for _, t := range s.tokens {
+		delete(h.sessions, t)
+	}
+	s.tokens = nil
 }
 
 // promise makes the enrolment durable and enters the report into the timetable. From here on there will be a report at
@@ -42,6 +65,9 @@ func (h *Host) promise(a *device.Announced, seat *seat, reply *wire.EnrolReply) 
 	}
 	if err := h.keep(seat, next); err != nil {
 		return nil, fmt.Errorf("randomizer: the enrolment cannot be kept: %w", err)
+	}
+	if a.Panels() { // once the session is over
+		seat.why = because(WindowOver, "the report of epoch %d has left", a.Epoch)
 	}
 	s := h.begin(seat, a)
 	h.c.Reports.Received(1)
@@ -69,12 +95,16 @@ func (h *Host) owe(j job) {
 func (h *Host) begin(seat *seat, a *device.Announced) *session {
 	e := seat.state.Enrolment
 	s := &session{
-		token: newToken(), seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.state.Number, due: e.ReportAt,
+		seat: seat, epoch: e.Epoch, slot: e.Slot, number: seat.state.Number, due: e.ReportAt,
 		record: seat.state.Begin(a),
 	}
 	h.mu.Lock()
-	h.sessions[s.token], h.open[s.number] = s, s
+	h.open[s.number] = s
 	h.mu.Unlock()
+	if !a.Panels() { // where the decision is one for sure, and its token is told before it is made
+		s.token = newToken()
+		h.tell(s, s.token, 0)
+	}
 	return s
 }
 
@@ -82,7 +112,7 @@ func (h *Host) begin(seat *seat, a *device.Announced) *session {
 func (h *Host) end(s *session) {
 	s.record.Wipe()
 	h.mu.Lock()
-	delete(h.sessions, s.token)
+	h.untell(s)
 	if h.open[s.number] == s {
 		delete(h.open, s.number)
 	}
@@ -102,6 +132,9 @@ func (h *Host) recall() {
 		if !seat.state.Owes(a) {
 			continue
 		}
+		h.mu.Lock()
+		h.news.members++
+		h.mu.Unlock()
 		s := h.begin(seat, a)
 		if s.record.Reported() > 0 {
 			continue // a later round will tell
@@ -222,7 +255,7 @@ func (h *Host) sealOne(j job, at bench) (o Outgoing, ok bool, err error) {
 	s.seat.state, s.owed = next, false
 	s.record.Made()
 	h.mu.Lock()
-	delete(h.sessions, s.token) // the reward window is over
+	h.untell(s)
 	h.mu.Unlock()
 	if s.record.Over() {
 		h.end(s)

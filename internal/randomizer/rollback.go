@@ -28,13 +28,15 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // an entry that was asked for without an answer stays in the ledger for ever, so it is proof where the ledger holds no
 // other entry.
 //
+// Where panels are drawn, the shuffler speaks of a registration, which is durable here before it is asked for; and of a
+// report, whose promise is marked as spent here, durably, before it leaves.
+//
 // What it misses: a first question whose first try got no answer is not judged. Its device then takes the slot that
 // its number had before, which the shuffler lets report once. The host's next numbers are judged again.
 //
 // What it relies on: a broker that delivers one request twice and hands the host the second answer makes the host stop.
 // It could as well withhold everything; it learns nothing by it.
-func (h *Host) provedOld(q *question, did string) (why, err error) {
-	detail := fmt.Sprintf("in epoch %d the shuffler %s (device %d)", q.a.Epoch, did, q.number)
+func (h *Host) provedOld(detail string) (why, err error) {
 	h.mu.Lock()
 	first := h.rolledBack == nil
 	if first {

@@ -63,7 +63,8 @@ type LimitSettings struct {
 	MaxReportSize int `key:"max_report_size" doc:"Most bytes of one sealed report, in every other channel. 0: the default."`
 	MaxNoiseBits  int `key:"max_noise_bits" doc:"Most noise bits that a device draws for one report, over all numbers in it, in every other channel. 0: the default."`
 
-	Records int `key:"records" doc:"Records of one person that may be used in the deployment. With more than one the ledger adds up their guarantees."`
+	Records int `key:"records" doc:"Records of one person that may be used in the deployment: the ledger adds up their guarantees, within epsilon. 0: as many epochs as the plan of panels says, and 1 where devices enrol as they arrive. Where panels are drawn a record is everything that a person did in an epoch."`
+	Period  int `key:"period" doc:"Fewest epochs in a row after which the limits epsilon, epsilon_alone and records may begin anew: then they are for a period, and nothing bounds what all periods reveal together. 0: they are for the whole deployment, and a plan that counts them per period is refused."`
 }
 
 // DefaultLimits are what a host agrees to by default.
@@ -72,7 +73,7 @@ func DefaultLimits() LimitSettings {
 	s := LimitSettings{
 		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
 		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
-		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records, Period: l.Period,
 	}
 	for _, c := range l.Trust {
 		s.Trust = append(s.Trust, string(c))
@@ -86,6 +87,7 @@ func (l LimitSettings) limits() device.Limits {
 		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
 		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
 		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
+		Period: l.Period,
 	}
 	for _, c := range l.Trust { // none is a fault, not the default
 		out.Trust = append(out.Trust, plan.Channel(c))

@@ -21,6 +21,9 @@ func (h *Host) Snapshot() status.Snapshot {
 	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)
 	}
+	if s.Evidence != nil {
+		out.Warnings = append(out.Warnings, s.Evidence.Error())
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.current

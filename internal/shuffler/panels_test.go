@@ -209,6 +209,48 @@ func TestTheLifeOfAPanel(t *testing.T) {
 	s.reopened()
 }
 
+// A panel is drawn from no fewer devices than it has slots, whatever is announced.
+func TestAPanelIsFull(t *testing.T) {
+	s := newScript(t, 2)
+	s.registers(1, 0, 7)
+	s.must(s.open(panelled(1, 8, 2, plan.Panel{Registered: 5}, 1, 0), digest(1)))
+	if _, fixed := s.pool(); fixed {
+		t.Fatal("a panel of 8 is drawn from 7 devices")
+	}
+	s.registers(1, 7, 8)
+	s.draw()
+	if f, _ := s.state.Filling(); f.Enrolled != 8 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Events that no decision can have made are refused: of a journal that was tampered with.
+func TestForeignEventsOfPanelsAreRefused(t *testing.T) {
+	s := newScript(t, 2)
+	s.registers(1, 0, 12)
+	s.must(s.open(panelled(1, 5, 2, plan.Panel{Registered: 12}, 1, 0), digest(1)))
+	no := func(what string, ev *Event) {
+		t.Helper()
+		if s.state.Apply(ev) == nil {
+			t.Errorf("accepted: %s", what)
+		}
+	}
+	key := make([]byte, 32)
+	no("a draw without a pool", &Event{Drawn: &Drawn{Contribution: key}})
+	no("a pool of other devices", &Event{Pooled: &Pooled{Registered: 11, Digest: key}})
+	no("a pool whose digest is cut short", &Event{Pooled: &Pooled{Registered: 12, Digest: key[:31]}})
+	no("a device that is registered", &Event{Registered: &Registered{Host: append([]byte{1}, key[1:]...), Device: 3}})
+	no("a host key that is cut short", &Event{Registered: &Registered{Host: key[:31], Device: 3}})
+	no("an enrolment", &Event{Enrolled: &Enrolled{Host: key, Device: 3}})
+	s.draw()
+	no("an enrolment after the draw", &Event{Enrolled: &Enrolled{Host: key, Device: 3}})
+	other := newScript(t, 2)
+	other.must(other.open(announcement(1, 0, 5, 2, 1), digest(1)))
+	s = other
+	no("a pool where there are no panels", &Event{Pooled: &Pooled{Digest: key}})
+	no("a draw where there are no panels", &Event{Drawn: &Drawn{Contribution: key}})
+}
+
 // Contributions that are not those of this draw are refused, each for its reason, and nothing is drawn. After the draw
 // another one changes nothing.
 func TestOtherDrawsAreRefused(t *testing.T) {
@@ -219,6 +261,9 @@ func TestOtherDrawsAreRefused(t *testing.T) {
 		t.Fatalf("a draw before the pool: %v, %v", ev, err)
 	}
 	s.pool()
+	if s.state.Apply(&Event{Pooled: &s.state.epoch.drawing.pool.Pooled}) == nil {
+		t.Error("the journal fixes two pools for one epoch")
+	}
 	for why, change := range map[error]func(*wire.Draw){
 		OtherAnnouncement: func(d *wire.Draw) { d.Announcement = contribution(7) },
 		OtherPool:         func(d *wire.Draw) { d.Pool = contribution(7) },
@@ -238,10 +283,6 @@ func TestOtherDrawsAreRefused(t *testing.T) {
 	}
 	if err := s.state.Apply(ev); ev != nil && err == nil {
 		t.Error("the journal draws twice")
-	}
-	second := &Event{Pooled: &s.state.epoch.drawing.pool.Pooled}
-	if s.state.Apply(second) == nil {
-		t.Error("the journal fixes two pools for one epoch")
 	}
 }
 

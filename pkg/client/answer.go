@@ -51,6 +51,39 @@ type Status struct {
 	// Messages is how many messages one report of the current round has: bit messages in the channel shuffle, and one
 	// in every other.
 	Messages int `json:"messages,omitempty"`
+	// Panel says how devices take part where cohorts are drawn from registered devices; nil where they enrol when they
+	// decide.
+	Panel *Panel `json:"panel,omitempty"`
+	// Evidence is what the shuffler signed that cannot be true, the first time; nil: nothing.
+	Evidence *Evidence `json:"evidence,omitempty"`
+}
+
+// Panel is how a randomizer's devices take part in cohorts that are drawn from registered devices.
+type Panel struct {
+	Registered int    `json:"registered"`       // devices of this randomizer that can be drawn
+	Drawn      bool   `json:"drawn"`            // whether it is known who is in the epoch's panel
+	Members    int    `json:"members"`          // devices of this randomizer in the epoch's panel
+	Decisions  uint32 `json:"decisions"`        // of one device that its report holds, at most
+	Records    uint32 `json:"records"`          // epochs that one device may report in
+	Period     uint32 `json:"period,omitempty"` // of so many in a row; 0: of all
+}
+
+// Evidence is a signed reply of the shuffler that cannot be true.
+type Evidence struct {
+	Epoch        uint64 `json:"epoch"`
+	Device       uint32 `json:"device"`                 // number under the randomizer's credential
+	What         string `json:"what"`                   // a sentence
+	Request      []byte `json:"request"`                // signed by the randomizer
+	Reply        []byte `json:"reply"`                  // signed by the shuffler
+	Registration []byte `json:"registration,omitempty"` // signed reply that Reply denies
+	Since        uint64 `json:"since,omitempty"`        // epoch of an answer after Registration
+	Other        []byte `json:"other,omitempty"`        // signed reply that shows another draw
+}
+
+// Device is what a randomizer says of a device that was named to it.
+type Device struct {
+	Device     string `json:"device"`
+	Registered bool   `json:"registered"` // whether the shuffler has confirmed that panels can be drawn of it
 }
 
 // Statement is a device's ledger with its explanation.
@@ -58,6 +91,9 @@ type Statement struct {
 	Device      string   `json:"device"`
 	Ledger      Ledger   `json:"ledger"`
 	Explanation []string `json:"explanation"` // the ledger in sentences
+	// Where cohorts are drawn from registered devices: whether this one is registered, and in how many it has reported.
+	Registered bool `json:"registered,omitempty"`
+	Panels     int  `json:"panels,omitempty"`
 }
 
 // Ledger is what one device has promised and spent over a deployment.
@@ -68,6 +104,8 @@ type Ledger struct {
 	Entries []Entry `json:"entries,omitempty"`
 	// EpsilonAlone is the limit at Delta if no other device is honest; 0: none.
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
+	// Period is the number of epochs in a row whose entries the limits hold for together; 0: all entries.
+	Period int `json:"period,omitempty"`
 }
 
 // Entry is the use of one record in all releases of one epoch.
@@ -117,6 +155,9 @@ const (
 	ShufflerUnreachable Reason = "shuffler_unreachable" // the shuffler did not answer
 	NotAdmitted         Reason = "not_admitted"         // the shuffler refused for another reason; see Decision.Detail
 	StateRolledBack     Reason = "state_rolled_back"    // the randomizer's state is older than its last action
+	NotDrawn            Reason = "not_drawn"            // the device is not in the epoch's panel, as far as is known
+	WindowOver          Reason = "window_over"          // the device's report of the epoch is due
+	ReportFull          Reason = "report_full"          // the device's report holds as many decisions as it can
 )
 
 // Reasons of a Refusal. The client repeats a call that was refused as NoPolicy, Rewound or Busy.

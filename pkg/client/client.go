@@ -66,6 +66,13 @@ type Calls struct {
 	Unsure bool
 }
 
+// Register names a device to its randomizer. Where cohorts are drawn from registered devices, it can be drawn from then on,
+// so call it as early as the app knows the device; the first decision does it, too. Elsewhere it does nothing. Errors are
+// those of Decide.
+func (c *Client) Register(ctx context.Context, at Base, device string) (*Device, Calls, error) {
+	return post[Device](ctx, c, at, "/v1/devices/"+url.PathEscape(device), nil)
+}
+
 // Decide asks for a decision for a device: which of the arms to play. Each arm is a vector of the deployment's
 // dimension with norm at most 1; longer arms are scaled down. The error is a *Refusal, wraps ErrUnreachable, or is the
 // context's cause.

@@ -107,3 +107,11 @@ func (a *Announced) Jitter(slot uint32) time.Duration {
 	d := sha256.Sum256(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), slot))
 	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
 }
+
+// AskAfter spreads over Timing.Jitter, by public randomness, when the devices of panels first ask whether they were drawn:
+// the time of the device with that number, from the announcement on.
+func (a *Announced) AskAfter(number uint32) time.Duration {
+	spread := uint64(a.Timing.Jitter / time.Millisecond)
+	d := sha256.Sum256(append(binary.BigEndian.AppendUint32(slices.Clone(a.Digest[:]), number), "ask"...))
+	return time.Duration(binary.BigEndian.Uint64(d[:8])%(spread+1)) * time.Millisecond
+}

@@ -39,7 +39,7 @@ func (f *fixture) enrol(d *Device) {
 }
 
 // restart is the device after its process died.
-func (f *fixture) restart(d *Device) *Device { return must(Open(f.config(), 0, must(d.Save()))) }
+func (f *fixture) restart(d *Device) *Device { return must(Open(d.core.c, 0, must(d.Save()))) }
 
 // In the paper's profile a device answers each round once, the first when it promised to and the later at a public time
 // of its own; then the record is gone, and the ledger has one entry for all rounds.

@@ -249,7 +249,7 @@ func TestWhatPanelsKeep(t *testing.T) {
 		"no panels": func(a *plan.Announcement) {
 			a.Plan.Panel, a.Plan.Decisions, a.Plan.Records, a.Commitment = nil, 0, 0, nil
 		},
-		"a schema": func(a *plan.Announcement) { a.Schema = []byte("{}") },
+		"a schema": func(a *plan.Announcement) { a.Schema = []byte(onSchema) },
 	} {
 		next := after(first)
 		if err := must(core.Judge(f.announce(next), 2, 0)).Follows(last); err != nil {

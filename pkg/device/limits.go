@@ -16,7 +16,7 @@ import (
 type Limits struct {
 	// Trust lists the channels that reports may take: whom these people agree to trust (plan.Channel.RestsOn). Nil is
 	// DefaultTrust.
-	Trust   []plan.Channel `json:"trust,omitempty"`
+	Trust []plan.Channel `json:"trust,omitempty"`
 	// weakest guarantee for one person, over the whole deployment; over a period where Period allows one
 	Epsilon float64 `json:"epsilon"`
 	// weakest guarantee if no other device is honest (plan.Alone), over the whole deployment; 0: no limit

@@ -21,6 +21,8 @@ type Evidence struct {
 	// definite answer after that.
 	Registration []byte `json:"registration,omitempty"`
 	Since        uint64 `json:"since,omitempty"`
+	// Of two draws for one epoch: the signed reply to another device, which shows the other one.
+	Other []byte `json:"other,omitempty"`
 }
 
 func (e *Evidence) Error() string {

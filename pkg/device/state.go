@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -133,9 +132,7 @@ func (s State) Expire(a *Announced) State {
 	if s.Registration == nil {
 		return s
 	}
-	s.Ledger.Entries = slices.DeleteFunc(slices.Clone(s.Ledger.Entries), func(e privacy.Entry) bool {
-		return e.Epoch < a.Epoch && e.State != privacy.Spent
-	})
+	s.Ledger = s.Ledger.Expire(a.Epoch)
 	return s
 }
 
@@ -155,7 +152,7 @@ func (s State) Ask(a *Announced) (next State, err error) {
 			return s, errors.New("the device is not registered yet")
 		}
 		next = s.Expire(a)
-		next.Ledger.Records = a.Plan.PerPerson()
+		next.Ledger = next.Ledger.Under(a.Plan.PerPerson(), int(a.Plan.Period))
 	}
 	next.Ledger, err = next.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee, a.Alone)
 	if err != nil {

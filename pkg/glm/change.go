@@ -42,7 +42,12 @@ func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient 
 	}
 	h := convex.FromSpectrum(values, vectors)
 	var product, known mat.Dense
-	product.Mul(h, r.covariance)
+	off := mat.NewSymDense(d, nil)
+	off.CopySym(r.covariance)
+	if r.bias != nil {
+		off.AddSym(off, r.bias)
+	}
+	product.Mul(h, off)
 	known.Mul(&product, h)
 	total := convex.FromSpectrum(sampling, vectors)
 	for i := range d {
@@ -79,3 +84,54 @@ func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient 
 
 // leastLikely is the smallest p-value that is told apart from 0, which means that nothing was tested.
 const leastLikely = 1e-300
+
+// steepness is how fast the logarithm of mu' changes at most, over |z| <= S: by it the Newton step, which takes mu' for
+// constant, is wrong.
+func steepness(f Family, radius float64) float64 {
+	const cells = 200
+	width, most := 2*radius/cells, 0.0
+	last := f.Variance(-radius)
+	for i := 1; i <= cells; i++ {
+		v := f.Variance(-radius + float64(i)*width)
+		if v > 0 && last > 0 {
+			most = math.Max(most, math.Abs(math.Log(v/last))/width)
+		}
+		last = v
+	}
+	return most
+}
+
+// biased is the second moment of what a step's curvature leaves in the estimate, beside the errors that the covariance has.
+// A step Delta is wrong by about steepness/2 |Delta| of itself, in its own direction for the most part. Of an earlier bias
+// there is left what is left of the earlier information.
+func (r *practicalRun) biased(next knowledge, before *mat.SymDense, kept float64) *mat.SymDense {
+	d := len(next.theta)
+	out := mat.NewSymDense(d, nil)
+	if r.bias != nil && kept > 0 {
+		var left, moved, all mat.Dense
+		left.Mul(next.covariance, before)
+		moved.Mul(&left, r.bias)
+		all.Mul(&moved, left.T())
+		for i := range d {
+			for j := i; j < d; j++ {
+				out.SetSym(i, j, (all.At(i, j)+all.At(j, i))/2)
+			}
+		}
+	}
+	step := make([]float64, d)
+	for i, v := range next.theta {
+		step[i] = v - r.theta[i]
+	}
+	size := convex.Norm(step)
+	wrong := r.steep / 2 * size
+	for i := range d {
+		for j := i; j < d; j++ {
+			v := step[i] * step[j]
+			if i == j {
+				v += size * size / float64(d)
+			}
+			out.SetSym(i, j, out.At(i, j)+wrong*wrong*v)
+		}
+	}
+	return out
+}

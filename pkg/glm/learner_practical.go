@@ -33,6 +33,7 @@ type practicalRun struct {
 	family   Family
 	score    Response // of the statistics
 	schedule []int
+	steep    float64 // see steepness
 	knowledge
 	// before holds what was known before the last two cohorts, the older first: at most two.
 	before []knowledge
@@ -48,6 +49,7 @@ type knowledge struct {
 	prior       belief // what is known where nothing was learnt
 	likely      float64
 	spread      spread
+	bias        *mat.SymDense // see steepness; nil: none
 }
 
 // belief is a normal distribution of the parameter.
@@ -91,7 +93,7 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical)}
+	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical), steep: steepness(family, cfg.Radius)}
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
@@ -245,7 +247,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 		kept = math.Exp2(-1 / p.HalfLife)
 	}
 	if next.likely > 0 && next.likely < p.Alarm {
-		kept, next.age, next.prior = 0, 0, vague(r.cfg)
+		kept, next.age, next.prior = 0, 1, vague(r.cfg)
 	}
 	if kept < 1 {
 		next.fade(kept)
@@ -266,6 +268,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	next.last = evidence{values, vectors, sums[0].Reports, noise, math.Sqrt(2 * float64(d) * noiseH)}
 	information := mat.NewSymDense(d, nil)
 	information.AddSym(next.information, next.last.information())
+	before := next.information
 	next.information = information
 	if next.covariance, err = inverse(information); err != nil {
 		return err
@@ -287,6 +290,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	if next.theta, ok = intoBall(theta, r.cfg.Radius); !ok {
 		return fmt.Errorf("%w: the estimate is not finite", ErrAggregate)
 	}
+	next.bias = r.biased(next, before, kept)
 	if r.before = append(r.before, r.knowledge); len(r.before) > 2 {
 		r.before = r.before[1:]
 	}

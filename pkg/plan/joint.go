@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -10,10 +11,12 @@ import (
 )
 
 // pair tells whether the first two statistics of a round are an outer product and a gradient, which are certified
-// together. What comes after them (glm.Rewards) is not close to anything where they are far apart.
+// together, and nothing but rewards comes after them, which say nothing of how close the others are.
 func pair(round []glm.Statistic) bool {
-	return len(round) >= 2 && (round[0].Kind == glm.Hessian || round[0].Kind == glm.Covariance) &&
-		round[1].Kind == glm.Gradient
+	if len(round) < 2 || round[0].Kind != glm.Hessian && round[0].Kind != glm.Covariance || round[1].Kind != glm.Gradient {
+		return false
+	}
+	return !slices.ContainsFunc(round[2:], func(s glm.Statistic) bool { return s.Kind != glm.Rewards })
 }
 
 // beside extends a spread of a round's first two releases to all of them: the others are counted at their own largest

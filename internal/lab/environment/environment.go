@@ -86,6 +86,9 @@ type Spec struct {
 	Path   string    `json:"path,omitempty"`   // of File
 	// Holdout is the share held out of a File. Of Adult the original test file is held out, always.
 	Holdout float64 `json:"holdout,omitempty"`
+	// Change is how the world changes during the run; nil: not at all. Of Fixed arms, the new ones are the best and the
+	// withdrawn ones the next best.
+	Change *Change `json:"change,omitempty"`
 	// People, if not 0, is how many an experiment has decide here, whatever its horizons are.
 	People int `json:"people,omitempty"`
 }
@@ -104,6 +107,9 @@ func (s Spec) Resolve() (Spec, error) {
 		return s, fmt.Errorf("%w: kind %q is none of %s", ErrSpec, s.Kind, strings.Join(kinds, ", "))
 	}
 	if s.Kind == Adult || s.Kind == File {
+		if s.Change != nil {
+			return s, fmt.Errorf("%w: environments of kind %q do not change", ErrSpec, s.Kind)
+		}
 		if s.Kind == File && s.Path == "" {
 			return s, fmt.Errorf("%w: a file needs a path", ErrSpec)
 		}
@@ -154,6 +160,10 @@ func (s Spec) Resolve() (Spec, error) {
 		return s, fmt.Errorf("%w: parameter and scales need %d numbers", ErrSpec, s.Dimension)
 	case !(s.Rarity >= 0 && s.Rarity < 1):
 		return s, fmt.Errorf("%w: rarity %v must be in (0, 1)", ErrSpec, s.Rarity)
+	}
+	s, err := s.changes()
+	if err != nil {
+		return s, err
 	}
 	if err := s.laws(); err != nil {
 		return s, err
@@ -210,6 +220,9 @@ func (s Spec) Label() string {
 	}
 	if r.Scales != nil {
 		label += " scaled"
+	}
+	if r.Change != nil {
+		label += ", " + r.Change.Kind
 	}
 	return label
 }

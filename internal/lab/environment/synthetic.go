@@ -1,10 +1,12 @@
 package environment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -16,6 +18,7 @@ const (
 	streamArms      = 2 // arms of people, in order
 	streamRewards   = 3
 	streamPool      = 4 // arms that are drawn once
+	streamChange    = 5
 )
 
 func stream(seed, purpose uint64) *rand.Rand {
@@ -32,10 +35,11 @@ type synthetic struct {
 	seed   uint64
 	n      int
 	theta  []float64
-	model  *glm.Environment
+	family glm.Family
 	coin   bool    // rewards have two values, lowest and the largest
 	lowest float64 // of rewards
 	drawer func(i int, r *rand.Rand) [][]float64
+	moving *moving // nil: nothing changes
 }
 
 func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
@@ -46,14 +50,22 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &synthetic{spec: s, seed: seed, n: people, coin: s.Family == glm.FamilyLogistic ||
+	e := &synthetic{spec: s, seed: seed, n: people, family: family, coin: s.Family == glm.FamilyLogistic ||
 		s.Family == glm.FamilyProbit || s.Family == glm.FamilyLinear}
 	if s.Noise != Bernoulli {
 		e.lowest = family.MinReward()
 	}
 	e.theta = s.parameter(stream(seed, streamParameter))
-	e.model = &glm.Environment{Family: family, Theta: e.theta}
 	e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
+	if c := s.Change; c != nil {
+		e.moving = newMoving(*c, e.theta, stream(seed, streamChange))
+		if s.Kind == Fixed && c.Kind == Arms { // one set for all, and the best come first
+			arms := e.drawer(0, nil)
+			slices.SortStableFunc(arms, func(x, y []float64) int {
+				return cmp.Compare(population.Dot(y, e.theta), population.Dot(x, e.theta))
+			})
+		}
+	}
 	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
 		MaxReward: s.MaxReward, NormBound: s.Bound}
 	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
@@ -191,7 +203,11 @@ func (s Spec) pairs() func(r *rand.Rand) [][]float64 {
 func (e *synthetic) people(yield func(population.Person, error) bool) {
 	arms, rewards := stream(e.spec.table(e.seed), streamArms), stream(e.seed, streamRewards)
 	for i := range e.n {
-		if !yield(e.person(e.drawer(i, arms), rewards), nil) {
+		all, theta := e.drawer(i, arms), e.theta
+		if e.moving != nil {
+			theta, all = e.moving.at(float64(i)/float64(e.n), all)
+		}
+		if !yield(e.person(all, theta, rewards), nil) {
 			return
 		}
 	}
@@ -200,15 +216,16 @@ func (e *synthetic) people(yield func(population.Person, error) bool) {
 // person draws the rewards. If they have two values, all arms share one draw: the algorithm that plays the better arm
 // has the better luck. This makes algorithms comparable on few people and does not change the law of any one
 // algorithm's rewards.
-func (e *synthetic) person(arms [][]float64, r *rand.Rand) population.Person {
+func (e *synthetic) person(arms [][]float64, theta []float64, r *rand.Rand) population.Person {
 	memory := make([]float64, 2*len(arms))
 	p := population.Person{Arms: arms, Means: memory[:len(arms):len(arms)], Rewards: memory[len(arms):]}
-	u, top := r.Float64(), e.model.Family.MaxReward()
+	u, top := r.Float64(), e.family.MaxReward()
 	for a, x := range arms {
-		p.Means[a] = e.model.Family.Mean(population.Dot(x, e.theta))
+		p.Means[a] = e.family.Mean(population.Dot(x, theta))
 		switch {
 		case !e.coin:
-			p.Rewards[a] = e.model.Reward(x, r)
+			model := glm.Environment{Family: e.family, Theta: theta}
+			p.Rewards[a] = model.Reward(x, r)
 		case u*(top-e.lowest) < p.Means[a]-e.lowest:
 			p.Rewards[a] = top
 		default:

@@ -106,10 +106,7 @@ func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
 		w := p[d.Arm] / d.Propensity
 		theta := models[i%2]
 		weights[i], weighted[i] = w, w*d.Reward
-		robust[i] = w * (d.Reward - o.Family.Mean(population.Dot(d.Arms[d.Arm], theta)))
-		for a, x := range d.Arms {
-			robust[i] += p[a] * o.Family.Mean(population.Dot(x, theta))
-		}
+		robust[i] = d.robust(p, theta, o.Family)
 		sum, squares = sum+w, squares+w*w
 		r.LargestWeight = math.Max(r.LargestWeight, w)
 		if w == 0 {

@@ -54,7 +54,8 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*r
 	if err != nil {
 		return nil, err
 	}
-	score, err := simulate.Play(ctx, playing, e.People(), e.Info().People, marks(e.Info().People), advance)
+	score, err := simulate.Play(ctx, playing, e.People(), e.Info().People,
+		j.marks(e.Info().People), advance)
 	if err = errors.Join(err, closeLog()); err != nil {
 		return nil, err
 	}
@@ -83,6 +84,21 @@ func (j job) run(ctx context.Context, logs string, advance func(people int)) (*r
 	v, err := population.Value(e.Holdout(), final)
 	r.Final = &v
 	return r, err
+}
+
+// changePeriods are those that the course of a run is noted in where the world changes.
+const changePeriods = 120
+
+// marks are where the run's regret is noted: where the world changes, at the end of periods of equal length.
+func (j job) marks(people int) []int {
+	if j.Environment.Change == nil || people < changePeriods {
+		return marks(people)
+	}
+	var out []int
+	for i := range changePeriods {
+		out = append(out, (i+1)*people/changePeriods)
+	}
+	return out
 }
 
 // marks are about a hundred numbers of people, evenly spaced on a logarithmic scale from 10 on.

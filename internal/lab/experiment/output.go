@@ -95,6 +95,7 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 		return writeErrorsTable(w, rows, markdown)
 	}
 	final, several, priced, central, floors, deltas := false, false, false, false, false, false
+	changes := slices.ContainsFunc(rows, func(r Row) bool { return r.change > 0 })
 	first := -1.0 // of the deltas
 	for _, r := range rows {
 		priced, central = priced || r.priced(), central || r.OverCentral > 0
@@ -124,6 +125,9 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 	}
 	if final {
 		header = append(header, "last policy", "its worst seed")
+	}
+	if changes {
+		header = append(header, "people to learn", "to return")
 	}
 	spread := len(rows) > 0 && rows[0].Spread != nil
 	if spread {
@@ -165,6 +169,9 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 		if r.Final != nil {
 			line = append(line, fmt.Sprintf("%.4f ± %.4f", *r.Final, *r.FinalSE), fmt.Sprintf("%.4f", *r.FinalWorst))
 		}
+		if changes {
+			line = append(line, r.returned(r.Learned), r.returned(r.Returned))
+		}
 		if spread && r.Spread != nil {
 			line = append(line, fmt.Sprintf("%.2f ± %.2f %%", 100**r.Spread, 100**r.SpreadSE))
 		}
@@ -190,6 +197,17 @@ func WriteTable(w io.Writer, rows []Row, markdown bool) error {
 		}
 	}
 	return nil
+}
+
+// returned is the cell of a number of people, of whom nil are never enough.
+func (r Row) returned(people *int) string {
+	switch {
+	case r.change == 0:
+		return ""
+	case people == nil:
+		return "never"
+	}
+	return chart.Number(float64(*people), 0)
 }
 
 // regret is the cell of the mean regret. One seed has no standard error.

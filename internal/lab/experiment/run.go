@@ -67,7 +67,14 @@ type Row struct {
 	OverCentral   float64 `json:"regret_over_central,omitempty"`
 	OverCentralSE float64 `json:"regret_over_central_se,omitempty"`
 
-	spent simulate.Spent
+	// Learned is how many people it took until regret first came down to its rate before the world changed at once, and
+	// Returned how many from the change until it was there again, to within a period of 120 (simulate.Return); absent:
+	// never, or no such change.
+	Learned  *int `json:"people_to_learn,omitempty"`
+	Returned *int `json:"people_to_return,omitempty"`
+
+	spent  simulate.Spent
+	change float64 // share of the people after which the world changes at once; 0: it does not
 
 	// Course is the mean regret after Marks people, with its standard error.
 	Marks    []int     `json:"-"`
@@ -170,7 +177,7 @@ func (e *Experiment) jobs() (rows []Row, jobs []job) {
 				for _, epsilon := range epsilons {
 					first = append(first, job{Environment: v, Horizon: horizon, Epsilon: epsilon, Delta: delta,
 						Failure: e.Failure, Algorithm: a})
-					row := Row{Algorithm: a.Name, Environment: v.Label(), Trust: a.Trust}
+					row := Row{Algorithm: a.Name, Environment: v.Label(), Trust: a.Trust, change: v.Change.AtOnce()}
 					if epsilon > 0 {
 						row.Epsilon = &epsilon
 						if !slices.Contains(learners[a.Kind].pure, a.Variant) {
@@ -229,6 +236,28 @@ func (r *Row) summarise(results []*result) {
 		mean, se := of(func(x *result) float64 { return x.Course[i] })
 		r.Course, r.CourseSE = append(r.Course, mean), append(r.CourseSE, se)
 	}
+	r.returns()
+}
+
+// returns compares how long learning took with how long it took after a change of the world.
+func (r *Row) returns() {
+	if r.change == 0 || len(r.Marks) != changePeriods {
+		return
+	}
+	rates, before, people := make([]float64, changePeriods), 0.0, 0
+	for i, total := range r.Course {
+		rates[i] = (total - before) / float64(r.Marks[i]-people)
+		before, people = total, r.Marks[i]
+	}
+	in := func(periods *int) *int {
+		if periods == nil {
+			return nil
+		}
+		n := *periods * r.Horizon / changePeriods
+		return &n
+	}
+	learned, returned := simulate.Return(rates, int(math.Ceil(r.change*changePeriods)))
+	r.Learned, r.Returned = in(learned), in(returned)
 }
 
 // meanAndError is the mean and its standard error; 0 for one value.

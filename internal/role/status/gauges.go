@@ -106,6 +106,18 @@ func newGauges(role string, read func() Snapshot) *gauges {
 	add("plan_epsilon_alone", "Largest epsilon that is left of a plan's promise if no other device is honest; +Inf if "+
 		"nothing is.", budget(func(b *Budget) *Epsilon { return b.EpsilonAlone }))
 	add("plan_delta", "Delta of that promise.", budget(func(b *Budget) *Epsilon { d := Epsilon(b.Delta); return &d }))
+	lift := func(f func(*Lift) float64) func(Snapshot) (float64, bool) {
+		return func(s Snapshot) (float64, bool) {
+			if s.Learned == nil || s.Learned.Total == nil {
+				return 0, false
+			}
+			return f(s.Learned.Total), true
+		}
+	}
+	add("lift", "How much larger a mean reward the policy brings than the default arm, over all epochs so far; absent "+
+		"without a control group.", lift(func(l *Lift) float64 { return l.Lift }))
+	add("lift_low", "Lower end of its 95 % interval.", lift(func(l *Lift) float64 { return l.Low }))
+	add("lift_high", "Upper end of its 95 % interval.", lift(func(l *Lift) float64 { return l.High }))
 	add("spent_epsilon", "Largest epsilon of an epoch that released, with the reports that came.",
 		budget(func(b *Budget) *Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {

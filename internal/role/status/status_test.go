@@ -139,7 +139,9 @@ func TestNoGuaranteeIsNotShownAsNone(t *testing.T) {
 }
 
 func TestGaugesShowTheSnapshot(t *testing.T) {
-	_, env := serve(t, "shuffler", busy)
+	compared := busy
+	compared.Learned = &status.Learned{Total: lasting().Learned.Total}
+	_, env := serve(t, "shuffler", compared)
 	want := map[string]float64{
 		"riffle_epoch": 3, "riffle_round": 1, "riffle_final": 0, "riffle_cohort_size": 1600,
 		"riffle_cohort_minimum": 1520, "riffle_cohort_enrolled": 1600,
@@ -149,6 +151,7 @@ func TestGaugesShowTheSnapshot(t *testing.T) {
 		"riffle_reports_waiting": 1310, "riffle_warnings": 2,
 		"riffle_cohort_deadline_seconds": float64(busy.Cohort.Deadline.UnixMilli()) / 1000,
 		"riffle_last_release_reports":    1590,
+		"riffle_lift":                    0.08, "riffle_lift_low": 0.0525, "riffle_lift_high": 0.111,
 	}
 	families, err := env.Metrics.Gather()
 	if err != nil {

@@ -1,0 +1,130 @@
+package analyzer
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/glm"
+)
+
+// Settings of panels, of several records, of the control group and of files that do not go together stop the start, by
+// their keys; those that do are whole configurations.
+func TestSettingsOfDeploymentsThatLast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	schema := `{"version":1,"arms":[{"name":"length","kind":"number","low":0,"high":9}],"terms":%s}`
+	two := file("two.json", fmt.Sprintf(schema, `[["bias"],["length"]]`))
+	one := file("one.json", fmt.Sprintf(schema, `[["length"]]`))
+	prior := file("prior.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]]}`)
+	skew := file("skew.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0,1]]}`)
+	panel := "--admission-mode=panel --admission-panel=200 --admission-registered=1000 "
+	for _, c := range []struct {
+		args string
+		want string // part of the only fault besides the missing keys; "" for none
+	}{
+		{panel, ""},
+		{panel + "--privacy-records=2 --privacy-period=30 --privacy-decisions=7 --learner-control=0.05 --learner-anytime " +
+			"--privacy-epsilon=4 --timing-every=24h --rules-rollback=-0.01 --rules-window=3 --learner-half-life=20 " +
+			"--learner-alarm=0.001 --learner-caution=1 --privacy-dishonest=0.01", ""},
+		{panel + "--privacy-channel=shuffle", ""},
+		{"--admission-mode=raffle", "must be arrival or panel"},
+		{"--admission-panel=200", "there are panels only in the mode panel"},
+		{"--admission-registered=200", "there are panels only in the mode panel"},
+		{"--admission-mode=panel --admission-registered=900", `must be above 0 with admission.mode = "panel"`},
+		{"--admission-mode=panel --admission-panel=200", `must be above 0 with admission.mode = "panel"`},
+		{panel + "--admission-registered=199", "must not be more than admission.registered"},
+		{panel + "--admission-panel=49", "must be at least privacy.min_cohort"},
+		{panel + "--admission-tail=1", "must be at least 0 and below 1"},
+		{panel + "--admission-host-share=0.5 --privacy-channel=shares --state=folder", "what one host may register"},
+		{panel + "--learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000", `cannot go with learner.profile = "paper"`},
+		{"--privacy-records=2", "needs panels"},
+		{"--privacy-period=2", "needs panels"},
+		{"--privacy-decisions=2", "needs panels"},
+		{panel + "--privacy-records=0", "must be between 1 and"},
+		{panel + "--privacy-records=4 --privacy-period=3 --privacy-epsilon=4", "must be 0 or at least privacy.records"},
+		{"--learner-control=0.05", ""},
+		{"--learner-control=1", "learner.control = 1"},
+		{"--learner-control=0.05 --learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000",
+			`cannot go with learner.profile = "paper"`},
+		{"--learner-control-share=0.1", "needs a control group"},
+		{"--learner-half-life=-1", "learner.half_life"},
+		{"--learner-alarm=1", "learner.alarm"},
+		{"--rules-stop=-0.1", "needs a control group"},
+		{"--rules-stop=low --learner-control=0.05", "must be empty or a finite number"},
+		{"--rules-window=0", "must be at least 1"},
+		{"--timing-every=-1s", "must be between 0 and 24 days"},
+		{"--features=" + two, ""},
+		{"--features=" + one, "must be the 1 of features"},
+		{"--features=" + filepath.Join(folder, "none"), "features = "},
+		{"--features=" + prior, "features = "},
+		{"--learner-prior=" + prior, ""},
+		{"--learner-prior=" + skew, "not symmetric at row 1, column 2"},
+		{"--learner-prior=" + two, "learner.prior = "},
+		{"--learner-prior=" + prior + " --learner-dimension=3", "theta has 2 numbers, learner.dimension is 3"},
+	} {
+		cmd := role.Command(Role())
+		cmd.SetArgs(append([]string{"--keys=nowhere", "--check-config", "--privacy-channel=local", "--learner-dimension=2",
+			"--learner-horizon=400"}, // plans of this channel are quick
+			strings.Fields(c.args)...))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		err := fmt.Sprint(cmd.Execute())
+		faults := strings.Count(err, "\n")
+		switch {
+		case !strings.Contains(err, "cannot be used: open nowhere"):
+			t.Errorf("%s: %s", c.args, err)
+		case c.want == "" && faults != 1:
+			t.Errorf("%s is refused: %s", c.args, err)
+		case c.want != "" && (!strings.Contains(err, c.want) || faults != 2): // a headline and two faults
+			t.Errorf("%s: want only %q in %s", c.args, c.want, err)
+		}
+	}
+}
+
+// A prior's matrix may be written as rows or as its upper triangle, and both are the same one.
+func TestAPriorIsReadInEitherForm(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "prior.json")
+	for _, content := range []string{
+		`{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]]}`, `{"theta":[0.5,0],"precision":[2,0.5,1]}`,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := DefaultSettings()
+		s.Learner.Dimension, s.Learner.Prior = 2, path
+		got := s.learner().Practical
+		if !reflect.DeepEqual(got.PriorTheta, []float64{0.5, 0}) ||
+			!reflect.DeepEqual(got.PriorPrecision, glm.Symmetric{2, 0.5, 1}) {
+			t.Errorf("%s: %v, %v", content, got.PriorTheta, got.PriorPrecision)
+		}
+	}
+	for _, content := range []string{
+		"", "[]", `{"theta":[0.5,0]}`, `{"theta":[0.5,0],"precision":[[2,0.5]]}`, `{"theta":[0.5,0],"precision":[2,1]}`,
+		`{"theta":[0.5,0],"precision":[[2,0.5],[0.5]]}`, `{"theta":[0.5,0],"precision":[]}`,
+		`{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]],"more":1}`, `{"theta":[0.5,0],"precision":"x"}`,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := (LearnerSettings{Dimension: 2, Prior: path}).prior(); err == nil {
+			t.Errorf("%s is read as %v", content, p)
+		}
+	}
+}

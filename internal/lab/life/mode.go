@@ -1,0 +1,153 @@
+package life
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+// Kind says how cohorts are formed.
+type Kind string
+
+const (
+	// Arrival is one record a person for all of the deployment's life, of those who come first. Cohorts grow.
+	Arrival Kind = "arrival"
+	// Panel draws each cohort from all people.
+	Panel Kind = "panel"
+	// Clear has no privacy: everybody is in every panel, every day, and the sums are exact.
+	Clear Kind = "not private"
+	// Uniform draws an arm, and learns nothing.
+	Uniform Kind = "uniform"
+	// Default always plays arm 0: what is done without learning.
+	Default Kind = "default arm"
+)
+
+// Mode is one way to run the deployment.
+type Mode struct {
+	Kind Kind `json:"kind"`
+	// Of panels: Decisions is K_max, the most decisions of a report and the days of an epoch; Records is R, the most reports
+	// of a person.
+	Decisions int `json:"decisions,omitempty"`
+	Records   int `json:"records,omitempty"`
+}
+
+// Modes are those that the results compare: one-record mode, panels with K_max 1, 7 and 28 and R 1, 4 and 12, and the
+// yardsticks.
+func Modes() []Mode {
+	modes := []Mode{{Kind: Arrival}}
+	for _, k := range []int{1, 7, 28} {
+		for _, r := range []int{1, 4, 12} {
+			modes = append(modes, Mode{Kind: Panel, Decisions: k, Records: r})
+		}
+	}
+	return append(modes, Mode{Kind: Clear}, Mode{Kind: Uniform}, Mode{Kind: Default})
+}
+
+// clearDecisions is K_max of Clear: a person with twice the mean rate decides more often than that on one day of 60 000.
+const clearDecisions = 10
+
+// Setting is everything that is the same for all modes.
+type Setting struct {
+	World   World        `json:"world"`
+	Channel plan.Channel `json:"channel"` // default plan.Shuffle
+	// Epsilon and Delta are the guarantee of a person for all of the deployment's life.
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"` // default plan.DefaultDelta
+	// Dishonest is the share of people whose noise does not count.
+	Dishonest    float64 `json:"dishonest"`
+	HalfLife     float64 `json:"half_life"` // in epochs; 0: nothing is forgotten
+	Alarm        float64 `json:"alarm"`     // 0: no test for a change
+	Control      float64 `json:"control"`
+	ControlShare float64 `json:"control_share"`
+	Caution      float64 `json:"caution"`
+}
+
+// Resolve checks the setting and fills its defaults in.
+func (s Setting) Resolve() (Setting, error) {
+	w, err := s.World.Resolve()
+	if err != nil {
+		return s, err
+	}
+	s.World = w
+	if s.Channel == "" {
+		s.Channel = plan.Shuffle
+	}
+	if s.Delta == 0 {
+		s.Delta = plan.DefaultDelta
+	}
+	if !(s.Epsilon > 0 && s.Epsilon <= 100) || !(s.Delta > 0 && s.Delta < 1) {
+		return s, fmt.Errorf("%w: epsilon %v must be in (0, 100], delta %v in (0, 1)", ErrLife, s.Epsilon, s.Delta)
+	}
+	if !(s.Dishonest >= 0 && s.Dishonest < 1) || !(s.Control >= 0 && s.Control < 1) {
+		return s, fmt.Errorf("%w: dishonest %v and control %v must be in [0, 1)", ErrLife, s.Dishonest, s.Control)
+	}
+	return s, nil
+}
+
+// schedule is how a mode of panels goes on in a world.
+type schedule struct {
+	window  int // days of an epoch
+	epochs  int // that are over before the last day begins
+	records int // reports of a person, at most one in an epoch
+	panel   int // people of a cohort
+	pool    int // fewest people to draw from
+}
+
+func (m Mode) schedule(w World) (schedule, error) {
+	s := schedule{window: m.Decisions, records: m.Records}
+	if m.Kind == Clear {
+		s.window, s.records = 1, math.MaxInt
+	}
+	if s.window < 1 || s.records < 1 {
+		return s, fmt.Errorf("%w: panels need at least 1 decision and 1 record, not %d and %d", ErrLife, m.Decisions,
+			m.Records)
+	}
+	if s.epochs = (w.Days - 1) / s.window; s.epochs < 1 {
+		return s, fmt.Errorf("%w: an epoch of %d days is not over before the last of %d days", ErrLife, s.window, w.Days)
+	}
+	s.records = min(s.records, s.epochs)
+	s.panel, s.pool = panelSize(w.People, s.records, s.epochs)
+	return s, nil
+}
+
+// slack is how many more people than a panel holds there must be to draw from in every epoch, on average, so that luck
+// does not leave too few.
+const slack = 1.1
+
+// panelSize is the size of panels with which a number of people, each in so many panels at most, lasts for the epochs,
+// and the fewest people that a panel is drawn from. If people may be in every panel, that is all of them. Else the pool
+// shrinks as people have served, and some are left who could serve more often than there are epochs left: panels must be
+// smaller than people*records/epochs. The size is the largest that leaves slack in the last epoch, with pools as large as
+// they are on average.
+func panelSize(people, records, epochs int) (size, pool int) {
+	if records >= epochs {
+		return people, people
+	}
+	low, high := 1, people*records/epochs
+	for low < high {
+		middle := (low + high + 1) / 2
+		if float64(lastPool(people, records, epochs, middle)) >= slack*float64(middle) {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low, low
+}
+
+// lastPool is how many people there are to draw from in the last epoch, on average.
+func lastPool(people, records, epochs, size int) float64 {
+	served := make([]float64, records+1) // how many people were in so many panels
+	served[0] = float64(people)
+	pool := float64(people)
+	for range epochs - 1 {
+		odds := math.Min(1, float64(size)/pool)
+		for k := records - 1; k >= 0; k-- {
+			served[k+1] += odds * served[k]
+			served[k] -= odds * served[k]
+		}
+		pool = float64(people) - served[records]
+	}
+	return pool
+}

@@ -1,0 +1,179 @@
+package randomizer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/panel"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// The panels of a scene: twelve devices out of at least thirty, three decisions in a report.
+const panelPool, panelDecisions = 30, 3
+
+// panels scripts the shuffler and the analyzer of a scene for panels. The scene's lock guards it.
+type panels struct {
+	*scene
+	asks       map[[2]uint64]int // by device and epoch; registrations are of epoch 0
+	sizes      map[int]bool      // of requests
+	registered map[uint32]bool
+	slots      map[uint32]uint32 // of the panel that is drawn
+	pool, draw []byte
+	drawnAt    time.Time
+	lie        func(e wire.Enrolment, honest *wire.EnrolReply) // changes an answer; nil: none
+	epochs     []*plan.Announcement
+}
+
+// ofPanels scripts a scene for panels, with limits that allow two epochs of a person.
+func ofPanels(s *scene) *panels {
+	p := &panels{
+		scene: s, asks: map[[2]uint64]int{}, sizes: map[int]bool{}, registered: map[uint32]bool{},
+	}
+	s.config.Limits.Epsilon, s.config.Limits.Records = 100, 2
+	s.answer = p.reply
+	return p
+}
+
+// announced draws up the announcement of the next epoch, and publishes it.
+func (p *panels) next(window time.Duration) *plan.Announcement {
+	p.t.Helper()
+	a := p.Announcement(glm.Practical, 12)
+	a.Plan.Panel = &plan.Panel{Registered: panelPool, Tail: 1e-9}
+	a.Plan.Decisions, a.Plan.Records = panelDecisions, 2
+	a.Timing.RewardWindow, a.Timing.Jitter = window, 20*time.Millisecond
+	if n := len(p.epochs); n > 0 {
+		last := p.epochs[n-1]
+		_, digest := p.Sign(last, p.Analyzer)
+		a = last.Clone()
+		a.Epoch, a.Previous, a.Timing.RewardWindow = last.Epoch+1, digest[:], window
+	}
+	c := contributionOf(a.Epoch)
+	commitment := panel.Commit(c[:])
+	a.Commitment = commitment[:]
+	p.mu.Lock()
+	p.epochs, p.slots = append(p.epochs, a), nil
+	p.mu.Unlock()
+	p.open(a)
+	return a
+}
+
+func contributionOf(epoch uint64) [32]byte {
+	return sha256.Sum256(binary.BigEndian.AppendUint64([]byte("contribution"), epoch))
+}
+
+// drawOf draws the panel of an announcement from the devices that are registered and strangers: so that in and out are
+// devices of the host that are in it and not, if there are such devices.
+func (p *panels) drawNow(a *plan.Announcement, members ...uint32) {
+	p.t.Helper()
+	_, digest := p.Sign(a, p.Analyzer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []panel.Device
+	for number := range p.registered {
+		all = append(all, panel.Device{Host: [32]byte(p.identity.Public()), Number: number})
+	}
+	for i := range uint32(panelPool) {
+		all = append(all, panel.Device{Host: [32]byte{1}, Number: i})
+	}
+	root, c := panel.Root(all), contributionOf(a.Epoch)
+	for try := range uint64(1 << 16) {
+		own := sha256.Sum256(binary.BigEndian.AppendUint64(nil, try))
+		pool, of := p.Sign(&wire.Pool{
+			Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Registered: uint32(len(all)),
+			Root: root[:], Contribution: own[:],
+		}, p.Shuffler)
+		seed, slots := panel.NewSeed(of, c[:]), map[uint32]uint32{}
+		for slot, d := range seed.Panel(all, int(a.Cohort.Size)) {
+			if d.Host == [32]byte(p.identity.Public()) {
+				slots[d.Number] = uint32(slot)
+			}
+		}
+		if len(slots) != len(members) || slices.ContainsFunc(members, func(n uint32) bool {
+			_, in := slots[n]
+			return !in
+		}) {
+			continue
+		}
+		p.slots, p.pool, p.drawnAt = slots, pool, time.Now()
+		p.draw, _ = p.Sign(&wire.Draw{
+			Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Pool: of[:], Contribution: c[:],
+		}, p.Analyzer)
+		return
+	}
+	p.t.Fatal("no seed draws these devices")
+}
+
+// reply is the scripted shuffler's answer. The scene's lock is held.
+func (p *panels) reply(e wire.Enrolment) *wire.EnrolReply {
+	p.asks[[2]uint64{uint64(e.Request.Device), e.Request.Epoch}]++
+	r := p.honest(e)
+	if p.lie != nil {
+		p.lie(e, r)
+	}
+	return r
+}
+
+func (p *panels) honest(e wire.Enrolment) *wire.EnrolReply {
+	number := e.Request.Device
+	if e.Request.Epoch == 0 {
+		held := p.registered[number]
+		p.registered[number] = true
+		return &wire.EnrolReply{Enrolled: true, Held: held}
+	}
+	if p.slots == nil || e.Request.Epoch != p.announced.Epoch {
+		return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}
+	}
+	slot, in := p.slots[number]
+	if !in {
+		return &wire.EnrolReply{Refusal: wire.RefusalNotDrawn, Pool: p.pool, Draw: p.draw}
+	}
+	due := p.drawnAt.Add(p.announced.Timing.RewardWindow)
+	return &wire.EnrolReply{
+		Enrolled: true, Slot: slot, Pool: p.pool, Draw: p.draw,
+		ReportAfter: max(0, time.Until(due).Truncate(time.Millisecond)),
+	}
+}
+
+// name names a device to the host, and waits until it is registered; its number.
+func (p *panels) name(device string) uint32 {
+	p.t.Helper()
+	if status, answer := p.post("/v1/devices/"+device, ""); status != 200 || answer["device"] != device {
+		p.t.Fatalf("%s: %d %v", device, status, answer)
+	}
+	p.knows(device, "registered", true)
+	return p.device(device).Number
+}
+
+// knows waits until the ledger of a device says something.
+func (p *panels) knows(device, field string, value any) {
+	p.t.Helper()
+	testbed.Eventually(p.t, fmt.Sprintf("%s of %s %v", field, device, value), func() bool {
+		_, answer := p.get("/v1/devices/" + device + "/ledger")
+		return answer[field] == value
+	})
+}
+
+// settled waits until the host knows for all its devices whether they are in the panel.
+func (p *panels) settled(members int) {
+	p.t.Helper()
+	testbed.Eventually(p.t, fmt.Sprintf("known who is in the panel: %d", members), func() bool {
+		for _, s := range p.host.seats() {
+			s.mu.Lock()
+			done := s.attending
+			s.mu.Unlock()
+			select {
+			case <-done:
+			default:
+				return false
+			}
+		}
+		s := p.host.Status()
+		return s.Panel != nil && s.Panel.Members == members
+	})
+}

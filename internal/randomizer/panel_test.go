@@ -1,0 +1,113 @@
+package randomizer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+)
+
+// Two epochs of panels through the API: devices register when the app names them, each asks by itself, those in the panel
+// keep as many decisions as a report holds, and report once, at the panel's time.
+func TestPanels(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	if _, answer := s.post("/v1/devices/early", ""); answer["registered"] != false {
+		t.Errorf("before anything is announced: %v", answer)
+	}
+	a := p.next(2 * time.Second)
+	early, in, out := p.name("early"), p.name("in"), p.name("out")
+	if d := s.decide("in", twoArms); d["sampled"] != false || d["reason"] != "not_drawn" || d["reward_by"] != nil {
+		t.Errorf("before the draw: %v", d)
+	}
+	p.drawNow(a, early, in)
+	p.settled(2)
+	var tokens []string
+	for i := range panelDecisions + 2 {
+		d := s.decide("in", twoArms)
+		if kept := i < panelDecisions; d["sampled"] != kept || (d["reward_by"] != nil) != kept {
+			t.Errorf("decision %d: %v", i, d)
+		}
+		tokens = append(tokens, d["token"].(string))
+	}
+	if d := s.decide("in", twoArms); d["reason"] != "report_full" || d["epoch"] != 1.0 {
+		t.Errorf("a decision too many: %v", d)
+	}
+	if d := s.decide("out", twoArms); d["sampled"] != false || d["reason"] != "not_drawn" {
+		t.Errorf("a device that is not in the panel: %v", d)
+	}
+	for i, reward := range []string{"1", "0", "1", "1"} { // the last one is not sampled, which the app is not told
+		status, answer := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, tokens[i], reward))
+		if status != 200 || answer["accepted"] != true {
+			t.Errorf("reward %d: %d %v", i, status, answer)
+		}
+	}
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 0}`, tokens[0])); status != 409 {
+		t.Errorf("another reward for a decision: %d", status)
+	}
+	for _, r := range s.reports(2) {
+		if report := s.Open(r.envelope, a); report.Device != in && report.Device != early {
+			t.Errorf("a report of device %d", report.Device)
+		}
+	}
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, tokens[0])); status != 410 {
+		t.Errorf("a reward after the report: %d", status)
+	}
+	if d := s.decide("in", twoArms); d["reason"] != "window_over" {
+		t.Errorf("a decision after the report: %v", d)
+	}
+	p.knows("in", "panels", 1.0)
+
+	b := p.next(time.Second)
+	late := p.name("late") // registers during the epoch
+	p.drawNow(b, in, late)
+	p.settled(2)
+	if d := s.decide("early", twoArms); d["reason"] != "not_drawn" || d["epoch"] != 2.0 {
+		t.Errorf("%v", d)
+	}
+	s.reports(4)
+	p.knows("in", "panels", 2.0)
+	c := p.next(time.Second)
+	p.drawNow(c, out)
+	p.settled(1)
+	if d := s.decide("in", twoArms); d["reason"] != "record_used" {
+		t.Errorf("a device that was in two panels: %v", d)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for number := range p.registered {
+		if n := p.asks[[2]uint64{uint64(number), 0}]; n != 1 {
+			t.Errorf("device %d registered %d times", number, n)
+		}
+	}
+	if n := p.asks[[2]uint64{uint64(in), 3}]; n != 0 {
+		t.Errorf("a device that was in two panels asks %d times in the third epoch", n)
+	}
+}
+
+// The accounts, which everybody may see, do not tell how many decisions were made where panels are drawn; what is refused
+// on a request's header is counted as ever.
+func TestDecisionsOfPanelsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
+	s.start()
+	a := p.next(time.Second)
+	in := p.name("in")
+	p.drawNow(a, in)
+	p.settled(1)
+	before := fmt.Sprint(s.config.Decisions.Balance())
+	for range 4 {
+		s.decide("in", twoArms)
+		s.decide("other", twoArms)
+		s.post("/v1/devices/in/decisions", `{"arms": [`)
+	}
+	if got := fmt.Sprint(s.config.Decisions.Balance()); got != before {
+		t.Errorf("the account was %s and is %s", before, got)
+	}
+	s.reports(1)
+}
