@@ -78,6 +78,10 @@ func TestACProgramRunsADevice(t *testing.T) {
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(c), func(t *testing.T) { live(t, c, program) })
 	}
+	panels := filepath.Join(folder, "panel")
+	run(t, gcc, "-Wall", "-Werror", "-I", folder, "-o", panels, filepath.Join("testdata", "panel.c"), library,
+		"-Wl,-rpath,"+folder)
+	t.Run("panel", func(t *testing.T) { livePanel(t, panels) })
 }
 
 func run(t *testing.T, name string, arguments ...string) string {

@@ -3,6 +3,7 @@ package device
 import (
 	"time"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -17,18 +18,26 @@ type Decision struct {
 	Handle uint64 `json:"handle,omitempty"`
 }
 
-// Decide decides with the policy in force. The device reports on the first decision after it was enrolled; where panels
-// are drawn, on the first Plan.Decisions of them.
+// Decide is DecideFor without exclusions, with the first arm as the default.
 func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error) {
+	return d.DecideFor(arms, glm.Choice{}, src)
+}
+
+// DecideFor decides with the policy in force. The device reports on the first decision after it was enrolled; where panels
+// are drawn, on the first Plan.Decisions of them, and decisions that it does not report on explore nothing
+// (glm.Choice.Unrecorded, which is filled in).
+func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Source) (Decision, error) {
 	if d.last == nil {
 		return Decision{}, ErrNoPolicy
 	}
-	made, err := d.last.Policy.Decide(arms, src)
+	unseen := d.state.Registration != nil && (d.record == nil || d.record.Full())
+	choice.Unrecorded = choice.Unrecorded || unseen
+	made, err := d.last.Policy.DecideFor(arms, choice, src)
 	if err != nil {
 		return Decision{}, err
 	}
 	out := Decision{Arm: made.Arm, Epoch: d.last.Epoch, Propensity: made.Propensity}
-	if d.record == nil {
+	if d.record == nil || choice.Unrecorded {
 		return out, nil
 	}
 	n, kept := d.record.Remember(arms[made.Arm], made)

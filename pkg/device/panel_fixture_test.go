@@ -120,7 +120,8 @@ func (f *fixture) member() (*Device, *plan.Announcement) {
 func (f *fixture) register(d *Device) {
 	f.Helper()
 	request := must(d.Register())
-	if refusal, err := d.Registered(f.reply(request, wire.EnrolReply{Enrolled: true})); refusal != "" || err != nil {
+	refusal, again, err := d.Registered(f.reply(request, wire.EnrolReply{Enrolled: true}))
+	if refusal != "" || again || err != nil {
 		f.Fatal(refusal, err)
 	}
 }
