@@ -10,76 +10,96 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// spread is what earlier tests said of how much more sums vary than one decision's model says: the mean of their
-// statistics, each over its degrees of freedom.
+// spread is what earlier tests said of how much more sums vary than the model of single decisions says. Recent tests
+// count most: the one before the last by spreadKept of the last, and so on.
 type spread struct {
-	sum     float64 // of the statistics
-	freedom int     // of all of them together
+	sum    float64 // of the tests' statistics
+	weight float64 // of the tests
+	square float64 // of the tests, of the squares of their weights
+}
+
+// spreadKept leaves the weight of five tests in all: of more, too many would be of the time when little was known.
+const spreadKept = 0.8
+
+func (s spread) and(q float64) spread {
+	return spread{spreadKept*s.sum + q, spreadKept*s.weight + 1, spreadKept*spreadKept*s.square + 1}
 }
 
 // unchanged tests that a cohort's gradient fits what was known before it. To first order the gradient is
 //
 //	g = H (theta - theta*) + e,
 //
-// and if the parameter is what it was, theta - theta* has the covariance W^-1 of the estimate, which is of earlier cohorts
-// and independent of e, and e has that of sampling, H (the information equality, practicalRun), and of the noise. So
-// q = g' (H W^-1 H + H + v I)^-1 g has the chi-square distribution with d degrees of freedom; its upper tail at q is the
-// p-value.
+// and if the parameter is what it was, theta - theta* has the covariance W^-1 of the estimate, which is of earlier
+// cohorts and independent of e, and e has that of sampling, H (the information equality, practicalRun), and of the
+// noise. The curvature of mu leaves an error B in the estimate, too (biased). So
+//
+//	q = g' (H (W^-1 + B) H + H + v I)^-1 g
+//
+// has at most the chi-square distribution with d degrees of freedom; its upper tail at q is the p-value.
 //
 // Where a report holds several decisions, those of one person are alike for reasons that the model does not know, and
-// sums vary more. How much more, earlier tests show: their mean statistic over that of the model. So q over this mean is
-// compared with the F distribution as well, and the larger p-value counts: it is valid if either is.
+// sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small,
+// over d. So q over this mean is compared with the F distribution as well, whose second number of degrees of freedom
+// is that of a weighted mean, and the larger p-value counts: it is valid if either is.
 func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient []float64, noise float64) (
 	p float64, after spread, err error,
 ) {
-	if r.age == 0 && !r.informed() {
-		return 0, r.spread, nil
+	if after = r.spread; r.age == 0 && !r.informed() {
+		return 0, after, nil
 	}
+	off := mat.NewSymDense(len(values), nil)
+	off.CopySym(r.covariance)
+	plain, err := distance(values, vectors, off, gradient, noise)
+	q := plain
+	if err == nil && r.bias != nil {
+		off.AddSym(off, r.bias)
+		q, err = distance(values, vectors, off, gradient, noise)
+	}
+	if err != nil {
+		return 0, after, err
+	}
+	k := float64(len(values))
+	p = mathext.GammaIncRegComp(k/2, q/2)
+	if r.cfg.Practical.Decisions > 1 && after.sum > 0 {
+		m := k * after.weight * after.weight / after.square
+		ratio := q * after.weight / after.sum
+		p = math.Max(p, mathext.RegIncBeta(m/2, k/2, m/(m+k*ratio)))
+	}
+	if p = math.Max(p, leastLikely); p >= r.cfg.Practical.Alarm { // a changed world says nothing of how much sums vary
+		after = after.and(plain)
+	}
+	return p, after, nil
+}
+
+// distance is g' (H C H + H + v I)^-1 g for the eigenvalues and eigenvectors of H, 0 if the matrix is 0.
+func distance(
+	values []float64, vectors *mat.Dense, covariance *mat.SymDense, gradient []float64, noise float64,
+) (float64, error) {
 	d := len(values)
 	sampling := make([]float64, d)
 	for i, h := range values {
 		sampling[i] = h + noise
 	}
-	h := convex.FromSpectrum(values, vectors)
-	var product, known mat.Dense
-	off := mat.NewSymDense(d, nil)
-	off.CopySym(r.covariance)
-	if r.bias != nil {
-		off.AddSym(off, r.bias)
-	}
-	product.Mul(h, off)
-	known.Mul(&product, h)
-	total := convex.FromSpectrum(sampling, vectors)
+	h, total := convex.FromSpectrum(values, vectors), convex.FromSpectrum(sampling, vectors)
+	var known mat.Dense
+	known.Product(h, covariance, h)
 	for i := range d {
 		for j := i; j < d; j++ {
 			total.SetSym(i, j, total.At(i, j)+(known.At(i, j)+known.At(j, i))/2)
 		}
 	}
 	if mat.Trace(total) == 0 {
-		return 0, r.spread, nil
+		return 0, nil
 	}
 	inverted, err := inverse(total)
 	if err != nil {
-		return 0, r.spread, err
+		return 0, err
 	}
 	q := NewSymmetric(inverted).Form(gradient)
 	if math.IsNaN(q) {
-		return 0, r.spread, fmt.Errorf("%w: the gradient cannot be tested", ErrAggregate)
+		return 0, fmt.Errorf("%w: the gradient cannot be tested", ErrAggregate)
 	}
-	q = math.Min(math.Max(q, 0), 1e12) // no distribution can tell larger ones from each other
-	k := float64(d)
-	p = mathext.GammaIncRegComp(k/2, q/2)
-	after = r.spread
-	if r.cfg.Practical.Decisions > 1 && after.freedom > 0 && after.sum > 0 {
-		m := float64(after.freedom)
-		ratio := q / k / (after.sum / m)
-		p = math.Max(p, mathext.RegIncBeta(m/2, k/2, m/(m+k*ratio)))
-	}
-	p = math.Max(p, leastLikely)
-	if p >= r.cfg.Practical.Alarm { // a changed world says nothing of how much sums vary
-		after.sum, after.freedom = after.sum+q, after.freedom+d
-	}
-	return p, after, nil
+	return math.Min(math.Max(q, 0), 1e12), nil // no distribution can tell larger ones from each other
 }
 
 // leastLikely is the smallest p-value that is told apart from 0, which means that nothing was tested.
@@ -101,9 +121,9 @@ func steepness(f Family, radius float64) float64 {
 	return most
 }
 
-// biased is the second moment of what a step's curvature leaves in the estimate, beside the errors that the covariance has.
-// A step Delta is wrong by about steepness/2 |Delta| of itself, in its own direction for the most part. Of an earlier bias
-// there is left what is left of the earlier information.
+// biased is the second moment of what a step's curvature leaves in the estimate, beside the errors that the
+// covariance has. A step Delta is wrong by about steepness/2 |Delta| of itself, in its own direction for the most
+// part. Of an earlier bias there is left what is left of the earlier information.
 func (r *practicalRun) biased(next knowledge, before *mat.SymDense, kept float64) *mat.SymDense {
 	d := len(next.theta)
 	out := mat.NewSymDense(d, nil)

@@ -27,6 +27,7 @@
 //
 //	policy.go                  the policy, its confidence sets and its validation; equations (10)-(13)
 //	decide.go                  Algorithm 1, lines 3 and 11-21: elimination, scaling, draw
+//	choice.go                  default arm, exclusions, control group and caution around it
 //	decide_optimistic.go       Algorithm 2, lines 4-5 and 13-15
 //	probabilities.go           the probability of every arm, for evaluation
 //	design.go, design_rank.go  the G-optimal design of Lemma 4.3, by Frank-Wolfe with away steps
@@ -34,13 +35,17 @@
 //
 // Learning: from released sums to the next policy
 //
-//	config.go                  the configuration; its profiles are in config_paper.go and config_practical.go
+//	config.go                  the configuration; its profiles are in config_paper.go and config_practical.go, and
+//	                           config_lasting.go checks what is for deployments that last
 //	learner.go                 the state machine of both profiles
 //	learner_paper.go           Algorithm 1, analyzer's side: batches of one covariance and several gradient releases
 //	confidence.go              its widths and ridges; equations (8), (9), (20)-(26)
 //	schedule.go                its batch sizes, equation (7), and the practical profile's cohorts
 //	learner_practical.go       the practical profile: one Newton step per cohort, pooled by precision
 //	exploration.go             how much each of its cohorts explores
+//	learner_lasting.go         one policy back, and to a stop
+//	change.go                  the test whether the world has changed
+//	lift.go                    whether the policy helps: its lift over the control group, with an interval
 //	environment.go             synthetic populations, for tests and examples
 //
 // # Guarantees

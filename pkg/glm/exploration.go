@@ -16,8 +16,9 @@ type Exploration struct {
 }
 
 // Exploration is the rule for the cohort of an epoch (from 0), after which a given number of people is still to come:
-// see PracticalConfig.Width, AheadWidth, Explorers and Caution. With a HalfLife what is learnt serves as many people as come
-// before it is forgotten, whatever the horizon, so that exploration never ends. The configuration must be resolved.
+// see PracticalConfig.Width, AheadWidth, Explorers and Caution. With a HalfLife what is learnt serves as many people
+// as come before it is forgotten, whatever the horizon, so that exploration never ends. The configuration must be
+// resolved.
 func (c Config) Exploration(epoch, cohort, after int) Exploration {
 	p := c.Practical
 	if p.HalfLife > 0 {

@@ -123,7 +123,8 @@ func (l *Learner) Covariance() Symmetric {
 }
 
 // Schedule returns the planned cohort sizes, which are fixed before the first person, independent of all data, and sum
-// to the horizon; with panels they are all alike, and a rest of the horizon is left over. A destroyed cohort uses people up, so that fewer remain for the later ones.
+// to the horizon; with panels they are all alike, and a rest of the horizon is left over. A destroyed cohort uses
+// people up, so that fewer remain for the later ones.
 func (l *Learner) Schedule() []int { return slices.Clone(l.run.cohorts()) }
 
 // Next returns the current step. It changes nothing, and the caller may keep and change what it gets.
@@ -198,8 +199,8 @@ func (l *Learner) Destroyed() error {
 }
 
 // Extend adds people after the last epoch and goes on from all that was learnt, with cohorts that keep growing. Each
-// person is still in one cohort. Panels keep their size. The paper profile refuses (ErrExtend): its schedule and its widths are made for one
-// horizon.
+// person is still in one cohort. Panels keep their size. The paper profile refuses (ErrExtend): its schedule and its
+// widths are made for one horizon.
 func (l *Learner) Extend(people int) error {
 	if !l.done {
 		return fmt.Errorf("%w: epoch %d of the horizon of %d people is not over", ErrExtend, l.epoch, l.cfg.Horizon)

@@ -224,11 +224,11 @@ func (r *practicalRun) extend(epochs, people int) error {
 	return nil
 }
 
-// absorb takes a cohort's Newton step. With a HalfLife what was known before fades towards the prior first: the posterior's
-// precision W and its product with the mean become rho times themselves plus 1 - rho times the prior's, rho = 2^(-1 /
-// HalfLife), as if every old observation counted rho times. With an Alarm, rho is 0 where the test says that the world
-// has changed; a prior that the configuration brought is then forgotten too, because it is of the world before. A cohort
-// that was destroyed lets nothing fade.
+// absorb takes a cohort's Newton step. With a HalfLife what was known before fades towards the prior first: the
+// posterior's precision W and its product with the mean become rho times themselves plus 1 - rho times the prior's,
+// rho = 2^(-1 / HalfLife), as if every old observation counted rho times. With an Alarm, rho is 0 where the test says
+// that the world has changed; a prior that the configuration brought is then forgotten too, because it is of the
+// world before. A cohort that was destroyed lets nothing fade.
 func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))

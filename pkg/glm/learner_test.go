@@ -51,6 +51,10 @@ func profiles() map[string]glm.Config {
 	return map[string]glm.Config{
 		"practical": {Dimension: 3, Horizon: 3000},
 		"probit":    {Dimension: 3, Horizon: 3000, Family: "probit", Radius: 2},
+		"panels": {Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Panel: 300, HalfLife: 2, Alarm: 0.01,
+			Control: 0.1, Caution: 1}},
+		"informed": {Dimension: 3, Horizon: 3000, Practical: glm.PracticalConfig{Panel: 300, Alarm: 0.01,
+			PriorTheta: []float64{1, 0, -1}, PriorPrecision: glm.Symmetric{4, 1, 0, 3, 0, 2}}},
 		"paper": {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100,
 			Paper: glm.PaperConfig{Rounds: 3}},
 		"proof": {Profile: glm.Paper, Dimension: 3, Horizon: 3000, MinCohort: 100,
@@ -179,6 +183,9 @@ func TestDestroyedCohortLeavesNoTrace(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := l.Next()
+			for _, p := range []*glm.Policy{&first.Policy, &again.Policy} { // widths depend on how many people are left
+				p.Stages, p.Scaling = nil, nil
+			}
 			if text(t, again.Policy) != text(t, first.Policy) || again.Attempt != 1 || again.Round != 0 ||
 				again.Epoch != 0 || again.Cohort != first.Cohort {
 				t.Errorf("%+v after %+v", again, first)

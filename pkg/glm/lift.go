@@ -8,14 +8,15 @@ import (
 const (
 	// LiftQuantile is that of the intervals of a Lift: 95 % of a normal distribution lie within it.
 	LiftQuantile = 1.959963984540054
-	// LiftSpread is the largest standard deviation, over people, of how much better the policy is for each of them, that
-	// the intervals of a Lift allow for, as a share of the range of rewards. It matters only where a report holds several
-	// decisions. For rewards of 0 and 1 it is that of people of whom half gain 0.2 more than the mean and half 0.2 less.
+	// LiftSpread is the largest standard deviation, over people, of how much better the policy is for each of them,
+	// that the intervals of a Lift allow for, as a share of the range of rewards. It matters only where a report
+	// holds several decisions. For rewards of 0 and 1 it is that of people of whom half gain 0.2 more than the mean
+	// and half 0.2 less.
 	LiftSpread = 0.2
 )
 
-// Lift compares the policy with the control group, which a coin gives the default arm: how much larger a mean reward the
-// policy brings. It is made of the released sum of the statistic Rewards alone. The zero value is of no cohort.
+// Lift compares the policy with the control group, which a coin gives the default arm: how much larger a mean reward
+// the policy brings. It is made of the released sum of the statistic Rewards alone. The zero value is of no cohort.
 type Lift struct {
 	Reports   int
 	Decisions float64 // rewarded decisions per report, estimated; 0 or more
@@ -39,24 +40,24 @@ func (p part) add(q part) part { return part{p.value + q.value, p.noise + q.nois
 // NewLift makes it of the released sum of Rewards over one cohort, for the family of the learner and the share of
 // decisions in the control group, in (0, 1). Errors wrap ErrAggregate.
 //
-// Estimates. The coin is independent of all else, so that by Horvitz and Thompson (1952) the sum of the centred rewards of
-// treated decisions over 1 - c, and that of the control group over c, estimate without bias what all rewarded decisions
-// would have brought under the policy, and under the default arm. The third number counts the rewarded decisions. A
-// reward that never came counts in neither: the comparison is of those that came, and holds as it stands if whether one
-// comes does not depend on the arm.
+// Estimates. The coin is independent of all else, so that by Horvitz and Thompson (1952) the sum of the centred
+// rewards of treated decisions over 1 - c, and that of the control group over c, estimate without bias what all
+// rewarded decisions would have brought under the policy, and under the default arm. The third number counts the
+// rewarded decisions. A reward that never came counts in neither: the comparison is of those that came, and holds as
+// it stands if whether one comes does not depend on the arm.
 //
-// Variance. With S the difference of the two sums, N the number of rewarded decisions and L the lift, S - L N has mean 0,
-// and the interval holds every L with |S - L N| <= z sqrt(V) (Fieller 1954), where V is
+// Variance. With S the difference of the two sums, N the number of rewarded decisions and L the lift, S - L N has
+// mean 0, and the interval holds every L with |S - L N| <= z sqrt(V) (Fieller 1954), where V is
 //
 //	sampling + noise of S + L^2 noise of N,  sampling = N (h^2 / (c (1-c)) + (K-1) s^2).
 //
-// h is half the range of rewards. A centred reward squared is at most h^2, exactly that for rewards of 0 and 1: a treated
-// decision has variance h^2/(1-c)^2 with probability 1-c, one of control h^2/c^2 with probability c. A person's decisions
-// in one report, at most K, are alike; but each has its own coin, so what two of them add to the variance is not how alike
-// their rewards are, only how alike what they gain from the policy: at most s^2, the variance over people of the gain.
-// That number cannot be read off public sums; LiftSpread times the range is assumed to bound s. Reports are of different
-// people and independent of each other. People who are drawn in several epochs add nothing, if the lift is that of all
-// people that panels are drawn from: panels are drawn independently.
+// h is half the range of rewards. A centred reward squared is at most h^2, exactly that for rewards of 0 and 1: a
+// treated decision has variance h^2/(1-c)^2 with probability 1-c, one of control h^2/c^2 with probability c. A
+// person's decisions in one report, at most K, are alike; but each has its own coin, so what two of them add to the
+// variance is not how alike their rewards are, only how alike what they gain from the policy: at most s^2, the
+// variance over people of the gain. That number cannot be read off public sums; LiftSpread times the range is assumed
+// to bound s. Reports are of different people and independent of each other. People who are drawn in several epochs
+// add nothing, if the lift is that of all people that panels are drawn from: panels are drawn independently.
 func NewLift(rewards Aggregate, family Response, control float64) (Lift, error) {
 	want := Statistic{Kind: Rewards, Family: family, ArmDim: 1}
 	if !(control > 0 && control < 1) {

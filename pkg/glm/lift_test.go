@@ -21,9 +21,9 @@ type comparison struct {
 // truth is the lift of all comparisons.
 const truth = 0.1
 
-// reports plays one cohort. People differ: in their chance of a reward, uniform in [0.2, 0.5] with the default arm, and in
-// what they gain from the policy, uniform in [-0.1, 0.3]. One in ten decides nothing, the others 1 to K_max times; one
-// reward in ten never comes.
+// reports plays one cohort. People differ: in their chance of a reward, uniform in [0.2, 0.5] with the default arm,
+// and in what they gain from the policy, uniform in [-0.1, 0.3]. One in ten decides nothing, the others 1 to K_max
+// times; one reward in ten never comes.
 func (c comparison) reports(t testing.TB, s glm.Statistic, src *rand.Rand) func(yield func(simulated.Report) bool) {
 	records := make([]glm.Record, 0, c.most)
 	return func(yield func(simulated.Report) bool) {
@@ -53,7 +53,8 @@ func (c comparison) reports(t testing.TB, s glm.Statistic, src *rand.Rand) func(
 	}
 }
 
-// channel is the shuffle channel of a plan in which Rewards has the tenth part of mu^2; without epsilon there is no noise.
+// channel is the shuffle channel of a plan in which Rewards has the tenth part of mu^2; without epsilon there is no
+// noise.
 func (c comparison) channel(t testing.TB, s glm.Statistic) simulated.Channel {
 	t.Helper()
 	if c.epsilon == 0 {
@@ -100,9 +101,9 @@ func (c comparison) sums(t testing.TB, s glm.Statistic, ch simulated.Channel, sr
 
 // The 95 % interval of one cohort's lift holds the true one in 930 to 970 of 1000 cohorts, through the exact shuffle
 // channel, with rewards that do not come, people without a decision, and people who differ. At a true rate of 95 % this
-// fails by chance in 0.4 % of seeds, at 92 % it passes in 13 %, at 90 % in 0.1 %; the seeds are fixed. With the noise left
-// out, as an aggregate of no variance has it, the intervals are far too short. The mean over all cohorts is the truth:
-// within 4 standard errors, as the cumulated interval has them, so that no part is biased.
+// fails by chance in 0.4 % of seeds, at 92 % it passes in 13 %, at 90 % in 0.1 %; the seeds are fixed. With the noise
+// left out, as an aggregate of no variance has it, the intervals are far too short. The mean over all cohorts is the
+// truth: within 4 standard errors, as the cumulated interval has them, so that no part is biased.
 func TestIntervalsOfTheLiftCover(t *testing.T) {
 	statistic, err := glm.NewRewards(glm.Logistic{}, 1)
 	if err != nil {
@@ -161,9 +162,9 @@ func newLift(t testing.TB, a glm.Aggregate, control float64) glm.Lift {
 	return l
 }
 
-// By hand: 100 reports of one decision each, 80 treated with 60 rewards and 20 of the control group with 5, without noise.
-// Centred, 60 less 20 halves are 20 and 5 less 15 halves -5; over the coin 25 and -25, over 100 decisions 0.25 and -0.25.
-// The variance is 1/4/(0.16*100).
+// By hand: 100 reports of one decision each, 80 treated with 60 rewards and 20 of the control group with 5, without
+// noise. Centred, 60 less 20 halves are 20 and 5 less 15 halves -5; over the coin 25 and -25, over 100 decisions 0.25
+// and -0.25. The variance is 1/4/(0.16*100).
 func TestLiftOfAKnownSum(t *testing.T) {
 	a := glm.Aggregate{Kind: glm.Rewards, Sum: []float64{20, -5, 50 * math.Sqrt(3)}, Variance: make([]float64, 3),
 		Reports: 100}
@@ -205,7 +206,8 @@ func TestLiftOfAKnownSum(t *testing.T) {
 	}
 }
 
-// Where no rewarded decision can be seen in the noise, any lift is possible. Estimates stay within the range of rewards.
+// Where no rewarded decision can be seen in the noise, any lift is possible. Estimates stay within the range of
+// rewards.
 func TestLiftOfNothing(t *testing.T) {
 	poisson, err := glm.NewFamily("poisson", 4)
 	if err != nil {

@@ -20,7 +20,7 @@ var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
 //
 // A group runs alone with -run TestMeasure/<group>: choices (every tunable at demo size), frontier (other sizes,
 // budgets, families), adult (the census, both maps), width (the exploration that fixed arm sets need and its cost
-// elsewhere), messages, coverage (of the paper profile's confidence sets).
+// elsewhere), messages, coverage (of the paper profile's confidence sets), lasting (worlds that change).
 func TestMeasure(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1 to measure")
@@ -31,6 +31,7 @@ func TestMeasure(t *testing.T) {
 	t.Run("width", measureWidth)
 	t.Run("messages", measureMessages)
 	t.Run("coverage", measureCoverage)
+	t.Run("lasting", measureLasting)
 }
 
 // overSeeds runs seeds in two goroutines. A test that calls it is left out by -short: the race detector is not run over

@@ -23,8 +23,8 @@ const (
 	PlayGreedy Play = "greedy"
 	// PlayUniform draws a survivor uniformly: the reference with which every regret is compared.
 	PlayUniform Play = "uniform"
-	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm there;
-	// elsewhere the survivor with the largest upper confidence bound of Optimism.
+	// PlayOptimistic is Algorithm 2 of the seed paper: where Criterion fires it takes the arm of the largest norm
+	// there; elsewhere the survivor with the largest upper confidence bound of Optimism.
 	PlayOptimistic Play = "optimistic"
 	// PlayDefault takes the default arm.
 	PlayDefault Play = "default"
@@ -60,11 +60,11 @@ type Policy struct {
 	// Optimism is the second stage of confidence of Algorithm 2, equation (16): the estimate theta_tau, H_tau^-1 and
 	// beta.
 	Optimism *Stage `json:"optimism,omitempty"`
-	// Control is the share of decisions that a coin of the device gives the default arm, in [0, 1), so that the policy can
-	// be compared with it.
+	// Control is the share of decisions that a coin of the device gives the default arm, in [0, 1), so that the
+	// policy can be compared with it.
 	Control float64 `json:"control,omitempty"`
-	// Caution, if not 0, has the default arm played in place of the greedy one unless the estimate says that the greedy arm
-	// is better by so many standard deviations of their difference. Exploration goes on.
+	// Caution, if not 0, has the default arm played in place of the greedy one unless the estimate says that the
+	// greedy arm is better by so many standard deviations of their difference. Exploration goes on.
 	Caution float64 `json:"caution,omitempty"`
 }
 

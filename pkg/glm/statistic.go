@@ -23,12 +23,12 @@ const (
 	// and H_k (weight s(x)^2) of Riffle's seed paper, Algorithm 1. d(d+1)/2 numbers.
 	Covariance StatisticKind = "covariance"
 	// Row is the record itself: the arm, the reward, and 1 if the person explored, 0 if not. d+2 numbers. It is for a
-	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the seed
-	// paper). No sum of rows is ever released.
+	// trusted curator alone, who opens every person's row, and adds noise to all that leaves it (Algorithm 2 of the
+	// seed paper). No sum of rows is ever released.
 	Row StatisticKind = "record"
-	// Rewards is what says whether the policy helps: the reward less the middle of its range for a decision of the policy,
-	// the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the other two
-	// are 0. See rewardsBounds.
+	// Rewards is what says whether the policy helps: the reward less the middle of its range for a decision of the
+	// policy, the same for one of the control group, and sqrt 3 times half the range if a reward came. 3 numbers; the
+	// other two are 0. See rewardsBounds.
 	Rewards StatisticKind = "rewards"
 )
 
@@ -141,9 +141,9 @@ func Dim(kind StatisticKind, armDim int) int {
 
 // Vector writes the statistic of the record into dst[:0] and returns it; nil allocates. The record is clipped first:
 // the arm to norm 1, the reward to the family's range, the weight to [0, WeightBound]. The vector therefore lies in
-// Bounds for every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of another length
-// than ArmDim ErrDimension, an invalid statistic ErrStatistic; the device then reports the null record instead. It
-// never stays silent.
+// Bounds for every record. The null record gives the zero vector. A NaN or an infinity is ErrNotFinite, an arm of
+// another length than ArmDim ErrDimension, an invalid statistic ErrStatistic; the device then reports the null record
+// instead. It never stays silent.
 func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

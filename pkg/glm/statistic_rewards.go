@@ -32,11 +32,12 @@ func rewardsBounds(f Response) Bounds {
 	}
 }
 
-// Report writes what one device reports of all that a person did in an epoch into dst[:0] and returns it: the sum of the
-// vectors of the records, of which there are at most so many, divided by most. It is a convex combination of vectors of
-// single records, the null record among them (each with weight 1/most), and so it lies in Bounds, and two of them are no
-// farther apart than two records' vectors can be: every bound that is the largest value of a convex function of two
-// records' vectors holds, JointSpread among them, if the statistics of a release round are given the same records.
+// Report writes what one device reports of all that a person did in an epoch into dst[:0] and returns it: the sum of
+// the vectors of the records, of which there are at most so many, divided by most. It is a convex combination of
+// vectors of single records, the null record among them (each with weight 1/most), and so it lies in Bounds, and two
+// of them are no farther apart than two records' vectors can be: every bound that is the largest value of a convex
+// function of two records' vectors holds, JointSpread among them, if the statistics of a release round are given the
+// same records.
 //
 // A record that Vector refuses counts as null. The division is by most, not by the number of records: the sum over a
 // cohort then stays unbiased where how often people decide depends on rewards. Errors: those of Validate; ErrDimension

@@ -10,7 +10,7 @@ import (
 )
 
 // MaxDecisions bounds the decisions of one report. Up to here the rounding of their sum is far below what every bound of
-// a statistic is widened by (docs/privacy.md, "Arithmetic").
+// a statistic is widened by (docs/privacy.md, section 23).
 const MaxDecisions = 1 << 16
 
 // Dishonest is how many reports of the announced cohort may be dishonest if this share of the devices that it comes from

@@ -14,7 +14,8 @@
 //	gaussian.go, spell.go                                 Guarantee: composition, epsilon and delta
 //	zcdp.go                                               RhoFor, DeltaOfRho: budgets for discrete Gaussian noise
 //	calibrate.go, solve*.go, solver.go, vector.go         Solve: encodings for a budget, and their errors
-//	ledger.go                                             Ledger: what one person has promised and spent
+//	ledger.go, ledger_explain.go                          Ledger: what one person has promised and spent
+//	panel.go                                              PanelTail: how many of a panel are dishonest
 //	binomial.go, normal.go                                the laws behind the bound
 //	dominating.go                                         DominatingLosses: guarantees in the form that others compose
 //	renyi.go, lossdistribution.go                         cross-checks
@@ -34,8 +35,9 @@
 //   - mixing fails, so that an observer learns which bits came from one device.
 //
 // It protects one record against the view of one release, or of the releases that are composed; it says nothing about a
-// person with more records than the ledger counts. Renyi and LossDistribution are cross-checks and points of
-// comparison; no guarantee relies on them.
+// person with more records than the ledger counts. Where cohorts are panels a record is everything that a person did in an
+// epoch, and the ledger counts epochs. Renyi and LossDistribution are cross-checks and points of comparison; no guarantee
+// relies on them.
 //
 // The package does no I/O, draws no random numbers and keeps no state.
 package privacy

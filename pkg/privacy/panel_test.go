@@ -94,7 +94,7 @@ func TestPanelDishonestHoldsForEveryPool(t *testing.T) {
 		"nobody is dishonest": {PanelDishonest(0, 100, 1e-9), 0}, "no tail": {PanelDishonest(0.01, 100, 0), 100},
 		"everybody": {PanelDishonest(1, 100, 1e-9), 100}, "no number": {PanelDishonest(math.NaN(), 100, 1e-9), 100},
 		"a tail that is none": {PanelDishonest(0.01, 100, math.NaN()), 100}, "nobody at all": {PanelDishonest(0.1, 0, 1e-9), 0},
-		"all of the tail": {PanelDishonest(0.5, 10, 1), 5},
+		"all of the tail": {PanelDishonest(0.5, 10, 1), 5}, "a mean just above 1": {PanelDishonest(0.1, 10, 1), 2},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %d, want %d", name, got[0], got[1])
