@@ -60,6 +60,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/feature"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -173,7 +174,28 @@ func riffle_keys(handle C.int64_t, statement unsafe.Pointer, size C.size_t) C.ri
 	return with(handle, func(d *device.Device) (any, error) { return nil, d.Keys(taken(statement, size)) })
 }
 
-// riffle_enrol returns the request for a slot in the cohort. Call it before the arms of the decision are known.
+// riffle_register returns the request to be registered, where panels are drawn from registered devices. Call it once the
+// device follows the deployment, and again where no answer came.
+//
+//export riffle_register
+func riffle_register(handle C.int64_t) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) { return d.Register() })
+}
+
+// riffle_registered takes the shuffler's signed reply to riffle_register. The result is {"registered",
+// "refusal", "again"}; again says that it is no answer.
+//
+//export riffle_registered
+func riffle_registered(handle C.int64_t, reply unsafe.Pointer, size C.size_t) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) {
+		refusal, again, err := d.Registered(taken(reply, size))
+		return map[string]any{"registered": refusal == "", "refusal": refusal, "again": again}, err
+	})
+}
+
+// riffle_enrol returns the request for a slot in the cohort. Call it before the arms of the decision are known. Where
+// panels are drawn it asks whether the device is in the epoch's: call it whenever riffle_follow says that an announcement
+// is fresh, at a time that depends on nothing that the person does.
 //
 //export riffle_enrol
 func riffle_enrol(handle C.int64_t) C.riffle_result {
@@ -187,17 +209,51 @@ func riffle_answer(handle C.int64_t, reply unsafe.Pointer, size C.size_t, now C.
 	return with(handle, func(d *device.Device) (any, error) { return d.Answer(taken(reply, size), moment(now)) })
 }
 
-// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte. The result is {"arm",
+// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte, or {"arms": that list,
+// "default": index, "exclude": [index, ...]}: the arm that is played today, else the first, and arms that must not be
+// played. The caller excludes arms whose limit in the schema is reached. The result is {"arm",
 // "epoch", "propensity", "sampled"}.
 //
 //export riffle_decide
 func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) {
+		var set struct {
+			Arms    [][]float64 `json:"arms"`
+			Default int         `json:"default"`
+			Exclude []int       `json:"exclude"`
+		}
+		in := json.NewDecoder(strings.NewReader(C.GoString(arms)))
+		in.DisallowUnknownFields()
+		// Their errors could name a value.
+		if json.Unmarshal([]byte(C.GoString(arms)), &set.Arms) != nil && in.Decode(&set) != nil {
+			return nil, errors.New(`the arms are not a JSON list of lists of numbers, nor {"arms": list, "default": ` +
+				`index, "exclude": [index, ...]}`)
+		}
+		return d.DecideFor(set.Arms, glm.Choice{Default: set.Default, Excluded: set.Exclude}, entropy.New())
+	})
+}
+
+// riffle_decide_for is riffle_decide with what an app may say of the arms: choice is JSON that ends in a zero byte,
+// {"default": index of the arm that is played today, "exclude": [indices of arms that must not be played]}. Where panels are
+// drawn, the result of a decision that the device reports on has a "handle" for riffle_reward_of.
+//
+//export riffle_decide_for
+func riffle_decide_for(handle C.int64_t, arms, choice *C.char) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) {
 		var set [][]float64
-		if json.Unmarshal([]byte(C.GoString(arms)), &set) != nil { // its text could name a value
+		var of struct {
+			Default int   `json:"default"`
+			Exclude []int `json:"exclude"`
+		}
+		if json.Unmarshal([]byte(C.GoString(arms)), &set) != nil {
 			return nil, errors.New("the arms are not a JSON list of lists of numbers")
 		}
-		return d.Decide(set, entropy.New())
+		in := json.NewDecoder(strings.NewReader(C.GoString(choice)))
+		in.DisallowUnknownFields()
+		if in.Decode(&of) != nil {
+			return nil, errors.New(`the choice is not JSON like {"default": 0, "exclude": [1]}`)
+		}
+		return d.DecideFor(set, glm.Choice{Default: of.Default, Excluded: of.Exclude}, entropy.New())
 	})
 }
 
@@ -228,6 +284,16 @@ func riffle_encode(handle C.int64_t, asked *C.char) C.riffle_result {
 //export riffle_reward
 func riffle_reward(handle C.int64_t, reward C.double, now C.int64_t) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) { return d.Reward(float64(reward), moment(now)) })
+}
+
+// riffle_reward_of takes the reward of one decision, where panels are drawn, by the handle that riffle_decide or
+// riffle_decide_for gave it. The result is that of riffle_reward.
+//
+//export riffle_reward_of
+func riffle_reward_of(handle C.int64_t, decision C.uint64_t, reward C.double, now C.int64_t) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) {
+		return d.RewardOf(uint64(decision), float64(reward), moment(now))
+	})
 }
 
 // riffle_report returns the sealed report that is due. Keep it with what riffle_save returns, and send the same bytes

@@ -10,6 +10,12 @@
 // before anything acts on it: before a device sees an announcement, and before the next one is made of the counts. It
 // acts on no manifest that is not in the audit log. It announces no plan whose guarantee is weaker than configured.
 //
+// Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
+// audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was
+// announced before, so that no restart changes it. Of several pools the first counts; from one of fewer devices than were
+// announced nothing is drawn. What came of a cohort that was not drawn is not looked at. In the channels in which it sees
+// who took part it counts only devices that can be in the panel (channel.Drawn), in as many epochs as the plan says.
+//
 // # What it does not guarantee
 //
 // How counts come about, and what the analyzer sees of people meanwhile, is a matter of the channel (package channel);

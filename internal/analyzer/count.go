@@ -71,8 +71,11 @@ func (z *Analyzer) count(
 		return m, nil
 	}
 	if a.Plan.Panel != nil && drawn == nil { // nobody was asked: nothing that came is looked at
-		if _, err = manifest(ctx); err == nil {
+		var m *wire.Manifest
+		if m, err = manifest(ctx); err == nil {
 			err = fmt.Errorf("%w: the shuffler released a cohort whose panel was not drawn", Undrawn)
+			z.c.Messages.Received(int(m.Messages))
+			z.c.Messages.Refused(err, int(m.Messages))
 		}
 	} else {
 		round := &channel.Round{Announcement: a, Digest: digest, Key: key, Drawn: drawn}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,9 @@ func TestACohortThatWasNotDrawnIsNotCounted(t *testing.T) {
 		t.Errorf("drawn %+v", all)
 	}
 	s.announcement(2, 0)
+	if n := testbed.Refused(s.config.Messages, Undrawn); n != int(r.manifest.Messages) {
+		t.Errorf("%d messages are refused as %s, want %d", n, Undrawn, r.manifest.Messages)
+	}
 	s.must(s.stop())
 }
 
@@ -324,6 +328,47 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 		Contribution: own[:]}, s.Analyzer)
 	s.must(s.Connect(bus.Analyzer).AppendAudit(s.Context(), wire.KindDraw, signed))
 	s.start()
+	r, ones := s.honest(a, digest, cohort)
+	s.publish(r)
+	if c := s.counts(1, 0); !sameOnes(c, ones) {
+		t.Errorf("counted %+v", c)
+	}
+	s.draw(a, digest, named)
+	s.must(s.stop())
+}
+
+// A broker whose data was set back to before the draw gets it again from the analyzer's own log: a shuffler that knows
+// the contribution by now cannot have another pool drawn from.
+func TestADrawOutlivesTheBrokersData(t *testing.T) {
+	t.Parallel()
+	s := newPanelScene(t)
+	s.config.LogPath = filepath.Join(t.TempDir(), logFile)
+	conditions := make(chan error, 1000)
+	s.config.Notice = func(condition string, err error) {
+		if condition == poolCondition && err != nil {
+			conditions <- err
+		}
+	}
+	s.start()
+	a, digest := s.announcement(1, 0)
+	earlier := s.Backup()
+	named := s.pooled(a, digest)
+	s.draw(a, digest, named)
+	s.must(s.stop())
+	s.Restore(earlier)
+	chosen, _ := s.pool(a, digest, s.Shuffler, func(p *wire.Pool) { p.Contribution = bytes.Repeat([]byte{7}, 32) })
+	s.say(chosen)
+	s.start()
+	select {
+	case err := <-conditions:
+		if !strings.Contains(err.Error(), "lacks the shuffler's pool of epoch 1") {
+			t.Errorf("the role says %v", err)
+		}
+	case <-time.After(testbed.Patience):
+		t.Fatal("the role does not say that the pool is missing")
+	}
+	s.draw(a, digest, named)
+	s.pooled(a, digest) // the shuffler's own log brings it back
 	r, ones := s.honest(a, digest, cohort)
 	s.publish(r)
 	if c := s.counts(1, 0); !sameOnes(c, ones) {

@@ -28,7 +28,7 @@ import (
 type Settings struct {
 	Keys string `key:"keys" doc:"Folder made by riffle keygen. The bundle and analyzer/ are read." required:"true"`
 
-	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way; and of the analyzer's own copy of its transparency log, from which a broker whose data was set back gets what it lacks. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local."`
+	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way; and of the analyzer's own copy of its transparency log, from which a broker whose data was set back gets what it lacks. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local without panels."`
 
 	Learner   LearnerSettings   `key:"learner"`
 	Privacy   PrivacySettings   `key:"privacy"`

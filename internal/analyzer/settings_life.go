@@ -129,6 +129,11 @@ func (s Settings) lifeFaults() (faults []error) {
 	if p.Period > 0 && p.Period < p.Records {
 		add("privacy.period", p.Period, "must be 0 or at least", "privacy.records", p.Records)
 	}
+	if mode == panels && s.State == "" {
+		faults = append(faults, role.Conflict("state", s.State, "must be a folder with", "admission.mode", mode).
+			Because("an analyzer that forgot, with a broker whose data was set back, that it drew a panel could be made to "+
+				"draw another one, whose outcome the shuffler chose"))
+	}
 	if mode == panels && profile != glm.Practical {
 		add("admission.mode", mode, "cannot go with", "learner.profile", l.Profile)
 	}

@@ -33,7 +33,7 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 	one := file("one.json", fmt.Sprintf(schema, `[["length"]]`))
 	prior := file("prior.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]]}`)
 	skew := file("skew.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0,1]]}`)
-	panel := "--admission-mode=panel --admission-panel=200 --admission-registered=1000 "
+	panel := "--state=folder --admission-mode=panel --admission-panel=200 --admission-registered=1000 "
 	for _, c := range []struct {
 		args string
 		want string // part of the only fault besides the missing keys; "" for none
@@ -46,12 +46,13 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		{"--admission-mode=raffle", "must be arrival or panel"},
 		{"--admission-panel=200", "there are panels only in the mode panel"},
 		{"--admission-registered=200", "there are panels only in the mode panel"},
-		{"--admission-mode=panel --admission-registered=900", `must be above 0 with admission.mode = "panel"`},
-		{"--admission-mode=panel --admission-panel=200", `must be above 0 with admission.mode = "panel"`},
+		{panel + "--state=", `must be a folder with admission.mode = "panel"`},
+		{panel + "--admission-panel=0", `must be above 0 with admission.mode = "panel"`},
+		{panel + "--admission-registered=0", `must be above 0 with admission.mode = "panel"`},
 		{panel + "--admission-registered=199", "must not be more than admission.registered"},
 		{panel + "--admission-panel=49", "must be at least privacy.min_cohort"},
 		{panel + "--admission-tail=1", "must be at least 0 and below 1"},
-		{panel + "--admission-host-share=0.5 --privacy-channel=shares --state=folder", "what one host may register"},
+		{panel + "--admission-host-share=0.5 --privacy-channel=shares", "what one host may register"},
 		{panel + "--learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000", `cannot go with learner.profile = "paper"`},
 		{"--privacy-records=2", "needs panels"},
 		{"--privacy-period=2", "needs panels"},

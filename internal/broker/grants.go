@@ -110,6 +110,7 @@ func Grants() []Grant {
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectRetained + ".*.*.*"},
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.INFO." + bus.StreamRetained},
 		// In the channel of shares it reads the analyzer's answers, and whether what the analyzer signed is in the log.
+		// There it also finds the analyzer's contributions to the draws of panels, and its own pools.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamPrepared},
 		Grant{Role: bus.Shuffler, Access: Watch, Subject: bus.SubjectAnswered + ".>"},
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamAudit},

@@ -106,6 +106,70 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	return d, nil
 }
 
+// decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
+// the decision is kept for it.
+func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
+	a, why, err := h.enrolling()
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
+	set, err := arms(a)
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	if why == nil {
+		_, why = h.room(a, s)
+	}
+	// A decision that nobody learns from explores nothing, and is not kept even if there is room for it by then.
+	set.Choice.Unrecorded = why != nil
+	made, err := h.played.decide(s, a, set, h.c.Source())
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrArms, err)
+	}
+	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var open *session
+	if why == nil {
+		open, why = h.hasRoom(a, s)
+	}
+	if why != nil {
+		d.Reason, d.Detail = reasonOf(why), why.Error()
+		return d, nil
+	}
+	n, _ := open.record.Remember(set.Vectors[made.Arm], made)
+	d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
+	h.tell(open, d.Token, n)
+	return d, nil
+}
+
+// room is hasRoom of a seat that is not locked.
+func (h *Host) room(a *device.Announced, s *seat) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.hasRoom(a, s)
+}
+
+// hasRoom is the session under an announcement that has room for one more decision; why says that there is none. The
+// seat's lock is held.
+func (h *Host) hasRoom(a *device.Announced, s *seat) (open *session, why error) {
+	h.mu.Lock()
+	open = h.open[s.state.Number]
+	h.mu.Unlock()
+	switch {
+	case (open == nil || open.epoch != a.Epoch) && s.why != nil:
+		return nil, s.why
+	case open == nil || open.epoch != a.Epoch:
+		return nil, because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch)
+	case !h.c.Clock.Now().Before(open.due):
+		return nil, because(WindowOver, "the report of epoch %d is due", a.Epoch)
+	case open.record.Full():
+		return nil, because(ReportFull, "the report of epoch %d holds %d decisions already", a.Epoch, a.Plan.PerReport())
+	}
+	return open, nil
+}
+
 // Acceptance is the answer to a reward that came in time.
 type Acceptance = device.Acceptance
 

@@ -1,13 +1,11 @@
 package randomizer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -234,9 +232,12 @@ func (h *Host) place(a *device.Announced, s *seat, over <-chan struct{}) error {
 	state := s.state
 	next, err := state.Ask(a)
 	switch {
-	case state.Enrolment != nil && state.Enrolment.Epoch == a.Epoch: // it is known, and recall went on with it
-		s.why = because(WindowOver, "the device has reported in epoch %d", a.Epoch)
+	case state.Enrolment != nil && state.Enrolment.Epoch == a.Epoch: // an earlier process knew it
+		s.why = because(WindowOver, "the report of epoch %d has left", a.Epoch)
 		s.mu.Unlock()
+		if !state.Owes(a) { // else recall went on with it
+			h.joined(a)
+		}
 		return nil
 	case err != nil:
 		s.why = because(RecordUsed, "%v", err)
@@ -306,11 +307,7 @@ func (h *Host) placed(a *device.Announced, s *seat, request, signed []byte, r *w
 	case wire.NoRefusal:
 		_, err := h.promise(a, s, r)
 		if err == nil {
-			h.mu.Lock()
-			if h.current == a {
-				h.news.members++
-			}
-			h.mu.Unlock()
+			h.joined(a)
 		}
 		return err
 	case wire.RefusalNotDrawn:
@@ -320,6 +317,15 @@ func (h *Host) placed(a *device.Announced, s *seat, request, signed []byte, r *w
 			a.Epoch))
 	}
 	return h.refused(a, s, r, because(NotAdmitted, "the shuffler refused: %s", r.Refusal))
+}
+
+// joined counts a device of this host in the panel.
+func (h *Host) joined(a *device.Announced) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.current == a {
+		h.news.members++
+	}
 }
 
 // refused takes back what was set aside for a place that is not given.
@@ -335,110 +341,4 @@ func (h *Host) refused(a *device.Announced, s *seat, r *wire.EnrolReply, why err
 		return fmt.Errorf("the shuffler's answer cannot be kept: %w", err)
 	}
 	return nil
-}
-
-// heard notes that the panel is drawn, and holds what one device is told of it against what another one was told.
-func (h *Host) heard(a *device.Announced, number uint32, seed panel.Seed, request, signed []byte) error {
-	if seed == (panel.Seed{}) {
-		return nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := h.news
-	switch {
-	case h.current != a:
-	case n.seed == panel.Seed{}:
-		n.seed, n.reply = seed, signed
-		close(n.drawn)
-	case n.seed != seed:
-		return &device.Evidence{
-			Epoch: a.Epoch, Device: number, Request: request, Reply: signed, Other: n.reply,
-			What: "another device of this host was shown another draw of the epoch's panel: shuffler and analyzer signed " +
-				"two of them",
-		}
-	}
-	return nil
-}
-
-// noteEvidence is in a store whose host was told by the shuffler what cannot be true: the first time, as JSON.
-var noteEvidence = []byte("evidence")
-
-// keptEvidence is the evidence that an earlier process kept; nil where there is none.
-func keptEvidence(st Store) (*device.Evidence, error) {
-	text, err := st.Note(noteEvidence)
-	if err != nil || len(text) == 0 {
-		return nil, err
-	}
-	e := new(device.Evidence)
-	return e, json.Unmarshal(text, e)
-}
-
-// accuse keeps the first evidence against the shuffler, and says once that there is one.
-func (h *Host) accuse(proof *device.Evidence) error {
-	h.mu.Lock()
-	first := h.evidence == nil
-	if first {
-		h.evidence = proof
-	}
-	h.mu.Unlock()
-	if !first {
-		return nil
-	}
-	h.c.Log.Error().Err(proof).Str(outcome.Field, string(NotAdmitted)).Uint64("epoch", proof.Epoch).
-		Uint32("device", proof.Device).Str("do", "show GET /v1/status of this host, which has the signed reply, to the "+
-		"registrar and to auditors: the shuffler lies, or has lost its state").
-		Msg("the shuffler's signed reply cannot be true")
-	text, err := json.Marshal(proof)
-	if err == nil {
-		err = h.store.PutNote(noteEvidence, text)
-	}
-	if err != nil {
-		return fmt.Errorf("randomizer: the evidence against the shuffler cannot be kept: %w", err)
-	}
-	return nil
-}
-
-// decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
-// the decision is kept for it.
-func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
-	a, why, err := h.enrolling()
-	if err != nil {
-		return Decision{}, err
-	}
-	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
-	set, err := arms(a)
-	if err != nil {
-		return d, fmt.Errorf("%w: %w", ErrArms, err)
-	}
-	made, err := h.played.decide(s, a, set, h.c.Source())
-	if err != nil {
-		return d, fmt.Errorf("%w: %w", ErrArms, err)
-	}
-	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.mu.Lock()
-	open := h.open[s.state.Number]
-	h.mu.Unlock()
-	switch {
-	case why != nil:
-	case open == nil || open.epoch != a.Epoch:
-		why = s.why
-	case !h.c.Clock.Now().Before(open.due):
-		why = because(WindowOver, "the report of epoch %d is due", a.Epoch)
-	default:
-		n, kept := open.record.Remember(set.Vectors[made.Arm], made)
-		if !kept {
-			why = because(ReportFull, "the report of epoch %d holds %d decisions already", a.Epoch, a.Plan.PerReport())
-			break
-		}
-		d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
-		h.tell(open, d.Token, n)
-		return d, nil
-	}
-	if why == nil {
-		why = because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch)
-	}
-	d.Reason, d.Detail = reasonOf(why), why.Error()
-	return d, nil
 }

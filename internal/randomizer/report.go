@@ -132,9 +132,7 @@ func (h *Host) recall() {
 		if !seat.state.Owes(a) {
 			continue
 		}
-		h.mu.Lock()
-		h.news.members++
-		h.mu.Unlock()
+		h.joined(a)
 		s := h.begin(seat, a)
 		if s.record.Reported() > 0 {
 			continue // a later round will tell

@@ -30,6 +30,7 @@ type Broker interface {
 	ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error)
 	PreparedNews(epoch uint64, round uint32) (news <-chan struct{}, stop func(), err error)
 	Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error)
+	// Of that channel and of panels.
 	Said(ctx context.Context, role bus.Role, kind string, handler func(payload []byte) error) error
 
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error

@@ -2,11 +2,11 @@ package shuffler
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -30,15 +30,12 @@ func TestOneHostFillsACohortAsItArrives(t *testing.T) {
 }
 
 // The same host, with 1 % of the registered devices, which registered before all others and ask before all others, gets
-// no more of a panel than the number m for which the hypergeometric tail is at most 1e-9. Over the 60 draws here an
+// no more of a panel than the number m that plans count with at a tail of 1e-9. Over the 60 draws here an
 // honest shuffler fails with a probability below 1e-7. Panels of whoever came first, or of the lowest numbers, fail in
 // the first draw: the host would have all 100 slots.
 func TestOneHostDoesNotFillAPanel(t *testing.T) {
 	const registered, own, size, draws = 5000, 50, 100, 60
-	most := 0
-	for tail(registered, own, size, most) > 1e-9 {
-		most++
-	}
+	most := privacy.PanelDishonest(float64(own)/registered, size, 1e-9)
 	s := newScript(t, 10)
 	s.registers(1, 0, own)
 	for host := 2; host < 51; host++ {
@@ -66,20 +63,6 @@ func TestOneHostDoesNotFillAPanel(t *testing.T) {
 	if sum < draws*own*size/registered-46 || sum > draws*own*size/registered+46 {
 		t.Errorf("%d slots in %d draws", sum, draws)
 	}
-}
-
-// tail is the probability that more than most of the size devices drawn are among the own ones.
-func tail(registered, own, size, most int) (p float64) {
-	choose := func(n, k int) float64 {
-		a, _ := math.Lgamma(float64(n + 1))
-		b, _ := math.Lgamma(float64(k + 1))
-		c, _ := math.Lgamma(float64(n - k + 1))
-		return a - b - c
-	}
-	for k := most + 1; k <= min(own, size); k++ {
-		p += math.Exp(choose(own, k) + choose(registered-own, size-k) - choose(registered, size))
-	}
-	return p
 }
 
 // admission.host_share of panels: of a host no more devices are drawn from than its share of the pool. Those that are

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,8 +229,8 @@ func TestPanelsOfSharesAreDrawn(t *testing.T) {
 // panelBroker fails before or after a step of a draw.
 type panelBroker struct {
 	*bus.Conn
-	step  string
-	crash *atomic.Bool
+	step string
+	s    *scene
 }
 
 const (
@@ -268,7 +267,9 @@ func (b panelBroker) SaidSince(
 }
 
 func (b panelBroker) die() error {
-	b.crash.Store(true)
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.s.dead = true
 	return fatal(errCrash)
 }
 
@@ -280,8 +281,7 @@ func TestCrashAtEveryStepOfADraw(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			var crashed atomic.Bool
-			s.wrap = func(c *bus.Conn) Broker { return panelBroker{c, step, &crashed} }
+			s.wrap = func(c *bus.Conn) Broker { return panelBroker{c, step, s} }
 			quick(s)
 			s.start()
 			s.opened = s.announcement()
@@ -290,7 +290,7 @@ func TestCrashAtEveryStepOfADraw(t *testing.T) {
 			if step == stepRevealed {
 				s.reveal(s.Analyzer)
 			}
-			s.eventually("crashed", crashed.Load)
+			s.eventually("crashed", s.crashed)
 			if err := s.stop(); !errors.Is(err, errCrash) {
 				t.Fatalf("stopped by %v", err)
 			}

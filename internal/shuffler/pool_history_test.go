@@ -2,13 +2,19 @@ package shuffler
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -87,6 +93,44 @@ func TestAnOlderStateFolderHasTheSamePanel(t *testing.T) {
 	}
 }
 
+// slowBroker does not show what the analyzer said until it is told to.
+type slowBroker struct {
+	*bus.Conn
+	shows *atomic.Bool
+}
+
+func (b slowBroker) SaidSince(
+	ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error,
+) error {
+	if role == bus.Analyzer && !b.shows.Load() {
+		return nil
+	}
+	return b.Conn.SaidSince(ctx, role, from, handler)
+}
+
+// A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged since
+// are kept at the broker until it does, and are taken in then.
+func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {
+	t.Parallel()
+	s := registered(t)
+	s.open(panels(s.announcement()))
+	s.pooled()
+	folder := s.backup()
+	s.reopen()
+	s.reveal(s.Analyzer)
+	s.drawn()
+	s.reportAs(s.slots(20), 2)
+	s.acknowledged()
+	var shows atomic.Bool
+	s.wrap = func(c *bus.Conn) Broker { return slowBroker{c, &shows} }
+	s.restore(folder)
+	s.reopen()
+	time.Sleep(quiet)
+	shows.Store(true)
+	s.drawn()
+	s.admitted(10)
+}
+
 // The same, where the epoch is over meanwhile: its panel is known again from the pool and the draw, so that it counts in
 // later epochs.
 func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
@@ -127,12 +171,20 @@ func TestAnOlderStateFolderLearnsThePanelsThatAreOver(t *testing.T) {
 // what to do. With the newer folder it goes on.
 func TestAStateFolderWithoutThePoolsDevicesDrawsNothing(t *testing.T) {
 	t.Parallel()
-	for name, over := range map[string]bool{"open": false, "over": true} {
+	for name, c := range map[string]struct {
+		known int // to the copy
+		over  bool
+	}{"open": {20, false}, "open, and the copy has too few for any pool": {19, false}, "over": {20, true}} {
+		over := c.over
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := registered(t)
+			s := newScene(t)
+			quick(s)
+			s.start()
+			s.opened = s.announcement()
+			s.register(0, c.known)
 			older := s.backup()
-			s.register(20, 22)
+			s.register(c.known, 22)
 			s.open(panels(s.announcement()))
 			s.pooled()
 			if over {
@@ -199,17 +251,59 @@ func TestAnOlderBrokerGetsTheSamePool(t *testing.T) {
 // folder: nothing is drawn from either.
 func TestASecondPoolIsNotDrawnFrom(t *testing.T) {
 	t.Parallel()
-	s := registered(t)
-	a := panels(s.announcement())
-	other := &wire.Pool{
-		Deployment: testbed.Deployment, Epoch: 1, Registered: 20, Root: contribution(8), Contribution: contribution(9),
+	other := func(s *scene, a *plan.Announcement) {
+		_, digest := s.Sign(a, s.Analyzer)
+		signed, _ := s.Sign(&wire.Pool{
+			Deployment: testbed.Deployment, Epoch: 1, Announcement: digest[:], Registered: 20, Root: contribution(8),
+			Contribution: contribution(9),
+		}, s.Shuffler)
+		s.must(s.broker.AppendAudit(s.Context(), wire.KindPool, signed))
 	}
-	_, digest := s.Sign(a, s.Analyzer)
-	other.Announcement = digest[:]
-	signed, _ := s.Sign(other, s.Shuffler)
-	s.must(s.broker.AppendAudit(s.Context(), wire.KindPool, signed))
-	s.open(a)
-	s.lost()
+	for name, f := range map[string]func(*scene, *plan.Announcement){
+		"before the announcement": func(s *scene, a *plan.Announcement) {
+			s.register(0, 20)
+			other(s, a)
+			s.open(a)
+		},
+		"while devices register": func(s *scene, a *plan.Announcement) {
+			s.register(0, 19)
+			s.open(a)
+			s.eventually("waiting", func() bool { return s.shuffler.Snapshot().Panel.Waits != "" })
+			other(s, a)
+			s.register(19, 20)
+		},
+		"after the own one was fixed, before it was said": func(s *scene, a *plan.Announcement) {
+			s.must(s.stop())
+			s.wrap = func(c *bus.Conn) Broker { return panelBroker{c, stepPool, s} }
+			s.start()
+			s.register(0, 20)
+			s.open(a)
+			s.eventually("crashed", s.crashed)
+			if err := s.stop(); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			other(s, a)
+			// The shuffler's log has its own pool first, so that the audit log shows it as forked, too.
+			s.must(os.Remove(filepath.Join(s.config.StateDir, "log")))
+			s.wrap = nil
+			s.start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			quick(s)
+			s.start()
+			a := panels(s.announcement())
+			s.opened = a
+			f(s, a)
+			s.lost()
+			s.must(s.stop())
+			if trouble, err := s.idle().recall(s.Context()); trouble == nil || err != nil {
+				t.Errorf("held against the audit log again: %v, %v", trouble, err)
+			}
+		})
+	}
 }
 
 // Contributions of the analyzer that are not those of this draw, or a second one beside it: readiness names the reason,

@@ -33,7 +33,7 @@ type Settings struct {
 
 // AdmissionSettings say which devices the shuffler lets into a cohort.
 type AdmissionSettings struct {
-	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. 1: no limit."`
+	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
 }
 
 // Validate lists what is wrong.
@@ -88,7 +88,7 @@ func Role() role.Role[Settings] {
 	return role.Role[Settings]{
 		Name:  "shuffler",
 		Short: "mix a cohort's reports so that no one knows whose they are",
-		Long: `The shuffler enrols devices into cohorts, opens the outer envelopes of their reports, admits one report
+		Long: `The shuffler enrols devices into cohorts, or draws them from the devices that registered, opens the outer envelopes of their reports, admits one report
 per device, and forwards a cohort with a signed manifest: in the channel shuffle all its bit messages, permuted; in
 shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,

@@ -136,7 +136,7 @@ func TestRepliesToRegistrations(t *testing.T) {
 	f := newFixture(t)
 	d, a := must(Open(f.panels(), 3, nil)), f.panel()
 	must(d.Follow(f.announce(a), start))
-	if _, err := d.Registered(nil); err == nil {
+	if _, _, err := d.Registered(nil); err == nil {
 		t.Error("a reply to nothing is taken")
 	}
 	request := must(d.Register())
@@ -152,13 +152,17 @@ func TestRepliesToRegistrations(t *testing.T) {
 			return sign(&wire.EnrolReply{Request: digest[:], Enrolled: true}, f.analyzer)
 		}(),
 	} {
-		if _, err := d.Registered(reply); err == nil || d.state.Registered() {
+		if _, _, err := d.Registered(reply); err == nil || d.state.Registered() {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	no := f.reply(request, wire.EnrolReply{Refusal: wire.RefusalNoCredential})
-	if refusal, err := d.Registered(no); refusal != "no_credential" || err != nil || d.Status().Registered {
+	if refusal, again, err := d.Registered(no); refusal != "no_credential" || again || err != nil || d.Status().Registered {
 		t.Error(refusal, err)
+	}
+	later := f.reply(must(d.Register()), wire.EnrolReply{Refusal: wire.RefusalWrongEpoch})
+	if refusal, again, err := d.Registered(later); refusal != "wrong_epoch" || !again || err != nil || d.Status().Registered {
+		t.Error(refusal, again, err)
 	}
 	f.register(d)
 	if !f.restart(d).Status().Registered {
@@ -177,11 +181,11 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 		return d
 	}
 	d := fresh()
-	if _, err := d.Registered(f.reply(must(d.Register()), held)); !errors.Is(err, ErrRolledBack) {
+	if _, _, err := d.Registered(f.reply(must(d.Register()), held)); !errors.Is(err, ErrRolledBack) {
 		t.Errorf("registered before: %v", err)
 	}
 	for _, err := range []error{
-		second(d.Register()), second(d.Registered(nil)), second(d.Enrol()), second(d.Answer(nil, start)),
+		second(d.Register()), third(d.Registered(nil)), second(d.Enrol()), second(d.Answer(nil, start)),
 	} {
 		if !errors.Is(err, ErrRolledBack) {
 			t.Errorf("after the proof: %v", err)
@@ -193,7 +197,7 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 		d := fresh()
 		must(d.Register())
 		d = again(d)
-		if _, err := d.Registered(f.reply(must(d.Register()), held)); err != nil || !d.Status().Registered {
+		if _, _, err := d.Registered(f.reply(must(d.Register()), held)); err != nil || !d.Status().Registered {
 			t.Errorf("%s: after a lost answer: %v", name, err)
 		}
 	}
@@ -218,6 +222,8 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func third[T, U any](_ T, _ U, err error) error { return err }
 
 // A device registers only under a plan that its limits allow, and asks only then.
 func TestNobodyRegistersForAWeakPlan(t *testing.T) {

@@ -33,30 +33,35 @@ func (d *Device) Register() (request []byte, err error) {
 	return request, nil
 }
 
-// Registered takes the shuffler's signed reply to Register. refusal says why it does not register the device; "" where it
-// did. ErrRolledBack is as in Answer.
-func (d *Device) Registered(reply []byte) (refusal string, err error) {
+// Registered takes the shuffler's signed reply to Register. refusal says why it does not register the device, "" where it
+// did; again that this is no answer, because the shuffler is not ready: call Register again. ErrRolledBack is as in
+// Answer.
+func (d *Device) Registered(reply []byte) (refusal string, again bool, err error) {
 	switch {
 	case d.kept.RolledBack != "":
-		return "", fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+		return "", false, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
 	case d.registering == nil:
-		return "", errors.New("device: nothing was asked")
+		return "", false, errors.New("device: nothing was asked")
 	}
 	r, err := d.core.Registered(d.registering, reply)
 	if err != nil {
-		return "", err
+		return "", false, err
+	}
+	if r.Refusal == wire.RefusalWrongEpoch {
+		d.registering = nil
+		return r.Refusal.String(), true, nil
 	}
 	if did := d.state.Unregistered(r, d.unanswered); did != "" {
 		d.kept.RolledBack = "the shuffler " + did
-		return "", fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
+		return "", false, fmt.Errorf("%w: %s", ErrRolledBack, d.kept.RolledBack)
 	}
 	d.registering, d.unanswered = nil, false
 	if r.Refusal != wire.NoRefusal {
 		d.state = d.state.Unregister()
-		return r.Refusal.String(), nil
+		return r.Refusal.String(), false, nil
 	}
 	d.state = d.state.Confirm(reply)
-	return "", nil
+	return "", false, nil
 }
 
 // accuse keeps what proves that the shuffler's reply cannot be true, the first time, and ends the question: no place is

@@ -3,7 +3,7 @@
 // directly. All else is the randomizer's own: its code, its store, its connection to the broker, its keys and its clock.
 //
 // People come in order, and each host has the devices of as many of them as its credential covers. A host that is full
-// and has sent all its reports is closed, so that memory does not grow with the crowd.
+// and has sent all its reports is closed, so that memory does not grow with the crowd; where panels are drawn it stays.
 package inside
 
 import (
@@ -106,7 +106,8 @@ func (h *Hosts) at(i int) (*randomizer.Host, error) {
 		return r.host, nil
 	}
 	for k, r := range h.open {
-		if time.Since(r.used) > settled && r.host.Pending() == 0 {
+		// Where panels are drawn, devices ask by themselves, and people come back.
+		if time.Since(r.used) > settled && r.host.Pending() == 0 && r.host.Status().Panel == nil {
 			r.cancel()
 			<-r.over
 			delete(h.open, k)
@@ -200,8 +201,19 @@ func (h *Hosts) Status(context.Context) ([]client.Status, error) {
 	return []client.Status{{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Cohort: s.Cohort, Enrolling: s.Enrolling,
 		Final: s.Final, Epsilon: s.Epsilon, Delta: s.Delta, Refused: s.Refused, Devices: s.Devices,
-		Capacity: s.Capacity, Pending: s.Pending, Messages: s.Messages,
+		Capacity: s.Capacity, Pending: s.Pending, Messages: s.Messages, Panel: (*client.Panel)(s.Panel),
+		Evidence: (*client.Evidence)(s.Evidence),
 	}}, nil
+}
+
+// Register names a person's device to its host, so that panels can be drawn of it. registered tells whether the shuffler
+// has confirmed that already.
+func (h *Hosts) Register(person int, name string) (registered bool, err error) {
+	host, err := h.at(person)
+	if err != nil {
+		return false, err
+	}
+	return host.Register(name)
 }
 
 // Decide asks for a decision for a person's device. The device enrols before its arms are looked at.

@@ -45,6 +45,10 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 	t.Helper()
 	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir()}
 	d.auditor = d.Connect(bus.Auditor)
+	records := 1
+	if terms.Registered > 0 {
+		records = 0 // as many as the plan says
+	}
 	id, credential := d.Host(1000)
 	var sh *shuffler.Shuffler
 	var h *randomizer.Host
@@ -63,7 +67,7 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 	h, err = randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
 		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
-		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: 1},
+		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: records},
 		Log:    testbed.Log(), Reports: accounts[2],
 	})
 	d.must(err)

@@ -1,0 +1,230 @@
+package randomizer
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// A host that dies after the shuffler registered a device and before it heard so registers it again, and takes the answer
+// that it was registered for what it is.
+func TestARestartWhileADeviceRegisters(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.lost = func(r *wire.EnrolReply) bool { return true }
+	s.start()
+	a := p.next(time.Second)
+	s.post("/v1/devices/x", "")
+	testbed.Eventually(t, "asked", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(p.registered) == 1
+	})
+	s.must(s.stop())
+	s.mu.Lock()
+	s.lost = nil
+	s.mu.Unlock()
+	s.start()
+	s.judged(a)
+	p.knows("x", "registered", true) // by itself: no app names it again
+	p.drawNow(a, s.device("x").Number)
+	p.settled(1)
+	s.reports(1)
+}
+
+// A host dies with a question that has no answer, with a promise and decisions, and after a report. The next process asks
+// again, keeps the promise with what is decided from then on, and reports once.
+func TestRestartsInAnEpochOfPanels(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	a := p.next(3 * time.Second)
+	x, y := p.name("x"), p.name("y")
+	testbed.Eventually(t, "asked", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return p.asks[[2]uint64{uint64(x), 1}] > 0 && p.asks[[2]uint64{uint64(y), 1}] > 0
+	})
+	s.must(s.stop())
+	s.start()
+	s.judged(a)
+	p.drawNow(a, x)
+	p.settled(1)
+	if l := s.device("y").Ledger; len(l.Entries) != 0 {
+		t.Errorf("the ledger of a device that is not in the panel: %+v", l)
+	}
+	lost := s.decide("x", twoArms)
+	s.must(s.stop())
+	s.start()
+	s.judged(a)
+	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, lost["token"])); status != http.StatusGone {
+		t.Errorf("the reward of a decision that is lost: %d", status)
+	}
+	for i := range panelDecisions {
+		if d := s.decide("x", twoArms); d["sampled"] != true {
+			t.Errorf("decision %d after the restart: %v", i, d)
+		}
+	}
+	s.reports(1)
+	s.must(s.stop())
+	s.start()
+	s.judged(a)
+	p.settled(1)
+	if d := s.decide("x", twoArms); d["reason"] != "window_over" {
+		t.Errorf("after the report: %v", d)
+	}
+	if l := s.device("x").Ledger; len(l.Entries) != 1 || l.Entries[0].State != privacy.Spent {
+		t.Errorf("the ledger after the report: %+v", l)
+	}
+	s.reports(1)
+}
+
+// A host that was away for three epochs, with a promise and a question of the first, goes on with the one in force: it
+// sends nothing of the others, and what it had set aside for them is taken back.
+func TestAHostThatWasAway(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	a := p.next(time.Minute)
+	in, asks := p.name("in"), p.name("asks")
+	s.mu.Lock()
+	p.lie = func(e wire.Enrolment, r *wire.EnrolReply) { // one of them hears nothing
+		if e.Request.Device == asks && e.Request.Epoch > 0 {
+			*r = wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}
+		}
+	}
+	s.mu.Unlock()
+	p.drawNow(a, in)
+	testbed.Eventually(t, "promised and asked", func() bool {
+		return s.host.Status().Panel.Members == 1 && s.device("asks").Asked(1)
+	})
+	s.decide("in", twoArms)
+	s.must(s.stop())
+	s.host = nil
+	for range 2 {
+		p.next(time.Minute)
+	}
+	b := p.next(500 * time.Millisecond)
+	s.mu.Lock()
+	p.lie = nil
+	s.mu.Unlock()
+	s.start()
+	s.judged(b)
+	p.drawNow(b, in, asks)
+	p.settled(2)
+	for _, r := range s.reports(2) {
+		if r.epoch != 4 {
+			t.Errorf("a report of epoch %d", r.epoch)
+		}
+	}
+	for _, name := range []string{"in", "asks"} {
+		if l := s.device(name).Ledger; len(l.Entries) != 1 || l.Entries[0].Epoch != 4 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+// The next epoch begins while a promise of the last one is open: the promise is dropped, what was set aside for it is
+// taken back, and the device takes part in the new one.
+func TestAnEpochThatEndsEarly(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	a := p.next(time.Minute)
+	in := p.name("in")
+	p.drawNow(a, in)
+	p.settled(1)
+	s.decide("in", twoArms)
+	b := p.next(500 * time.Millisecond)
+	p.drawNow(b, in)
+	p.settled(1)
+	if d := s.decide("in", twoArms); d["sampled"] != true || d["epoch"] != 2.0 {
+		t.Errorf("%v", d)
+	}
+	if got := s.reports(1); got[0].epoch != 2 {
+		t.Errorf("a report of epoch %d", got[0].epoch)
+	}
+	if n := s.refused(EpochOver); n != 1 {
+		t.Errorf("%d promises ended with their epoch", n)
+	}
+	if l := s.device("in").Ledger; len(l.Entries) != 1 || l.Entries[0].Epoch != 2 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A device that comes back between the panel's report time and its deadline reports at once, the null record.
+func TestADeviceThatComesBackLateReportsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	a := p.next(300 * time.Millisecond)
+	in := p.name("in")
+	s.must(s.stop())
+	p.drawNow(a, in)
+	time.Sleep(400 * time.Millisecond)
+	s.start()
+	s.judged(a)
+	begin := time.Now()
+	if r := s.reports(1); r[0].at.Sub(begin) > patience {
+		t.Error("the report waits")
+	}
+}
+
+// The store of a host is set back to before a device registered, or before it reported. The shuffler's word proves it,
+// and the host stops for good.
+func TestARolledBackStoreOfPanels(t *testing.T) {
+	t.Parallel()
+	for _, registered := range []bool{false, true} {
+		s := newScene(t)
+		p := ofPanels(s)
+		path := filepath.Join(s.config.StateDir, "devices")
+		s.start()
+		a := p.next(500 * time.Millisecond)
+		if registered {
+			p.name("x")
+		}
+		s.must(s.stop())
+		old, err := os.ReadFile(path)
+		s.must(err)
+		s.start()
+		s.judged(a)
+		x := p.name("x")
+		if registered {
+			p.drawNow(a, x)
+			s.reports(1)
+			s.mu.Lock()
+			p.lie = func(e wire.Enrolment, r *wire.EnrolReply) { // as an honest shuffler says once it has the report
+				r.Held = r.Enrolled
+			}
+			s.mu.Unlock()
+		}
+		s.must(s.stop())
+		s.must(os.WriteFile(path, old, 0o600))
+		for range 2 { // and after another restart
+			s.start()
+			s.judged(a)
+			s.post("/v1/devices/x", "")
+			testbed.Eventually(t, "stopped", func() bool {
+				return strings.Contains(s.host.Status().Refused, device.ErrRolledBack.Error())
+			})
+			if d := s.decide("x", twoArms); d["sampled"] != false || d["reason"] != "state_rolled_back" {
+				t.Errorf("registered %v: %v", registered, d)
+			}
+			s.must(s.stop())
+		}
+	}
+}
