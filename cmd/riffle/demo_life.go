@@ -38,8 +38,8 @@ var (
 
 func (f *lifeDemoFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.on, "life", false, "run a deployment of panels instead: the same people decide day after day, the world "+
-		"changes,\nand a control group shows whether the policy helps. --users is 3000 then, and epsilon is for\nall that a "+
-		"person does in all days")
+		"changes,\nand a control group shows whether the policy helps. --users is 3000 then, --trust is shares,\nand "+
+		"epsilon is for all that a person does in all days")
 	flags.IntVar(&f.days, "days", 60, "with --life: days")
 	flags.IntVar(&f.changeDay, "change-day", 30, "with --life: day on which the world changes; 0: it does not")
 	flags.Float64Var(&f.turn, "turn", 90, "with --life: how far the true parameter turns then, in degrees")
@@ -97,6 +97,9 @@ func runLifeDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	ctx, stop := untilStopped(cmd)
 	defer stop()
+	if !cmd.Flags().Changed("trust") {
+		f.trust = string(plan.Shares) // a report costs a fraction of what it costs in shuffle
+	}
 	options := f.lifeOptions()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	options.Executable, options.Progress = executable, shown

@@ -34,11 +34,13 @@ type days struct {
 	served int
 }
 
-// day is what happened on one day, in expected rewards: no role sees any of it.
+// day is what happened on one day.
 type day struct {
-	decisions                       int
-	late                            int // rewards that came after their window
-	reported                        int // decisions that a report has
+	decisions int
+	reported  int // decisions that a report has
+	over      int // that came when the device's report had left: the machine is too slow
+	late      int // rewards that came after their window
+	// Sums of expected rewards.
 	played, standard, best, uniform float64
 }
 
@@ -229,8 +231,11 @@ func (d *days) serve(ctx context.Context, now int, o life.Occasion) error {
 	x := &d.by[now]
 	x.decisions++
 	x.late += late
-	if decision.Reason == client.Sampled {
+	switch decision.Reason {
+	case client.Sampled:
 		x.reported++
+	case client.WindowOver:
+		x.over++
 	}
 	best, mean := o.Means[0], 0.0
 	for _, m := range o.Means {

@@ -30,6 +30,7 @@ type LifeResult struct {
 	Late        int             `json:"late_rewards"`
 	Decisions   int             `json:"decisions"`
 	Reported    int             `json:"reported_decisions"`
+	Over        int             `json:"decisions_after_report"` // of people whose report had left, on a machine that is too slow
 	Processes   []chart.Process `json:"processes,omitempty"`
 	WallSeconds float64         `json:"wall_seconds"`
 }
@@ -77,6 +78,7 @@ func (d *days) result(found *effect.Result) *LifeResult {
 		r.Decisions += x.decisions
 		r.Late += x.late
 		r.Reported += x.reported
+		r.Over += x.over
 	}
 	own := reward(life.Panel, func(x day) float64 { return x.played })
 	epsilon := float64(found.Epsilon)
@@ -172,9 +174,11 @@ func (r *LifeResult) WriteTable(w io.Writer) error {
 		seconds += p.CPUSeconds
 	}
 	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n%s people; ε = %s at δ = %g for all that a person does in %d days, in %d "+
-		"reports at most.\nReports had room for %s decisions; %s rewards came too late. %.0f seconds, %.0f of CPU.\n",
+		"reports at most.\nReports had room for %s decisions; %s decisions and %s rewards came too late for "+
+		"theirs.\n%.0f seconds, %.0f of CPU.\n",
 		t.Render(), e.Render(), r.Verdict, chart.Number(float64(r.Setting.World.People), 0), privacy.Spell(*own.Epsilon),
-		own.Delta, len(own.ByDay), own.Records, chart.Number(float64(r.Reported), 0), chart.Number(float64(r.Late), 0),
+		own.Delta, len(own.ByDay), own.Records, chart.Number(float64(r.Reported), 0), chart.Number(float64(r.Over), 0),
+		chart.Number(float64(r.Late), 0),
 		r.WallSeconds, seconds)
 	return err
 }

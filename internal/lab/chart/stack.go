@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Mark is a vertical line at a place of the horizontal axis, with a text beside its upper end.
+// Mark is a vertical line at a place of the horizontal axis, with a text above it.
 type Mark struct {
 	X    float64
 	Text string
@@ -24,8 +24,8 @@ func (m Mark) Plot(c draw.Canvas, p *plot.Plot) {
 	at := toX(m.X)
 	c.StrokeLine2(draw.LineStyle{Color: ink, Width: 1, Dashes: []vg.Length{2, 2}}, at, c.Min.Y, at, c.Max.Y)
 	style := textStyle(10.5, false, ink)
-	style.YAlign = draw.YTop
-	c.FillText(style, vg.Point{X: at + 5, Y: c.Max.Y - 2}, m.Text)
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	c.FillText(style, vg.Point{X: at, Y: c.Max.Y + 4}, m.Text)
 }
 
 // Stack is several charts below each other, whose plots begin and end at the same places from left to right.
