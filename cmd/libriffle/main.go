@@ -209,17 +209,27 @@ func riffle_answer(handle C.int64_t, reply unsafe.Pointer, size C.size_t, now C.
 	return with(handle, func(d *device.Device) (any, error) { return d.Answer(taken(reply, size), moment(now)) })
 }
 
-// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte. The result is {"arm",
+// riffle_decide decides between arms, a JSON list of lists of numbers that ends in a zero byte, or {"arms": that list,
+// "default": index, "exclude": [index, ...]}: the arm that is played today, else the first, and arms that must not be
+// played. The caller excludes arms whose limit in the schema is reached. The result is {"arm",
 // "epoch", "propensity", "sampled"}.
 //
 //export riffle_decide
 func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) {
-		var set [][]float64
-		if json.Unmarshal([]byte(C.GoString(arms)), &set) != nil { // its text could name a value
-			return nil, errors.New("the arms are not a JSON list of lists of numbers")
+		var set struct {
+			Arms    [][]float64 `json:"arms"`
+			Default int         `json:"default"`
+			Exclude []int       `json:"exclude"`
 		}
-		return d.Decide(set, entropy.New())
+		in := json.NewDecoder(strings.NewReader(C.GoString(arms)))
+		in.DisallowUnknownFields()
+		// Their errors could name a value.
+		if json.Unmarshal([]byte(C.GoString(arms)), &set.Arms) != nil && in.Decode(&set) != nil {
+			return nil, errors.New(`the arms are not a JSON list of lists of numbers, nor {"arms": list, "default": ` +
+				`index, "exclude": [index, ...]}`)
+		}
+		return d.DecideFor(set.Arms, glm.Choice{Default: set.Default, Excluded: set.Exclude}, entropy.New())
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 // living exports a small deployment of panels with a control group, and names the folder and the keys.
 func living(t *testing.T, tamper func(*wire.Learned)) (folder, trust string) {
 	t.Helper()
-	l, err := ledger.Make(ledger.Options{Configuration: ledger.Living(plan.Central, 2), Seed: 5,
+	l, err := ledger.Make(ledger.Options{Configuration: ledger.LivingOf(plan.Central, 2, 800), Seed: 5,
 		Tamper: ledger.Tamper{Learned: tamper}})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestVerifyTellsOfPanels(t *testing.T) {
 	t.Parallel()
 	folder, trust := living(t, nil)
 	text, exit := witnessed(t, "verify", filepath.Join(folder, "certificates", "epoch-2.json"), "--trust", trust)
-	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from 62 registered devices (at least 60)",
+	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from 4002 registered devices (at least 4000)",
 		"in up to 2 epochs of the deployment, up to 3 decisions in each", "With these reports this epoch reveals"} {
 		if exit != 0 || !strings.Contains(text, want) {
 			t.Errorf("exit %d, no %q in\n%s", exit, want, text)

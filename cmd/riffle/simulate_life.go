@@ -58,7 +58,7 @@ draw them; there is no transport. Everybody who is drawn reports. The result is 
 	flags.Float64Var(&s.Delta, "delta", plan.DefaultDelta, "delta of the guarantee")
 	flags.StringVar(&f.trust, "trust", string(plan.Shuffle), "channel: shuffle, shares, local or central")
 	flags.Float64Var(&s.Dishonest, "dishonest", 0, "share of people whose noise does not count")
-	flags.IntSliceVar(&f.kmax, "k-max", []int{1, 7, 28},
+	flags.IntSliceVar(&f.kmax, "k-max", []int{1, 3, 7, 28},
 		"most decisions of a report, separated by commas; an epoch takes as many days")
 	flags.IntSliceVar(&f.records, "records", []int{1, 4, 12}, "most reports of a person, separated by commas")
 	flags.StringVar(&f.change, "change", "none", "how the world changes: none, abrupt, slow, seasonal or arms")
@@ -109,17 +109,6 @@ func (f lifeFlags) world() (w life.World, err error) {
 	return w, nil
 }
 
-// modes are the panels that the flags ask for, between the other modes.
-func (f lifeFlags) modes() []life.Mode {
-	modes := []life.Mode{{Kind: life.Arrival}}
-	for _, k := range f.kmax {
-		for _, r := range f.records {
-			modes = append(modes, life.Mode{Kind: life.Panel, Decisions: k, Records: r})
-		}
-	}
-	return append(modes, life.Mode{Kind: life.Clear}, life.Mode{Kind: life.Uniform}, life.Mode{Kind: life.Default})
-}
-
 func runLife(cmd *cobra.Command, f lifeFlags) error {
 	world, err := f.world()
 	if err != nil {
@@ -132,7 +121,7 @@ func runLife(cmd *cobra.Command, f lifeFlags) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
-	rows, err := life.Compare(ctx, f.setting, f.modes(), life.Options{Seeds: f.seeds, FirstSeed: f.firstSeed,
+	rows, err := life.Compare(ctx, f.setting, life.Modes(f.kmax, f.records), life.Options{Seeds: f.seeds, FirstSeed: f.firstSeed,
 		Workers: f.workers, Progress: func(days, all int) {
 			shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = "simulating", days, all })
 		}})

@@ -100,6 +100,10 @@ func panelOf(p plan.Plan) *Panel {
 		Period: p.Period}
 }
 
+// Known says whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came, every
+// lift is possible, and the numbers are the middle of their ranges (glm.NewLift).
+func (l Lift) Known() bool { return !(l.Lift == 0 && l.Treated == l.Control && l.Low == -l.High) }
+
 // LiftOf is a signed lift; nil of none.
 func LiftOf(l *wire.Lift) *Lift {
 	if l == nil {

@@ -57,7 +57,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("so far\t%s, of who was in as many panels as can be", spell(r.EpsilonSoFar))
 		line("panels\t%d drawn, each from at least %d registered devices", q.Drawn, q.Registered)
 	}
-	if l := r.Lift; l != nil {
+	if l := r.Lift; l != nil && l.Known() {
 		line("lift\t%+.3g of reward in a decision over the control group (95 %% interval %+.3g to %+.3g)", l.Lift, l.Low, l.High)
 	}
 	if r.Opened > 0 {

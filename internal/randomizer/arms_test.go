@@ -98,6 +98,16 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 		}
 	}
 	s.reports(2 + 29)
+	// Nothing of it is in the log, nor on the host's disk.
+	marks := testbed.Marks(0.123456)
+	for _, text := range []string{"123456", "sms", "agee", "letter"} {
+		if strings.Contains(s.logged.String(), text) {
+			t.Errorf("the log has %q", text)
+		}
+	}
+	if found, files := testbed.FindInFolder(t, s.config.StateDir, marks); len(found) > 0 || files == 0 {
+		t.Errorf("on disk: %v in %d files", found, files)
+	}
 }
 
 // Without a schema an app sends vectors, and may say which is played today and which must not be; features are refused
@@ -316,6 +326,9 @@ func TestLimitsOfArms(t *testing.T) {
 	}
 }
 
+// oftenCall asks about two arms that a policy which knows nothing plays with probability 1/2 each.
+const oftenCall = `{"context": {"age": 100}, "arms": [{"id": "none", "cost": 10}, {"id": "call", "push": true}]}`
+
 // Through the API a device plays a limited arm so often in an epoch, and the next epoch forgets it.
 func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
 	t.Parallel()
@@ -324,10 +337,9 @@ func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
 	a := s.Announcement(glm.Practical, 12)
 	a.Schema, a.Timing.RewardWindow = []byte(twoNumbers), time.Second
 	digest := s.open(a)
-	const body = `{"context": {"age": 100}, "arms": [{"id": "none", "cost": 10}, {"id": "call", "push": true}]}`
 	calls := func() (n int) {
 		for range 40 { // without the limit, fewer than 3 calls have probability below 1e-8
-			if d := s.decide("a", body); d["id"] == "call" {
+			if d := s.decide("a", oftenCall); d["id"] == "call" {
 				n++
 			}
 		}
@@ -343,4 +355,71 @@ func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
 	if n := calls(); n != 2 {
 		t.Errorf("in the next epoch the arm is played %d times", n)
 	}
+}
+
+// Where panels are drawn it is the same: decisions about features are kept for the report, and limits hold for all of
+// them together, kept or not.
+func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	p.schema = []byte(twoNumbers)
+	s.start()
+	a := p.next(2 * time.Second)
+	in := p.name("in")
+	calls, kept := 0, 0
+	decide := func(times int) {
+		for range times {
+			d := s.decide("in", oftenCall)
+			if d["id"] == "call" {
+				calls++
+			}
+			if d["sampled"] == true {
+				kept++
+			}
+		}
+	}
+	decide(2)
+	p.drawNow(a, in)
+	p.settled(1)
+	decide(40)
+	if calls != 2 || kept != panelDecisions {
+		t.Errorf("%d calls, %d decisions are kept", calls, kept)
+	}
+	if status, answer := s.post("/v1/devices/in/decisions", twoArms); status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %v", status, answer)
+	}
+	s.reports(1)
+}
+
+func FuzzReadDecision(f *testing.F) {
+	schema, err := feature.Open([]byte(twoNumbers))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(threeArms), true)
+	f.Add([]byte(oftenCall), true)
+	f.Add([]byte(twoArms), false)
+	f.Add([]byte(`{"default": 1, "exclude": [0], "arms": [[0.6, 0.2], [-0.3, 0.5]]}`), false)
+	f.Fuzz(func(t *testing.T, body []byte, features bool) {
+		s := schema
+		if !features {
+			s = nil
+		}
+		out, err := readDecision(bytes.NewReader(body), 2, s)
+		switch {
+		case err != nil:
+			if out.Vectors != nil || apiReason(fmt.Errorf("%w: %w", ErrArms, err)) == Internal {
+				t.Errorf("%+v, %v", out, err)
+			}
+		case features && (len(out.IDs) != len(out.Vectors) || len(out.IDs) == 0) || !features && out.IDs != nil:
+			t.Errorf("%+v", out)
+		default:
+			for _, i := range append(out.Choice.Excluded, out.Choice.Default) {
+				if i < 0 || i > 0 && i >= len(out.Vectors) {
+					t.Errorf("arm %d of %d", i, len(out.Vectors))
+				}
+			}
+		}
+	})
 }

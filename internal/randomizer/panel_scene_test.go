@@ -28,6 +28,7 @@ type panels struct {
 	drawnAt    time.Time
 	lie        func(e wire.Enrolment, honest *wire.EnrolReply) // changes an answer; nil: none
 	epochs     []*plan.Announcement
+	schema     []byte // of features, announced in the first epoch and kept
 }
 
 // ofPanels scripts a scene for panels, with limits that allow two epochs of a person.
@@ -46,6 +47,7 @@ func (p *panels) next(window time.Duration) *plan.Announcement {
 	a := p.Announcement(glm.Practical, 12)
 	a.Plan.Panel = &plan.Panel{Registered: panelPool, Tail: 1e-9}
 	a.Plan.Decisions, a.Plan.Records = panelDecisions, 2
+	a.Schema = p.schema
 	a.Timing.RewardWindow, a.Timing.Jitter = window, 20*time.Millisecond
 	if n := len(p.epochs); n > 0 {
 		last := p.epochs[n-1]

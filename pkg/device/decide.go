@@ -13,8 +13,8 @@ type Decision struct {
 	Epoch      uint64  `json:"epoch"`      // whose policy decided
 	Propensity float64 `json:"propensity"` // with which the policy plays this arm here
 	Sampled    bool    `json:"sampled"`    // whether the device will report on it
-	// Handle names the decision to RewardOf, where panels are drawn and it is sampled: 1 to 2^53-1, at random, so that a
-	// reward that comes too late is not taken for another decision's.
+	// Handle names the decision to RewardOf, where panels are drawn and it is sampled: 1 to 2^53-1, at random, so that
+	// a reward that comes too late is not taken for another decision's.
 	Handle uint64 `json:"handle,omitempty"`
 }
 
@@ -25,7 +25,8 @@ func (d *Device) Decide(arms [][]float64, src protocol.Source) (Decision, error)
 
 // DecideFor decides with the policy in force. The device reports on the first decision after it was enrolled; where panels
 // are drawn, on the first Plan.Decisions of them, and decisions that it does not report on explore nothing
-// (glm.Choice.Unrecorded, which is filled in).
+// (glm.Choice.Unrecorded, which is filled in). Limits of arms that the announced schema states are not counted here:
+// exclude them.
 func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Source) (Decision, error) {
 	if d.last == nil {
 		return Decision{}, ErrNoPolicy
@@ -51,8 +52,8 @@ func (d *Device) DecideFor(arms [][]float64, choice glm.Choice, src protocol.Sou
 	return out, nil
 }
 
-// Reward takes the reward of the decision that the device reports on. Until it comes the record is null. Where panels are
-// drawn it is ErrLate: RewardOf takes the rewards.
+// Reward takes the reward of the decision that the device reports on. Until it comes the record is null. Where panels
+// are drawn it is ErrLate: RewardOf takes the rewards.
 func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
 	if d.record == nil || d.last.Panels() {
 		return Acceptance{}, ErrLate
@@ -60,8 +61,8 @@ func (d *Device) Reward(reward float64, now time.Time) (Acceptance, error) {
 	return d.record.Reward(0, reward, now)
 }
 
-// RewardOf takes the reward of the decision with that handle. A decision whose reward does not come in time is left out of
-// the report. ErrLate says that the reward window is over, or that the device reports on no such decision.
+// RewardOf takes the reward of the decision with that handle. A decision whose reward does not come in time is left out
+// of the report. ErrLate says that the reward window is over, or that the device reports on no such decision.
 func (d *Device) RewardOf(handle uint64, reward float64, now time.Time) (Acceptance, error) {
 	n := d.decisions[handle]
 	if d.record == nil || n == 0 {

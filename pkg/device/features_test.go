@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,12 @@ func TestADeviceEncodesByTheAnnouncedSchema(t *testing.T) {
 	x, err := d.Encode(nil, arms)
 	if err != nil || len(x) != 2 || x[0][1] <= 0 || x[1][0] <= 0 || x[1][1] != 0 {
 		t.Error(x, err)
+	}
+	for excluded := range 2 {
+		made, err := d.DecideFor(x, glm.Choice{Excluded: []int{excluded}}, rand.NewPCG(1, 2))
+		if err != nil || made.Arm != 1-excluded || made.Propensity != 1 {
+			t.Fatal(made, err)
+		}
 	}
 	if _, err := d.Encode(feature.Values{"on": true}, arms); !errors.Is(err, feature.ErrFeatures) {
 		t.Error(err)

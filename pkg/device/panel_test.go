@@ -324,6 +324,14 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	if len(saved) != 4 || len(state) != 3 || saved["evidence"] != nil || state["registration"] != nil {
 		t.Errorf("%v, %v", saved, state)
 	}
+	arrived := must(New(f.config()))
+	announced := must(arrived.Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
+	asked := must(arrived.NewState(3).Ask(announced))
+	later := *announced.Announcement
+	later.Epoch = 2
+	if kept := asked.Expire(&Announced{Announcement: &later}); len(kept.Ledger.Entries) != 1 {
+		t.Error("what an arriving device asked for is taken back")
+	}
 	if _, err := d.Register(); !errors.Is(err, ErrNoPlace) {
 		t.Errorf("a device registers where there are no panels: %v", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// measureLasting prints the regret of a decision over 24 panels of 300 of 600 people, in 16 runs, and over the last
-// 16 of them, by half-life and alarm: where nothing changes, where the parameter drifts, and where it becomes
-// another at panel 12.
+// measureLasting prints the regret of a decision over 24 panels of 300 of 600 people, in 16 runs, and over the last 16
+// of them, by half-life and alarm: where nothing changes, where the parameter drifts, and where it becomes another at
+// panel 12. On two busy cores it takes more than ten minutes (-timeout 30m).
 func measureLasting(t *testing.T) {
 	const epochs, seeds = 24, 16
 	for _, world := range []struct {

@@ -89,6 +89,8 @@ int main(int argc, char **argv) {
 	must("encode", riffle_encode(device, "{\"context\": {}, \"arms\": [{\"id\": \"a\", \"on\": true}, {\"id\": \"b\"}]}"));
 	fails("decide", riffle_decide(device, "[[0.6172839451, \"x\"]]"));
 	fails("decide between none", riffle_decide(device, "[]"));
+	fails("decide with all excluded", riffle_decide(device, "{\"arms\": [[0.6172839451, 0.2]], \"exclude\": [0]}"));
+	fails("decide with a wrong key", riffle_decide(device, "{\"arms\": [[0.6172839451, 0.2]], \"excluded\": [0]}"));
 	must("decide", riffle_decide(device, "[[0.6172839451, 0.2]]"));
 	must("reward", riffle_reward(device, 1.5, now + 1000));
 	fails("reward again", riffle_reward(device, 0.7312948301, now + 1000));

@@ -106,6 +106,9 @@ func (r *Result) verdict() string {
 		}
 		return "Nothing was released yet."
 	}
+	if !l.Known() {
+		return "Nothing is known yet of whether the policy helps: too few rewards came for so much noise."
+	}
 	interval := fmt.Sprintf("95 %% interval %s to %s, over %d reports", signed(l.Low), signed(l.High), l.Reports)
 	switch {
 	case l.Low > 0:
@@ -119,6 +122,18 @@ func (r *Result) verdict() string {
 		"(%s).", signed(l.Lift), interval)
 }
 
+// Tone is good where the policy is better, bad where it is worse or the audit found something, and empty where nothing is
+// known yet.
+func (r *Result) Tone() string {
+	switch l := r.Cumulated; {
+	case !r.OK, l != nil && l.High < 0:
+		return "bad"
+	case l != nil && l.Low > 0:
+		return "good"
+	}
+	return ""
+}
+
 // note says what the numbers mean and what they do not.
 func (r *Result) note(tested bool) {
 	add := func(format string, v ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, v...)) }
@@ -128,7 +143,8 @@ func (r *Result) note(tested bool) {
 	if r.Cumulated != nil {
 		add("The control group is drawn by a coin in each decision and gets the default arm. Intervals are for sampling and for " +
 			"the noise that protects people. Over all epochs they compare all policies so far together with the default arm; " +
-			"the newest policy can be better than that.")
+			"the newest policy can be better than that. A 95 %% interval is for one look: who looks after every epoch and stops " +
+			"when it suits them is wrong more often than once in 20 times.")
 	}
 	if tested {
 		add("The world is said to have changed where sums like an epoch's have a probability below %g if it is what it was; by "+

@@ -18,7 +18,7 @@ import (
 // audited is the report of a small deployment of panels, whose second cohort is destroyed.
 func audited(t *testing.T, c plan.Channel) *audit.Report {
 	t.Helper()
-	l, err := ledger.Make(ledger.Options{Configuration: ledger.Living(c, 3), Seed: 5,
+	l, err := ledger.Make(ledger.Options{Configuration: ledger.LivingOf(c, 3, 800), Seed: 5,
 		Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +102,7 @@ func TestVerdictIsWhatTheIntervalShows(t *testing.T) {
 		"is better":                            released(0.01, 0.05, 0.09),
 		"is WORSE":                             released(-0.09, -0.05, -0.01),
 		"It is not known yet whether":          released(0, 0.05, 0.1),
+		"Nothing is known yet":                 unknown(),
 		"Nothing was released yet":             {OK: true},
 		"this deployment has no control group": nil,
 	} {
@@ -116,9 +117,16 @@ func TestVerdictIsWhatTheIntervalShows(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	for want, r := range map[string]*audit.Report{
+		"good": released(0.01, 0.05, 0.09), "bad": released(-0.09, -0.05, -0.01), "": released(-0.01, 0.05, 0.11),
+	} {
+		if got := effect.Of(r).Tone(); got != want {
+			t.Errorf("tone %q, want %q", got, want)
+		}
+	}
 	bad := released(0.01, 0.05, 0.09)
 	bad.OK, bad.Breaches = false, []audit.Breach{{What: audit.LiftWrong}}
-	if r := effect.Of(bad); r.OK || r.Breaches != 1 || !strings.Contains(strings.Join(r.Notes, " "), "THE AUDIT FOUND 1") {
+	if r := effect.Of(bad); r.OK || r.Tone() != "bad" || r.Breaches != 1 || !strings.Contains(strings.Join(r.Notes, " "), "THE AUDIT FOUND 1") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -141,5 +149,24 @@ func TestRemarks(t *testing.T) {
 		if err := got.WriteTable(&b); err != nil || !strings.Contains(b.String(), "no bound") {
 			t.Errorf("%v in %s", err, b.String())
 		}
+	}
+}
+
+// unknown is a report of one epoch in which too few rewards came.
+func unknown() *audit.Report {
+	r := released(-1, 0, 1)
+	r.Lift.Treated, r.Lift.Control = 0.5, 0.5
+	return r
+}
+
+// Where nothing is known, no number and no picture says otherwise.
+func TestNothingIsSaidOfWhatIsUnknown(t *testing.T) {
+	r := effect.Of(unknown())
+	var b bytes.Buffer
+	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "0.5 ") || !strings.Contains(b.String(), "unknown") {
+		t.Errorf("%v in\n%s", err, b.String())
+	}
+	if _, err := r.Chart(); !errors.Is(err, effect.ErrNoControl) {
+		t.Errorf("a picture of nothing: %v", err)
 	}
 }

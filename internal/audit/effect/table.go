@@ -67,13 +67,16 @@ func compared(e Epoch) table.Row {
 	if e.Lift != nil {
 		row = numbers(e.Lift)
 	}
-	if l := e.Cumulated; l != nil {
+	if l := e.Cumulated; l != nil && l.Known() {
 		return append(row, signed(l.Lift), fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High)))
 	}
 	return append(row, "", "")
 }
 
 func numbers(l *Lift) table.Row {
+	if !l.Known() {
+		return table.Row{fmt.Sprintf("%.2f", l.Decisions), "", "", "unknown", ""}
+	}
 	return table.Row{fmt.Sprintf("%.2f", l.Decisions), fmt.Sprintf("%.4g", l.Treated), fmt.Sprintf("%.4g", l.Control),
 		signed(l.Lift), fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
 }

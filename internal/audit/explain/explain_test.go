@@ -76,14 +76,19 @@ func TestExplanationsInEachChannel(t *testing.T) {
 		name    string
 		profile glm.Profile
 		channel plan.Channel
+		change  func(*ledger.Options)
 	}{
-		{"shuffle", glm.Practical, plan.Shuffle}, {"shares", glm.Practical, plan.Shares},
-		{"local", glm.Practical, plan.Local}, {"central", glm.Practical, plan.Central},
-		{"curator", glm.Joint, plan.Central},
+		{"shuffle", glm.Practical, plan.Shuffle, nil}, {"shares", glm.Practical, plan.Shares, nil},
+		{"local", glm.Practical, plan.Local, nil}, {"central", glm.Practical, plan.Central, nil},
+		{"curator", glm.Joint, plan.Central, nil},
+		{"panels", glm.Practical, plan.Shares, func(o *ledger.Options) {
+			o.Configuration = ledger.Living(plan.Shares, 3)
+			o.Configuration.Terms.Dishonest, o.Configuration.Terms.Period = 0.01, 3
+		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			l := deployment(t, x.profile, x.channel, nil)
+			l := deployment(t, x.profile, x.channel, x.change)
 			var all strings.Builder
 			for _, question := range []string{"release 1.0", "2", "plan 1"} {
 				all.WriteString("# " + question + "\n\n" + text(t, ask(t, l, question)) + "\n")

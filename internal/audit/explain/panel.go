@@ -43,7 +43,7 @@ func (f *Facts) again(s *Section, epsilon float64) {
 	}
 	s.add("A device can be in %s. All of them together, with the fewest reports in each, spend %s: %s.",
 		many(q.Records, "such epoch"), bound(q.Lifetime), rest)
-	s.add("If no other device is honest, they spend: %s.", bound(q.LifetimeAlone))
+	s.add("If no other device is honest: %s.", bound(q.LifetimeAlone))
 	s.add("The same person can be in several panels, so that what they spend adds up over these; the device's ledger has it.")
 }
 
@@ -71,6 +71,9 @@ func (x Round) compares() Section {
 
 // lifted is a lift in words.
 func lifted(l audit.Lift) string {
+	if !l.Known() {
+		return "too few rewards came for so much noise, so that nothing is known"
+	}
 	return fmt.Sprintf("mean reward %.4g of the policy and %.4g of the default arm; the difference is %.4g, with 95 %% "+
 		"confidence between %.4g and %.4g", l.Treated, l.Control, l.Lift, l.Low, l.High)
 }

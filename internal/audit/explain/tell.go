@@ -153,6 +153,10 @@ func (f *Facts) cost() Section {
 			epsilon, alone = math.Max(epsilon, float64(x.Epsilon)), math.Max(alone, float64(x.Alone))
 		}
 	}
+	if !released && f.Plan.Panel != nil {
+		s.add("Nothing was released, so this epoch spent nothing.")
+		return s
+	}
 	if !released {
 		s.add("Nothing was released, so nothing was spent: all of the promise is left.")
 		return s
@@ -198,7 +202,7 @@ func (f *Facts) protects() Section {
 	} else {
 		s.add("No noise of devices.")
 	}
-	if q := p.Panel; q != nil && f.Channel != plan.Local {
+	if q := p.Panel; q != nil && q.Dishonest > 0 && f.Channel != plan.Local {
 		s.add("Nobody chooses who is in the panel. If at most %g %% of the registered devices are dishonest, more than %d of the "+
 			"panel are with probability %.2g at most, which is part of delta.", 100*q.Dishonest, p.Dishonest, q.Tail)
 	}

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -27,18 +28,17 @@ func effectOf(r *effect.Result) *effectView {
 	if n := len(r.Epochs) - lastListed; n > 0 {
 		v.Listed, v.Unshown = r.Epochs[n:], n
 	}
-	if r.Cumulated != nil {
+	if r.Cumulated != nil && r.Cumulated.Known() {
 		v.Plots = []plot{v.lifts(), v.rewards()}
 	}
 	return v
 }
 
-// compared are the epochs that have a comparison with the control group.
+// compared are the epochs after which something is known of the lift, and their numbers.
 func (v *effectView) compared() (all []effect.Epoch, labels []string) {
-	for _, e := range v.Epochs {
-		if e.Lift != nil && e.Cumulated != nil {
-			all, labels = append(all, e), append(labels, strconv.FormatUint(e.Epoch, 10))
-		}
+	all = v.Compared()
+	for _, e := range all {
+		labels = append(labels, strconv.FormatUint(e.Epoch, 10))
 	}
 	return all, labels
 }
@@ -66,7 +66,12 @@ func (v *effectView) lifts() plot {
 	so := seriesOf(all, "a", "all epochs so far", func(e effect.Epoch) float64 { return e.Cumulated.Lift })
 	low := seriesOf(all, "", "", func(e effect.Epoch) float64 { return e.Cumulated.Low })
 	high := seriesOf(all, "", "", func(e effect.Epoch) float64 { return e.Cumulated.High })
-	each := seriesOf(all, "b", "each epoch", func(e effect.Epoch) float64 { return e.Lift.Lift })
+	each := seriesOf(all, "b", "each epoch", func(e effect.Epoch) float64 {
+		if e.Lift == nil || !e.Lift.Known() {
+			return math.NaN()
+		}
+		return e.Lift.Lift
+	})
 	none := seriesOf(all, "limit", "no difference", func(effect.Epoch) float64 { return 0 })
 	s, ok := scaleOf([]series{so, low, high, each, none}, false, false)
 	if !ok {

@@ -38,7 +38,7 @@ func compare(t *testing.T, s Setting, o Options, modes ...Mode) []Row {
 func TestModesMeetTheSamePeople(t *testing.T) {
 	s := small(t, &environment.Change{Kind: environment.Abrupt})
 	modes := []Mode{{Kind: Arrival}, {Kind: Panel, Decisions: 7, Records: 2}, {Kind: Uniform}, {Kind: Default}}
-	rows := compare(t, s, Options{Seeds: 2, FirstSeed: 1, Workers: 2}, modes...)
+	rows := compare(t, s, Options{Seeds: 1, FirstSeed: 1, Workers: 2}, modes...)
 	for _, r := range rows {
 		for day := range r.ByDay {
 			best, want := r.ByDay[day]+r.RegretDay[day], rows[0].ByDay[day]+rows[0].RegretDay[day]
@@ -47,7 +47,7 @@ func TestModesMeetTheSamePeople(t *testing.T) {
 			}
 		}
 	}
-	if again := compare(t, s, Options{Seeds: 2, FirstSeed: 1, Workers: 1}, modes...); !reflect.DeepEqual(again, rows) {
+	if again := compare(t, s, Options{Seeds: 1, FirstSeed: 1, Workers: 1}, modes...); !reflect.DeepEqual(again, rows) {
 		t.Error("the rows are others when one runs at a time")
 	}
 	if rows[1].Regret > 0.85*rows[2].Regret {
@@ -58,7 +58,7 @@ func TestModesMeetTheSamePeople(t *testing.T) {
 // Nobody reports more often than R, and K_max decisions at most are kept; R is capped by the number of epochs.
 func TestPanelsKeepTheirLimits(t *testing.T) {
 	s := small(t, nil)
-	for _, m := range []Mode{{Panel, 3, 2}, {Panel, 1, 3}, {Panel, 7, 12}} {
+	for _, m := range []Mode{{Panel, 3, 2}, {Panel, 2, 3}, {Panel, 7, 12}} {
 		p, err := newPlayer(s, m, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -189,15 +189,12 @@ func distance(x, y []float64) (sum float64) {
 	return sum
 }
 
-// The intervals of the lift hold the truth in most epochs: at least 34 of 40 (binomial: fewer with probability 1e-3 at a
-// level of 95 %; intervals half as wide would hold it in 27). pkg/glm measures the level itself.
+// The intervals of the lift hold the truth in most epochs: at least 31 of 36 (binomial: fewer with probability 1e-2 at a
+// level of 95 %, and the seeds are fixed; intervals half as wide would hold it in 24). pkg/glm measures the level itself.
 func TestLiftsHoldTheTruth(t *testing.T) {
 	s := small(t, nil)
 	s.Control, s.World.Days = 0.2, 30
-	if _, err := s.Resolve(); err != nil {
-		t.Fatal(err)
-	}
-	rows := compare(t, s, Options{Seeds: 4, FirstSeed: 1}, Mode{Kind: Panel, Decisions: 3, Records: 12})
+	rows := compare(t, s, Options{Seeds: 4, FirstSeed: 1}, Mode{Kind: Panel, Decisions: 3, Records: 9})
 	r := rows[0]
 	if r.Held == nil || len(r.Lift) != 9 || len(r.LiftTrue) != 9 {
 		t.Fatalf("no lifts: %+v", r)
@@ -207,6 +204,30 @@ func TestLiftsHoldTheTruth(t *testing.T) {
 	}
 	if last := r.LiftTrue[8]; last <= r.LiftTrue[0] {
 		t.Errorf("the lift does not grow: %v", r.LiftTrue)
+	}
+}
+
+// Released means of reports become sums of decisions: the decisions of a report that the sums show are those that were
+// kept. One epoch's number has a noise of about 0.05 here, and the mean of 9 epochs is wanted to 0.2; without the factor
+// K_max it is a third.
+func TestSumsAreOfDecisions(t *testing.T) {
+	s := small(t, nil)
+	s.Control, s.World.Days = 0.2, 30
+	p, err := newPlayer(s, Mode{Kind: Panel, Decisions: 3, Records: 9}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.play(context.Background(), 1, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, reports := 0.0, 0
+	for _, e := range r.Epochs {
+		shown += e.Decisions / 9
+		reports += e.Reports
+	}
+	if kept := float64(p.kept) / float64(reports); math.Abs(shown-kept) > 0.2 {
+		t.Errorf("the sums show %v decisions in a report, and %v were kept", shown, kept)
 	}
 }
 
@@ -221,7 +242,7 @@ func TestImpossibleLivesAreRefused(t *testing.T) {
 		"control":   {Epsilon: 1, Control: 1},
 		"dishonest": {Epsilon: 1, Dishonest: -1},
 	} {
-		if _, err := Compare(context.Background(), bad, Modes(), Options{Seeds: 1}); !errors.Is(err, ErrLife) {
+		if _, err := Compare(context.Background(), bad, Modes([]int{1}, []int{1}), Options{Seeds: 1}); !errors.Is(err, ErrLife) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -34,7 +34,7 @@ func (l lift) compare(e *Epoch, rewards glm.Aggregate, family glm.Family, contro
 	if err != nil {
 		return err
 	}
-	e.Lift, e.Low, e.High = shown.Lift, shown.Low, shown.High
+	e.Lift, e.Low, e.High, e.Decisions = shown.Lift, shown.Low, shown.High, shown.Decisions
 	if l.decisions > 0 {
 		e.True = l.gain / float64(l.decisions)
 	}

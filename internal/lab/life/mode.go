@@ -32,12 +32,11 @@ type Mode struct {
 	Records   int `json:"records,omitempty"`
 }
 
-// Modes are those that the results compare: one-record mode, panels with K_max 1, 7 and 28 and R 1, 4 and 12, and the
-// yardsticks.
-func Modes() []Mode {
+// Modes are one-record mode, panels with each K_max and each R, and the yardsticks.
+func Modes(decisions, records []int) []Mode {
 	modes := []Mode{{Kind: Arrival}}
-	for _, k := range []int{1, 7, 28} {
-		for _, r := range []int{1, 4, 12} {
+	for _, k := range decisions {
+		for _, r := range records {
 			modes = append(modes, Mode{Kind: Panel, Decisions: k, Records: r})
 		}
 	}
@@ -109,6 +108,14 @@ func (m Mode) schedule(w World) (schedule, error) {
 	s.records = min(s.records, s.epochs)
 	s.panel, s.pool = panelSize(w.People, s.records, s.epochs)
 	return s, nil
+}
+
+// effective is the mode with R capped by the number of epochs: modes that are alike in it are the same run.
+func (m Mode) effective(w World) Mode {
+	if s, err := m.schedule(w); err == nil && m.Kind == Panel {
+		m.Records = s.records
+	}
+	return m
 }
 
 // slack is how many more people than a panel holds there must be to draw from in every epoch, on average, so that luck

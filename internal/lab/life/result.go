@@ -69,8 +69,14 @@ func Compare(ctx context.Context, s Setting, modes []Mode, o Options) ([]Row, er
 	if o.Seeds < 1 || len(modes) == 0 {
 		return nil, fmt.Errorf("%w: a comparison needs a seed and a mode", ErrLife)
 	}
+	var different []Mode
+	for _, m := range modes {
+		if e := m.effective(s.World); !slices.Contains(different, e) {
+			different = append(different, e)
+		}
+	}
 	workers := cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
-	days, all := make(chan int, workers), o.Seeds*len(modes)*s.World.Days
+	days, all := make(chan int, workers), o.Seeds*len(different)*s.World.Days
 	counted := make(chan struct{})
 	go func() {
 		defer close(counted)
@@ -81,14 +87,14 @@ func Compare(ctx context.Context, s Setting, modes []Mode, o Options) ([]Row, er
 			}
 		}
 	}()
-	runs := make([][]*run, len(modes))
+	runs := make([][]*run, len(different))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
-	for i := range modes {
+	for i := range different {
 		runs[i] = make([]*run, o.Seeds)
 	}
 	for k := range o.Seeds {
-		for i, m := range modes {
+		for i, m := range different {
 			group.Go(func() error {
 				seed := o.FirstSeed + uint64(k)
 				p, err := newPlayer(s, m, seed)
@@ -110,7 +116,7 @@ func Compare(ctx context.Context, s Setting, modes []Mode, o Options) ([]Row, er
 	}
 	rows := make([]Row, len(modes))
 	for i, m := range modes {
-		rows[i] = s.row(m, runs[i])
+		rows[i] = s.row(m, runs[slices.Index(different, m.effective(s.World))])
 	}
 	return rows, nil
 }

@@ -24,6 +24,8 @@ type Epoch struct {
 	Low  float64 `json:"lift_low"`
 	High float64 `json:"lift_high"`
 	True float64 `json:"lift_true"`
+	// Decisions is the number of decisions in a report, as the release of rewards shows it.
+	Decisions float64 `json:"decisions"`
 }
 
 // run is the run of one mode on one seed.
@@ -155,8 +157,7 @@ func (p *player) begin(day int, seed uint64) {
 	}
 }
 
-// decide plays for one occasion and keeps its record if the person is in the cohort and has room. Where cohorts are
-// panels, the device knows beforehand whether it will keep the record, and nobody explores for nothing.
+// decide plays for one occasion and keeps its record if the person is in the cohort and has room.
 func (p *player) decide(o occasion) (arm int, err error) {
 	if p.learner == nil || p.step.Done {
 		d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
@@ -169,7 +170,7 @@ func (p *player) decide(o occasion) (arm int, err error) {
 	}
 	records, in := p.cohort[o.person]
 	room := in && len(*records) < p.most()
-	d, err := p.policy.DecideFor(o.arms, glm.Choice{Unrecorded: !room && p.mode.Kind != Arrival}, p.devices)
+	d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
 	if err != nil {
 		return 0, err
 	}

@@ -11,14 +11,21 @@ import (
 )
 
 // Living is the configuration of a small deployment of panels with a control group and rules: 12 of 60 registered devices,
-// each in 2 panels, with up to 3 decisions in a report.
+// each in 2 panels, with up to 3 decisions in a report. So few people say nothing of the lift.
 func Living(channel plan.Channel, cohorts int) wire.Configuration {
-	const registered, decisions, records = 60, 3, 2
+	return LivingOf(channel, cohorts, 12)
+}
+
+// LivingOf is Living with so many devices in a panel: from some hundreds on something is known of the lift.
+func LivingOf(channel plan.Channel, cohorts, size int) wire.Configuration {
+	const decisions, records = 3, 2
+	registered := 5 * size
 	c := Small(glm.Practical, channel, cohorts)
+	c.Learner.Horizon = cohorts * size
 	c.Terms.Registered, c.Terms.Decisions, c.Terms.Records = registered, decisions, records
 	c.Terms.Tail, c.Terms.Dishonest, c.Terms.DishonestReports = c.Terms.Delta/10, 0, 0
 	p := &c.Learner.Practical
-	p.Panel, p.FirstCohort, p.Decisions, p.Control = p.FirstCohort, 0, decisions, 0.25
+	p.Panel, p.FirstCohort, p.Decisions, p.Control = size, 0, decisions, 0.25
 	floor := -10.0
 	c.Rules = plan.Rules{Stop: &floor, Window: 2}
 	return c
