@@ -28,6 +28,7 @@ type demoFlags struct {
 	noDeviceNoise  bool
 	out, export    string
 	json, keep     bool
+	life           lifeDemoFlags
 }
 
 func demoCommand() *cobra.Command {
@@ -44,10 +45,19 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 		Example: `  riffle demo
   riffle demo --trust shares
   riffle demo --trust central --learner joint
+  riffle demo --life
   riffle demo --data adult --users 8000
   riffle demo --data people.jsonl.gz --family poisson --max-reward 5 --json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.life.on {
+				return runLifeDemo(cmd, f)
+			}
+			if err := f.life.unused(cmd); err != nil {
+				return err
+			}
+			return runDemo(cmd, f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -70,6 +80,7 @@ The seed determines the people. It has no effect on the devices' noise, so two r
 	flags.StringVar(&f.export, "export", "", "new folder for the deployment's logs and certificates, which riffle audit "+
 		"and\nriffle verify read")
 	flags.BoolVar(&f.keep, "keep", false, "keep the deployment's keys, logs and streams, in the output folder")
+	f.life.add(flags)
 	return cmd
 }
 

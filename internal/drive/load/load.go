@@ -22,6 +22,11 @@ import (
 // ErrUnreachable says that a randomizer cannot be reached at the beginning.
 var ErrUnreachable = errors.New("load: a randomizer cannot be reached")
 
+// ErrPanels says that the deployment draws its cohorts from registered devices: there the people who come fill no cohort,
+// and what they promise is not known to their apps.
+var ErrPanels = errors.New("load: this deployment draws panels (admission.mode), and a load test plays people who arrive " +
+	"once; riffle demo --life plays a deployment of panels")
+
 // patience is how long what is on its way may take at the end: accounts that do not balance yet, refusals that are not
 // counted yet.
 const patience = 10 * time.Second
@@ -41,8 +46,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	c := newSession(ctx, o)
 	defer c.Client.Close()
 	for i, api := range o.APIs {
-		if _, err := c.Client.Status(ctx, c.At(i)); err != nil {
+		s, err := c.Client.Status(ctx, c.At(i))
+		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, api, err)
+		}
+		if s.Panel != nil {
+			return nil, ErrPanels
 		}
 	}
 	before, err := allAccounts(ctx, o.Ops, 0)
@@ -182,6 +191,9 @@ func fits(ctx context.Context, r *reader, o Options) error {
 			policy.Family, policy.Dimension, policy.MaxReward, info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
+	if last.Plan.Panel != nil {
+		return ErrPanels
+	}
 	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
 	if size := int(last.Cohort.Size) - taken; !o.Steady && !last.Final && info.People < size {
 		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come",

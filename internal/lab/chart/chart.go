@@ -54,9 +54,11 @@ type Chart struct {
 	LogY     bool    // logarithmic vertical axis: all Y and Low positive
 	YMin     float64 // lowest value shown on a linear vertical axis unless a value lies below it; use 0 for sums
 	Series   []Series
-	Places   []string // names of the X 1, 2, ... of a linear axis on which nothing lies between; none: numbers
-	Width    float64  // points; 0 = DefaultWidth
-	Height   float64  // points; 0 = DefaultHeight
+	Places   []string  // names of the X 1, 2, ... of a linear axis on which nothing lies between; none: numbers
+	Width    float64   // points; 0 = DefaultWidth
+	Height   float64   // points; 0 = DefaultHeight
+	Marks    []Mark    // moments to point out
+	room     vg.Length // to the right of the plot, at least
 }
 
 // Save draws the chart into a file; the extension, .png or .svg, sets the format. The file appears whole or not at all.
@@ -176,7 +178,7 @@ func (c *Chart) draw(canvas draw.Canvas) error {
 	labels := c.labels()
 	const margin = 20
 	top := c.header(draw.Crop(canvas, margin, -margin, 0, -margin))
-	inner := draw.Crop(canvas, margin, -margin-labels.width(), margin-4, 0)
+	inner := draw.Crop(canvas, margin, -margin-max(c.room, labels.width()), margin-4, 0)
 	inner.Max.Y = top
 	p.Draw(inner)
 
@@ -259,6 +261,9 @@ func (c *Chart) plot() (*plot.Plot, error) {
 		if err := c.add(p, i); err != nil {
 			return nil, err
 		}
+	}
+	for _, m := range c.Marks {
+		p.Add(m)
 	}
 	c.ranges(p)
 	return p, nil
