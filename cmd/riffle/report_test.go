@@ -32,6 +32,9 @@ func living(t *testing.T, tamper func(*wire.Learned)) (folder, trust string) {
 
 // riffle report says what the control group shows, with the exit codes of an audit.
 func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestReportWithoutAControlGroup runs the same command")
+	}
 	t.Parallel()
 	folder, trust := living(t, nil)
 	files := t.TempDir()
@@ -54,6 +57,8 @@ func TestReportSaysWhetherThePolicyHelps(t *testing.T) {
 		!(r.SoFar > r.Epochs[0].SoFar && r.SoFar <= r.Epsilon && float64(r.Epsilon) <= r.Promise) {
 		t.Errorf("exit %d: %s", exit, text)
 	}
+
+	t.Run("verify", func(t *testing.T) { verifyTellsOfPanels(t, folder, trust) })
 
 	lying, keys := living(t, func(l *wire.Learned) {
 		if l.Epoch == 2 {
@@ -83,10 +88,9 @@ func TestReportWithoutAControlGroup(t *testing.T) {
 	}
 }
 
-// The certificate of a panel says from whom it was drawn and for how long it speaks.
-func TestVerifyTellsOfPanels(t *testing.T) {
-	t.Parallel()
-	folder, trust := living(t, nil)
+// verifyTellsOfPanels checks that the certificate of a panel says from whom it was drawn and for how long it speaks.
+func verifyTellsOfPanels(t *testing.T, folder, trust string) {
+	t.Helper()
 	text, exit := witnessed(t, "verify", filepath.Join(folder, "certificates", "epoch-2.json"), "--trust", trust)
 	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from 4002 registered devices (at least 4000)",
 		"in up to 2 epochs of the deployment, up to 3 decisions in each", "With these reports this epoch reveals"} {
@@ -98,6 +102,9 @@ func TestVerifyTellsOfPanels(t *testing.T) {
 
 // riffle plan plans panels, and refuses flags of panels without them.
 func TestPlanOfPanels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	for _, x := range []struct {
 		args string

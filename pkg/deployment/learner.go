@@ -54,10 +54,15 @@ func (m *Machine) next() (glm.Step, error) {
 
 // Propose plans the epoch that the step begins.
 func Propose(l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
+	return propose(new(plan.Proposer), l, step, terms)
+}
+
+// propose is Propose with a proposer that keeps what several plans have in common.
+func propose(p *plan.Proposer, l Learner, step glm.Step, terms plan.Terms) (*plan.Proposal, error) {
 	if l, ok := l.(*Curated); ok {
 		return plan.ProposeCurated(step, terms, l.Curator())
 	}
-	return plan.Propose(step, terms)
+	return p.Propose(step, terms)
 }
 
 // Planned makes the learner, plans every cohort of its schedule and gives each plan to f, which does not change it:
@@ -69,10 +74,11 @@ func Planned(c wire.Configuration, f func(glm.Step, *plan.Proposal)) (Learner, e
 	}
 	step := learner.Next()
 	var p *plan.Proposal
+	proposer := new(plan.Proposer) // the cohorts differ in size alone, so that their statistics spread alike
 	for i, n := range learner.Schedule() {
 		if p == nil || n != step.Cohort {
 			step.Cohort = n
-			if p, err = Propose(learner, step, c.Terms); err != nil {
+			if p, err = propose(proposer, learner, step, c.Terms); err != nil {
 				return nil, fmt.Errorf("deployment: cohort %d of %d people: %w", i+1, n, err)
 			}
 		}

@@ -39,6 +39,11 @@ func TestGolden(t *testing.T) {
 		panel.Opens(commitment[:], make([]byte, panel.ContributionSize)) {
 		t.Error("a commitment opens to another contribution, or not to its own")
 	}
+	for _, size := range []int{0, panel.ContributionSize - 1, panel.ContributionSize + 1} {
+		if c := panel.Commit(make([]byte, size)); panel.Opens(c[:], make([]byte, size)) {
+			t.Errorf("a commitment to %d bytes opens", size)
+		}
+	}
 }
 
 func TestPanelIsAFunctionOfTheSetAndTheSeed(t *testing.T) {

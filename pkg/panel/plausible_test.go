@@ -56,6 +56,14 @@ func TestPlausibleIsTheTailOfABinomial(t *testing.T) {
 			}
 		}
 	}
+	// Where no more are registered than are drawn every device is drawn, whatever its rank.
+	for _, n := range []int{1, 7, 1<<32 - 1} {
+		for _, fraction := range []float64{0, 0.5, 1 - 1e-14} {
+			if panel.Plausible(at(fraction), n, n+1, false) || panel.Plausible(at(fraction), n, math.MaxInt, false) {
+				t.Errorf("rank %g of %d is plausible as not drawn where all are drawn", fraction, n)
+			}
+		}
+	}
 	for _, wrong := range [][2]int{{0, 1}, {-1, 1}, {1, 0}, {1, -1}, {1 << 33, 1}} {
 		if panel.Plausible(at(0), wrong[0], wrong[1], true) || panel.Plausible(at(1-1e-16), wrong[0], wrong[1], false) {
 			t.Errorf("%d of %d is plausible", wrong[1], wrong[0])
