@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -21,6 +22,26 @@ func TestDemoShowsOneEpsilon(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not show %s:\n%s", what, want, text)
 			}
+		}
+	}
+}
+
+// Flags that would have no effect are refused before anything starts.
+func TestDemoRefusesFlagsOfTheOtherDemo(t *testing.T) {
+	for args, want := range map[string]string{
+		"--days 9":                                 "only means something with --life",
+		"--life --data adult":                      "--data cannot go with --life",
+		"--life --days 9 --change-day 9":           "--change-day 9 must lie within the 9 days",
+		"--life --days 9 --k-max 9 --change-day 0": "is not over before the last",
+		"--life --users 3":                         "3 people must be in",
+		"--life --trust nobody":                    "nobody",
+	} {
+		cmd := demoCommand()
+		cmd.SetArgs(append(strings.Fields(args), "--out", t.TempDir()))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
 		}
 	}
 }

@@ -43,7 +43,9 @@ func (o LifeOptions) lifeJitter() time.Duration {
 
 // spare is how much longer an epoch's reward window is than its days: devices learn of the draw one after the other, and
 // the last rewards of a day come late on a busy machine.
-func (o LifeOptions) spare() time.Duration { return max(o.Day, o.lifeJitter()+time.Second) }
+func (o LifeOptions) spare() time.Duration {
+	return o.Day + o.lifeJitter() + time.Duration(o.Setting.World.People)*time.Second/1500
+}
 
 // settings are the analyzer's.
 func (o LifeOptions) settings() (analyzer.Settings, life.Schedule, error) {

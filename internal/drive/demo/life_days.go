@@ -156,7 +156,8 @@ func (d *days) allDays(ctx context.Context) error {
 	return nil
 }
 
-// drawn waits until all randomizers know who is in the panel of an epoch after the given one, or follow the last policy.
+// drawn waits until nearly all devices of the panel of an epoch after the given one know it, or all randomizers follow the
+// last policy. The last devices learn of it while the first ones decide.
 func (d *days) drawn(ctx context.Context, after uint64) (epoch uint64, final bool, err error) {
 	for {
 		members, ended, cohort := 0, 0, 0
@@ -180,7 +181,7 @@ func (d *days) drawn(ctx context.Context, after uint64) (epoch uint64, final boo
 		if ended == d.o.Hosts {
 			return 0, true, nil
 		}
-		if cohort > 0 && members >= cohort {
+		if cohort > 0 && members >= cohort-cohort/20 {
 			return epoch, false, nil
 		}
 		if !crowd.Pause(ctx, crowd.Look) {

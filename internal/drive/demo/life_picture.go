@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 
+	"github.com/riffle-dp/riffle/internal/audit/effect"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -16,7 +17,7 @@ func (r *LifeResult) Picture() chart.Stack {
 	own := r.Rows[0]
 	rewards := chart.Chart{
 		Title: "What people get, day by day",
-		Subtitle: fmt.Sprintf("%s people, ε = %s for all that a person does in %d days", chart.Number(
+		Subtitle: fmt.Sprintf("%s people who come back, ε = %s for all that a person does in %d days", chart.Number(
 			float64(r.Setting.World.People), 0), privacy.Spell(*own.Epsilon), len(own.ByDay)),
 		X: "", Y: fmt.Sprintf("mean reward of a decision, mean of %d days", drawnDays), YMin: 1, Height: 330,
 	}
@@ -38,24 +39,36 @@ func (r *LifeResult) Picture() chart.Stack {
 	}
 	lift := chart.Chart{
 		Title:    "What the deployment can tell of it: lift over the control group",
-		Subtitle: "with its 95 % interval, from noisy sums only", X: "day", Y: "lift of a decision's mean reward", Height: 250,
+		Subtitle: "by its own log, from noisy sums only; bands are 95 % intervals", X: "day",
+		Y: "by how much a decision's mean reward is larger", Height: 250,
 	}
-	measured := chart.Series{Name: "lift by the log", Dots: true, Width: 2.25}
-	actual := chart.Series{Name: "true lift", Colour: chart.Colour(2), Width: 1.5, Dashed: true}
-	for i, day := range own.LiftDay {
-		middle := float64(day) + float64(own.KMax)/2
-		measured.X, measured.Y = append(measured.X, middle), append(measured.Y, own.Lift[i])
-		measured.Low, measured.High = append(measured.Low, own.LiftLow[i]), append(measured.High, own.LiftHigh[i])
-		actual.X, actual.Y = append(actual.X, middle), append(actual.Y, own.LiftTrue[i])
+	total := chart.Series{Name: "all epochs so far", Dots: true, Width: 2.5}
+	single := chart.Series{Name: "the epoch alone", Colour: chart.Grey, Width: 1, Dots: true}
+	actual := chart.Series{Name: "the truth, so far", Colour: chart.Colour(2), Width: 1.75, Dashed: true}
+	truth := 0.0
+	for _, e := range r.Epochs {
+		if e.Lift == nil || e.Cumulated == nil {
+			continue
+		}
+		middle := float64(e.Day) + float64(own.KMax)/2
+		for _, of := range []struct {
+			s *chart.Series
+			l *effect.Lift
+		}{{&total, e.Cumulated}, {&single, e.Lift}} {
+			of.s.X, of.s.Y = append(of.s.X, middle), append(of.s.Y, of.l.Lift)
+			of.s.Low, of.s.High = append(of.s.Low, of.l.Low), append(of.s.High, of.l.High)
+		}
+		truth += e.True
+		actual.X, actual.Y = append(actual.X, middle), append(actual.Y, truth/float64(len(actual.X)+1))
 	}
 	days := float64(len(own.ByDay))
 	none := chart.Series{Name: "no difference", X: []float64{0, days}, Y: []float64{0, 0}, Colour: chart.Grey, Width: 1}
-	lift.Series = []chart.Series{measured, actual, none}
+	lift.Series = []chart.Series{total, actual, single, none}
 	if r.Change > 0 {
 		rewards.Marks = []chart.Mark{{X: float64(r.Change), Text: "the world changes"}}
 		lift.Marks = []chart.Mark{{X: float64(r.Change)}}
 	}
-	if len(own.Lift) == 0 {
+	if len(total.X) == 0 {
 		rewards.X = "day"
 		return chart.Stack{rewards}
 	}

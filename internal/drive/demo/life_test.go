@@ -33,7 +33,7 @@ func few() LifeOptions {
 }
 
 // Shuffler, analyzer and a host are killed in the middle of an epoch each, as by a power cut, and started again. Every
-// epoch's panel reports in full, the audit of the export finds nothing wrong, and nobody reports more often than planned.
+// epoch's panel reports in full, and the audit of the export finds nothing wrong.
 func TestLifeSurvivesKilledProcesses(t *testing.T) {
 	slow(t)
 	o := few()

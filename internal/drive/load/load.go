@@ -191,9 +191,6 @@ func fits(ctx context.Context, r *reader, o Options) error {
 			policy.Family, policy.Dimension, policy.MaxReward, info.Name, info.Family, info.Dim, info.MaxReward)
 	}
 	last := l.announced[l.order[len(l.order)-1]]
-	if last.Plan.Panel != nil {
-		return ErrPanels
-	}
 	taken, _ := enrolled(ctx, o.Ops, last.Epoch)
 	if size := int(last.Cohort.Size) - taken; !o.Steady && !last.Final && info.People < size {
 		o.Progress.Note("%s is ahead: the cohort of epoch %d takes in %d more people, and %d come",

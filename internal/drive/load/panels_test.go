@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
@@ -28,7 +29,9 @@ func TestPanelsAreRefused(t *testing.T) {
 	}
 	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
 	defer shown.Close()
-	_, err = load.Run(context.Background(), load.Options{Population: p, APIs: []string{server.URL}, Progress: shown})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err = load.Run(ctx, load.Options{Population: p, APIs: []string{server.URL}, Progress: shown})
 	if !errors.Is(err, load.ErrPanels) {
 		t.Errorf("%v", err)
 	}
