@@ -2,6 +2,7 @@ package randomizer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,10 @@ func TestPanels(t *testing.T) {
 	}
 	a := p.next(2 * time.Second)
 	early, in, out := p.name("early"), p.name("in"), p.name("out")
+	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 || b.Decisions != panelDecisions ||
+		float64(b.Epsilon) != of.Epsilon || !strings.Contains(of.Guarantee, "reports in 2 of its epochs at most") {
+		t.Errorf("people are told %+v and %+v", b, of)
+	}
 	if d := s.decide("in", twoArms); d["sampled"] != false || d["reason"] != "not_drawn" || d["reward_by"] != nil {
 		t.Errorf("before the draw: %v", d)
 	}

@@ -1,6 +1,10 @@
 package randomizer
 
-import "github.com/riffle-dp/riffle/internal/role/status"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/internal/role/status"
+)
 
 // Steps whose time is measured. None of them depends on a record.
 const (
@@ -34,7 +38,12 @@ func (h *Host) Snapshot() status.Snapshot {
 	out.Cohort = &status.Cohort{Size: a.Cohort.Size, Minimum: a.Cohort.Minimum, Messages: s.Messages}
 	if s.Epsilon > 0 {
 		out.Budget = &status.Budget{Epsilon: status.Epsilon(s.Epsilon), Delta: s.Delta}
-		out.Budget.In(a.Plan.Channel, a.Alone.Epsilon(s.Delta))
+		alone := math.Inf(1)
+		if s.EpsilonAlone != nil {
+			alone = *s.EpsilonAlone
+		}
+		out.Budget.In(a.Plan.Channel, alone)
+		out.Budget.Counts(a.Plan)
 	}
 	return out
 }

@@ -141,6 +141,16 @@ func (s *scene) reportAs(slots map[uint32]uint32, away int) {
 	}
 }
 
+// saysOfAPerson holds what is shown as promised to everything that one person does in all epochs.
+func (s *scene) saysOfAPerson(a *plan.Announcement) {
+	s.t.Helper()
+	together, _, err := plan.Lifetime(a)
+	b := s.shuffler.Snapshot().Budget
+	if err != nil || b == nil || float64(b.Epsilon) != together.Epsilon(a.Plan.Delta) || b.Records != 2 || b.Decisions != 1 {
+		s.t.Errorf("promised is %+v, the plan gives %v (%v)", b, together.Epsilon(a.Plan.Delta), err)
+	}
+}
+
 // Two epochs of panels on a real broker: registered, pooled, drawn, told, reported, released, with a device more in the
 // second pool, and nothing from whoever is not drawn.
 func TestPanelsAreDrawnAndReleased(t *testing.T) {
@@ -162,6 +172,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	if r := s.ask(0); r.Refusal != wire.RefusalWrongEpoch {
 		t.Errorf("before the draw: %v", r)
 	}
+	s.saysOfAPerson(panels(s.announcement()))
 	s.register(15, 20)
 	s.pooled()
 	s.register(20, 21) // too late

@@ -98,7 +98,7 @@ type Shuffler struct {
 	rounds   []finished                    // that are over, oldest first
 	planned  map[uint64]*plan.Announcement // first announcement of each epoch
 	epsilon  map[sized]float64             // by epoch and reports: it takes a while to compute
-	alone    map[uint64]float64            // by epoch: what is left if one device is honest
+	promises map[uint64]promise            // by epoch
 	unfit    map[roundID]*opening          // announcements that do not fit yet, by epoch and round
 	never    map[roundID]Digest            // announcements that are refused for good, by epoch and round
 	doubt    bool                          // one came since the broker was last held against the journal
@@ -147,7 +147,7 @@ func New(c Config) (*Shuffler, error) {
 		drawEvery: drawEvery,
 		state:     NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
 		admitted:  wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
-		planned:   map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, alone: map[uint64]float64{},
+		planned:   map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
 	s.log, err = translog.New(translog.Config{

@@ -77,19 +77,25 @@ func (s *Shuffler) note(ev *Event) {
 	s.rounds = append(s.rounds, over)
 }
 
+// promise is what a plan reveals about one person at most, in all epochs in which their device may report: +Inf where
+// nothing bounds it.
+type promise struct {
+	epsilon float64
+	alone   float64 // if no other device is honest
+}
+
 // promised keeps an announcement's plan, whose guarantee the shuffler computes for itself.
 func (s *Shuffler) promised(a *plan.Announcement) {
 	if a.Final || a.Round > 0 {
 		return
 	}
-	alone := math.Inf(1)
-	if g, err := plan.Alone(a); err == nil {
-		alone = g.Epsilon(a.Plan.Delta)
+	of := promise{epsilon: math.Inf(1), alone: math.Inf(1)}
+	if together, alone, err := plan.Lifetime(a); err == nil {
+		of = promise{together.Epsilon(a.Plan.Delta), alone.Epsilon(a.Plan.Delta)}
 	}
 	s.mu.Lock()
-	s.planned[a.Epoch], s.alone[a.Epoch] = a, alone
+	s.planned[a.Epoch], s.promises[a.Epoch] = a, of
 	s.mu.Unlock()
-	s.guarantee(a.Epoch, int(a.Cohort.Minimum))
 }
 
 // guarantee is the epsilon of an epoch's whole plan with this many reports; 0 while its plan is not known, +Inf if it
@@ -145,9 +151,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	out.Warnings = slices.Clone(s.warnings)
 	out.Panel = s.panel()
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
-	plans, alone := slices.Collect(maps.Values(s.planned)), 0.0
-	for _, left := range s.alone {
-		alone = max(alone, left)
+	plans, most := slices.Collect(maps.Values(s.planned)), promise{}
+	for _, of := range s.promises {
+		most = promise{max(most.epsilon, of.epsilon), max(most.alone, of.alone)}
 	}
 	var layout channel.Layout
 	var deadline *time.Time
@@ -186,13 +192,11 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 			Deadline: deadline, Waiting: s.outages.waiting(), Largest: &f.Largest,
 		}
 	}
-	// Plans differ from epoch to epoch; each person is in one of them.
-	for _, a := range plans {
-		if out.Budget == nil {
-			out.Budget = &status.Budget{Delta: a.Plan.Delta, Spent: &spent}
-			out.Budget.In(a.Plan.Channel, alone)
-		}
-		out.Budget.Epsilon = max(out.Budget.Epsilon, status.Epsilon(s.guarantee(a.Epoch, int(a.Cohort.Minimum))))
+	if len(plans) > 0 { // they differ from epoch to epoch, but not in this
+		of := plans[0].Plan
+		out.Budget = &status.Budget{Epsilon: status.Epsilon(most.epsilon), Delta: of.Delta, Spent: &spent}
+		out.Budget.In(of.Channel, most.alone)
+		out.Budget.Counts(of)
 	}
 	return out
 }

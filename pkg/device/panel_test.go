@@ -147,6 +147,23 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 	}
 }
 
+// What people are told of a plan of panels is what all epochs reveal in which their device may report, not what one does.
+func TestThePromiseOfPanelsIsOfAllEpochsTogether(t *testing.T) {
+	f := newFixture(t)
+	core := must(New(f.panels()))
+	a := must(core.Judge(f.announce(f.panel()), 1, 0))
+	together, _, err := plan.Lifetime(f.panel())
+	delta := f.panels().Limits.Delta
+	p := core.Promise(a)
+	if err != nil || p.Epsilon != together.Epsilon(delta) || !(p.Epsilon > a.Guarantee.Epsilon(delta)) {
+		t.Errorf("epsilon %v is told, one epoch has %v and all together %v (%v)", p.Epsilon, a.Guarantee.Epsilon(delta),
+			together.Epsilon(delta), err)
+	}
+	if !strings.Contains(p.Guarantee, privacy.Spell(p.Epsilon)) || !strings.HasSuffix(p.Guarantee, a.Plan.Together()) {
+		t.Error(p.Guarantee)
+	}
+}
+
 // Number and size of what a device sends, and the random words and memory that it takes, are those of the plan, whatever a
 // person decides.
 func TestTheWorkOfAReportDoesNotDependOnDecisions(t *testing.T) {

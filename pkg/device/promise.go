@@ -4,12 +4,14 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Promise is what people are told of an announced plan's guarantee, as it was computed here. Nothing in it depends on a
 // record.
 type Promise struct {
-	// what the epoch reveals about one record at most, at the limits' delta; absent where the device takes no part
+	// what the plan reveals about one person at most, at the limits' delta: in one epoch, or of panels in all epochs in
+	// which a device may report, of the deployment or of a period; absent where the device takes no part
 	Epsilon float64 `json:"epsilon,omitempty"`
 	// the same if no other device is honest; null where nothing is left, and where Epsilon is absent
 	EpsilonAlone *float64     `json:"epsilon_alone"`
@@ -28,9 +30,10 @@ func (c *Core) Promise(a *Announced) (p Promise) {
 		return p
 	}
 	delta := c.c.Limits.Delta
-	alone := a.Alone.Epsilon(delta)
-	p.Epsilon = a.Guarantee.Epsilon(delta)
-	p.Guarantee = a.Plan.Channel.Promise(p.Epsilon, alone, delta)
+	n := a.Plan.PerPerson()
+	alone := privacy.Repeat(a.Alone, n).Epsilon(delta)
+	p.Epsilon = privacy.Repeat(a.Guarantee, n).Epsilon(delta)
+	p.Guarantee = a.Plan.Channel.Promise(p.Epsilon, alone, delta) + a.Plan.Together()
 	if !math.IsInf(alone, 0) && !math.IsNaN(alone) { // which JSON cannot write
 		p.EpsilonAlone = &alone
 	}

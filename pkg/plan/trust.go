@@ -45,6 +45,20 @@ func (c Channel) Promise(epsilon, alone, delta float64) string {
 	return b.String()
 }
 
+// Together says in a sentence what of one person a promise about panels counts, with a space before it; empty where
+// cohorts are no panels, and each person reports once.
+func (p Plan) Together() string {
+	switch {
+	case p.Panel == nil:
+		return ""
+	case p.Period == 0:
+		return fmt.Sprintf(" It counts everything that the person does in the whole deployment; their device reports in %d of "+
+			"its epochs at most.", p.PerPerson())
+	}
+	return fmt.Sprintf(" It counts everything that the person does in any %d epochs in a row; their device reports in %d of "+
+		"them at most. Nothing bounds what all such periods reveal together.", p.Period, p.PerPerson())
+}
+
 // List is channels in words, for texts: "shuffle, shares and local".
 func List(channels []Channel) string {
 	if len(channels) == 0 {

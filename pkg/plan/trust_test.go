@@ -35,6 +35,16 @@ func TestChannelsSayWhatTheyRestOn(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}
+	for want, p := range map[string]Plan{
+		"": {}, " It counts everything that the person does in the whole deployment; their device reports in 4 of its " +
+			"epochs at most.": {Panel: &Panel{}, Records: 4},
+		" It counts everything that the person does in any 30 epochs in a row; their device reports in 4 of them at most. " +
+			"Nothing bounds what all such periods reveal together.": {Panel: &Panel{}, Records: 4, Period: 30},
+	} {
+		if got := p.Together(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	for want, of := range map[string][]Channel{
 		"no channel": nil, "shares": {Shares}, "shuffle and shares": {Shuffle, Shares},
 		"shuffle, shares and local": {Shuffle, Shares, Local},

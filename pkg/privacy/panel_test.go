@@ -31,10 +31,8 @@ func TestPanelTailIsExactAndRoundedUp(t *testing.T) {
 			}
 		}
 	}
-	for _, large := range []of{{5000, 250, 179, 8}, {5000, 250, 179, 27}, {5000, 250, 2315, 156}, {5000, 250, 2315, 100},
-		{5000, 250, 2315, 249}, {3000, 30, 200, 12}, {3000, 2990, 200, 195}, {4000, 2000, 2000, 1900}} {
-		all = append(all, large)
-	}
+	all = append(all, []of{{5000, 250, 179, 8}, {5000, 250, 179, 27}, {5000, 250, 2315, 156}, {5000, 250, 2315, 100},
+		{5000, 250, 2315, 249}, {3000, 30, 200, 12}, {3000, 2990, 200, 195}, {4000, 2000, 2000, 1900}}...)
 	for _, x := range all {
 		got, exact := PanelTail(x.registered, x.dishonest, x.size, x.most), exactTail(x.registered, x.dishonest, x.size, x.most)
 		if new(big.Rat).SetFloat64(got).Cmp(exact) < 0 {

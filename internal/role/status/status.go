@@ -93,6 +93,13 @@ func (b *Budget) In(c plan.Channel, alone float64) {
 	b.Channel, b.RestsOn, b.EpsilonAlone = string(c), c.RestsOn(), &left
 }
 
+// Counts says in how many epochs a person's device may report, and with how many decisions, where cohorts are panels.
+func (b *Budget) Counts(p plan.Plan) {
+	if p.Panel != nil {
+		b.Records, b.Period, b.Decisions = p.PerPerson(), int(p.Period), p.PerReport()
+	}
+}
+
 // Epsilon is a guarantee; +Inf, null in JSON, is none at all.
 type Epsilon float64
 
