@@ -119,6 +119,41 @@ func TestPanelsLast(t *testing.T) {
 	}
 }
 
+// Where panels are drawn, only decisions that are recorded explore, as on devices: those of people outside the panel and
+// those that find no room are greedy. Records of arrivals do not make that difference.
+func TestOnlyRecordedDecisionsExplore(t *testing.T) {
+	s := small(t, nil)
+	for _, of := range []struct {
+		mode     Mode
+		explores bool
+	}{{Mode{Panel, 3, 2}, false}, {Mode{Kind: Clear}, false}, {Mode{Kind: Arrival}, true}} {
+		p, err := newPlayer(s, of.mode, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.begin(0, 1)
+		p.seats = 0
+		var outside int // arms other than the default that people outside the cohort got before anything was learned
+		for _, o := range p.people.day(0) {
+			if _, in := p.cohort[o.person]; in && of.mode.Kind != Arrival {
+				for len(*p.cohort[o.person]) < p.most() { // no room
+					*p.cohort[o.person] = append(*p.cohort[o.person], glm.Record{Arm: o.arms[0]})
+				}
+			}
+			arm, err := p.decide(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if arm != 0 {
+				outside++
+			}
+		}
+		if (outside > 0) != of.explores {
+			t.Errorf("%s: %d unrecorded decisions explore, want some: %v", of.mode.Name(), outside, of.explores)
+		}
+	}
+}
+
 // What is spent on all of a person's reports is the guarantee asked for, and not much less: by the certificates of the
 // plans that the run makes.
 func TestPersonsSpendTheirBudget(t *testing.T) {

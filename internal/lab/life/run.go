@@ -157,10 +157,16 @@ func (p *player) begin(day int, seed uint64) {
 	}
 }
 
+// choice is what a device decides with. Where panels are drawn it explores nothing in a decision that it does not record.
+// Devices that are enrolled as they arrive do not make that difference.
+func (p *player) choice(recorded bool) glm.Choice {
+	return glm.Choice{Unrecorded: !recorded && (p.mode.Kind == Panel || p.mode.Kind == Clear)}
+}
+
 // decide plays for one occasion and keeps its record if the person is in the cohort and has room.
 func (p *player) decide(o occasion) (arm int, err error) {
 	if p.learner == nil || p.step.Done {
-		d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
+		d, err := p.policy.DecideFor(o.arms, p.choice(false), p.devices)
 		return d.Arm, err
 	}
 	if p.mode.Kind == Arrival && p.seats > 0 && p.served[o.person] == 0 {
@@ -170,7 +176,7 @@ func (p *player) decide(o occasion) (arm int, err error) {
 	}
 	records, in := p.cohort[o.person]
 	room := in && len(*records) < p.most()
-	d, err := p.policy.DecideFor(o.arms, glm.Choice{}, p.devices)
+	d, err := p.policy.DecideFor(o.arms, p.choice(room), p.devices)
 	if err != nil {
 		return 0, err
 	}
