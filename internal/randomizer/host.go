@@ -115,6 +115,7 @@ type seat struct {
 	name     string // as the app calls the device; never leaves the host
 	state    device.State
 	question *question // the one that is open
+	stored   bool      // the store knows the device
 
 	// Where panels are drawn.
 	attended  *device.Announced // under which the device takes part, or tries to
@@ -134,7 +135,7 @@ func (h *Host) keep(s *seat, next device.State) error {
 	if err := h.store.Put(Device{s.name, next}); err != nil {
 		return err
 	}
-	s.state = next
+	s.state, s.stored = next, true
 	return nil
 }
 
@@ -165,7 +166,7 @@ func New(c Config) (*Host, error) {
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
 	err = st.Load(func(d Device) error {
-		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State)}
+		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.numbers.take(d.Number)
 		if d.Registered() {
 			h.registeredHere++

@@ -26,6 +26,12 @@ func askPause(a *device.Announced, devices int) time.Duration {
 	return max(pause, time.Duration(devices)*time.Second/patientAsks)
 }
 
+// refusedPause is how long a device waits before it asks again for a registration that was refused: an epoch waits for
+// registrations, so that no other occasion need come, and the reason may pass, as with a shuffler of an earlier version.
+func (h *Host) refusedPause() time.Duration {
+	return max(longestPause, time.Duration(len(h.seats()))*time.Second/patientAsks)
+}
+
 // drawsPanels tells whether the deployment's cohorts are drawn from registered devices.
 func (h *Host) drawsPanels() bool {
 	h.mu.Lock()
@@ -54,7 +60,20 @@ func (h *Host) Register(name string) (registered bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := h.remember(seat); err != nil {
+		return false, fmt.Errorf("the device's name cannot be kept: %w", err)
+	}
 	return seat.now().Registered(), nil
+}
+
+// remember makes a device's name durable, so that the next process registers it where this one did not come so far.
+func (h *Host) remember(s *seat) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored {
+		return nil
+	}
+	return h.keep(s, s.state)
 }
 
 // named finds a device's place on this host. A new one registers if panels are drawn.
@@ -100,8 +119,17 @@ func (h *Host) takePart(a *device.Announced, s *seat) error {
 	if !a.Panels() || a.Weak != nil {
 		return nil
 	}
-	if ok, err := h.register(a, s, over); err != nil || !ok {
-		return err
+	for {
+		ok, err := h.register(a, s, over)
+		if err != nil {
+			return err
+		}
+		if ok {
+			break
+		}
+		if !h.pause(over, nil, h.refusedPause()) {
+			return nil
+		}
 	}
 	if !h.pause(over, nil, a.AskAfter(s.now().Number)) {
 		return nil

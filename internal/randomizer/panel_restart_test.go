@@ -42,6 +42,48 @@ func TestARestartWhileADeviceRegisters(t *testing.T) {
 	s.reports(1)
 }
 
+// A device that an app named before anything was announced is registered by the next process, whose apps do not name it
+// again: nobody is forgotten who was told that the name was taken.
+func TestADeviceNamedBeforeARestartIsRegistered(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	if status, answer := s.post("/v1/devices/x", ""); status != 200 || answer["registered"] != false {
+		t.Fatalf("%d %v", status, answer)
+	}
+	s.must(s.stop())
+	s.start()
+	p.next(time.Second)
+	p.knows("x", "registered", true)
+}
+
+// A device whose registration was refused, as by a shuffler of a version without panels, asks again in the same epoch:
+// the epoch waits for registrations, so that none may come after it.
+func TestARefusedRegistrationIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	times := 0
+	p.lie = func(e wire.Enrolment, r *wire.EnrolReply) {
+		if e.Request.Epoch != 0 {
+			return
+		}
+		if times++; times == 1 {
+			delete(p.registered, e.Request.Device)
+			*r = wire.EnrolReply{Refusal: wire.RefusalMalformed}
+		}
+	}
+	s.start()
+	p.next(30 * time.Second)
+	p.name("x")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if times != 2 {
+		t.Errorf("asked %d times to be registered", times)
+	}
+}
+
 // A host dies with a question that has no answer, with a promise and decisions, and after a report. The next process asks
 // again, keeps the promise with what is decided from then on, and reports once.
 func TestRestartsInAnEpochOfPanels(t *testing.T) {

@@ -37,6 +37,9 @@ func (s spread) and(q float64) spread {
 //
 // has at most the chi-square distribution with d degrees of freedom; its upper tail at q is the p-value.
 //
+// A configuration without anything of deployments that last is not tested: what is learned from it is, to the byte,
+// what it was before there was a test, so that older logs go on.
+//
 // Where a report holds several decisions, those of one person are alike for reasons that the model does not know, and
 // sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small,
 // over d. So q over this mean is compared with the F distribution as well, whose second number of degrees of freedom
@@ -44,7 +47,7 @@ func (s spread) and(q float64) spread {
 func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient []float64, noise float64) (
 	p float64, after spread, err error,
 ) {
-	if after = r.spread; r.age == 0 && !r.informed() {
+	if after = r.spread; !r.cfg.Practical.lasts() || r.age == 0 && !r.informed() {
 		return 0, after, nil
 	}
 	off := mat.NewSymDense(len(values), nil)

@@ -9,6 +9,11 @@ import (
 // MaxDecisions bounds K_max, the decisions of one report.
 const MaxDecisions = 1 << 16
 
+// lasts tells whether the configuration has anything of deployments that last.
+func (p PracticalConfig) lasts() bool {
+	return p.Panel > 0 || p.HalfLife > 0 || p.Alarm > 0 || len(p.PriorTheta) > 0 || p.Control > 0 || p.Caution > 0
+}
+
 // checkLasting checks what the practical profile has for deployments that last.
 func (c Config) checkLasting() error {
 	p := c.Practical

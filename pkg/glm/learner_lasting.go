@@ -4,8 +4,8 @@ import "fmt"
 
 // Unchanged is how probable it is that the sums absorbed last are at least so far from what was known before, if the
 // parameter is what it was: a p-value in (0, 1], of practicalRun.unchanged. 0 where nothing was tested: before the
-// first cohort, after the first one unless the configuration brings knowledge, and in the paper profile. It is
-// post-processing of released sums.
+// first cohort, after the first one unless the configuration brings knowledge, where the configuration has nothing of
+// deployments that last, and in the paper profile. It is post-processing of released sums.
 func (l *Learner) Unchanged() float64 {
 	if r, ok := l.run.(*practicalRun); ok {
 		return r.likely
