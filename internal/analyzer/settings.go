@@ -99,7 +99,7 @@ type PrivacySettings struct {
 
 	Records   int `key:"records" doc:"Epochs that one person may report in (panel). epsilon and delta are for all of them together."`
 	Period    int `key:"period" doc:"Epochs in a row within which records holds (panel): the promise is then one for each such period. 0: the whole deployment."`
-	Decisions int `key:"decisions" doc:"Most decisions of one person in one report (panel). The promise covers all of them together; the noise grows with this number, so choose it near the mean."`
+	Decisions int `key:"decisions" doc:"Most decisions of one person in one report (panel). The promise covers all of them together; the noise grows with this number, so choose no more than the mean: riffle plan --mean-decisions says what each number costs."`
 
 	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
 	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit. Only shuffle has bit messages."`
