@@ -337,6 +337,22 @@ func TestADrawHoldsWhateverStandsFirst(t *testing.T) {
 	s.must(s.stop())
 }
 
+// Of two pools that stand in the log before anything was drawn the first counts: a shuffler has one choice, which it makes
+// before it knows what for.
+func TestTheFirstPoolIsDrawnFrom(t *testing.T) {
+	t.Parallel()
+	s := newPanelScene(t)
+	s.start()
+	a, digest := s.announcement(1, 0)
+	s.must(s.stop())
+	named := s.pooled(a, digest)
+	second, _ := s.pool(a, digest, s.Shuffler, func(p *wire.Pool) { p.Registered++ })
+	s.say(second)
+	s.start()
+	s.draw(a, digest, named)
+	s.must(s.stop())
+}
+
 // A broker whose data was set back to before the draw gets it again from the analyzer's own log: a shuffler that knows
 // the contribution by now cannot have another pool drawn from.
 func TestADrawOutlivesTheBrokersData(t *testing.T) {

@@ -79,7 +79,7 @@ type AdmissionSettings struct {
 	Panel      int     `key:"panel" doc:"Devices of each cohort (panel)."`
 	Registered int     `key:"registered" doc:"Fewest registered devices that a panel is drawn from (panel). With fewer the shuffler waits."`
 	Tail       float64 `key:"tail" doc:"Part of privacy.delta, of all epochs of one person together, that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9; nothing where privacy.dishonest is 0."`
-	HostShare  float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. 1: no limit. Panels need 1."`
+	HostShare  float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. Of panels it is the share of the devices that they are drawn from, and a host may have as many as chance gives it. 1: no limit."`
 }
 
 // PrivacySettings say what is promised, and what it may cost.

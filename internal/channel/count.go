@@ -3,7 +3,9 @@ package channel
 import (
 	"context"
 
+	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -44,6 +46,17 @@ type Round struct {
 	Digest [32]byte      // of the announcement
 	Key    *seal.HPKEKey // the private key to the announcement's AnalyzerKey
 	Drawn  *Drawn        // of whom the cohort was drawn; nil where there are no panels
+}
+
+// HostQuota is how many reports of one host are counted at most: its share of the cohort, where 0 stands for 1. Of a
+// panel the share is of the devices that it was drawn from, as the shuffler takes it, and chance gives a host more in
+// about half of all draws: it is then what a host of an honest pool exceeds with a probability below panel.Doubt.
+func (r *Round) HostQuota(share float64) int {
+	most := HostQuota(share, r.Cohort.Size)
+	if r.Drawn == nil || share == 0 || share >= 1 {
+		return most
+	}
+	return max(most, privacy.PanelDishonest(share, int(r.Cohort.Size), panel.Doubt))
 }
 
 // Part is something that the shuffler sent before a round's manifest. Nothing of it has been checked.

@@ -6,6 +6,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/panel"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // Everybody of a panel can be in it, and hardly anybody of an ordinary rank can: for one seed, which decides all of it.
@@ -32,5 +33,49 @@ func TestOnlyDevicesOfSmallRankCanBeInAPanel(t *testing.T) {
 	// A rank passes up to about (size + 7 sqrt(size)) / registered.
 	if held < size || held > 2*size {
 		t.Errorf("%d of %d devices can be in a panel of %d", held, registered, size)
+	}
+}
+
+// A host with its whole share of an honest pool has all its reports counted, although chance gives it more than that
+// share in about half of all panels; and a shuffler that gathers one host's devices in a panel gets little more than
+// that. A panel exceeds the quota with a probability below 1e-12. The seeds are fixed.
+func TestAHostsShareOfAPanelLeavesRoomForChance(t *testing.T) {
+	t.Parallel()
+	const pool, size, share, draws = 2000, 200, 0.5, 100
+	all := make([]panel.Device, pool)
+	for i := range all {
+		all[i] = panel.Device{Host: [32]byte{byte(i % 2)}, Number: uint32(i)}
+	}
+	r := &channel.Round{Announcement: &plan.Announcement{Cohort: plan.Cohort{Size: size}}}
+	plain := r.HostQuota(share)
+	if plain != channel.HostQuota(share, size) {
+		t.Errorf("as devices arrive a host may have %d", plain)
+	}
+	r.Drawn = &channel.Drawn{Registered: pool, Size: size}
+	quota, more := r.HostQuota(share), 0
+	for i := range draws {
+		held := map[[32]byte]int{}
+		for _, d := range (panel.Seed{byte(i), 3}).Panel(all, size) {
+			held[d.Host]++
+		}
+		for _, n := range held {
+			if n > quota {
+				t.Errorf("draw %d: %d of one host, %d are counted", i, n, quota)
+			}
+			if n > plain {
+				more++
+			}
+		}
+	}
+	if more < draws/2 {
+		t.Errorf("a host has more than its share of the panel in %d of %d draws: too few to show anything", more, draws)
+	}
+	if quota != 149 { // docs/operations.md says so
+		t.Errorf("a host may have %d of %d", quota, size)
+	}
+	for _, none := range []float64{0, 1} {
+		if got := r.HostQuota(none); got != size {
+			t.Errorf("without a limit (%v) a host may have %d", none, got)
+		}
 	}
 }

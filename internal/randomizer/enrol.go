@@ -61,6 +61,10 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 		if a, why, err = h.enrolling(); err != nil || why != nil {
 			return a, nil, why, err
 		}
+		if a.Panels() { // announced since the decision began, and no decision asks for a place in a panel
+			return a, nil, because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch),
+				nil
+		}
 		q, mine, why, err := h.ask(a, seat, until)
 		if err != nil || why != nil {
 			return a, nil, why, err

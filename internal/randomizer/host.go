@@ -171,6 +171,8 @@ func New(c Config) (*Host, error) {
 		if d.Registered() {
 			h.registeredHere++
 		}
+		// Known before the broker shows an announcement, so that no decision is counted meanwhile.
+		h.panels = h.panels || d.Registration != nil
 		return nil
 	})
 	if err == nil {

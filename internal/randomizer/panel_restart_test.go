@@ -3,6 +3,7 @@ package randomizer
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -130,6 +132,67 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 		t.Errorf("the ledger after the report: %+v", l)
 	}
 	s.reports(1)
+}
+
+// A host that starts again counts no decision either while the broker shows it nothing yet: an app that asks on is as
+// visible in the account as one that is answered.
+func TestARestartedHostOfPanelsCountsNoDecision(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
+	s.start()
+	a := p.next(time.Second)
+	in := p.name("in")
+	p.drawNow(a, in)
+	p.settled(1)
+	s.reports(1)
+	s.must(s.stop())
+	again, err := New(s.config) // and nothing is read of the broker
+	s.must(err)
+	api := httptest.NewServer(again.API())
+	defer api.Close()
+	s.host, s.api = again, api
+	before := fmt.Sprint(s.config.Decisions.Balance())
+	for range 3 {
+		if status, _ := s.post("/v1/devices/in/decisions", twoArms); status != http.StatusServiceUnavailable {
+			t.Errorf("a decision before any announcement: %d", status)
+		}
+	}
+	if got := fmt.Sprint(s.config.Decisions.Balance()); got != before {
+		t.Errorf("the account was %s and is %s", before, got)
+	}
+	s.must(again.Close())
+}
+
+// A decision that begins before the host knows that panels are drawn asks for no place in one once it does: the request
+// would leave when the person acts.
+func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p := ofPanels(s)
+	s.start()
+	p.next(time.Second)
+	x := p.name("x")
+	asked := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return p.asks[[2]uint64{uint64(x), 1}]
+	}
+	testbed.Eventually(t, "asked", func() bool { return asked() > 0 })
+	seat, err := s.host.named("x")
+	s.must(err)
+	seat.mu.Lock()
+	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}}) // as if it had not asked yet
+	seat.mu.Unlock()
+	before := len(seat.now().Ledger.Entries)
+	_, session, why, err := s.host.enrol(t.Context(), seat)
+	if err != nil || session != nil || reasonOf(why) != NotDrawn {
+		t.Errorf("the decision enrols: %v, %v, %v", session, why, err)
+	}
+	if got := len(seat.now().Ledger.Entries); got != before {
+		t.Errorf("the decision set %d entries aside, there were %d", got, before)
+	}
 }
 
 // A host that was away for three epochs, with a promise and a question of the first, goes on with the one in force: it

@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,5 +123,36 @@ func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
 		if found != 1 {
 			t.Errorf("%+v has %d of these faults", l, found)
 		}
+	}
+}
+
+// A registered device of a plan with a period reports in as many epochs of each period as planned, no more, and goes on in
+// the next one: one that stopped after its first period would be missing for a reason that nobody planned for.
+func TestADeviceServesEveryPeriod(t *testing.T) {
+	plain := panelPlan(t, 2, 5)
+	l := DefaultLimits()
+	l.Period = 5
+	g, alone, err := l.check(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := must(New(Config{Limits: l})).NewState(3).Register().Confirm([]byte("yes"))
+	var served []uint64
+	for epoch := uint64(1); epoch <= 16; epoch++ {
+		a := plain.Clone()
+		a.Epoch = epoch
+		next, err := s.Ask(&Announced{Announcement: a, Releases: 2, Guarantee: g, Alone: alone})
+		if errors.Is(err, privacy.ErrRecordUsed) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+		s.Ledger = must(must(s.Ledger.Promise(epoch)).Spend(epoch))
+		served = append(served, epoch)
+	}
+	if want := []uint64{1, 2, 6, 7, 11, 12, 16}; !slices.Equal(served, want) {
+		t.Errorf("the device reports in epochs %v, want %v", served, want)
 	}
 }

@@ -27,7 +27,7 @@ type admission struct {
 
 func (c *Counting) admission(r *channel.Round, boxes int) *admission {
 	return &admission{
-		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: channel.HostQuota(c.HostShare, r.Cohort.Size),
+		remembered: c.Participants, epoch: r.Epoch, drawn: r.Drawn, most: r.HostQuota(c.HostShare),
 		who: make([]devices.Participant, 0, boxes), seen: make(map[devices.Participant]struct{}, boxes),
 		hosts: map[[32]byte]int{}, refused: map[outcome.Reason]int{},
 	}

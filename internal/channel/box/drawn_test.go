@@ -36,3 +36,17 @@ func TestOnlyDevicesOfThePanelAreCounted(t *testing.T) {
 		t.Errorf("%d of 50 devices are refused: too few to show anything", refused)
 	}
 }
+
+// A host may have more boxes of a panel than of a cohort that came as it liked: its share is of the pool.
+func TestAHostsShareIsOfThePool(t *testing.T) {
+	t.Parallel()
+	c := &Counting{HostShare: 0.5}
+	round := &channel.Round{Announcement: &plan.Announcement{Cohort: plan.Cohort{Size: 50}}}
+	if got := c.admission(round, 1).most; got != 25 {
+		t.Errorf("as devices arrive %d boxes of a host", got)
+	}
+	round.Drawn = &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50}
+	if got := c.admission(round, 1).most; got <= 25 || got >= 50 {
+		t.Errorf("of a panel %d boxes of a host", got)
+	}
+}

@@ -45,6 +45,7 @@ type counting struct {
 	known     map[nonce]struct{}
 	who       map[devices.Participant]struct{}
 	hosts     map[[seal.IdentitySize]byte]int
+	most      int // reports of one host
 	set       set
 	sum       *sum // from the shuffler
 	sumDigest [32]byte
@@ -64,7 +65,7 @@ func (c *Counting) newCounting(ctx context.Context, of *channel.Round) (*countin
 	return &counting{
 		Round: of, c: c, ctx: ctx, round: round, arrived: make(chan struct{}, 1),
 		known: map[nonce]struct{}{}, who: map[devices.Participant]struct{}{},
-		hosts: map[[seal.IdentitySize]byte]int{},
+		hosts: map[[seal.IdentitySize]byte]int{}, most: of.HostQuota(c.HostShare),
 	}, nil
 }
 
@@ -297,7 +298,7 @@ func (r *counting) admit(v shares.Verified) wire.Refusal {
 	if !r.Drawn.Holds(v.Participant) {
 		return wire.RefusalNotDrawn
 	}
-	if r.hosts[v.Participant.Host] >= channel.HostQuota(r.c.HostShare, r.Cohort.Size) {
+	if r.hosts[v.Participant.Host] >= r.most {
 		return wire.RefusalHostShare
 	}
 	if err := r.c.Participants.Check(r.Epoch, v.Participant); err != nil {

@@ -149,6 +149,23 @@ func TestAHostMayHaveAllOfADecimalShare(t *testing.T) {
 	}
 }
 
+// A host may have more reports of a panel than of a cohort that came as it liked: its share is of the pool.
+func TestAHostsShareIsOfThePool(t *testing.T) {
+	t.Parallel()
+	round := &channel.Round{Drawn: &channel.Drawn{Seed: panel.Seed{1}, Registered: 100, Size: 50},
+		Announcement: &plan.Announcement{
+			Epoch: 1, Cohort: plan.Cohort{Size: 50}, Plan: plan.Plan{Rounds: []plan.Round{{Releases: []plan.Release{{}}}}},
+			Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}}}},
+		}}
+	r, err := (&Counting{HostShare: 0.5}).newCounting(t.Context(), round)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.most <= 25 || r.most >= 50 {
+		t.Errorf("%d reports of one host are accepted", r.most)
+	}
+}
+
 // A report counts only if its device can be in the epoch's panel, whatever the shuffler says.
 func TestOnlyDevicesOfThePanelAreAccepted(t *testing.T) {
 	t.Parallel()
