@@ -85,13 +85,21 @@ draw them; there is no transport. Everybody who is drawn reports. The result is 
 // world is how the world changes.
 func (f lifeFlags) world() (w life.World, err error) {
 	w = f.setting.World
+	for _, of := range []struct { // 0 would be a default
+		flag string
+		n    int
+	}{{"people", w.People}, {"days", w.Days}, {"dimension", w.Dimension}, {"arms", w.Arms}, {"seeds", f.seeds}} {
+		if of.n < 1 {
+			return w, fmt.Errorf("--%s %d must be at least 1", of.flag, of.n)
+		}
+	}
+	if !(w.Rate > 0) {
+		return w, fmt.Errorf("--rate %v must be above 0", w.Rate)
+	}
 	if f.change == "none" {
 		return w, nil
 	}
 	c := environment.Change{Kind: f.change}
-	if w.Days < 1 {
-		return w, errors.New("--days must be positive")
-	}
 	days := float64(w.Days)
 	switch f.change {
 	case environment.Abrupt, environment.Arms:

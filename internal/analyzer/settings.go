@@ -46,17 +46,17 @@ type Settings struct {
 
 // LearnerSettings say what is learnt.
 type LearnerSettings struct {
-	Profile   string  `key:"profile" doc:"practical (one report per device), paper (Algorithm 1, several rounds) or joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central)."`
+	Profile   string  `key:"profile" doc:"practical (one report of each device in an epoch), paper (Algorithm 1, several rounds) or joint (Algorithm 2: the analyzer reads each record, which needs privacy.channel central)."`
 	Family    string  `key:"family" doc:"Reward model: logistic, probit, linear, poisson or gaussian."`
 	MaxReward float64 `key:"max_reward" doc:"Largest reward R; 1 for logistic, probit and linear."`
 	Dimension int     `key:"dimension" doc:"Length of an arm's vector." required:"true"`
 	Radius    float64 `key:"radius" doc:"Bound on the parameter's norm. Too large a bound costs little; too small a bound biases the estimate."`
-	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts." required:"true"`
-	Anytime   bool    `key:"anytime" doc:"Whether to go on when horizon people have come: for twice as many, then four times, and so on, in cohorts that keep growing, without a last policy. Each person is still in one cohort, with the same guarantee. For deployments that do not know how many people will come (practical)."`
+	Horizon   int     `key:"horizon" doc:"People to learn from, over all cohorts; of panels, reports: it is divided by admission.panel to give the number of epochs." required:"true"`
+	Anytime   bool    `key:"anytime" doc:"Whether to go on when horizon people have come: for twice as many, then four times, and so on, without a last policy. Cohorts keep growing, but panels keep their size. What is promised to each person stays the same. For deployments that do not know how many people will come (practical)."`
 
 	FirstCohort int     `key:"first_cohort" doc:"People of the first cohort (practical). 0: by epsilon and dimension."`
 	Batch       int     `key:"batch" doc:"People of a cohort (joint): the policy stays as it is for so many. 0: a fiftieth of the horizon, or min_cohort where that is more."`
-	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical). 0: the default."`
+	Growth      float64 `key:"growth" doc:"Ratio of successive cohorts (practical, arrival). 0: the default."`
 
 	Width      float64 `key:"width" doc:"Multiplier of confidence widths; the practical profile uses it in the second cohort. 0: the profile's default; negative: greedy play after the first cohort (practical)."`
 	AheadWidth float64 `key:"ahead_width" doc:"Multiplier of confidence widths from the third cohort on; it applies to the standard deviations that will be left after the cohort (practical). 0: the default; negative: the value of width."`
@@ -66,10 +66,10 @@ type LearnerSettings struct {
 	Rounds        int     `key:"rounds" doc:"Gradient rounds of each cohort (paper). 0: the default."`
 
 	HalfLife     float64 `key:"half_life" doc:"After how many cohorts an observation counts half, for worlds that change (practical). 0: never."`
-	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, in [0, 1) (practical). Without any change it does so in this share of epochs. 0: never."`
+	Alarm        float64 `key:"alarm" doc:"Significance at which a test that the world has not changed makes the learner forget what it knew, up to 0.5 (practical). Without any change it does so in this share of epochs. 0: never."`
 	Prior        string  `key:"prior" doc:"File with what is known before the first person, as JSON: theta is an estimate of the parameter, and precision the inverse of the covariance of its error, as rows or as its upper triangle (practical). It must come from public data: it is announced. Empty: nothing is known."`
-	Control      float64 `key:"control" doc:"Share of decisions that a coin on the device gives the default arm, in [0, 1), so that the policy can be compared with it (practical). 0: no control group."`
-	ControlShare float64 `key:"control_share" doc:"Part of the privacy budget for the release that compares the policy with the control group, in [0, 1). 0: the default."`
+	Control      float64 `key:"control" doc:"Share of decisions that a coin on the device gives the default arm, up to 0.99, so that the policy can be compared with it (practical). 0: no control group."`
+	ControlShare float64 `key:"control_share" doc:"Part of the privacy budget for the release that compares the policy with the control group, up to 0.99. 0: the default."`
 	Caution      float64 `key:"caution" doc:"By how many standard deviations of the estimate the best arm must be better than the default arm to be played in its place; exploration goes on (practical). 0: the best arm is always played."`
 }
 
@@ -78,7 +78,7 @@ type AdmissionSettings struct {
 	Mode       string  `key:"mode" doc:"How a cohort is formed: arrival (whoever decides first, each person once in the deployment) or panel (drawn from the registered devices by a seed of both servers, before anybody acts)."`
 	Panel      int     `key:"panel" doc:"Devices of each cohort (panel)."`
 	Registered int     `key:"registered" doc:"Fewest registered devices that a panel is drawn from (panel). With fewer the shuffler waits."`
-	Tail       float64 `key:"tail" doc:"Part of privacy.delta that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9."`
+	Tail       float64 `key:"tail" doc:"Part of privacy.delta, of all epochs of one person together, that pays for panels with more dishonest devices than are counted, when the share privacy.dishonest of the registered ones is dishonest (panel). 0: 1e-9; nothing where privacy.dishonest is 0."`
 	HostShare  float64 `key:"host_share" doc:"Largest share of a cohort that may be devices of one host, above 0 and up to 1, in the channels in which the analyzer verifies for itself who took part: shares, local and central. What is above it is not counted. Of panels it is the share of the devices that they are drawn from, and a host may have as many as chance gives it. 1: no limit."`
 }
 
@@ -92,14 +92,14 @@ type PrivacySettings struct {
 	Delta   float64 `key:"delta" doc:"The delta of that guarantee."`
 	DropOut float64 `key:"drop_out" doc:"Share of a cohort that may fail to report before the cohort is destroyed. Their noise is not counted."`
 
-	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest. Their noise is not counted, and as many malformed bit messages as their reports hold are tolerated."`
+	Dishonest float64 `key:"dishonest" doc:"Share of a cohort that may be dishonest, or of the registered devices where cohorts are panels. Their noise is not counted, and as many malformed bit messages as their reports hold are tolerated."`
 	// One is what one broken or malicious device can do to a cohort. It costs 1/(n-1) of the noise, which is little
 	// next to a drop-out of 5 %.
 	DishonestReports int `key:"dishonest_reports" doc:"Least number of dishonest reports that every cohort tolerates, whatever number the share dishonest gives. 0: one malformed bit message destroys a cohort, unless dishonest is set."`
 
 	Records   int `key:"records" doc:"Epochs that one person may report in (panel). epsilon and delta are for all of them together."`
 	Period    int `key:"period" doc:"Epochs in a row within which records holds (panel): the promise is then one for each such period. 0: the whole deployment."`
-	Decisions int `key:"decisions" doc:"Most decisions of one person in one report (panel). The promise covers all of them together; the noise grows with this number, so choose it near the mean."`
+	Decisions int `key:"decisions" doc:"Most decisions of one person in one report (panel). The promise covers all of them together; the noise grows with this number, so choose no more than the mean: riffle plan --mean-decisions says what each number costs."`
 
 	MinCohort   int `key:"min_cohort" doc:"Fewest reports of any release."`
 	MaxMessages int `key:"max_messages" doc:"Most bit messages of one person over all releases. -1: 150 in up to 5 dimensions, and in more 7.5 for each number released, which keeps the noise about the same; 0: no limit. Only shuffle has bit messages."`
@@ -110,11 +110,11 @@ type PrivacySettings struct {
 
 // TimingSettings say when devices report.
 type TimingSettings struct {
-	RewardWindow time.Duration `key:"reward_window" doc:"Time from decision to report. Later rewards are lost."`
+	RewardWindow time.Duration `key:"reward_window" doc:"Time from decision to report; of a panel, from its draw to its reports. Later rewards are lost."`
 	Jitter       time.Duration `key:"jitter" doc:"Public spread of report times."`
 	Grace        time.Duration `key:"grace" doc:"Time from the last report time to the cohort's deadline."`
 	RoundWindow  time.Duration `key:"round_window" doc:"Length of each round after the first (paper profile)."`
-	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open. 0: until it is full."`
+	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open (arrival). 0: until it is full."`
 	Every        time.Duration `key:"every" doc:"Least time from one epoch's announcement to the next one's, such as 24h. 0: the next one comes as soon as the last one is learnt from."`
 }
 

@@ -97,7 +97,8 @@ func (a AdmissionSettings) Validate() (faults []error) {
 		faults = append(faults, role.Conflict("panel", a.Panel, "must not be more than", "registered", a.Registered))
 	case a.Mode == panels && a.HostShare < 1:
 		faults = append(faults, role.Conflict("host_share", a.HostShare, "must be 1 with", "mode", a.Mode).
-			Because("the seed decides who is in a panel; what one host may register is a matter of its credential"))
+			Because("the seed decides who is in a panel; what one host may register is limited by its credential, and its share of "+
+				"the pool by the shuffler's admission.host_share"))
 	}
 	return faults
 }
@@ -128,6 +129,15 @@ func (s Settings) lifeFaults() (faults []error) {
 	}
 	if p.Period > 0 && p.Period < p.Records {
 		add("privacy.period", p.Period, "must be 0 or at least", "privacy.records", p.Records)
+	}
+	if tail := s.Admission.Tail; mode == panels && tail >= p.Delta && tail > 0 && tail < 1 {
+		add("admission.tail", tail, "must be below", "privacy.delta", p.Delta)
+	}
+	if rollback, err := floor(s.Rules.Rollback); err == nil && rollback != nil {
+		if stop, err := floor(s.Rules.Stop); err == nil && stop != nil && *stop >= *rollback {
+			faults = append(faults, role.Conflict("rules.stop", s.Rules.Stop, "must be below", "rules.rollback",
+				s.Rules.Rollback).Because("a deployment that stops first takes no policy back"))
+		}
 	}
 	if mode == panels && s.State == "" {
 		faults = append(faults, role.Conflict("state", s.State, "must be a folder with", "admission.mode", mode).

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -110,8 +111,9 @@ func (r *Panel) notes() []string {
 			number(r.Registered)))
 	} else {
 		notes = append(notes, fmt.Sprintf("A device that was in %s is not drawn again. So that the pool has %s whoever is drawn, "+
-			"%s devices must be registered for the first epoch and %.4g more for each further one.",
-			plural(r.Records, "panel", "panels"), number(r.Registered), number(r.Needed), r.EachEpoch))
+			"%s devices must be registered for the first epoch and %s more for each further one.",
+			plural(r.Records, "panel", "panels"), number(r.Registered), number(r.Needed),
+			number(int(math.Ceil(r.EachEpoch)))))
 	}
 	switch {
 	case r.Advised > 0:
