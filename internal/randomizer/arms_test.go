@@ -329,6 +329,8 @@ func TestLimitsOfArms(t *testing.T) {
 // oftenCall asks about two arms that a policy which knows nothing plays with probability 1/2 each.
 const oftenCall = `{"context": {"age": 100}, "arms": [{"id": "none", "cost": 10}, {"id": "call", "push": true}]}`
 
+const callFirst = `{"context": {"age": 100}, "arms": [{"id": "call", "push": true}, {"id": "none", "cost": 10}]}`
+
 // Through the API a device plays a limited arm so often in an epoch, and the next epoch forgets it.
 func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
 	t.Parallel()
@@ -358,7 +360,8 @@ func TestLimitsOfArmsThroughTheAPI(t *testing.T) {
 }
 
 // Where panels are drawn it is the same: decisions about features are kept for the report, and limits hold for all of
-// them together, kept or not.
+// them together, kept or not. Decisions that are not kept explore nothing: before anything is known they play the first
+// arm.
 func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -370,7 +373,7 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	calls, kept := 0, 0
 	decide := func(times int) {
 		for range times {
-			d := s.decide("in", oftenCall)
+			d := s.decide("in", callFirst)
 			if d["id"] == "call" {
 				calls++
 			}
