@@ -95,10 +95,6 @@ func (a AdmissionSettings) Validate() (faults []error) {
 		faults = append(faults, role.Wrong("mode", a.Mode, "must be "+arrival+" or "+panels))
 	case a.Mode == panels && a.Panel > a.Registered && a.Registered > 0:
 		faults = append(faults, role.Conflict("panel", a.Panel, "must not be more than", "registered", a.Registered))
-	case a.Mode == panels && a.HostShare < 1:
-		faults = append(faults, role.Conflict("host_share", a.HostShare, "must be 1 with", "mode", a.Mode).
-			Because("the seed decides who is in a panel; what one host may register is limited by its credential, and its share of "+
-				"the pool by the shuffler's admission.host_share"))
 	}
 	return faults
 }
