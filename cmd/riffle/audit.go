@@ -98,34 +98,54 @@ func (f *auditFlags) add(flags *pflag.FlagSet) {
 		"if the analyzer runs on another processor architecture", audit.RoundingTolerance))
 }
 
+// besideNote is said where the folder's own keys were trusted.
+const besideNote = "The keys that were trusted lay beside the logs: whoever made these logs can have made the keys, too."
+
+// checked is what an audit came to, with every round in its report.
+type checked struct {
+	report  *audit.Report
+	options audit.Options
+	source  audit.Source
+	beside  bool   // the keys lay beside the logs
+	end     func() // lets go of the source
+}
+
+// check audits what the flags and arguments name.
+func (f *auditFlags) check(ctx context.Context, cmd *cobra.Command, args []string) (done checked, err error) {
+	if done.options, err = f.options(); err != nil {
+		return done, err
+	}
+	done.source, done.beside, done.end, err = f.source(ctx, cmd, args, &done.options)
+	if err != nil {
+		return done, err
+	}
+	var rows []audit.Row
+	done.options.Row = func(r audit.Row) { rows = append(rows, r) }
+	if done.report, err = audit.Check(ctx, done.source, done.options); err == nil {
+		err = f.unchecked(done.report, done.options)
+	}
+	if err != nil {
+		done.end()
+		return done, err
+	}
+	done.report.Rounds = rows
+	return done, nil
+}
+
 // runAudit audits, prints the report, and ends with the exit code of what it found.
 func runAudit(cmd *cobra.Command, f *auditFlags, args []string) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
-	o, err := f.options()
+	done, err := f.check(ctx, cmd, args)
 	if err != nil {
 		return err
 	}
-	source, beside, end, err := f.source(ctx, cmd, args, &o)
-	if err != nil {
-		return err
+	defer done.end()
+	report, o := done.report, done.options
+	if done.beside {
+		report.Notes = append(report.Notes, besideNote)
 	}
-	defer end()
-	var rows []audit.Row
-	o.Row = func(r audit.Row) { rows = append(rows, r) }
-	report, err := audit.Check(ctx, source, o)
-	if err != nil {
-		return err
-	}
-	if err := f.unchecked(report, o); err != nil {
-		return err
-	}
-	report.Rounds = rows
-	if beside {
-		report.Notes = append(report.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can "+
-			"have made the keys, too.")
-	}
-	if d, ok := source.(*audit.Folder); ok && !report.OK {
+	if d, ok := done.source.(*audit.Folder); ok && !report.OK {
 		own, err := d.Bundle()
 		if err == nil && !(bytes.Equal(own.Analyzer, o.Trust.Analyzer) && bytes.Equal(own.Shuffler, o.Trust.Shuffler)) {
 			report.Notes = append(report.Notes, fmt.Sprintf("The bundle in the folder is of the deployment %q and has other "+

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/audit/effect"
 	auditpage "github.com/riffle-dp/riffle/internal/audit/page"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -52,29 +51,14 @@ Exit codes: 0 if the audit found nothing wrong, 4 if it did, 1 if it could not b
 func runReport(cmd *cobra.Command, f *auditFlags, args []string, out string) error {
 	ctx, stop := untilStopped(cmd)
 	defer stop()
-	o, err := f.options()
+	done, err := f.check(ctx, cmd, args)
 	if err != nil {
 		return err
 	}
-	source, beside, end, err := f.source(ctx, cmd, args, &o)
-	if err != nil {
-		return err
-	}
-	defer end()
-	var rows []audit.Row
-	o.Row = func(r audit.Row) { rows = append(rows, r) }
-	found, err := audit.Check(ctx, source, o)
-	if err != nil {
-		return err
-	}
-	if err := f.unchecked(found, o); err != nil {
-		return err
-	}
-	found.Rounds = rows
-	result := effect.Of(found)
-	if beside {
-		result.Notes = append(result.Notes, "The keys that were trusted lay beside the logs: whoever made these logs can have "+
-			"made the keys, too.")
+	defer done.end()
+	result := effect.Of(done.report)
+	if done.beside {
+		result.Notes = append(result.Notes, besideNote)
 	}
 	if err := drawReport(result, f.html, out); err != nil {
 		return err

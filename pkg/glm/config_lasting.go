@@ -6,7 +6,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// MaxDecisions bounds K_max, the decisions of one report.
+// MaxDecisions bounds K_max, the decisions of one report. Up to here the rounding of their sum is far below what every
+// bound of a statistic is widened by (docs/privacy.md, section 23).
 const MaxDecisions = 1 << 16
 
 // lasts tells whether the configuration has anything of deployments that last.

@@ -9,9 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// MaxDecisions bounds the decisions of one report. Up to here the rounding of their sum is far below what every bound of
-// a statistic is widened by (docs/privacy.md, section 23).
-const MaxDecisions = 1 << 16
+// MaxDecisions bounds the decisions of one report.
+const MaxDecisions = glm.MaxDecisions
 
 // Dishonest is how many reports of the announced cohort may be dishonest if this share of the devices that it comes from
 // may be; the share is in [0, 1). Where devices enrol as they arrive these are the cohort's own slots, rounded up. Of a

@@ -17,7 +17,7 @@ const (
 	// MaxSchema bounds the bytes of a schema of features.
 	MaxSchema = 64 << 10
 	// MaxDecisions bounds the decisions of one report.
-	MaxDecisions = 1 << 16
+	MaxDecisions = plan.MaxDecisions
 	// MaxChunkMessages bounds the messages of one chunk.
 	MaxChunkMessages = 1 << 17
 	// MaxChunk bounds the bytes of a chunk's payload: as many bit messages.
