@@ -1,11 +1,13 @@
 package seal
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/cloudflare/circl/hpke"
+	"github.com/cloudflare/circl/dh/x25519"
 )
 
 const (
@@ -25,48 +27,84 @@ var (
 	ErrOpen = errors.New("seal: message does not open: other key, other context, or tampered with")
 	// ErrPlaintext means a message that opens but whose content does not follow the format.
 	ErrPlaintext = errors.New("seal: message opens but its content is malformed")
+
+	errLowOrder = fmt.Errorf("%w: point of low order", ErrKey)
+	errBit      = fmt.Errorf("%w: its bit is neither 0 nor 1", ErrPlaintext)
 )
 
 // BitSealer encrypts bit messages to one analyzer key for one round. Make one per round and share it between devices.
 // It is safe for concurrent use.
 type BitSealer struct {
-	sender *hpke.Sender
+	receiver x25519.Key
+	schedule *schedule
 }
 
 // NewBitSealer prepares sealing to the analyzer's HPKE public key. context is the digest of the round's announcement.
 // It returns ErrKey for a key that is not 32 bytes long or is of low order.
 func NewBitSealer(analyzer []byte, context [32]byte) (*BitSealer, error) {
-	sender, err := newSender(analyzer, bitInfo(context))
+	receiver, err := publicKey(analyzer)
 	if err != nil {
 		return nil, fmt.Errorf("analyzer's HPKE key: %w", err)
 	}
-	return &BitSealer{sender}, nil
+	return &BitSealer{receiver, newSchedule(bitInfo(context))}, nil
 }
 
 // AppendSeal appends one bit message of BitSize bytes to dst: the bit of one coordinate (from 0) of one release (its
-// index in the round).
+// index in the round). It allocates nothing but what dst lacks.
 func (s *BitSealer) AppendSeal(dst []byte, release uint8, coordinate uint16, one bool) ([]byte, error) {
-	plain := [bitPlain]byte{0: release}
-	binary.BigEndian.PutUint16(plain[1:], coordinate)
+	ones := 0
 	if one {
-		plain[3] = 1
+		ones = 1
 	}
-	encapsulated, ciphertext, err := sealOne(*s.sender, plain[:], nil)
-	if err != nil {
-		return dst, err
+	return s.AppendSealRun(dst, release, coordinate, 1, ones)
+}
+
+// AppendSealRun appends so many bit messages of one coordinate (from 0) of one release (its index in the round) to dst,
+// BitSize bytes each: those of ones first, then those of zeros. ones is from 0 to messages. Every message has its own
+// ephemeral key, and the time that one takes does not depend on its bit. It allocates nothing but what dst lacks.
+func (s *BitSealer) AppendSealRun(
+	dst []byte, release uint8, coordinate uint16, messages, ones int,
+) ([]byte, error) {
+	if ones < 0 || ones > messages {
+		return dst, errors.New("seal: there are from none to as many ones as bit messages") // how many is nobody's to read
 	}
-	return append(append(dst, encapsulated...), ciphertext...), nil
+	var w exchange
+	// The ephemeral keys of the next messages: what the system gives at once without being interrupted. No key stays
+	// here after the call, so that no copy of the process seals with one a second time unless it is made meanwhile.
+	var keys [256]byte
+	defer func() { w.wipe(); clear(keys[:]) }()
+	begin := len(dst)
+	dst = slices.Grow(dst, messages*BitSize)
+	for n := range messages {
+		next := n * HPKEKeySize % len(keys)
+		if next == 0 {
+			rand.Read(keys[:min(len(keys), (messages-n)*HPKEKeySize)])
+		}
+		copy(w.ephemeral[:], keys[next:])
+		if !w.send(&s.receiver, s.schedule) {
+			return dst[:begin], errLowOrder
+		}
+		plain := [bitPlain]byte{0: release}
+		binary.BigEndian.PutUint16(plain[1:], coordinate)
+		if n < ones {
+			plain[3] = 1
+		}
+		dst = append(dst, w.encapsulated[:]...)
+		dst = dst[:len(dst)+bitPlain+tagSize]
+		w.sealShort(dst[len(dst)-bitPlain-tagSize:], plain[:])
+	}
+	return dst, nil
 }
 
 // BitOpener decrypts the bit messages of one round. It is safe for concurrent use.
 type BitOpener struct {
-	key  *HPKEKey
-	info []byte
+	key      *HPKEKey
+	schedule *schedule
 }
 
 // NewBitOpener prepares opening with the analyzer's HPKE key. context is the digest of the round's announcement.
 func NewBitOpener(analyzer *HPKEKey, context [32]byte) *BitOpener {
-	return &BitOpener{analyzer, bitInfo(context)}
+	return &BitOpener{analyzer, newSchedule(bitInfo(context))}
 }
 
 // Open decrypts one bit message. Errors: ErrSize, ErrOpen, ErrPlaintext.
@@ -74,12 +112,35 @@ func (o *BitOpener) Open(message []byte) (release uint8, coordinate uint16, one 
 	if len(message) != BitSize {
 		return 0, 0, false, fmt.Errorf("%w: %d bytes, a bit message has %d", ErrSize, len(message), BitSize)
 	}
-	plain, err := o.key.open(o.info, message[:EncapsulatedSize], message[EncapsulatedSize:], nil)
-	if err != nil {
-		return 0, 0, false, err
+	var w exchange
+	defer w.wipe()
+	return o.open(&w, message)
+}
+
+// OpenAll decrypts bit messages that stand one after another and gives each function their content in their order, with
+// the error that Open has for it: ErrOpen or ErrPlaintext. Its own error is ErrSize, where the length is not a multiple
+// of BitSize; nothing is opened then. It allocates nothing.
+func (o *BitOpener) OpenAll(
+	messages []byte, each func(release uint8, coordinate uint16, one bool, err error),
+) error {
+	if len(messages)%BitSize != 0 {
+		return fmt.Errorf("%w: %d bytes, bit messages have %d each", ErrSize, len(messages), BitSize)
+	}
+	var w exchange
+	defer w.wipe()
+	for message := range slices.Chunk(messages, BitSize) {
+		each(o.open(&w, message))
+	}
+	return nil
+}
+
+func (o *BitOpener) open(w *exchange, message []byte) (release uint8, coordinate uint16, one bool, err error) {
+	var plain [bitPlain]byte
+	if !w.receive(o.key, message[:EncapsulatedSize], o.schedule) || !w.openShort(plain[:], message[EncapsulatedSize:]) {
+		return 0, 0, false, ErrOpen
 	}
 	if plain[3] > 1 {
-		return 0, 0, false, fmt.Errorf("%w: bit is %d", ErrPlaintext, plain[3])
+		return 0, 0, false, errBit
 	}
 	return plain[0], binary.BigEndian.Uint16(plain[1:]), plain[3] == 1, nil
 }

@@ -2,7 +2,6 @@ package seal_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,14 +11,11 @@ import (
 	"testing"
 
 	"github.com/cloudflare/circl/dh/x25519"
-	"github.com/cloudflare/circl/hpke"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"pgregory.net/rapid"
 
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
-
-var circlSuite = hpke.NewSuite(hpke.KEM_X25519_HKDF_SHA256, hpke.KDF_HKDF_SHA256, hpke.AEAD_ChaCha20Poly1305)
 
 // fixedKey is a key whose bytes are all b, for golden vectors.
 func fixedKey(t testing.TB, b byte) *seal.HPKEKey {
@@ -68,58 +64,6 @@ func TestBitRoundTrip(t *testing.T) {
 	})
 }
 
-// TestBitInteroperates has circl's own HPKE open what BitSealer sealed, and seal what BitOpener opens.
-func TestBitInteroperates(t *testing.T) {
-	for i := range 50 {
-		key, err := seal.GenerateHPKE()
-		if err != nil {
-			t.Fatal(err)
-		}
-		scheme := hpke.KEM_X25519_HKDF_SHA256.Scheme()
-		private, err := scheme.UnmarshalBinaryPrivateKey(key.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		context := [32]byte{byte(i), 1, 2}
-		info := append([]byte("riffle/v1/bit"), context[:]...)
-		plain := []byte{byte(i), 0x12, byte(i), byte(i & 1)}
-
-		message, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]),
-			plain[3] == 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		receiver, err := circlSuite.NewReceiver(private, info)
-		if err != nil {
-			t.Fatal(err)
-		}
-		opener, err := receiver.Setup(message[:seal.EncapsulatedSize])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := opener.Open(message[seal.EncapsulatedSize:], nil); err != nil || !bytes.Equal(got, plain) {
-			t.Fatalf("circl opened %x, %v; want %x", got, err, plain)
-		}
-
-		sender, err := circlSuite.NewSender(private.Public(), info)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encapsulated, s, err := sender.Setup(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ciphertext, err := s.Seal(plain, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, c, one, err := seal.NewBitOpener(key, context).Open(append(encapsulated, ciphertext...))
-		if err != nil || r != plain[0] || c != binary.BigEndian.Uint16(plain[1:]) || one != (plain[3] == 1) {
-			t.Fatalf("opened circl's message as (%d, %d, %v, %v), want %v", r, c, one, err, plain)
-		}
-	}
-}
-
 func TestBitRefusals(t *testing.T) {
 	key, other := fixedKey(t, 1), fixedKey(t, 2)
 	context := [32]byte{7}
@@ -156,31 +100,11 @@ func TestBitRefusals(t *testing.T) {
 		t.Errorf("low-order encapsulated key: %v", err)
 	}
 	for name, plain := range map[string][]byte{"bit 2": {0, 0, 0, 2}, "bit 255": {0, 0, 0, 255}} {
-		if _, _, _, err := opener.Open(circlSeal(t, key.Public(), context, plain)); !errors.Is(err, seal.ErrPlaintext) {
+		message := circlSeal(t, key.Public(), bitInfo(context), plain, nil)
+		if _, _, _, err := opener.Open(message); !errors.Is(err, seal.ErrPlaintext) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func circlSeal(t testing.TB, public []byte, context [32]byte, plain []byte) []byte {
-	t.Helper()
-	pk, err := hpke.KEM_X25519_HKDF_SHA256.Scheme().UnmarshalBinaryPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := circlSuite.NewSender(pk, append([]byte("riffle/v1/bit"), context[:]...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	encapsulated, s, err := sender.Setup(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ciphertext, err := s.Seal(plain, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(encapsulated, ciphertext...)
 }
 
 // TestBitMessagesShareNothing: no two messages have an encapsulated key or a ciphertext in common, even of equal bits.

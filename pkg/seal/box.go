@@ -3,7 +3,7 @@ package seal
 import (
 	"fmt"
 
-	"github.com/cloudflare/circl/hpke"
+	"github.com/cloudflare/circl/dh/x25519"
 )
 
 // BoxOverhead is how many bytes longer than its content a box is: an encapsulated key and a tag.
@@ -24,37 +24,36 @@ const (
 )
 
 // BoxSealer encrypts boxes of any content to one key in one context. It is safe for concurrent use.
-type BoxSealer struct{ sender *hpke.Sender }
+type BoxSealer struct {
+	receiver x25519.Key
+	schedule *schedule
+}
 
 // NewBoxSealer prepares sealing to an HPKE public key. context is the digest of what boxes are bound to, such as the
 // round's announcement. It returns ErrKey for a key that is not 32 bytes long or is of low order.
 func NewBoxSealer(receiver []byte, domain BoxDomain, context [32]byte) (*BoxSealer, error) {
-	sender, err := newSender(receiver, domain.info(context))
+	key, err := publicKey(receiver)
 	if err != nil {
 		return nil, fmt.Errorf("receiver's HPKE key: %w", err)
 	}
-	return &BoxSealer{sender}, nil
+	return &BoxSealer{key, newSchedule(domain.info(context))}, nil
 }
 
 // AppendSeal appends a box to dst, BoxOverhead longer than its content: the encapsulated key, then the ciphertext. The
 // box opens only with the same associated data, which may be nil.
 func (s *BoxSealer) AppendSeal(dst, content, aad []byte) ([]byte, error) {
-	encapsulated, ciphertext, err := sealOne(*s.sender, content, aad)
-	if err != nil {
-		return dst, err
-	}
-	return append(append(dst, encapsulated...), ciphertext...), nil
+	return appendSeal(dst, &s.receiver, s.schedule, content, aad)
 }
 
 // BoxOpener opens boxes of one context. It is safe for concurrent use.
 type BoxOpener struct {
-	key  *HPKEKey
-	info []byte
+	key      *HPKEKey
+	schedule *schedule
 }
 
 // NewBoxOpener takes the private key that boxes were sealed to, and their domain and context.
 func NewBoxOpener(key *HPKEKey, domain BoxDomain, context [32]byte) *BoxOpener {
-	return &BoxOpener{key, domain.info(context)}
+	return &BoxOpener{key, newSchedule(domain.info(context))}
 }
 
 // Open decrypts a box. Errors: ErrSize, ErrOpen.
@@ -62,7 +61,7 @@ func (o *BoxOpener) Open(box, aad []byte) ([]byte, error) {
 	if len(box) < BoxOverhead {
 		return nil, fmt.Errorf("%w: %d bytes, a box has at least %d", ErrSize, len(box), BoxOverhead)
 	}
-	return o.key.open(o.info, box[:EncapsulatedSize], box[EncapsulatedSize:], aad)
+	return appendOpen(nil, o.key, o.schedule, box[:EncapsulatedSize], box[EncapsulatedSize:], aad)
 }
 
 func (d BoxDomain) info(context [32]byte) []byte { return append([]byte(d), context[:]...) }

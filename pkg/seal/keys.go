@@ -8,14 +8,12 @@ import (
 	"fmt"
 
 	"github.com/cloudflare/circl/dh/x25519"
-	"github.com/cloudflare/circl/kem"
 )
 
 // HPKEKey is a private X25519 key with its public half. Every way of printing it shows only a short form of the public
 // half.
 type HPKEKey struct {
 	private, public x25519.Key
-	kem             kem.PrivateKey // the same key as circl's hpke takes it
 }
 
 // GenerateHPKE makes a fresh HPKE key.
@@ -33,11 +31,6 @@ func NewHPKEKey(private []byte) (*HPKEKey, error) {
 	k := new(HPKEKey)
 	copy(k.private[:], private)
 	x25519.KeyGen(&k.public, &k.private)
-	var err error
-	if k.kem, err = kemID.Scheme().UnmarshalBinaryPrivateKey(private); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKey, err)
-	}
-	k.kem.Public() // circl computes the public half on first use without a lock: do it before the key is shared
 	return k, nil
 }
 
@@ -107,13 +100,18 @@ func printShort(f fmt.State, kind string, public []byte) { fmt.Fprintf(f, "%s:%x
 // CheckHPKEPublic reports whether b is a public key that messages can be sealed to; the error wraps ErrKey. A point of
 // low order gives the same shared secret for every sender and so hides nothing.
 func CheckHPKEPublic(b []byte) error {
-	var key, shared x25519.Key
+	_, err := publicKey(b)
+	return err
+}
+
+func publicKey(b []byte) (key x25519.Key, err error) {
 	if len(b) != HPKEKeySize {
-		return fmt.Errorf("%w: %d bytes, want %d", ErrKey, len(b), HPKEKeySize)
+		return key, fmt.Errorf("%w: %d bytes, want %d", ErrKey, len(b), HPKEKeySize)
 	}
 	copy(key[:], b)
+	var shared x25519.Key
 	if !x25519.Shared(&shared, &x25519.Key{}, &key) {
-		return fmt.Errorf("%w: point of low order", ErrKey)
+		return key, errLowOrder
 	}
-	return nil
+	return key, nil
 }

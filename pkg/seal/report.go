@@ -5,9 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
-	"github.com/cloudflare/circl/hpke"
+	"github.com/cloudflare/circl/dh/x25519"
 )
 
 // reportDomain is the info string of report envelopes.
@@ -41,46 +40,26 @@ type Envelope struct {
 	Ciphertext   []byte // EnvelopeOverhead longer than the plaintext
 }
 
-// reportSender is sealing reports to one key, as newSender prepared it.
-type reportSender struct {
-	key    [HPKEKeySize]byte
-	sender *hpke.Sender
-}
-
-// lastReportSender is the one that sealed last. Devices of one process seal their reports to one key, the shuffler's,
-// and checking a key costs as much as half of an encapsulation. Nothing in it is secret.
-var lastReportSender atomic.Pointer[reportSender]
-
-func reportSenderTo(shuffler []byte) (*hpke.Sender, error) {
-	if last := lastReportSender.Load(); last != nil && bytes.Equal(last.key[:], shuffler) {
-		return last.sender, nil
-	}
-	sender, err := newSender(shuffler, []byte(reportDomain))
-	if err != nil {
-		return nil, fmt.Errorf("shuffler's HPKE key: %w", err)
-	}
-	lastReportSender.Store(&reportSender{key: [HPKEKeySize]byte(shuffler), sender: sender})
-	return sender, nil
-}
-
 // SealReport encrypts a report to the shuffler's HPKE public key; aad is ReportContext.AAD. It returns ErrKey for a key
 // that is not 32 bytes long or is of low order. It is safe for concurrent use.
 func SealReport(shuffler, aad, plaintext []byte) (Envelope, error) {
-	sender, err := reportSenderTo(shuffler)
-	if err != nil {
-		return Envelope{}, err
+	if len(shuffler) != HPKEKeySize {
+		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w: %d bytes, want %d", ErrKey, len(shuffler), HPKEKeySize)
 	}
-	encapsulated, ciphertext, err := sealOne(*sender, plaintext, aad)
+	receiver := x25519.Key(shuffler)
+	sealed := make([]byte, 0, EncapsulatedSize+len(plaintext)+EnvelopeOverhead)
+	sealed, err := appendSeal(sealed, &receiver, newSchedule([]byte(reportDomain)), plaintext, aad)
 	if err != nil {
-		return Envelope{}, err
+		return Envelope{}, fmt.Errorf("shuffler's HPKE key: %w", err)
 	}
-	return Envelope{Key: bytes.Clone(shuffler), Encapsulated: encapsulated, Ciphertext: ciphertext}, nil
+	return Envelope{receiver[:], sealed[:EncapsulatedSize:EncapsulatedSize], sealed[EncapsulatedSize:]}, nil
 }
 
 // ReportOpener opens envelopes with any of several keys: the newest, and older ones while reports sealed to them may
 // still arrive.
 type ReportOpener struct {
-	keys []*HPKEKey
+	keys     []*HPKEKey
+	schedule *schedule
 }
 
 // NewReportOpener takes the keys that are accepted. Without any it returns ErrKey.
@@ -88,7 +67,7 @@ func NewReportOpener(keys ...*HPKEKey) (*ReportOpener, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrKey)
 	}
-	return &ReportOpener{keys: append([]*HPKEKey(nil), keys...)}, nil
+	return &ReportOpener{append([]*HPKEKey(nil), keys...), newSchedule([]byte(reportDomain))}, nil
 }
 
 // Open decrypts an envelope. Errors: ErrUnknownKey, ErrSize, ErrOpen.
@@ -99,7 +78,7 @@ func (o *ReportOpener) Open(e Envelope, aad []byte) ([]byte, error) {
 	}
 	for _, k := range o.keys {
 		if bytes.Equal(k.public[:], e.Key) {
-			return k.open([]byte(reportDomain), e.Encapsulated, e.Ciphertext, aad)
+			return appendOpen(nil, k, o.schedule, e.Encapsulated, e.Ciphertext, aad)
 		}
 	}
 	return nil, ErrUnknownKey

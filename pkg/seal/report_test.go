@@ -138,8 +138,8 @@ func FuzzReportOpener(f *testing.F) {
 	})
 }
 
-// Sealing to a key is prepared once. Keys that take turns are each sealed to, and one that the caller changes is another.
-func TestReportKeyIsPreparedOnce(t *testing.T) {
+// Reports to several keys are sealed at the same time, and a key that the caller changes is another one.
+func TestReportsToSeveralKeysAtOnce(t *testing.T) {
 	keys := []*seal.HPKEKey{fixedKey(t, 1), fixedKey(t, 2)}
 	var wait sync.WaitGroup
 	for i := range 8 {
@@ -167,7 +167,7 @@ func TestReportKeyIsPreparedOnce(t *testing.T) {
 	if _, err := seal.SealReport(public, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	clear(public) // of low order now, and not what was prepared
+	clear(public) // of low order now
 	if _, err := seal.SealReport(public, nil, nil); !errors.Is(err, seal.ErrKey) {
 		t.Errorf("a key that the caller changed: %v", err)
 	}
