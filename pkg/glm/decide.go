@@ -35,29 +35,57 @@ func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
 // arm that is not there (ErrBadArm), an empty arm set and one of which all are excluded (ErrNoArms), and a malformed
 // policy (ErrPolicy). A device that gets an error reports the null record.
 func (p *Policy) DecideFor(arms [][]float64, choice Choice, src Source) (Decision, error) {
-	o, err := p.offer(arms, choice)
+	draft, err := p.Draft(arms, choice)
 	if err != nil {
 		return Decision{}, err
 	}
-	coin := p.Control > 0 && !choice.Unrecorded && uniform(src) < p.Control
-	l, err := p.lottery(o, choice.Unrecorded) // with a coin too: the propensity needs it, and takes the same time
-	if err != nil {
-		return Decision{}, err
+	return draft.Decide(src), nil
+}
+
+// Draft is a decision before chance: all that DecideFor computes without random words. It is for whoever decides for
+// many people at once, in any order, and must draw for them in theirs. It keeps the arms and must not outlive a change
+// of them or of the policy.
+type Draft struct {
+	policy  *Policy
+	family  Family // nil: records have weight 1
+	offer   offer
+	lottery lottery
+	choice  Choice
+}
+
+// Draft does what DecideFor does before it draws. Its errors are those of DecideFor.
+func (p *Policy) Draft(arms [][]float64, choice Choice) (Draft, error) {
+	d := Draft{policy: p, choice: choice}
+	var err error
+	if d.offer, err = p.offer(arms, choice); err != nil {
+		return Draft{}, err
 	}
+	// Those in the control group need it too, for their propensity.
+	if d.lottery, err = p.lottery(d.offer, choice.Unrecorded); err != nil {
+		return Draft{}, err
+	}
+	if p.Scaling != nil && p.Play != PlayOptimistic {
+		if d.family, err = NewFamily(p.Family, p.MaxReward); err != nil {
+			return Draft{}, fmt.Errorf("%w: %w", ErrPolicy, err)
+		}
+	}
+	return d, nil
+}
+
+// Decide draws: whether the person is in the control group, if there is one, and then the arm.
+func (d Draft) Decide(src Source) Decision {
+	p, o, l := d.policy, d.offer, d.lottery
+	coin := p.Control > 0 && !d.choice.Unrecorded && uniform(src) < p.Control
 	pick := o.fallback
 	if !coin {
 		pick = l.draw(src)
 	}
-	decision := Decision{Arm: o.index(pick), Weight: 1, Propensity: p.total(l, o, pick, choice), Survivors: l.survivors,
-		Shortened: o.shortened, Control: coin, Explored: l.explored && !coin}
-	if p.Scaling != nil && p.Play != PlayOptimistic {
-		family, err := NewFamily(p.Family, p.MaxReward)
-		if err != nil {
-			return Decision{}, fmt.Errorf("%w: %w", ErrPolicy, err)
-		}
-		decision.Weight = p.Scaling.Weight(family, o.arms[pick])
+	decision := Decision{Arm: o.index(pick), Weight: 1, Propensity: p.total(l, o, pick, d.choice),
+		Survivors: l.survivors, Shortened: o.shortened, Control: coin, Explored: l.explored && !coin}
+	if d.family != nil {
+		decision.Weight = p.Scaling.Weight(d.family, o.arms[pick])
 	}
-	return decision, nil
+	return decision
 }
 
 // greedy is the position of the survivor with the largest estimated reward, the first of equals.
@@ -117,7 +145,12 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 	for i := range survivors {
 		survivors[i] = i
 	}
-	upper := make([]float64, len(arms))
+	var upper, widths []float64
+	var vectors [][]float64
+	if len(p.Stages) > 0 && !p.Pairwise {
+		scratch := make([]float64, 2*len(arms))
+		upper, widths, vectors = scratch[:len(arms)], scratch[len(arms):], make([][]float64, 0, len(arms))
+	}
 	for j, stage := range p.Stages {
 		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != TriangleDim(p.Dimension) {
 			return nil, fmt.Errorf("%w: stage %d has the wrong size", ErrPolicy, j)
@@ -129,9 +162,14 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 			survivors = stage.undominated(arms, survivors)
 			continue
 		}
+		vectors = vectors[:0]
+		for _, a := range survivors {
+			vectors = append(vectors, arms[a])
+		}
+		stage.halfWidths(widths, vectors)
 		best := math.Inf(-1)
 		for i, a := range survivors {
-			middle, half := convex.Dot(arms[a], stage.Theta), stage.HalfWidth(arms[a])
+			middle, half := convex.Dot(arms[a], stage.Theta), widths[i]
 			upper[i] = middle + half
 			best = math.Max(best, middle-half)
 		}
@@ -152,20 +190,34 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 // undominated keeps the arms that the stage's greedy arm does not beat with confidence: those with
 // (best - x).Theta <= HalfWidth(best - x). While the confidence set holds theta*, the best arm is kept.
 func (s Stage) undominated(arms [][]float64, survivors []int) []int {
+	const atOnce = 4
+	d, n := len(s.Theta), len(survivors)
+	scratch := make([]float64, n+atOnce*(d+1))
+	values, widths := scratch[:n], scratch[n:n+atOnce]
+	var differences [atOnce][]float64
+	for i := range differences {
+		differences[i] = scratch[n+atOnce+i*d : n+atOnce+(i+1)*d]
+	}
 	best, value := survivors[0], math.Inf(-1)
-	for _, a := range survivors {
-		if z := convex.Dot(arms[a], s.Theta); z > value {
-			best, value = a, z
+	for i, a := range survivors {
+		values[i] = convex.Dot(arms[a], s.Theta)
+		if values[i] > value {
+			best, value = a, values[i]
 		}
 	}
-	difference := make([]float64, len(s.Theta))
 	kept := survivors[:0]
-	for _, a := range survivors {
-		for j, v := range arms[best] {
-			difference[j] = v - arms[a][j]
+	for start := 0; start < n; start += atOnce {
+		now := survivors[start:min(start+atOnce, n)]
+		for i, a := range now {
+			for j, v := range arms[best] {
+				differences[i][j] = v - arms[a][j]
+			}
 		}
-		if a == best || value-convex.Dot(arms[a], s.Theta) <= s.HalfWidth(difference) {
-			kept = append(kept, a)
+		s.halfWidths(widths, differences[:len(now)])
+		for i, a := range now {
+			if a == best || value-values[start+i] <= widths[i] {
+				kept = append(kept, a)
+			}
 		}
 	}
 	return kept

@@ -20,8 +20,10 @@ func (p *Policy) optimistic(arms [][]float64) (arm, survivors int, explored bool
 		return 0, 0, false, fmt.Errorf("%w: optimistic play without its parts, or of the wrong size", ErrPolicy)
 	}
 	arm, largest := 0, math.Inf(-1)
-	for a, x := range arms {
-		if norm := e.Covariance.Form(x); norm > largest {
+	forms := make([]float64, len(arms))
+	e.Covariance.forms(forms, arms)
+	for a, norm := range forms {
+		if norm > largest {
 			arm, largest = a, norm
 		}
 	}
@@ -33,8 +35,13 @@ func (p *Policy) optimistic(arms [][]float64) (arm, survivors int, explored bool
 		return 0, 0, false, err
 	}
 	arm, best := kept[0], math.Inf(-1)
-	for _, a := range kept {
-		if upper := convex.Dot(arms[a], o.Theta) + o.HalfWidth(arms[a]); upper > best {
+	vectors, widths := make([][]float64, len(kept)), forms[:len(kept)]
+	for i, a := range kept {
+		vectors[i] = arms[a]
+	}
+	o.halfWidths(widths, vectors)
+	for i, a := range kept {
+		if upper := convex.Dot(arms[a], o.Theta) + widths[i]; upper > best {
 			arm, best = a, upper
 		}
 	}

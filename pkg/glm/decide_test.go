@@ -3,6 +3,7 @@ package glm_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -387,5 +388,44 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What a decision among many arms costs at the default tolerance of every profile: exploring, later with stages and
+// scaling, and greedily, for somebody who is not sampled.
+func BenchmarkDecideAmongMany(b *testing.B) {
+	const d, count = 20, 1000
+	src := rand.New(rand.NewPCG(4, 5))
+	theta := make([]float64, d)
+	theta[0] = 1
+	stage := glm.Stage{Theta: theta, Covariance: identity(d), Width: 1}
+	stages := []glm.Stage{stage, stage, stage, stage, stage}
+	scaling := &glm.Scaling{Stage: stage, Diameter: 6, SelfConcordance: 1, MaxWeight: .25}
+	policies := map[string]glm.Policy{
+		"practical": {Play: glm.PlayDesign, DesignTolerance: glm.DefaultPracticalTolerance, Pairwise: true,
+			Stages: stages, Scaling: scaling},
+		"paper": {Play: glm.PlayDesign, DesignTolerance: glm.DefaultDesignTolerance, Stages: stages, Scaling: scaling},
+		"joint": {Play: glm.PlayOptimistic, Stages: stages, Optimism: &stage,
+			Criterion: &glm.Criterion{Covariance: identity(d), Threshold: 10}},
+	}
+	for _, kind := range manyKinds {
+		sets := make([][][]float64, 16)
+		for i := range sets {
+			sets[i] = drawManyArms(kind, count, d, src)
+		}
+		for _, name := range []string{"practical", "paper", "joint"} {
+			p := policies[name]
+			p.Family, p.MaxReward, p.Dimension, p.Radius, p.Theta = "logistic", 1, d, 3, theta
+			for _, choice := range []glm.Choice{{}, {Unrecorded: true}} {
+				b.Run(fmt.Sprintf("%s/%s/sampled=%v", kind, name, !choice.Unrecorded), func(b *testing.B) {
+					b.ReportAllocs()
+					for i := 0; b.Loop(); i++ {
+						if _, err := p.DecideFor(sets[i%len(sets)], choice, src); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
 	}
 }

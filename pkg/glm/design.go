@@ -13,7 +13,7 @@ const (
 	// accepts: max_x ||x||^2_{V^-1} <= (1+tol) * rank. An exact design has tolerance 0; Lemma 4.3 of Riffle's seed
 	// paper needs only tolerance 1 (the "2d relaxation"), so 0.01 is generous and costs about a hundred O(K d) steps.
 	DefaultDesignTolerance = 0.01
-	// DefaultDesignSteps caps the Frank-Wolfe steps. Random full-rank sets with d = 5 and K = 20 take about 100 at
+	// DefaultDesignSteps caps the steps. Random full-rank sets with d = 5 and K = 20 take about 100 at
 	// tolerance 0.01; the cap exists so that a hostile arm set cannot occupy a device for long.
 	DefaultDesignSteps = 10000
 	// rankTolerance is the multiple of the largest singular value of the arm matrix below which the others count as 0.
@@ -50,15 +50,15 @@ type DesignOptions struct {
 type Certificate struct {
 	Rank        int     // dimension of the span of the arms
 	MaxLeverage float64 // max_i q_i, recomputed from the returned weights
-	Steps       int     // Frank-Wolfe and away steps taken
+	Steps       int     // Frank-Wolfe and away steps over all arms, and sweeps over a subset
 	Relaxed     bool    // MaxSteps did not reach the tolerance, but MaxLeverage <= 2*Rank, enough for Lemma 4.3
 }
 
 // Design returns a G-optimal design: a distribution over the arms that minimises the largest leverage
 // max ||x||^2_{V^-1} (Lemma 4.3 of Riffle's seed paper), found by Frank-Wolfe with away steps on log det V (Wolfe 1970,
-// Atwood 1973; the G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960). The weights are non-negative, sum
-// to 1, and belong to the arms in the order given; a repeated arm keeps its own index. Zero arms get weight zero,
-// unless all arms are zero: then the design is uniform and has Rank 0.
+// Atwood 1973; the G- and D-optimal designs coincide by Kiefer and Wolfowitz 1960), with many arms after a search on
+// subsets of them. The weights are non-negative, sum to 1, and belong to the arms in the order given; a repeated arm
+// keeps its own index. Zero arms get weight zero, unless all arms are zero: then the design is uniform and has Rank 0.
 //
 // Every arm must have the same dimension, at least 1, and finite coordinates (ErrBadArm). The weights must be used to
 // draw one arm at random; rounding them to counts would break Lemma I.1, which needs independent draws.
@@ -88,10 +88,7 @@ func Design(arms [][]float64, opts DesignOptions) ([]float64, Certificate, error
 		return weights, Certificate{}, nil
 	}
 	w := newSearch(points, rank)
-	if rank == 1 {
-		w.longest()
-	}
-	cert, err := w.run(opts)
+	cert, err := w.certified(opts)
 	if err != nil {
 		return nil, cert, err
 	}
@@ -125,26 +122,43 @@ type search struct {
 	inverse []float64 // V^-1, r x r, row-major
 	q       []float64 // leverages
 	y       []float64 // V^-1 x of the step's arm
+	dots    []float64 // inner products of all points with y
 	matrix  []float64 // scratch r x r
 }
 
 func newSearch(points []float64, r int) *search {
 	n := len(points) / r
-	scratch := make([]float64, 2*n+2*r*r+r)
+	scratch := make([]float64, 3*n+2*r*r+r)
 	s := &search{n: n, r: r, points: points,
-		weights: scratch[:n], q: scratch[n : 2*n],
-		inverse: scratch[2*n : 2*n+r*r], matrix: scratch[2*n+r*r : 2*n+2*r*r], y: scratch[2*n+2*r*r:]}
-	if n <= uniformStartLimit*r {
-		for i := range s.weights {
-			s.weights[i] = 1 / float64(n)
-		}
-	} else {
-		s.spanningStart()
-	}
+		weights: scratch[:n], q: scratch[n : 2*n], dots: scratch[2*n : 3*n],
+		inverse: scratch[3*n : 3*n+r*r], matrix: scratch[3*n+r*r : 3*n+2*r*r], y: scratch[3*n+2*r*r:]}
 	return s
 }
 
+// start sets the weights from which run starts when nothing better is known.
+func (s *search) start() {
+	if s.n > uniformStartLimit*s.r {
+		s.spanningStart()
+		return
+	}
+	for i := range s.weights {
+		s.weights[i] = 1 / float64(s.n)
+	}
+}
+
 func (s *search) point(i int) []float64 { return s.points[i*s.r : (i+1)*s.r] }
+
+// certified searches in the way that suits the number of arms.
+func (s *search) certified(opts DesignOptions) (Certificate, error) {
+	if isMany(s.n, s.r) {
+		return s.many(opts)
+	}
+	s.start()
+	if s.r == 1 {
+		s.longest()
+	}
+	return s.run(opts)
+}
 
 // run takes steps until the certificate holds on freshly computed leverages.
 func (s *search) run(opts DesignOptions) (Certificate, error) {
@@ -238,10 +252,10 @@ func (s *search) extremes() (high, low int) {
 // away step.
 func (s *search) step(i int, a float64) {
 	x := s.point(i)
+	products(s.y, s.inverse, x)
 	q := 0.0
-	for j := range s.y {
-		s.y[j] = convex.Dot(s.inverse[j*s.r:(j+1)*s.r], x)
-		q += s.y[j] * x[j]
+	for j, v := range s.y {
+		q += v * x[j]
 	}
 	scale, factor := 1/(1-a), a/(1-a+a*q)
 	for j := range s.r {
@@ -251,8 +265,8 @@ func (s *search) step(i int, a float64) {
 			row[k] = scale * (row[k] - f*s.y[k])
 		}
 	}
-	for k := range s.n {
-		dot := convex.Dot(s.point(k), s.y)
+	products(s.dots, s.points, s.y)
+	for k, dot := range s.dots {
 		s.q[k] = scale * (s.q[k] - factor*dot*dot)
 		s.weights[k] *= 1 - a
 	}
@@ -292,8 +306,17 @@ func (s *search) refactor() error {
 		return fmt.Errorf("%w: the design lost rank %d", ErrNotCertified, s.r)
 	}
 	invertFromCholesky(s.inverse, s.matrix, s.r)
+	if isMany(s.n, s.r) {
+		forms(s.q, s.points, s.inverse)
+		return nil
+	}
 	for i := range s.q {
-		s.q[i] = quadratic(s.inverse, s.point(i))
+		x, q := s.point(i), 0.0
+		products(s.y, s.inverse, x)
+		for j, v := range x {
+			q += v * s.y[j]
+		}
+		s.q[i] = q
 	}
 	return nil
 }

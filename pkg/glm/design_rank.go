@@ -54,28 +54,27 @@ func reduceRank(arms [][]float64) (points []float64, index []int, rank int) {
 // when that matrix is too badly conditioned to be trusted.
 func whiten(points []float64, n, d int) bool {
 	l := make([]float64, d*d)
-	for i := range n {
-		p := points[i*d : (i+1)*d]
-		for j, v := range p {
-			row := l[j*d:]
-			for k := 0; k <= j; k++ {
-				row[k] += v * p[k] / float64(n)
+	if isMany(n, d) {
+		weights := make([]float64, n)
+		for i := range weights {
+			weights[i] = 1 / float64(n)
+		}
+		gram(l, points, weights)
+	} else {
+		for i := range n {
+			p := points[i*d : (i+1)*d]
+			for j, v := range p {
+				row := l[j*d:]
+				for k := 0; k <= j; k++ {
+					row[k] += v * p[k] / float64(n)
+				}
 			}
 		}
 	}
 	if !choleskyInPlace(l, d, conditionFloor) {
 		return false
 	}
-	for i := range n {
-		p := points[i*d : (i+1)*d]
-		for j := range p {
-			v := p[j]
-			for k := range j {
-				v -= l[j*d+k] * p[k]
-			}
-			p[j] = v / l[j*d+j]
-		}
-	}
+	solveLower(points, l, d)
 	return true
 }
 

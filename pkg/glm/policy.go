@@ -108,7 +108,18 @@ type Stage struct {
 
 // HalfWidth is Width * sqrt(x' Covariance x), never negative.
 func (s Stage) HalfWidth(x []float64) float64 {
-	form := s.Covariance.Form(x)
+	return s.halfWidth(x, s.Covariance.Form(x))
+}
+
+// halfWidths writes the half-width of every vector.
+func (s Stage) halfWidths(dst []float64, vectors [][]float64) {
+	s.Covariance.forms(dst, vectors)
+	for i, x := range vectors {
+		dst[i] = s.halfWidth(x, dst[i])
+	}
+}
+
+func (s Stage) halfWidth(x []float64, form float64) float64 {
 	if form < 1e-280 { // squares of tiny coordinates underflow; a width of zero would be wrong even there
 		largest := convex.MaxAbs(x)
 		if largest > 0 && largest < 1e-100 {

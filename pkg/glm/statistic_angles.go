@@ -24,7 +24,7 @@ func (t *angles) maximum(i int, c, s float64) float64 {
 	if t.cos[i+1] <= c && c <= t.cos[i] {
 		return 1
 	}
-	return math.Max(t.cos[i]*c+t.sin[i]*s, t.cos[i+1]*c+t.sin[i+1]*s)
+	return max(t.cos[i]*c+t.sin[i]*s, t.cos[i+1]*c+t.sin[i+1]*s)
 }
 
 // direction is the cosine of the angle between theta and coordinate axis j; any value serves for theta = 0, where no

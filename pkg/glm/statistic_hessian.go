@@ -46,10 +46,14 @@ type hessianSet struct {
 	largest float64             // of mu' over |z| <= |theta|
 	weight  [angleCells]float64 // of mu'(|theta| cos phi)
 	length  [angleCells]float64 // of the Frobenius norm of mu' xx' for arms x of any norm <= 1 at angle phi
+	// folded is the larger weight of phi and pi - phi.
+	folded [angleCells / 2]float64
+	// asked and answer are of the last call of square: where theta is 0, as in the first epoch, all directions are alike.
+	asked, answer float64
 }
 
 func newHessianSet(f Response, size float64) *hessianSet {
-	h := &hessianSet{largest: f.MaxVariance(size)}
+	h := &hessianSet{largest: f.MaxVariance(size), asked: -1}
 	_, third := f.Smoothness(size)
 	t := newAngles()
 	h.angles = t
@@ -59,6 +63,9 @@ func newHessianSet(f Response, size float64) *hessianSet {
 		width := size * (t.cos[i] - t.cos[i+1])
 		h.weight[i] = math.Min(h.largest, cellBound(previous, next, third*width*width))
 		previous = next
+	}
+	for i := range h.folded {
+		h.folded[i] = max(h.weight[i], h.weight[angleCells-1-i])
 	}
 	// An arm of norm s < 1 at angle phi has the norm s^2 mu'(s y), y = |theta| cos phi: s y runs through the cells
 	// between the right angle and phi. With L the bound at the inner end y' of a cell and y its outer end, either s y
@@ -80,14 +87,18 @@ func newHessianSet(f Response, size float64) *hessianSet {
 // square is an upper bound of mu' <x,u>^2 where u is a unit vector whose cosine with theta is c.
 func (h *hessianSet) square(c float64) float64 {
 	c = math.Min(1, math.Abs(c))
+	if c == h.asked {
+		return h.answer
+	}
 	s, largest := math.Sqrt(1-c*c), 0.0
-	for i := range angleCells / 2 { // phi and pi - phi, folded
-		if w := math.Max(h.weight[i], h.weight[angleCells-1-i]); w > largest {
+	for i, w := range h.folded {
+		if w > largest {
 			v := h.angles.maximum(i, c, s)
-			largest = math.Max(largest, w*v*v)
+			largest = max(largest, w*v*v)
 		}
 	}
-	return math.Min(h.largest, largest)
+	h.asked, h.answer = c, math.Min(h.largest, largest)
+	return h.answer
 }
 
 // diameter bounds the Frobenius distance of a xx'/|x|^2 and b yy'/|y|^2, a and b up to their lengths at the angles phi

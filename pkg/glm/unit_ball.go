@@ -9,6 +9,13 @@ import (
 // ToUnitBall returns x itself when its norm is at most 1, and otherwise a copy scaled down to norm 1 and true. x must
 // be finite.
 func ToUnitBall(x []float64) ([]float64, bool) {
+	squares := 0.0
+	for _, v := range x {
+		squares += v * v
+	}
+	if squares < 1-1e-9 { // far from where rounding matters; underflow only makes it smaller
+		return x, false
+	}
 	length := convex.Norm(x)
 	if length <= 1 {
 		return x, false
