@@ -13,65 +13,61 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
+	"math"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/riffle-dp/riffle/internal/role/journal/group"
+	"github.com/riffle-dp/riffle/internal/role/journal/wal"
 )
 
 // ErrClosed is the answer to an append after Close. Nothing was written.
-var ErrClosed = errors.New("journal: closed")
+var ErrClosed = group.ErrClosed
 
-// lockTimeout is how long Open waits for another process to let go of the file.
-const lockTimeout = 3 * time.Second
+var (
+	bucket = []byte("entries")
+	// markKey is behind all entries while a newer version has the journal open, or crashed with it: older ones stop at it.
+	markKey  = key(math.MaxUint64)
+	markText = []byte("this journal continues in its log file, which this version of Riffle is too old for")
+)
 
-// maxBatch bounds the entries of one write, so that a burst does not grow one transaction without end.
-const maxBatch = 4096
-
-var bucket = []byte("entries")
+// key is where the entry of a number is kept. The first has number 1 there.
+func key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
 // Journal is an open journal. Its methods may be called from many goroutines.
 type Journal struct {
-	db      *bbolt.DB
-	pending chan *entry
-	done    chan struct{}
-
-	mu     sync.RWMutex
-	closed bool
-}
-
-// entry is an appended entry on its way to the disk.
-type entry struct {
-	bytes []byte
-	done  chan struct{}
-	err   error
-}
-
-func (e *entry) settle(err error) {
-	e.err = err
-	close(e.done)
+	path    string
+	db      *wal.DB
+	last    uint64 // number of the last entry; the writer's alone
+	pending *group.Group[[]byte]
 }
 
 // Open opens or creates the journal in the file path. It fails if another process has it open.
 func Open(path string) (*Journal, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
-	if errors.Is(err, bolterrors.ErrTimeout) {
+	db, err := wal.Open(path, wal.Options{
+		Buckets: [][]byte{bucket}, Mark: wal.Change{Bucket: bucket, Key: markKey, Value: markText}, Fill: 1,
+	})
+	if errors.Is(err, wal.ErrLocked) {
 		return nil, fmt.Errorf("journal %s: another process has it open; "+
 			"stop that process or give this one a state folder of its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
-		return err
+	j := &Journal{path: path, db: db}
+	err = db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucket).Cursor()
+		c.Seek(markKey)
+		if k, _ := c.Prev(); len(k) == 8 {
+			j.last = binary.BigEndian.Uint64(k)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", path, err), db.Close())
 	}
-	j := &Journal{db: db, pending: make(chan *entry, maxBatch), done: make(chan struct{})}
-	go j.write()
+	j.pending = group.New(j.put)
 	return j, nil
 }
 
@@ -80,6 +76,9 @@ func Open(path string) (*Journal, error) {
 func (j *Journal) Replay(f func(entry []byte) error) error {
 	return j.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+			if bytes.Equal(k, markKey) {
+				return nil
+			}
 			if err := f(v); err != nil {
 				return fmt.Errorf("journal entry %d: %w", binary.BigEndian.Uint64(k), err)
 			}
@@ -91,14 +90,10 @@ func (j *Journal) Replay(f func(entry []byte) error) error {
 // Entry returns a copy of one entry; the first has number 0. An entry that was never appended, or is not durable yet,
 // is an error.
 func (j *Journal) Entry(number uint64) (entry []byte, err error) {
-	err = j.db.View(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(bucket).Get(binary.BigEndian.AppendUint64(nil, number+1)) // the bucket counts from 1
-		if v == nil {
-			return fmt.Errorf("journal %s: no entry %d", j.db.Path(), number)
-		}
-		entry = bytes.Clone(v)
-		return nil
-	})
+	k := key(number + 1)
+	if entry, err = j.db.Get(bucket, k); err == nil && (entry == nil || bytes.Equal(k, markKey)) {
+		return nil, fmt.Errorf("journal %s: no entry %d", j.path, number)
+	}
 	return entry, err
 }
 
@@ -106,78 +101,30 @@ func (j *Journal) Entry(number uint64) (entry []byte, err error) {
 // before it, is durable. It may be called from many goroutines, or not at all. After an error of it the entry may or
 // may not be there, no further entry is added, and the caller must stop: its memory may be ahead of the disk. The error
 // is ErrClosed after Close.
-func (j *Journal) Append(b []byte) (durable func() error) {
-	e := &entry{bytes: b, done: make(chan struct{})}
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if j.closed {
-		e.settle(ErrClosed)
-	} else {
-		j.pending <- e
-	}
-	return func() error {
-		<-e.done
-		return e.err
-	}
-}
+func (j *Journal) Append(b []byte) (durable func() error) { return j.pending.Add(b) }
 
 // Close writes what is pending and lets go of the file.
 func (j *Journal) Close() error {
-	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
-		return nil
+	j.pending.Close()
+	// Versions without a log file count on from here.
+	err := j.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).SetSequence(j.last) })
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) { // closed before
+		err = nil
 	}
-	j.closed = true
-	close(j.pending)
-	j.mu.Unlock()
-	<-j.done
-	return j.db.Close()
+	return errors.Join(err, j.db.Close())
 }
 
-func (j *Journal) write() {
-	defer close(j.done)
-	var err error
-	for first := range j.pending {
-		batch := []*entry{first}
-	collect:
-		for len(batch) < maxBatch {
-			select {
-			case next, ok := <-j.pending:
-				if !ok {
-					break collect
-				}
-				batch = append(batch, next)
-			default:
-				break collect
-			}
+func (j *Journal) put(entries [][]byte) error {
+	changes := make([]wal.Change, len(entries))
+	for i, e := range entries {
+		if e == nil {
+			e = []byte{} // nil would forget the key
 		}
-		if err == nil { // what comes after a failed write could be there without it
-			err = j.put(batch)
-		}
-		for _, e := range batch {
-			e.settle(err)
-		}
+		changes[i] = wal.Change{Bucket: bucket, Key: key(j.last + uint64(i) + 1), Value: e}
 	}
-}
-
-func (j *Journal) put(batch []*entry) error {
-	err := j.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucket)
-		b.FillPercent = 1 // keys only grow
-		for _, e := range batch {
-			n, err := b.NextSequence()
-			if err != nil {
-				return err
-			}
-			if err := b.Put(binary.BigEndian.AppendUint64(nil, n), e.bytes); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("journal %s: %w", j.db.Path(), err)
+	if err := j.db.Commit(changes); err != nil {
+		return fmt.Errorf("journal %w", err)
 	}
+	j.last += uint64(len(entries))
 	return nil
 }
