@@ -60,27 +60,30 @@ func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.
 	}
 	s := &Score{}
 	const every = 1024
-	for p, err := range people {
+	preparer, _ := algorithm.(Preparer)
+	for some, err := range ahead(people, horizon, preparer) {
+		for i, p := range some {
+			if preparer != nil && preparer.Prepared() == 0 {
+				preparer.Prepare(arms(some[i:]))
+			}
+			if err := s.decide(algorithm, p); err != nil {
+				return nil, fmt.Errorf("simulate: person %d: %w", s.People, err)
+			}
+			s.People++
+			if k := len(s.Marks); k < len(marks) && s.People == marks[k] {
+				s.Marks, s.Course = append(s.Marks, s.People), append(s.Course, s.Regret)
+			}
+			if s.People%every == 0 {
+				if err := context.Cause(ctx); err != nil {
+					return nil, err
+				}
+				if progress != nil {
+					progress(every)
+				}
+			}
+		}
 		if err != nil {
 			return nil, err
-		}
-		if err := s.decide(algorithm, p); err != nil {
-			return nil, fmt.Errorf("simulate: person %d: %w", s.People, err)
-		}
-		s.People++
-		if k := len(s.Marks); k < len(marks) && s.People == marks[k] {
-			s.Marks, s.Course = append(s.Marks, s.People), append(s.Course, s.Regret)
-		}
-		if s.People%every == 0 {
-			if err := context.Cause(ctx); err != nil {
-				return nil, err
-			}
-			if progress != nil {
-				progress(every)
-			}
-		}
-		if s.People == horizon {
-			break
 		}
 	}
 	if s.People < horizon {
@@ -92,6 +95,49 @@ func Play(ctx context.Context, algorithm Algorithm, people iter.Seq2[population.
 	}
 	s.Value /= float64(s.People)
 	return s, nil
+}
+
+// ahead is the first horizon people in blocks, of one person each for an algorithm that prepares nothing. An error
+// comes with the people before it.
+func ahead(people iter.Seq2[population.Person, error], horizon int, preparer Preparer,
+) iter.Seq2[[]population.Person, error] {
+	size, room := 1, 1<<20 // people, and numbers in their arms: 8 MB
+	if preparer != nil {
+		size = 512
+	}
+	return func(yield func([]population.Person, error) bool) {
+		block, seen, numbers := make([]population.Person, 0, size), 0, 0
+		for p, err := range people {
+			if err != nil {
+				yield(block, err)
+				return
+			}
+			block = append(block, p)
+			if seen++; seen == horizon {
+				break
+			}
+			for _, x := range p.Arms {
+				numbers += len(x)
+			}
+			if len(block) == size || numbers >= room {
+				if !yield(block, nil) {
+					return
+				}
+				clear(block)
+				block, numbers = block[:0], 0
+			}
+		}
+		yield(block, nil)
+	}
+}
+
+// arms are the arm sets of people.
+func arms(people []population.Person) [][][]float64 {
+	sets := make([][][]float64, len(people))
+	for i, p := range people {
+		sets[i] = p.Arms
+	}
+	return sets
 }
 
 // decide plays for one person.

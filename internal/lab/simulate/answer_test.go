@@ -63,6 +63,9 @@ func channel(trust plan.Channel, epsilon float64) *simulate.Channel {
 // errors: false alarm 6e-7 for each number, seeds fixed. A variance wrong by a tenth would be noticed. Where devices
 // round, the stated variance is that of the worst fractions, and may be too large by a quarter.
 func TestSumsAreUnbiasedAndStateTheirVariance(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	const people, runs = 400, 6000
 	q := twoSums(people)
 	exact := answered(t, channel(simulate.Clear, 1), q, fewKinds(people, true))
@@ -123,6 +126,9 @@ func TestSumsAreUnbiasedAndStateTheirVariance(t *testing.T) {
 // The certified guarantee of what the channels send is within the budget, and half of the noise is not: recomputed from
 // the encodings with the noise of the smallest cohort, one report of which is not counted.
 func TestIntegersKeepTheirBudget(t *testing.T) {
+	if testing.Short() { // nothing of it runs at the same time as anything else
+		t.Skip("without a second goroutine")
+	}
 	for _, trust := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		for _, people := range []int{60, 400, 20_000} {
 			for _, epsilon := range []float64{0.5, 3} {

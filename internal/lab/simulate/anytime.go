@@ -34,6 +34,12 @@ func NewAnytime(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*A
 // Choose implements Algorithm.
 func (a *Anytime) Choose(arms [][]float64) (int, error) { return a.current.Choose(arms) }
 
+// Prepare implements Preparer. The people after the current horizon may have another learner.
+func (a *Anytime) Prepare(sets [][][]float64) { a.current.Prepare(sets[:min(len(sets), a.left)]) }
+
+// Prepared implements Preparer.
+func (a *Anytime) Prepared() int { return a.current.Prepared() }
+
 // Propensity implements Randomized.
 func (a *Anytime) Propensity() float64 { return a.current.Propensity() }
 

@@ -21,6 +21,7 @@ type Batched struct {
 	step     glm.Step
 	records  records
 	decided  int // people of the current cohort
+	drafts   drafts
 	chosen   []float64
 	weight   float64
 	odds     float64 // of the last choice
@@ -45,6 +46,7 @@ func NewBatched(cfg glm.Config, trust Trust, devices, noise protocol.Source) (*B
 func (b *Batched) begin() error {
 	b.step = b.learner.Next()
 	b.decided = 0
+	b.drafts.clear()
 	b.records.reset()
 	if b.step.Done {
 		return nil
@@ -66,13 +68,25 @@ func (b *Batched) extend(people int) error {
 
 // Choose implements Algorithm.
 func (b *Batched) Choose(arms [][]float64) (int, error) {
-	d, err := b.step.Policy.Decide(arms, b.devices)
+	draft, err := b.drafts.take(&b.step.Policy, arms)
 	if err != nil {
 		return 0, err
 	}
+	d := draft.Decide(b.devices)
 	b.chosen, b.weight, b.odds = arms[d.Arm], d.Weight, d.Propensity
 	return d.Arm, nil
 }
+
+// Prepare implements Preparer: those of the current cohort decide with the policy in force.
+func (b *Batched) Prepare(sets [][][]float64) {
+	if !b.step.Done {
+		sets = sets[:min(len(sets), b.step.Cohort-b.decided)]
+	}
+	b.drafts.prepare(&b.step.Policy, sets)
+}
+
+// Prepared implements Preparer.
+func (b *Batched) Prepared() int { return b.drafts.prepared() }
 
 // Propensity implements Randomized.
 func (b *Batched) Propensity() float64 { return b.odds }

@@ -51,12 +51,12 @@ func Run(ctx context.Context, cfg glm.Config, people iter.Seq2[population.Person
 
 // recording notes what its algorithm plays.
 type recording struct {
-	Algorithm
+	Preparer
 	played *[]int
 }
 
 func (r recording) Choose(arms [][]float64) (int, error) {
-	arm, err := r.Algorithm.Choose(arms)
+	arm, err := r.Preparer.Choose(arms)
 	*r.played = append(*r.played, arm)
 	return arm, err
 }
