@@ -43,6 +43,14 @@ export RIFFLE_MAX_PREPARED_BYTES=${RIFFLE_MAX_PREPARED_BYTES:-268435456}
 export RIFFLE_MAX_RETAINED_BYTES=${RIFFLE_MAX_RETAINED_BYTES:-1073741824}
 # Most bytes of one report, and most reports that one host may have waiting: see riffle broker provision --help.
 export RIFFLE_MAX_REPORT_SIZE=${RIFFLE_MAX_REPORT_SIZE:-131072} RIFFLE_MAX_HOST_REPORTS=${RIFFLE_MAX_HOST_REPORTS:-8192}
+# Workers of the shuffler and of the analyzer, beside the roles' own processes (docs/scaling.md). Each network has room
+# for ten of them. They need streams of their own, for which the broker sets aside 2.5 GiB more.
+export RIFFLE_MIXING_WORKERS=${RIFFLE_MIXING_WORKERS:-0} RIFFLE_COUNTING_WORKERS=${RIFFLE_COUNTING_WORKERS:-0}
+export RIFFLE_WITH_WORKERS=false RIFFLE_MAX_MIXING_BYTES=${RIFFLE_MAX_MIXING_BYTES:-2147483648}
+export RIFFLE_MIXING=false RIFFLE_COUNTING=false
+if [ "$RIFFLE_MIXING_WORKERS" -gt 0 ]; then RIFFLE_MIXING=true RIFFLE_WITH_WORKERS=true; fi
+if [ "$RIFFLE_COUNTING_WORKERS" -gt 0 ]; then RIFFLE_COUNTING=true RIFFLE_WITH_WORKERS=true; fi
+if [ $RIFFLE_WITH_WORKERS = true ]; then RIFFLE_MAX_STORE=${RIFFLE_MAX_STORE:-12884901888}; fi
 # Most bytes of all streams together. The broker reserves the bytes of reports and of mixed messages within them. Keep
 # this well below the free space of the disk: beyond this limit the broker refuses a write, but on a full disk it fails.
 export RIFFLE_MAX_STORE=${RIFFLE_MAX_STORE:-8589934592}
@@ -59,6 +67,7 @@ if [ -e "$RIFFLE_RUN/cluster" ]; then
     files+=(-f "$here/compose.cluster.yaml")
     export RIFFLE_BROKER_URL=tls://nats:4222,tls://nats2:4222,tls://nats3:4222 RIFFLE_REPLICAS=3
 fi
+if [ $RIFFLE_WITH_WORKERS = true ]; then files+=(-f "$here/compose.workers.yaml"); fi
 # Further compose files, separated by spaces, for example compose.prometheus.yaml or one of your own.
 for file in ${RIFFLE_COMPOSE_EXTRA:-}; do files+=(-f "$file"); done
 
@@ -81,6 +90,17 @@ keep_logs() {
 
 # Makes the containers' user the owner of files. Only root can do this, and only root needs it.
 own() { if [ "$(id -u)" = 0 ]; then chown -R "$RIFFLE_UID:$RIFFLE_UID" "$@"; fi; }
+
+# Makes the keys of workers from the roles', without the identities.
+worker_keys() {
+    local role
+    for role in shuffler analyzer; do
+        rm -rf "$RIFFLE_RUN/keys/worker-$role"
+        "$riffle" keygen worker "$role" --keys "$RIFFLE_RUN/keys" --out "$RIFFLE_RUN/keys/worker-$role" >/dev/null
+        chmod 711 "$RIFFLE_RUN/keys/worker-$role"
+        own "$RIFFLE_RUN/keys/worker-$role/$role"
+    done
+}
 
 # Writes the brokers' configuration from the keys.
 render() {

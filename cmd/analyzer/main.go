@@ -12,5 +12,6 @@ import (
 
 func main() {
 	cmd := container.Equip(role.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz")
+	cmd.AddCommand(container.Equip(role.Command(analyzer.WorkerRole()), "http://127.0.0.1:9405/readyz"))
 	os.Exit(role.Main(version.Flag(cmd)))
 }

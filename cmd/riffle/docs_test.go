@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,15 +30,16 @@ variable and flag. A role reads a file with some of these keys if it is given wi
 override the file, and flags override variables. Unknown keys are errors. ` + "`--check-config`" + ` shows all errors
 at once and starts nothing. Each role lists its metrics at ` + "`/metrics`" + `, each with a help text.
 `)
-	for _, name := range roleNames {
+	for _, name := range append(slices.Clone(roleNames), "shuffler work", "analyzer work") {
+		name, sub, _ := strings.Cut(name, " ")
 		cmd := roleCommand(name)
 		var out bytes.Buffer
 		cmd.SetOut(&out)
-		cmd.SetArgs([]string{"--print-config"})
+		cmd.SetArgs(append(strings.Fields(sub), "--print-config"))
 		if err := cmd.Execute(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n```yaml\n%s```\n", name, out.String())
+		fmt.Fprintf(&page, "\n## %s\n\n```yaml\n%s```\n", strings.TrimSpace(name+" "+sub), out.String())
 	}
 	path := filepath.Join(docs, "configuration.md")
 	if *update {

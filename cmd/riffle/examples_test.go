@@ -108,6 +108,11 @@ func newExaminer(t *testing.T) *examiner {
 	if err := keyring.Generate(e.path("keys"), options); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"shuffler", "analyzer"} {
+		if err := keyring.MakeWorker(e.path("keys"), name, e.path("keys-"+name+"-worker")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, name := range roleNames {
 		collectFlags(roleCommand(name), e.flags)
 		if err := collectKeys(name, e.keys); err != nil {
@@ -178,11 +183,16 @@ func (e *examiner) yaml(b block) error {
 		_, err := experiment.Load(path)
 		return err
 	}
-	cmd := roleCommand(b.about)
+	name, sub, _ := strings.Cut(b.about, " ") // "shuffler work" is a command of the shuffler's
+	cmd := roleCommand(name)
 	if cmd == nil {
 		return fmt.Errorf("%q reads no YAML: name one of %v or experiment after the fence", b.about, roleNames)
 	}
-	args := []string{"--check-config", "--config", path, "--keys", e.path("keys")}
+	keys := e.path("keys")
+	if sub != "" {
+		keys = e.path("keys-" + name + "-worker")
+	}
+	args := append(strings.Fields(sub), "--check-config", "--config", path, "--keys", keys)
 	switch b.about { // what a file may leave out, but a role must be told
 	case "randomizer":
 		args = append(args, "--host", "main", "--state", e.path("state"))

@@ -58,7 +58,7 @@ a broker: it is needed only to admit hosts and brokers.`[1:],
 	flags.BoolVar(&clear, "no-tls", false,
 		"make no certificates: for brokers on loopback, or with certificates from elsewhere")
 	cmd.AddCommand(rotateCommand(), rotateUserCommand(), addHostCommand(), addBrokerCommand(), renewCommand(),
-		container.InstallCommand())
+		workerCommand(), container.InstallCommand())
 	return cmd
 }
 
@@ -166,6 +166,24 @@ stay.`[1:],
 		end, err := keyring.RenewBroker(keys, name)
 		return fmt.Sprintf("The certificate of %s is valid until %s.", name, end.UTC().Format("2006-01-02")), err
 	})
+}
+
+func workerCommand() *cobra.Command {
+	var out string
+	cmd := changing(&cobra.Command{
+		Use:   "worker ROLE",
+		Short: "make a folder of keys for workers of the shuffler or the analyzer",
+		Long: `
+Copies into a new folder what workers of the shuffler or the analyzer need: the bundle, ca.pem, and of the role's folder
+the encryption keys and the credential for the broker, without the identity. All workers of a role can have the same
+folder. After riffle keygen rotate or rotate-user, make the folder anew and restart the workers together with the role;
+until all have the same keys, they cannot read what the others seal, and the role works alone.`[1:],
+		Example: `  riffle keygen worker shuffler --keys keys --out keys-shuffler-worker`,
+	}, func(keys, role string) (string, error) {
+		return fmt.Sprintf("The keys for workers of the %s are in %s.", role, out), keyring.MakeWorker(keys, role, out)
+	})
+	cmd.Flags().StringVar(&out, "out", "keys-worker", "folder to make; it must be empty or not exist")
+	return cmd
 }
 
 // parseAll parses every one of texts, and returns the first error.

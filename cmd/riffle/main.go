@@ -40,8 +40,10 @@ Begin with: riffle demo`[1:],
 			fitCommand()}},
 		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
 		{"run", "Run it:", []*cobra.Command{
-			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()), role.Command(shuffler.Role()),
-			role.Command(analyzer.Role()), loadCommand(),
+			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
+			withWorkers(role.Command(shuffler.Role()), role.Command(shuffler.WorkerRole())),
+			withWorkers(role.Command(analyzer.Role()), role.Command(analyzer.WorkerRole())), loadCommand(),
+			benchCommand(),
 		}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
@@ -52,6 +54,12 @@ Begin with: riffle demo`[1:],
 	}
 	cmd.AddCommand(versionCommand())
 	return version.Flag(cmd)
+}
+
+// withWorkers is a role's command with that of its workers below it.
+func withWorkers(lead, worker *cobra.Command) *cobra.Command {
+	lead.AddCommand(worker)
+	return lead
 }
 
 // untilStopped is a context that ends when the process is asked to end: by Ctrl-C or by SIGTERM.

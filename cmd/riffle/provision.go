@@ -61,6 +61,10 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 		"how long the broker recognises a repeated report")
 	flags.DurationVar(&o.AckWait, "ack-wait", bus.DefaultAckWait,
 		"after how long an unacknowledged report or chunk is delivered again")
+	flags.BoolVar(&o.Workers, "workers", false,
+		"make the streams that workers of shuffler and analyzer need, too; without it, those that exist stay as they are")
+	flags.DurationVar(&o.TaskWait, "task-wait", bus.DefaultTaskWait,
+		"with --workers: for how long a worker may be silent before its task is given to another one")
 	reportLimits(flags, &o)
 	flags.Int64Var(&o.MaxMixedBytes, "max-mixed-bytes", bus.DefaultMaxMixedBytes,
 		"most bytes of mixed messages on disk; negative: no limit")
@@ -68,6 +72,10 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 		"most bytes of the analyzer's answers to the shuffler on disk; negative: no limit")
 	flags.Int64Var(&o.MaxRetainedBytes, "max-retained-bytes", bus.DefaultMaxRetainedBytes,
 		"most bytes on disk of what the shuffler retains for the auditor; negative: no limit")
+	flags.Int64Var(&o.MaxMixingBytes, "max-mixing-bytes", bus.DefaultMaxMixingBytes,
+		"with --workers: most bytes on disk of rounds between mixing processes; negative: no limit")
+	flags.Int64Var(&o.MaxTaskBytes, "max-task-bytes", bus.DefaultMaxTaskBytes,
+		"with --workers: most bytes on disk of tasks that wait, for each of the two roles; negative: no limit")
 	flags.Int64Var(&o.MaxAuditBytes, "max-audit-bytes", bus.DefaultMaxAuditBytes,
 		"most bytes of the audit log on disk; negative: no limit")
 	flags.Int64Var(&o.MaxAnnouncementBytes, "max-announcement-bytes", bus.DefaultMaxAnnouncementBytes,

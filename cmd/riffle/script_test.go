@@ -37,9 +37,11 @@ func roleCommand(name string) *cobra.Command {
 	case "randomizer":
 		return container.Equip(role.Command(randomizer.Role()), "http://127.0.0.1:9403/readyz")
 	case "shuffler":
-		return container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")
+		return withWorkers(container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz"),
+			container.Equip(role.Command(shuffler.WorkerRole()), "http://127.0.0.1:9404/readyz"))
 	case "analyzer":
-		return container.Equip(role.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz")
+		return withWorkers(container.Equip(role.Command(analyzer.Role()), "http://127.0.0.1:9402/readyz"),
+			container.Equip(role.Command(analyzer.WorkerRole()), "http://127.0.0.1:9405/readyz"))
 	}
 	return nil
 }

@@ -12,5 +12,6 @@ import (
 
 func main() {
 	cmd := container.Equip(role.Command(shuffler.Role()), "http://127.0.0.1:9401/readyz")
+	cmd.AddCommand(container.Equip(role.Command(shuffler.WorkerRole()), "http://127.0.0.1:9404/readyz"))
 	os.Exit(role.Main(version.Flag(cmd)))
 }

@@ -121,7 +121,6 @@ func TestCompose(t *testing.T) {
 	t.Run("sides", s.testSides)
 	t.Run("tls", s.testTLS)
 	t.Run("reload", s.testReload)
-	t.Run("access", s.testAccess) // last: what it may write it does write
 	said("done")
 }
 

@@ -281,8 +281,8 @@ func (s *stack) connect(ctx context.Context, broker string, role bus.Role, chang
 // spoiled finds what metrics show of items that were refused or are unaccounted for.
 var spoiled = regexp.MustCompile(`(?m)^(riffle_refused_total|riffle_unaccounted_items)(\{[^}]*\})? (-?[1-9].*)$`)
 
-// losses lists what a role has refused or lost sight of since it started.
-func (s *stack) losses(service string) []string {
+// metrics are what a role shows of itself.
+func (s *stack) metrics(service string) string {
 	s.t.Helper()
 	client := http.Client{Timeout: 5 * time.Second}
 	answer, err := client.Get(s.ops[service] + "/metrics")
@@ -294,7 +294,13 @@ func (s *stack) losses(service string) []string {
 	if err != nil || !bytes.Contains(text, []byte("riffle_unaccounted_items")) {
 		s.t.Fatalf("%s has no metrics: %v", service, err)
 	}
-	return slices.DeleteFunc(spoiled.FindAllString(string(text), -1), func(line string) bool {
+	return string(text)
+}
+
+// losses lists what a role has refused or lost sight of since it started.
+func (s *stack) losses(service string) []string {
+	s.t.Helper()
+	return slices.DeleteFunc(spoiled.FindAllString(s.metrics(service), -1), func(line string) bool {
 		// People who were not sampled have lost nothing, and a device that was ahead of the shuffler has asked again.
 		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
 	})

@@ -41,6 +41,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -67,6 +68,9 @@ type Config struct {
 	LogPath    string          // file that keeps the transparency log; empty: the audit log alone keeps it
 	Version    string          // of this program, as statements name it
 	Disk       channel.Disk    // for the channel; belongs to one process; nil: none, which shares and central refuse
+	Pool       worker.Pool     // does what WorkerHandlers can; nil: this process alone, without tasks
+	Memory     int64           // bytes that counting may take, beside what grows with people; 0: DefaultMemory
+	Scratch    string          // folder for what does not fit into it; belongs to one process; empty: a temporary one
 	Source     protocol.Source // of the analyzer's noise: a CSPRNG; nil: the system's
 	Registrar  []byte          // Ed25519 public key that credentials of hosts must be signed with
 	HostShare  float64         // largest share of a cohort that one host's devices may be; 0: 1, all of it
@@ -207,7 +211,12 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 	if err := z.c.provisioned(ctx); err != nil {
 		return err
 	}
-	counting, err := z.c.counting(z.bus, z.machine.Curated(), past)
+	scratch, clean, err := z.c.scratch()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clean()) }()
+	counting, err := z.c.counting(z.bus, z.machine.Curated(), past, scratch)
 	if err != nil {
 		return err
 	}

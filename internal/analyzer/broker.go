@@ -12,9 +12,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/translog"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
-	pure "github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -31,6 +31,7 @@ type Broker interface {
 	chunks.Store
 
 	// Of the channel of shares.
+	ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32, payload []byte) error) error
 	PublishPrepared(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	PurgePrepared(ctx context.Context, epoch uint64, round uint32) error
 
@@ -86,7 +87,9 @@ func (c Config) provisioned(ctx context.Context) error {
 }
 
 // counting is the analyzer's side of the deployment's channel.
-func (c Config) counting(broker logged, curated *deployment.Curated, past *past) (channel.Counting, error) {
+func (c Config) counting(
+	broker logged, curated *deployment.Curated, past *past, scratch *spill.Store,
+) (channel.Counting, error) {
 	var participants *channel.Participants
 	if c.Disk != nil && c.Terms.Channel != plan.Shuffle {
 		var err error
@@ -100,11 +103,13 @@ func (c Config) counting(broker logged, curated *deployment.Curated, past *past)
 		return &shares.Counting{
 			Deployment: c.Deployment, Identity: c.Identity, Participants: participants, HostShare: c.HostShare,
 			Verifier: verifier, Broker: broker, Disk: c.Disk, Source: c.Source, Clock: c.Clock, Log: c.Log,
-			Messages: c.Messages,
+			Messages: c.Messages, Pool: c.Pool,
 		}, nil
 	case plan.Local, plan.Central:
 		counting := &box.Counting{
-			Receiver: chunks.Receiver[*box.Found]{Store: c.Bus, Clock: c.Clock, Log: c.Log},
+			Receiver: chunks.Receiver[*box.Found]{
+				Store: c.Bus, Spill: scratch, Pool: c.Pool, Held: c.held(), Clock: c.Clock, Log: c.Log,
+			},
 			Verifier: verifier, Participants: participants, HostShare: c.HostShare,
 			Disk: c.Disk, Source: c.Source, Messages: c.Messages,
 		}
@@ -113,9 +118,10 @@ func (c Config) counting(broker logged, curated *deployment.Curated, past *past)
 		}
 		return counting, nil
 	default:
-		return &shuffle.Counting{
-			Receiver: chunks.Receiver[*pure.Tally]{Store: c.Bus, Clock: c.Clock, Log: c.Log}, Messages: c.Messages,
-		}, nil
+		counting := &shuffle.Counting{Messages: c.Messages}
+		counting.Store, counting.Spill, counting.Pool, counting.Held = c.Bus, scratch, c.Pool, c.held()
+		counting.Clock, counting.Log = c.Clock, c.Log
+		return counting, nil
 	}
 }
 

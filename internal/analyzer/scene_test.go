@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -39,9 +40,9 @@ type scene struct {
 
 const cohort = 12
 
-func newScene(t *testing.T, profile glm.Profile) *scene {
+func newScene(t *testing.T, profile glm.Profile, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t), t: t}
+	s := &scene{Bed: testbed.New(t, change...), t: t}
 	s.shuffler, s.auditor = s.Connect(bus.Shuffler), s.Connect(bus.Auditor)
 	s.config = Config{
 		Deployment: testbed.Deployment, Identity: s.Analyzer, Keys: []*seal.HPKEKey{s.AnalyzerKey},

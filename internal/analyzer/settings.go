@@ -17,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/version"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -30,6 +31,8 @@ type Settings struct {
 
 	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way; and of the analyzer's own copy of its transparency log, from which a broker whose data was set back gets what it lacks. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local without panels."`
 
+	Memory int `key:"memory" doc:"MiB of memory that counting may take, whatever the number of messages. What does not fit is kept in a file below the state folder, or without one in the system's temporary folder (TMPDIR): 36 bytes of each message of a round, sealed with a key that only this process has, and gone when it ends. What grows with people comes on top: nothing in shuffle, and some 200 bytes of each person of a cohort in the other channels."`
+
 	Learner   LearnerSettings   `key:"learner"`
 	Privacy   PrivacySettings   `key:"privacy"`
 	Admission AdmissionSettings `key:"admission"`
@@ -40,6 +43,8 @@ type Settings struct {
 
 	// A report that the broker does not store is lost, and with enough of them each cohort.
 	MaxReportSize int `key:"max_report_size" doc:"Largest report in bytes that the broker stores, as given to riffle broker provision --max-report-size. A plan with larger reports is refused at the start: people would enrol, and every cohort would be destroyed. 0: not checked."`
+
+	Workers worker.LeadSettings `key:"workers"`
 
 	Broker role.BrokerSettings `key:"broker"`
 }
@@ -139,6 +144,8 @@ func DefaultSettings() Settings {
 			RewardWindow: time.Hour, Jitter: time.Minute, Grace: 5 * time.Minute, RoundWindow: 5 * time.Minute,
 		},
 		MaxReportSize: bus.DefaultReportSize,
+		Memory:        DefaultMemory >> 20,
+		Workers:       worker.DefaultLead(),
 		Broker:        role.DefaultBroker(),
 	}
 }
@@ -148,6 +155,10 @@ func (s Settings) Validate() (faults []error) {
 	if s.MaxReportSize < 0 || s.MaxReportSize > bus.MaxMessage {
 		must := fmt.Sprintf("must be between 0 and %d", bus.MaxMessage)
 		faults = append(faults, role.Wrong("max_report_size", s.MaxReportSize, must))
+	}
+	if s.Memory < leastMemory>>20 || s.Memory > mostMemory>>20 {
+		must := fmt.Sprintf("must be between %d and %d MiB", leastMemory>>20, mostMemory>>20)
+		faults = append(faults, role.Wrong("memory", s.Memory, must))
 	}
 	return append(append(faults, s.channelFaults()...), s.lifeFaults()...)
 }
@@ -283,6 +294,9 @@ func (s Settings) keys() (*keyring.ServerKeys, error) {
 // logFile keeps the transparency log in the state folder.
 const logFile = "log"
 
+// scratchFolder holds in the state folder what does not fit into memory, while the process runs.
+const scratchFolder = "scratch"
+
 // build says which program this is, as statements name it.
 func build() string {
 	b := version.Read()
@@ -304,19 +318,22 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	var disk channel.Disk
-	log := ""
+	log, scratch := "", ""
 	if s.State != "" {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
 		disk, log = channel.Folder(s.State), filepath.Join(s.State, logFile)
+		scratch = filepath.Join(s.State, scratchFolder)
 	}
 	z, err := New(Config{
 		Disk: disk, LogPath: log, Version: build(), HostShare: s.Admission.HostShare,
+		Memory: int64(s.Memory) << 20, Scratch: scratch,
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema(), Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
+		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
+		Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
 	if err != nil {
@@ -335,6 +352,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		defer conn.Close()
 		z.c.Bus = conn
-		return z.Run(ctx)
+		lead, err := s.lead(env, conn, keys, &z.c)
+		if err != nil {
+			return err
+		}
+		return lead.Beside(ctx, nil, z.Run)
 	}, nil
 }

@@ -195,7 +195,7 @@ func (w *confWriter) streams(accounts map[bus.Role][]account) {
 	for _, g := range Grants() {
 		e := export{kind: "service", subject: g.remote(), many: g.Access == Call && g.many()}
 		switch g.Access {
-		case Ask, Serve:
+		case Ask, Serve, Within:
 			continue
 		case Watch:
 			e.kind = "stream"
@@ -231,6 +231,7 @@ func names(accounts []account) []string {
 // role writes one account of a role: its users with their permissions, its imports, and what it serves to other roles.
 func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]account) {
 	var publish, named, subscribe, imports, exports []string
+	answers := false // whether a user answers itself, from another process
 	for _, g := range Grants() {
 		if g.Role != r {
 			continue
@@ -258,6 +259,10 @@ func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]accou
 				imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %s}}", peer.name,
 					quote(g.Subject)))
 			}
+		case Within:
+			publish = append(publish, g.local())
+			subscribe = append(subscribe, g.Subject+" "+bus.QueueLead)
+			answers = true
 		case Serve:
 			// Requests arrive with a reply subject of the server's own making, under _R_, which leads back to the
 			// asker.
@@ -275,6 +280,9 @@ func (w *confWriter) role(r bus.Role, own account, accounts map[bus.Role][]accou
 		allowed := slices.Clone(publish)
 		for _, prefix := range named {
 			allowed = append(allowed, prefix+k)
+		}
+		if answers {
+			allowed = append(allowed, bus.Inbox(r, k)+".>")
 		}
 		w.user(k, r, allowed, subscribe)
 	}

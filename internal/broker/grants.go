@@ -17,6 +17,8 @@ const (
 	Watch   Access = "watch" // receive what the streams' account sends out
 	Ask     Access = "ask"   // send a request to another role and receive its reply
 	Serve   Access = "serve" // answer requests of another role, in a queue group
+	// request, and answer in a queue group, within the role's own account: the lead and its workers
+	Within Access = "within"
 )
 
 // Grant is one line of the table of rights. What no line grants is refused.
@@ -76,6 +78,17 @@ func consumer(r bus.Role, stream, durable string) []Grant {
 	}
 }
 
+// working is what lead and workers of a role may do, who are one user of the broker. The lead stores tasks, and drops
+// those of an earlier lead; workers take them; everything else they say to each other within the role's account.
+func working(r bus.Role) []Grant {
+	stream := bus.StreamTasks + string(r)
+	return append(consumer(r, stream, bus.ConsumerTasks),
+		Grant{Role: r, Access: Publish, Subject: bus.SubjectTasks + "." + string(r)},
+		Grant{Role: r, Access: Call, Subject: "STREAM.PURGE." + stream},
+		Grant{Role: r, Access: Within, Subject: bus.SubjectLead + "." + string(r)},
+	)
+}
+
 // Grants returns the table of rights of every role but the admin, whose users live in the streams' account (see
 // adminPublish).
 func Grants() []Grant {
@@ -102,8 +115,9 @@ func Grants() []Grant {
 		// It forwards mixed bit messages and their manifests.
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectMixed + ".*.*.*"},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectManifest + ".*.*"},
-		// After a crash it must see whether a chunk that it repeats is the one that it stored: its own words, nothing
-		// new.
+		// After a crash it must see whether a chunk that it repeats is the one that it stored, and with several mixing
+		// processes what the others stored: its own words, nothing new.
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "DIRECT.GET." + bus.StreamMixed},
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixed},
 		// Where it retains what it forwards, it seals that to the auditor and does not read it again. It looks whether
 		// the broker will drop it in time.
@@ -117,6 +131,15 @@ func Grants() []Grant {
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectKeys + "." + string(bus.Shuffler)},
 		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectAudit + "." + string(bus.Shuffler) + ".*.*"},
 	)
+	// Mixing processes hand each other segments of a round, sealed to each other, and drop them when the round is out.
+	// The leader is asked where a replica lags, and whether what is repeated is what is stored.
+	table = append(table,
+		Grant{Role: bus.Shuffler, Access: Publish, Subject: bus.SubjectMixing + ".*.*.*.*"},
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "DIRECT.GET." + bus.StreamMixing},
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamMixing},
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.PURGE." + bus.StreamMixing},
+	)
+	table = append(table, working(bus.Shuffler)...)
 	table = append(table, public(bus.Shuffler)...)
 
 	table = append(table, consumer(bus.Analyzer, bus.StreamMixed, bus.ConsumerMixed)...)
@@ -137,6 +160,7 @@ func Grants() []Grant {
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "DIRECT.GET." + bus.StreamAudit},
 		Grant{Role: bus.Analyzer, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamAudit},
 	)
+	table = append(table, working(bus.Analyzer)...)
 	table = append(table, public(bus.Analyzer)...)
 
 	// The auditor reads what is public, what was signed, and what is retained for it; it writes nothing at all.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 // ErrPortInUse means that something else listens on the server's port. No server was started.
@@ -87,6 +90,41 @@ func (s *Server) Port() int {
 		return a.Port
 	}
 	return 0
+}
+
+// Traffic is what a role's users sent and received, as the server counted it: payloads and headers of messages, without
+// subjects, TCP and TLS.
+type Traffic struct {
+	Sent     int64 `json:"sent"`     // bytes from the role to the broker
+	Received int64 `json:"received"` // bytes from the broker to the role
+}
+
+// closedKept is how many closed connections the server remembers (its default).
+const closedKept = 10_000
+
+// Traffic tells by role what its users sent and received since the start, over open connections and over the last
+// 10,000 closed ones. An error says that it is not known.
+func (s *Server) Traffic() (map[bus.Role]Traffic, error) {
+	all, err := s.s.Connz(&server.ConnzOptions{Username: true, State: server.ConnAll, Limit: 1 << 20})
+	if err != nil {
+		return nil, fmt.Errorf("broker: the server's connections: %w", err)
+	}
+	closed := 0
+	out := map[bus.Role]Traffic{}
+	for _, c := range all.Conns {
+		if c.Stop != nil {
+			closed++
+		}
+		name, _, _ := strings.Cut(strings.ToLower(c.Account), "_")
+		if r := bus.Role(name); slices.Contains(bus.Roles(), r) {
+			t := out[r]
+			out[r] = Traffic{t.Sent + c.InBytes, t.Received + c.OutBytes}
+		}
+	}
+	if closed >= closedKept {
+		return nil, fmt.Errorf("broker: more than %d connections were closed: what they carried is not known", closedKept)
+	}
+	return out, nil
 }
 
 // Stop ends the server and returns when everything is written and closed. It may be called twice.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	prefetch      = 1024     // messages asked for ahead
-	prefetchBytes = 64 << 20 // and bytes
+	reportsAhead  = 1024     // reports asked for ahead
+	prefetchBytes = 64 << 20 // and bytes of messages
 	// a request for messages is repeated this often, and outlives a killed client by at most this long
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = 2 * time.Second // silence for twice this long: ask again
@@ -42,10 +42,10 @@ func acked(err error) error {
 	return fmt.Errorf("bus: acknowledge: %w", err)
 }
 
-// consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends. It
-// survives reconnects, and waits for a consumer that is not provisioned yet. What was fetched but not handed over
-// goes back to the broker at the end.
-func (c *Conn) consume(ctx context.Context, stream, durable string, fn func(jetstream.Msg)) error {
+// consume hands the messages of a durable consumer to fn, on the caller's goroutine, until the context ends, and asks
+// for so many ahead. It survives reconnects, and waits for a consumer that is not provisioned yet. What was fetched but
+// not handed over goes back to the broker at the end.
+func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, fn func(jetstream.Msg)) error {
 	info := APILocal + ".CONSUMER.INFO." + stream + "." + durable
 	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
 	guarded, release := c.guard(ctx, next)
@@ -62,7 +62,7 @@ func (c *Conn) consume(ctx context.Context, stream, durable string, fn func(jets
 			}
 			return fmt.Errorf("bus: consume %s: %w", stream, err)
 		}
-		err = c.drain(guarded, cons, fn)
+		err = c.drain(guarded, cons, ahead, fn)
 		switch {
 		case guarded.Err() != nil:
 			return context.Cause(guarded)
@@ -78,8 +78,8 @@ func (c *Conn) consume(ctx context.Context, stream, durable string, fn func(jets
 }
 
 // drain hands over messages until the consumer fails or the context ends.
-func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, fn func(jetstream.Msg)) error {
-	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(prefetch, prefetchBytes),
+func (c *Conn) drain(ctx context.Context, cons jetstream.Consumer, ahead int, fn func(jetstream.Msg)) error {
+	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(ahead, prefetchBytes),
 		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return err

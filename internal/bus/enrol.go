@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -88,31 +87,9 @@ func (c *Conn) ServeEnrol(ctx context.Context, workers int,
 	handler func(ctx context.Context, payload []byte) ([]byte, error)) error {
 	guarded, release := c.guard(ctx, SubjectEnrol)
 	defer release()
-	requests := make(chan *nats.Msg, enrolBacklog)
-	sub, err := c.nc.ChanQueueSubscribe(SubjectEnrol, QueueEnrol, requests)
-	if err != nil {
-		return fmt.Errorf("bus: serve enrolment: %w (%v)", ErrClosed, err)
-	}
-	var wg sync.WaitGroup
-	for range max(workers, 1) {
-		wg.Go(func() {
-			for {
-				select {
-				case <-guarded.Done():
-					return
-				case m, ok := <-requests:
-					if !ok {
-						return
-					}
-					c.answer(guarded, m, handler)
-				}
-			}
-		})
-	}
-	<-guarded.Done()
-	_ = sub.Unsubscribe() // fails only on a closed connection
-	wg.Wait()
-	return context.Cause(guarded)
+	return c.serve(guarded, SubjectEnrol, QueueEnrol, enrolBacklog, workers, func(m *nats.Msg) {
+		c.answer(guarded, m, handler)
+	})
 }
 
 func (c *Conn) answer(ctx context.Context, m *nats.Msg, handler func(context.Context, []byte) ([]byte, error)) {

@@ -131,8 +131,11 @@ func concrete(g broker.Grant, user string) string {
 	return strings.ReplaceAll(s, ">", "1.1.1.1.0")
 }
 
+// pastEnd is a place that no stream here comes to. As the body of a purge it drops all that is there.
+const pastEnd = 999999999
+
 // answers are request bodies that bring an empty answer, one with a body, an error.
-var answers = []string{`{"seq":999999999}`, `{"seq":1}`, `{"batch":1,"no_wait":true}`, ``}
+var answers = []string{fmt.Sprintf(`{"seq":%d}`, pastEnd), `{"seq":1}`, `{"batch":1,"no_wait":true}`, ``}
 
 // The server publishes answers to whatever the asker named as reply, without asking whether they may publish there.
 // Every role tries every lever with every request that it may make.
@@ -202,7 +205,9 @@ func TestForgedReplySubjectsReachNothing(t *testing.T) {
 					if is.messages < was.messages && !mayPurge(r, name) {
 						t.Errorf("%s made %s lose messages: %+v, then %+v", r, name, was, is)
 					}
-					if is.last != was.last && !mayWrite(r, name) {
+					// A role may also have what it stored handed to its own right to purge, as the body of that request.
+					purged := mayPurge(r, name) && is.messages == 0 && is.last == pastEnd-1
+					if is.last != was.last && !mayWrite(r, name) && !purged {
 						t.Errorf("%s wrote into %s: %+v, then %+v", r, name, was, is)
 					}
 					if is.consumers != was.consumers || is.acknowledged != was.acknowledged && !mayPurge(r, name) {

@@ -42,7 +42,7 @@ func newBroker(t testing.TB, change ...func(*broker.Options, *bus.ProvisionOptio
 	for _, r := range bus.Roles() {
 		b.seeds[r] = b.addUser(r)
 	}
-	var p bus.ProvisionOptions
+	p := bus.ProvisionOptions{Workers: true}
 	for _, f := range change {
 		f(&b.options, &p)
 	}

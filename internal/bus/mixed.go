@@ -8,6 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// chunksAhead is how many chunks are asked for ahead. Opening one takes a second of a processor: those that wait for many
+// others would be delivered again while they wait.
+const chunksAhead = 4
+
 // Mixed is one chunk of a round's permuted bit messages, or its manifest.
 type Mixed struct {
 	Delivery
@@ -36,7 +40,7 @@ func (c *Conn) PublishManifest(ctx context.Context, epoch uint64, round uint32, 
 //
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed.
 func (c *Conn) Mixed(ctx context.Context, handler func(*Mixed)) error {
-	return c.consume(ctx, StreamMixed, ConsumerMixed, func(m jetstream.Msg) {
+	return c.consume(ctx, StreamMixed, ConsumerMixed, chunksAhead, func(m jetstream.Msg) {
 		mixed, ok := c.mixed(m)
 		if ok {
 			handler(mixed)
@@ -74,6 +78,15 @@ func (c *Conn) ReadChunks(ctx context.Context, epoch uint64, round uint32,
 		return handler(index, r.Data)
 	})
 	return err
+}
+
+// ReadChunk reads one stored chunk, from any replica that has it. ErrGone where there is none.
+func (c *Conn) ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
+	r, err := c.lastAnywhere(ctx, StreamMixed, subjectChunk(epoch, round, index))
+	if err != nil {
+		return nil, fmt.Errorf("chunk %d of epoch %d, round %d: %w", index, epoch, round, err)
+	}
+	return r.Data, nil
 }
 
 // ReadManifest reads a round's manifest. ErrGone where there is none.

@@ -30,6 +30,8 @@ const (
 	StreamMixed          = "MIXED"            // chunks of permuted bit messages, and manifests
 	StreamPrepared       = "PREPARED"         // the analyzer's answers to the shuffler, of rounds under way
 	StreamRetained       = "RETAINED"         // forwarded chunks, sealed to the auditor, for a window
+	StreamMixing         = "MIXING"           // what mixing processes of one shuffler hand each other, sealed
+	StreamTasks          = "TASKS_"           // and the role: tasks for its workers, sealed, each until it is done
 	StreamAudit          = "AUDIT"            // signed statements, append-only
 	BucketAnnouncements  = "announcements"    // key <epoch>.<round>.<digest>, written once each
 	BucketKeys           = "keys"             // key <role>, newest value counts
@@ -37,7 +39,9 @@ const (
 	StreamKeys           = "KV_keys"
 	ConsumerReports      = "shuffler" // durable consumer of REPORTS
 	ConsumerMixed        = "analyzer" // durable consumer of MIXED
+	ConsumerTasks        = "workers"  // durable consumer of a role's tasks, which all its workers share
 	QueueEnrol           = "shuffler" // queue group that serves enrolment
+	QueueLead            = "lead"     // queue group that answers workers
 	headerMsgID          = "Nats-Msg-Id"
 	headerRound          = "Riffle-Round" // of a report: <epoch>.<round>
 	headerExpectLast     = "Nats-Expected-Last-Subject-Sequence"
@@ -48,6 +52,9 @@ const (
 	SubjectManifest      = subjectPrefix + "manifest"   // .<epoch>.<round>
 	SubjectPrepared      = subjectPrefix + "prepared"   // .<epoch>.<round>.<index>
 	SubjectRetained      = subjectPrefix + "retained"   // .<epoch>.<round>.<index>
+	SubjectMixing        = subjectPrefix + "mixing"     // .<epoch>.<round>.<name>.<bucket>
+	SubjectTasks         = subjectPrefix + "tasks"      // .<role>
+	SubjectLead          = subjectPrefix + "lead"       // .<role>, request and reply within the role's own account
 	SubjectAudit         = subjectPrefix + "audit"      // .<role>.<kind>.<digest of the statement>
 	SubjectEnrol         = subjectPrefix + "enrol"      // request and reply
 	SubjectAnnounced     = subjectPrefix + "announced"  // .<epoch>.<round>, a notice that an announcement was stored

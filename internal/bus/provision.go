@@ -43,9 +43,18 @@ const (
 	DefaultMaxMixedBytes        = 2 << 30
 	DefaultMaxPreparedBytes     = 256 << 20 // a report takes 33 bytes of it while its round is under way
 	DefaultMaxRetainedBytes     = 1 << 30   // what leaves within a window, where the shuffler retains it
+	DefaultMaxMixingBytes       = 2 << 30   // a round on its way between mixing processes, where there are several
+	DefaultMaxTaskBytes         = 256 << 20 // tasks that wait for a worker, for each of two roles
 	DefaultMaxAuditBytes        = 512 << 20
 	DefaultMaxAnnouncementBytes = 256 << 20
 	DefaultMaxKeyBytes          = 16 << 20
+
+	// DefaultTaskWait is how long a worker may be silent before its task is given to another one. Workers say three
+	// times as often that they live.
+	DefaultTaskWait = 6 * time.Second
+
+	// maxTasks is how many tasks may wait for workers; a lead that has more waits.
+	maxTasks = 4096
 
 	// maxAckPending bounds what a consumer has delivered but not had acknowledged. Above it the broker waits.
 	maxAckPending = 1 << 16
@@ -53,9 +62,12 @@ const (
 
 // ProvisionOptions says how the streams are kept. Zero values mean the documented default.
 type ProvisionOptions struct {
+	// Workers makes the streams that workers need, too. Where it is false, those that exist are left as they are.
+	Workers     bool
 	Replicas    int           // copies of every stream, 1, 3 or 5; default 1
 	DedupWindow time.Duration // default DefaultDedupWindow
 	AckWait     time.Duration // default DefaultAckWait
+	TaskWait    time.Duration // default DefaultTaskWait
 	HostReports int64         // reports that one host may have waiting, then ErrFull; default DefaultHostReports
 	ReportSize  int64         // bytes of one report at most, else ErrTooLarge; default DefaultReportSize
 	// reports on disk at most, then ErrFull; default DefaultMaxReportBytes; below 0: no limit
@@ -65,6 +77,8 @@ type ProvisionOptions struct {
 	MaxMixedBytes        int64 // default DefaultMaxMixedBytes
 	MaxPreparedBytes     int64 // default DefaultMaxPreparedBytes
 	MaxRetainedBytes     int64 // default DefaultMaxRetainedBytes
+	MaxMixingBytes       int64 // default DefaultMaxMixingBytes
+	MaxTaskBytes         int64 // of each role that can have workers; default DefaultMaxTaskBytes
 	MaxAuditBytes        int64 // default DefaultMaxAuditBytes
 	MaxAnnouncementBytes int64 // default DefaultMaxAnnouncementBytes
 	MaxKeyBytes          int64 // default DefaultMaxKeyBytes
@@ -80,6 +94,9 @@ func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	if o.AckWait == 0 {
 		o.AckWait = DefaultAckWait
 	}
+	if o.TaskWait == 0 {
+		o.TaskWait = DefaultTaskWait
+	}
 	if o.HostReports == 0 {
 		o.HostReports = DefaultHostReports
 	}
@@ -90,6 +107,8 @@ func (o ProvisionOptions) withDefaults() ProvisionOptions {
 	o.MaxMixedBytes = byDefault(o.MaxMixedBytes, DefaultMaxMixedBytes)
 	o.MaxPreparedBytes = byDefault(o.MaxPreparedBytes, DefaultMaxPreparedBytes)
 	o.MaxRetainedBytes = byDefault(o.MaxRetainedBytes, DefaultMaxRetainedBytes)
+	o.MaxMixingBytes = byDefault(o.MaxMixingBytes, DefaultMaxMixingBytes)
+	o.MaxTaskBytes = byDefault(o.MaxTaskBytes, DefaultMaxTaskBytes)
 	o.MaxAuditBytes = byDefault(o.MaxAuditBytes, DefaultMaxAuditBytes)
 	o.MaxAnnouncementBytes = byDefault(o.MaxAnnouncementBytes, DefaultMaxAnnouncementBytes)
 	o.MaxKeyBytes = byDefault(o.MaxKeyBytes, DefaultMaxKeyBytes)
@@ -265,7 +284,24 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}",
 		HeadersOnly: true}
 
-	return []jetstream.StreamConfig{reports, mixed, prepared, retained, audit, announcements, keys}
+	all := []jetstream.StreamConfig{reports, mixed, prepared, retained, audit, announcements, keys}
+	if !o.Workers {
+		return all
+	}
+	mixing := once(base(StreamMixing, "what mixing processes hand each other", SubjectMixing+".*.*.*.*"))
+	mixing.MaxBytes = o.MaxMixingBytes
+
+	all = append(all, mixing)
+	for _, r := range leading() {
+		tasks := base(tasksOf(r), "tasks for workers of the "+string(r), subjectTasks(r))
+		tasks.Retention = jetstream.WorkQueuePolicy // a task that is done is gone
+		tasks.AllowDirect = false                   // nobody reads tasks but to do them
+		tasks.MaxMsgs = maxTasks
+		tasks.Duplicates = min(tasks.Duplicates, o.DedupWindow)
+		tasks.MaxBytes = o.MaxTaskBytes
+		all = append(all, tasks)
+	}
+	return all
 }
 
 // byDefault is a limit as the broker writes it, whatever the caller wrote: -1 is none.
@@ -290,8 +326,18 @@ func (o ProvisionOptions) consumers() map[string]jetstream.ConsumerConfig {
 			MaxAckPending: maxAckPending,
 		}
 	}
-	return map[string]jetstream.ConsumerConfig{
+	all := map[string]jetstream.ConsumerConfig{
 		StreamReports: durable(ConsumerReports, "the shuffler's place in the reports"),
 		StreamMixed:   durable(ConsumerMixed, "the analyzer's place in the mixed messages"),
 	}
+	if !o.Workers {
+		return all
+	}
+	for _, r := range leading() {
+		tasks := durable(ConsumerTasks, "what workers of the "+string(r)+" have taken")
+		tasks.AckWait = o.TaskWait
+		tasks.MaxAckPending = maxTasks
+		all[tasksOf(r)] = tasks
+	}
+	return all
 }

@@ -96,8 +96,17 @@ func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, 
 	if sequence == 0 {
 		return record{}, fmt.Errorf("bus: read %s: %w: sequence 0", stream, ErrGone)
 	}
+	got, err := c.direct(ctx, stream, query{Sequence: sequence})
+	if errors.Is(err, ErrGone) || errors.Is(err, errNoReplica) {
+		return c.leader(ctx, stream, query{Sequence: sequence})
+	}
+	return got, err
+}
+
+// direct asks any replica for one message. ErrGone and errNoReplica say nothing of what the leader has.
+func (c *Conn) direct(ctx context.Context, stream string, q query) (record, error) {
 	subject := APILocal + ".DIRECT.GET." + stream
-	body, err := json.Marshal(query{Sequence: sequence})
+	body, err := json.Marshal(q)
 	if err != nil {
 		return record{}, fmt.Errorf("bus: %w", err)
 	}
@@ -113,20 +122,17 @@ func (c *Conn) at(ctx context.Context, stream string, sequence uint64) (record, 
 		if err := status(reply); err != nil {
 			return err
 		}
-		got, err = direct(reply)
+		got, err = decoded(reply)
 		return err
 	})
-	if errors.Is(err, ErrGone) || errors.Is(err, errNoReplica) {
-		return c.leader(ctx, stream, query{Sequence: sequence})
-	}
 	if err != nil {
 		return record{}, fmt.Errorf("bus: read %s: %w", stream, err)
 	}
 	return got, nil
 }
 
-// direct decodes a message that a replica sent as it stored it.
-func direct(m *nats.Msg) (record, error) {
+// decoded decodes a message that a replica sent as it stored it.
+func decoded(m *nats.Msg) (record, error) {
 	r := record{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data}
 	var err error
 	if r.Sequence, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
@@ -217,7 +223,7 @@ func (c *Conn) batch(ctx context.Context, stream, filter string, from uint64) ([
 			} else if err != nil {
 				return err
 			}
-			r, err := direct(m)
+			r, err := decoded(m)
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (c *Conn) PublishReport(ctx context.Context, epoch uint64, round uint32, ms
 // It always returns an error: the context's cause, ErrForbidden or ErrClosed. What was not acknowledged is delivered
 // again.
 func (c *Conn) Reports(ctx context.Context, handler func(*Delivery)) error {
-	return c.consume(ctx, StreamReports, ConsumerReports, func(m jetstream.Msg) {
+	return c.consume(ctx, StreamReports, ConsumerReports, reportsAhead, func(m jetstream.Msg) {
 		epoch, round, _, err := parseRoundName(m.Headers().Get(headerRound), false)
 		if err != nil {
 			epoch, round = 0, 0

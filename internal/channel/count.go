@@ -20,6 +20,8 @@ import (
 //     in which a person's part is multiplied.
 //   - Until Forget, a later process that counts the same round comes to the same result: from what the broker holds, or
 //     from a journal that the channel keeps on a Disk.
+//   - What Count returns does not depend on who opened or verified what came: this process or workers, and how often.
+//     Each part counts once. Workers get no say in who is counted, and nothing that they answer is stored unsealed.
 //
 // It does not guarantee that the sums are right if the mixing side is malicious.
 type Counting interface {

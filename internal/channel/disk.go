@@ -8,7 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+
+	"github.com/riffle-dp/riffle/internal/role/journal/wal"
 )
 
 // Disk keeps files that outlive the process. A file appears under its name only when it is whole.
@@ -73,7 +74,7 @@ func (f Folder) Store(name string, write func(io.Writer) error) (err error) {
 	if err := os.Rename(part(path), path); err != nil {
 		return err
 	}
-	return syncFolder(string(f))
+	return wal.SyncFolder(string(f))
 }
 
 // Open opens the file.
@@ -99,15 +100,3 @@ func (f Folder) path(name string) string { return filepath.Join(string(f), name)
 
 // part is where a file is written before it has its name.
 func part(path string) string { return path + ".part" }
-
-// syncFolder makes a rename inside the folder durable. Windows cannot flush a folder, and gives no such promise.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

@@ -12,14 +12,21 @@
 //     are durable in its journal, and are at least the minimum.
 //   - Every retry sends the same bytes. Whatever Release draws or computes that a later attempt could not repeat, such
 //     as an order, a sealed message or server noise, is durable before the first byte that depends on it leaves. Noise
-//     that no one has seen may be drawn again.
-//   - What would undo the protection is never stored: no permutation, no noise beside the sum that it hides, no report
-//     beside its sender. What is stored is what leaves.
+//     that no one has seen may be drawn again. Where several processes mix (package shuffle, Exchange), the order becomes
+//     durable at the broker, chunk by chunk, as it leaves: a retry takes over what stands there and draws the rest anew,
+//     which changes nothing of what the order is a function of, see Mixer.mix.
+//   - What would undo the protection is never stored where it outlives the process or where anyone else can read it: no
+//     permutation, no noise beside the sum that it hides, no report beside its sender. What is stored is what leaves.
+//     What does not fit into memory on its way there (reports as they were admitted, messages in their buckets) stands
+//     in a file that is sealed with a key which only the process has, in memory, and which goes with it (package spill).
+//     What several processes exchange is sealed at the broker under a secret of the release. The lead's disk has it until
+//     all has left, sealed with a key that opens the reports as well.
 //   - What leaves is bound to the release by the manifest, which Release completes and the shuffler signs, logs and
 //     sends last.
 //   - What was stored for the release is forgotten when its manifest is out.
 //   - Number and length of everything that is stored or sent depend on the plan, on the number of members, and on which
 //     reports the two servers refused. An honest device's report is refused for no reason that depends on its record.
+//     Where several processes mix, they also depend on how many messages each bucket has: a draw of its own.
 //
 // A channel is told who takes part as slots and digests of reports. Repeated refuses what would multiply one person's
 // part, as far as the mixing side can see it. A channel does not guarantee that the sum is right if its own process is

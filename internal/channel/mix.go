@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Mixing is the mixing side of a channel. Layout, Commitment and Parse are pure and safe for concurrent use; the
-// other methods are called by one goroutine, and for one release at a time.
+// Mixing is the mixing side of a channel. Layout, Commitment and Parse are pure and safe for concurrent use, and Take is
+// too; the other methods are called by one goroutine, and for one release at a time.
 type Mixing interface {
 	// Layout is what the reports of an announced round look like. It depends on the announcement alone. Its error says
 	// why the channel cannot carry such a round: the announcement is refused.
@@ -22,6 +22,10 @@ type Mixing interface {
 	// Parse decodes an opened report, verifies its signature by the host key that it names, and checks all that can be
 	// seen of its payload alone. The digest is wire.ReportDigest's. Its errors are those of package wire.
 	Parse(report []byte, l Layout) (r *wire.Report, digest [32]byte, err error)
+	// Take keeps the payload of a report that was admitted, for the release, so that it is not read again. Nothing rests
+	// on it: the members of a release say whose reports it has, and what was not kept is read from the broker. It may be
+	// called by many goroutines, and while a release is under way. The error is the disk's.
+	Take(epoch uint64, round uint32, m Member, payload []byte) error
 	// Repeated returns the slots of the members of whose payloads any part stands in the release twice, in ascending
 	// order and each once. The shuffler asks before it commits the release, and excludes them. What it excludes must
 	// not depend on a record: an honest device's payload is never repeated.
@@ -38,12 +42,14 @@ type Mixing interface {
 	//
 	// Errors: ErrImpossible; or those of broker and disk, which can be matched with errors.Is.
 	Release(ctx context.Context, r *Release, m *wire.Manifest) (rejected []Rejected, err error)
-	// Forget removes what Release made durable, and what an attempt that was cut short left behind. It can be repeated.
+	// Forget removes what Release made durable, what an attempt that was cut short left behind, and what was taken of
+	// this round and of those before it. It can be repeated.
 	Forget(epoch uint64, round uint32) error
 }
 
 // ErrImpossible says that a release cannot leave as it was admitted, and that no later attempt can change that. The
-// shuffler destroys the release. Nothing of it has left, as far as this shuffler's state tells.
+// shuffler destroys the release. Nothing of it has left, as far as this shuffler's state tells; where several processes
+// mix, what they lost at the broker can end a release of which some chunks left, which show less than all would have.
 var ErrImpossible = errors.New("channel: the release cannot leave")
 
 // Layout is what the shuffler's journal keeps of how a round's reports look, so that it can judge them after a restart.
@@ -78,7 +84,7 @@ type Release struct {
 	Layout       Layout
 	Minimum      uint32   // fewest members
 	Members      []Member // by slot
-	// Announced is the round's announcement, whose digest Announcement is. Repeated may be called without it.
+	// Announced is the round's announcement, whose digest Announcement is.
 	Announced *plan.Announcement
 	// First is the digest of the epoch's first announcement.
 	First [32]byte

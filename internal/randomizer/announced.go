@@ -75,7 +75,7 @@ func (h *Host) follow(stored bus.Announcement) (fresh bool, err error) {
 	if !a.Final {
 		h.pinned, h.panels = a.Plan.Channel, a.Panels()
 	}
-	h.news = &news{drawn: make(chan struct{})}
+	h.news = new(news)
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()

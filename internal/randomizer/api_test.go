@@ -140,6 +140,11 @@ func TestAPIErrors(t *testing.T) {
 		"arms twice":     {`{"arms": [[0.123456, 0]], "arms": [[1, 0]]}`, "twice"},
 		"null":           {`null`, "arm set is empty"},
 		"arm that is no": {`{"arms": [null]}`, "dimension"},
+		"no number":      {`{"arms": [[0.123456, null]]}`, `field "arms" must be a list of lists`},
+		"a truth":        {`{"arms": [[true, 0.123456]]}`, `field "arms" must be a list of lists`},
+		"nested":         {`{"arms": [[0.123456, [1]]]}`, `field "arms" must be a list of lists`},
+		"an object":      {`{"arms": [[0.5, {"123456": 1}]]}`, `field "arms" must be a list of lists`},
+		"longer arm":     {`{"arms": [[0.123456, 0, 1]]}`, "more numbers than the policy's dimension"},
 	} {
 		status, answer := s.post("/v1/devices/"+strings.ReplaceAll(name, " ", "-")+"/decisions", c.body)
 		detail, _ := answer["detail"].(string)
@@ -166,7 +171,7 @@ func TestAPIErrors(t *testing.T) {
 		!strings.Contains(fmt.Sprint(l["explanation"]), "Nothing was spent") {
 		t.Errorf("ledger of nobody: %v", l)
 	}
-	s.reports(14) // every one of them reports all the same
+	s.reports(19) // every one of them reports all the same
 }
 
 // A host's credential covers so many devices and no more; those that are known stay known.

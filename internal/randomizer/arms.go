@@ -64,8 +64,8 @@ type request struct {
 
 // readDecision reads {"arms": [[number, ...], ...]} or, with a schema, {"context": {name: value, ...}, "arms": [{"id":
 // text, name: value, ...}, ...]}, either with "default" and "exclude", and nothing else. Each key may come once. It
-// holds no more of the body than one token and the values, and ends at the first arm that is too long, the first that
-// is too many, and the first field that the schema does not have.
+// holds no more of the body than one token, or what stands in place of a number, and the values. It ends at the first
+// arm that is too long, the first that is too many, and the first field that the schema does not have.
 func readDecision(body io.Reader, dimension int, schema *feature.Schema) (out Arms, err error) {
 	d, q := json.NewDecoder(body), request{dimension: dimension, schema: schema}
 	defer func() { err = bodyError(err) }()
@@ -158,13 +158,13 @@ func (q *request) readVector(d *json.Decoder, i int, first json.Token) error {
 	default:
 		return errArms
 	}
+	var x float64
 	for d.More() {
-		number, err := d.Token()
-		if err != nil {
+		x = math.NaN() // which no number is, and null leaves
+		if err := d.Decode(&x); err != nil {
 			return err
 		}
-		x, ok := number.(float64)
-		if !ok {
+		if math.IsNaN(x) {
 			return errArms
 		}
 		if len(arm) == q.dimension {

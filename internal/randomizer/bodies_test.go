@@ -115,6 +115,7 @@ func hostileBodies() [][]byte {
 			`]]}`), fill(`{"arms": [`, `[1,1],`, `[1,1]]}`),
 		fill(`{"arms": `, `[`, ``), fill(`{"`, `x`, `": 1}`), fill(`{"arms": [`, `null,`, `[1, 1]]}`), fill(``, ` `,
 			twoArms),
+		fill(`{"arms": [[[`, `1,`, `1]]]}`),
 	}
 }
 

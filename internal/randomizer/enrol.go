@@ -26,7 +26,7 @@ const (
 	askAgain = 100 * time.Millisecond
 	// firstPause and longestPause bound the wait after a try that brought no answer; it doubles.
 	firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
-	// maxPatient bounds how many questions that no decision waits for are put at a time.
+	// maxPatient bounds how many questions about panels are put at a time.
 	maxPatient = 32
 )
 
@@ -159,6 +159,7 @@ func (h *Host) askOn() error {
 		for _, seat := range h.seats() {
 			h.attend(a, seat)
 		}
+		h.attendance.turn()
 		return nil
 	}
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
@@ -178,15 +179,11 @@ func (h *Host) askOn() error {
 // settle asks until the answer is known, and makes it durable.
 func (h *Host) settle(q *question) (s *session, why, err error) {
 	over := h.over(q.a)
-	request, err := h.core.Request(q.a, q.number)
-	if err != nil {
-		return nil, nil, err
-	}
 	// heard says that the shuffler may have heard a request to which no answer came, or may yet. While it is false, the
 	// shuffler has answered all that it knows of the wish, and the wish can be taken back.
 	heard := q.found
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		reply, err := h.try(q, request)
+		reply, err := h.try(q)
 		wait := pause
 		switch {
 		case err == nil && reply.Refusal != wire.RefusalWrongEpoch:
@@ -237,25 +234,13 @@ func (h *Host) over(a *device.Announced) <-chan struct{} {
 	return over
 }
 
-// try puts the request to the shuffler once. Questions that no decision waits for are put a few at a time.
-func (h *Host) try(q *question, request []byte) (*wire.EnrolReply, error) {
-	ctx := h.life
-	if h.waitsPast(q, 0) {
-		var cancel context.CancelFunc
-		ctx, cancel = h.c.Clock.WithTimeout(ctx, tryTime)
-		defer cancel()
-		defer h.c.Steps.Since(stepEnrolment, h.c.Clock.Now())
-	} else {
-		if err := h.patient.Acquire(ctx, 1); err != nil {
-			return nil, err
-		}
-		defer h.patient.Release(1)
+// try puts the question to the shuffler once. Questions that no decision waits for keep none waiting that one does.
+func (h *Host) try(q *question) (*wire.EnrolReply, error) {
+	if !h.waitsPast(q, 0) {
+		return h.patiently.put(q)
 	}
-	signed, err := h.c.Bus.EnrolOnce(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return h.core.Reply(q.a, request, signed)
+	defer h.c.Steps.Since(stepEnrolment, h.c.Clock.Now())
+	return h.promptly.put(q)
 }
 
 // answered makes a definite answer durable. heard is as in settle, before the request that was answered.

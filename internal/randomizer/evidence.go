@@ -21,7 +21,6 @@ func (h *Host) heard(a *device.Announced, number uint32, seed panel.Seed, reques
 	case h.current != a:
 	case n.seed == panel.Seed{}:
 		n.seed, n.reply = seed, signed
-		close(n.drawn)
 	case n.seed != seed:
 		return &device.Evidence{
 			Epoch: a.Epoch, Device: number, Request: request, Reply: signed, Other: n.reply,

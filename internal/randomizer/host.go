@@ -21,7 +21,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -72,10 +71,11 @@ type Host struct {
 	store Store
 
 	// life ends when the process stops; questions to the shuffler live as long.
-	life    context.Context
-	stop    context.CancelFunc
-	asking  sync.WaitGroup
-	patient *semaphore.Weighted
+	life                context.Context
+	stop                context.CancelFunc
+	asking              sync.WaitGroup
+	promptly, patiently *asks       // for slots: while a decision waits, and while none does
+	attendance          *attendance // in panels
 
 	bodies    *bodies
 	played    played // how often, where arms have limits
@@ -118,9 +118,9 @@ type seat struct {
 	stored   bool      // the store knows the device
 
 	// Where panels are drawn.
-	attended  *device.Announced // under which the device takes part, or tries to
-	attending <-chan struct{}   // closed when all is known that it asks under attended
-	why       error             // why it is in no panel now
+	attended *device.Announced // under which the device takes part, or tries to
+	errand   *errand           // nil where nothing is left to ask; the visit's alone, but for when it begins and ends
+	why      error             // why it is in no panel now
 }
 
 // now is the device's state.
@@ -159,12 +159,14 @@ func New(c Config) (*Host, error) {
 		c.Clock = role.SystemClock()
 	}
 	h := &Host{
-		c: c, core: core, store: st, patient: semaphore.NewWeighted(maxPatient), bodies: newBodies(),
+		c: c, core: core, store: st, bodies: newBodies(),
 		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, uint32(c.Devices)),
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
+	h.attendance = newAttendance(h)
+	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
 	err = st.Load(func(d Device) error {
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.numbers.take(d.Number)
@@ -221,6 +223,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.asking.Wait()
 		h.store.Close()
 	}()
+	h.asking.Go(func() { h.attendance.run(h.life) })
 	if err := h.catchUp(ctx); err != nil {
 		return err
 	}

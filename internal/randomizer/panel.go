@@ -12,24 +12,31 @@ import (
 )
 
 // Where panels are drawn, each device registers once, and asks in each epoch whether it is in the panel: when the
-// announcement comes, and again until there is an answer. Nothing that a person does has a part in when it asks. A
-// decision asks nothing.
+// announcement comes, and again until there is an answer (attendance). Nothing that a person does has a part in when it
+// asks. A decision asks nothing.
 
-// patientAsks is how often all devices of a host together ask for a panel that is not drawn yet, at most.
-const patientAsks = 50 // a second
+const (
+	// patientAsks is how often all devices of a host together ask for a registration that was refused, at most.
+	patientAsks = 50 // a second
+	// hostAsks is how long a host of many devices waits at least before one of them asks again for a panel that is not
+	// drawn yet.
+	hostAsks = time.Second
+)
 
-// askPause is how long a device waits before it asks again for a panel that is not drawn yet: a sixteenth of the reward
-// window, between 20 ms and a minute, and longer on a host of many devices. As soon as one of them has an answer the
-// others ask at once.
+// askPause is how long a host waits before one of its devices asks again for a panel that is not drawn yet: a sixteenth
+// of the reward window, between 20 ms and a minute; on a host of many devices, whose people wait together, no longer
+// than a second.
 func askPause(a *device.Announced, devices int) time.Duration {
 	pause := min(max(a.Timing.RewardWindow/16, 20*time.Millisecond), time.Minute)
-	return max(pause, time.Duration(devices)*time.Second/patientAsks)
+	return max(pause/time.Duration(max(1, devices)), min(pause, hostAsks))
 }
 
 // refusedPause is how long a device waits before it asks again for a registration that was refused: an epoch waits for
 // registrations, so that no other occasion need come, and the reason may pass, as with a shuffler of an earlier version.
 func (h *Host) refusedPause() time.Duration {
-	return max(longestPause, time.Duration(len(h.seats()))*time.Second/patientAsks)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(longestPause, time.Duration(len(h.devices))*time.Second/patientAsks)
 }
 
 // drawsPanels tells whether the deployment's cohorts are drawn from registered devices.
@@ -41,10 +48,36 @@ func (h *Host) drawsPanels() bool {
 
 // news is what a host has heard of the epoch's panel. The host's lock guards it.
 type news struct {
-	drawn   chan struct{} // closed at the first answer
-	seed    panel.Seed    // zero before that
-	reply   []byte        // the signed one that said so
-	members int           // of the host's devices in the panel
+	drawn   bool             // there was an answer
+	seed    panel.Seed       // that the panel follows from; zero before an answer told
+	reply   []byte           // the signed one that did
+	members int              // of the host's devices in the panel
+	whys    map[string]error // why devices are in no panel, by text
+}
+
+// mostWhys bounds the texts that are shared in an epoch.
+const mostWhys = 64
+
+// shared is an error with the same text for all devices that have it: most of a host's devices are in no panel for the
+// same reason.
+func (h *Host) shared(why error) error {
+	text := why.Error()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.news
+	if n == nil {
+		return why
+	}
+	if kept := n.whys[text]; kept != nil {
+		return kept
+	}
+	if n.whys == nil {
+		n.whys = map[string]error{}
+	}
+	if len(n.whys) < mostWhys {
+		n.whys[text] = why
+	}
+	return why
 }
 
 // Register names a device to the host, so that panels can be drawn of it from then on. registered tells whether the
@@ -88,53 +121,45 @@ func (h *Host) named(name string) (*seat, error) {
 	return s, nil
 }
 
-// attend has a device take part in the panels of an announcement. It comes after what it does under the one before.
-func (h *Host) attend(a *device.Announced, s *seat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.panels || s.attended == a || h.life.Err() != nil {
-		return
+// takePart brings a device's errand on: it ends what the device owes of earlier epochs, registers it, and asks for its
+// place in the panel. again is when to come back, or never, or inTurn.
+func (h *Host) takePart(s *seat, e *errand) (again time.Duration, err error) {
+	a := e.a
+	if e.step == tidying {
+		if err := h.tidy(a, s); err != nil {
+			return never, err
+		}
+		if !a.Panels() || a.Weak != nil {
+			return never, nil
+		}
+		e.step = registering
 	}
-	before, done := s.attending, make(chan struct{})
-	s.attended, s.attending = a, done
-	h.asking.Go(func() {
-		defer close(done)
-		if before != nil {
-			<-before
+	if h.isOver(a) {
+		return never, nil // what was set aside is taken back in the next epoch
+	}
+	if e.step == registering {
+		again, err := h.register(s, e)
+		if again != 0 || err != nil {
+			return again, err
 		}
-		if err := h.takePart(a, s); err != nil && h.life.Err() == nil {
-			h.c.Log.Error().Err(err).Uint64("epoch", a.Epoch).Msg("a device takes no part in this epoch's panel")
+		e.step, e.pause = placing, firstPause
+		if first := a.AskAfter(s.now().Number); first > 0 {
+			return first, nil
 		}
-	})
+	}
+	return h.place(s, e)
 }
 
-// takePart ends what a device owes of earlier epochs, registers it, and asks for its place in the panel.
-func (h *Host) takePart(a *device.Announced, s *seat) error {
-	if err := h.tidy(a, s); err != nil {
-		return err
+// isOver tells whether the announcement is not in force any more, or the host asks no more.
+func (h *Host) isOver(a *device.Announced) bool {
+	select {
+	case <-h.over(a):
+		return true
+	case <-h.life.Done():
+		return true
+	default:
+		return false
 	}
-	over := h.over(a)
-	if !a.Panels() || a.Weak != nil {
-		return nil
-	}
-	for {
-		ok, err := h.register(a, s, over)
-		if err != nil {
-			return err
-		}
-		if ok {
-			break
-		}
-		if !h.pause(over, nil, h.refusedPause()) {
-			return nil
-		}
-	}
-	if !h.pause(over, nil, a.AskAfter(s.now().Number)) {
-		return nil
-	}
-	return h.place(a, s, over)
 }
 
 // tidy drops what is open of earlier epochs, and takes back what was set aside for it.
@@ -147,7 +172,7 @@ func (h *Host) tidy(a *device.Announced, s *seat) error {
 	if open != nil && open.epoch != a.Epoch {
 		h.drop(open, EpochOver)
 	}
-	s.why = because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch)
+	s.why = h.shared(because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch))
 	next := s.state.Expire(a)
 	if len(next.Ledger.Entries) == len(s.state.Ledger.Entries) {
 		return nil
@@ -158,74 +183,75 @@ func (h *Host) tidy(a *device.Announced, s *seat) error {
 	return nil
 }
 
-// pause waits; it is false where the epoch is over, or the host stops. early, if not nil, ends it as well.
-func (h *Host) pause(over, early <-chan struct{}, d time.Duration) bool {
-	select {
-	case <-over: // of two that are ready either may be picked
-		return false
-	default:
-	}
-	select {
-	case <-h.c.Clock.After(d):
-	case <-early:
-	case <-over:
-		return false
-	case <-h.life.Done():
-		return false
-	}
-	return true
+// later is the pause before an errand is tried again; it doubles.
+func (e *errand) later() time.Duration {
+	pause := e.pause
+	e.pause = min(2*pause, longestPause)
+	return pause
 }
 
-// put puts a request to the shuffler once, a few at a time.
-func (h *Host) put(request []byte) (signed []byte, err error) {
-	if err := h.patient.Acquire(h.life, 1); err != nil {
-		return nil, err
+// register asks once for the device's registration. again is 0 where the device is registered.
+func (h *Host) register(s *seat, e *errand) (again time.Duration, err error) {
+	if !s.now().Registered() && !h.mayAsk(e, 0) {
+		return inTurn, nil
 	}
-	defer h.patient.Release(1)
-	return h.c.Bus.EnrolOnce(h.life, request)
-}
-
-// register asks until the device is registered. ok is false where it is not: the epoch is over, or the shuffler refused.
-func (h *Host) register(a *device.Announced, s *seat, over <-chan struct{}) (ok bool, err error) {
 	s.mu.Lock()
 	state := s.state
-	heard := state.Registering() // by an earlier process, or under an earlier announcement
-	if !state.Registered() && !heard {
+	e.heard = e.heard || state.Registering() // by an earlier process, or under an earlier announcement
+	if !state.Registered() && !state.Registering() {
 		err = h.keep(s, state.Register())
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return false, fmt.Errorf("the device's wish to be registered cannot be kept: %w", err)
+		return never, fmt.Errorf("the device's wish to be registered cannot be kept: %w", err)
 	}
 	if state.Registered() {
-		return true, nil
+		return 0, nil
 	}
 	request, err := h.core.Registration(state.Number)
 	if err != nil {
-		return false, err
+		return never, err
 	}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		signed, err := h.put(request)
-		var r *wire.EnrolReply
-		if err == nil {
-			r, err = h.core.Registered(request, signed)
+	signed, err := h.c.Bus.EnrolOnce(h.life, request)
+	var r *wire.EnrolReply
+	again = inTurn
+	if err == nil {
+		if r, err = h.core.Registered(request, signed); err != nil {
+			again = e.later()
 		}
-		switch {
-		case err == nil && r.Refusal != wire.RefusalWrongEpoch: // else the shuffler is not ready
-			return h.registered(s, r, signed, heard)
-		case err != nil && !unheard(err):
-			heard = true
-		}
-		if h.pause(over, nil, pause) {
-			continue
-		}
-		if !heard {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return false, h.keep(s, s.state.Unregister())
-		}
-		return false, nil
 	}
+	switch {
+	case err == nil && r.Refusal != wire.RefusalWrongEpoch: // else the shuffler is not ready
+		h.attendance.answered()
+		ok, err := h.registered(s, r, signed, e.heard)
+		if ok || err != nil {
+			return 0, err
+		}
+		e.heard = false
+		return h.refusedPause(), nil
+	case err != nil && !unheard(err):
+		e.heard = true
+	}
+	if again == inTurn {
+		h.attendance.unanswered()
+	}
+	if !e.heard { // so that what is kept says no more than what the shuffler can have heard
+		return again, h.giveUp(s, e)
+	}
+	return again, nil
+}
+
+// giveUp takes back the wish to be registered of which the shuffler has not heard.
+func (h *Host) giveUp(s *seat, e *errand) error {
+	if e.step != registering || e.heard {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.Registering() {
+		return nil
+	}
+	return h.keep(s, s.state.Unregister())
 }
 
 // unheard tells whether an error of the bus says that the shuffler did not hear a request.
@@ -254,59 +280,100 @@ func (h *Host) registered(s *seat, r *wire.EnrolReply, signed []byte, heard bool
 	return true, nil
 }
 
-// place asks until it is known whether the device is in the panel.
-func (h *Host) place(a *device.Announced, s *seat, over <-chan struct{}) error {
-	s.mu.Lock()
-	state := s.state
-	next, err := state.Ask(a)
-	switch {
-	case state.Enrolment != nil && state.Enrolment.Epoch == a.Epoch: // an earlier process knew it
-		s.why = because(WindowOver, "the report of epoch %d has left", a.Epoch)
+// mayAsk tells whether a device may ask now: it is its turn to ask for all, or there is none to keep.
+func (h *Host) mayAsk(e *errand, pause time.Duration) bool {
+	turn := e.turn
+	e.turn = false
+	return turn || h.attendance.mayAsk(pause)
+}
+
+// place asks whether the device is in the panel, once, unless others of this host have asked just now and heard that it
+// is not drawn.
+func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
+	a := e.a
+	h.mu.Lock()
+	drawn, devices := h.news.drawn, len(h.devices)
+	h.mu.Unlock()
+	state := s.now()
+	if known, why := knows(a, state); known {
+		s.mu.Lock()
+		s.why = h.shared(why)
 		s.mu.Unlock()
-		if !state.Owes(a) { // else recall went on with it
+		if took := state.Enrolment; took != nil && took.Epoch == a.Epoch && !state.Owes(a) { // else recall went on with it
 			h.joined(a)
 		}
-		return nil
-	case err != nil:
-		s.why = because(RecordUsed, "%v", err)
-		s.mu.Unlock()
-		return nil
-	case !state.Asked(a.Epoch):
+		return never, nil
+	}
+	pause := time.Duration(0)
+	if !drawn {
+		pause = askPause(a, devices)
+	}
+	if !h.mayAsk(e, pause) {
+		return inTurn, nil
+	}
+	s.mu.Lock()
+	state = s.state
+	next, err := state.Ask(a)
+	if err == nil && !state.Asked(a.Epoch) {
 		err = h.keep(s, next)
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("the device's question cannot be kept: %w", err)
+		return never, fmt.Errorf("the device's question cannot be kept: %w", err)
 	}
 	request, err := h.core.Request(a, state.Number)
 	if err != nil {
-		return err
+		return never, err
 	}
+	signed, err := h.c.Bus.EnrolOnce(h.life, request)
+	if err != nil {
+		h.attendance.unanswered()
+		return inTurn, nil
+	}
+	r, err := h.core.Reply(a, request, signed)
+	switch {
+	case err != nil:
+		return e.later(), nil
+	case r.Refusal == wire.RefusalWrongEpoch && h.isDrawn(): // others have an answer
+		h.attendance.unanswered()
+		return inTurn, nil
+	}
+	h.attendance.answered()
+	if r.Refusal == wire.RefusalWrongEpoch { // the panel is not drawn yet
+		return inTurn, nil
+	}
+	h.answers(a)
+	return never, h.placed(a, s, request, signed, r)
+}
+
+// knows tells whether a device need not ask under an announcement, and why it is in no panel that it could report in.
+func knows(a *device.Announced, state device.State) (known bool, why error) {
+	if took := state.Enrolment; took != nil && took.Epoch == a.Epoch { // an earlier process knew it
+		return true, because(WindowOver, "the report of epoch %d has left", a.Epoch)
+	}
+	if _, err := state.Ask(a); err != nil {
+		return true, because(RecordUsed, "%v", err)
+	}
+	return false, nil
+}
+
+// isDrawn tells whether the shuffler has answers for the panel in force.
+func (h *Host) isDrawn() bool {
 	h.mu.Lock()
-	heard, devices := h.news, len(h.devices)
+	defer h.mu.Unlock()
+	return h.news.drawn
+}
+
+// answers notes that the shuffler has answers for the epoch's panel.
+func (h *Host) answers(a *device.Announced) {
+	h.mu.Lock()
+	first := h.current == a && !h.news.drawn
+	if first {
+		h.news.drawn = true
+	}
 	h.mu.Unlock()
-	early := heard.drawn
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		wait := pause
-		signed, err := h.put(request)
-		var r *wire.EnrolReply
-		if err == nil {
-			r, err = h.core.Reply(a, request, signed)
-		}
-		if err == nil && r.Refusal != wire.RefusalWrongEpoch {
-			return h.placed(a, s, request, signed, r)
-		}
-		if err == nil { // the panel is not drawn yet
-			wait = askPause(a, devices)
-		}
-		if !h.pause(over, early, wait) {
-			return nil // what was set aside is taken back in the next epoch
-		}
-		select {
-		case <-early: // from here on the answer is there
-			early, pause = nil, firstPause
-		default:
-		}
+	if first {
+		h.attendance.drawn()
 	}
 }
 
@@ -360,7 +427,7 @@ func (h *Host) joined(a *device.Announced) {
 func (h *Host) refused(a *device.Announced, s *seat, r *wire.EnrolReply, why error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.why = why
+	s.why = h.shared(why)
 	next, err := s.state.Answered(a, r).Release(a)
 	if err == nil {
 		err = h.keep(s, next)

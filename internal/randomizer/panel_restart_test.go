@@ -216,7 +216,11 @@ func TestAHostThatWasAway(t *testing.T) {
 		return s.host.Status().Panel.Members == 1 && s.device("asks").Asked(1)
 	})
 	s.decide("in", twoArms)
+	time.Sleep(200 * time.Millisecond)
 	s.must(s.stop())
+	if n := p.asks[[2]uint64{uint64(asks), 1}]; n > 3 { // no sooner than every second
+		t.Errorf("a device that hears nothing while another one does asked %d times", n)
+	}
 	s.host = nil
 	for range 2 {
 		p.next(time.Minute)

@@ -167,11 +167,9 @@ func (p *panels) settled(members int) {
 	testbed.Eventually(p.t, fmt.Sprintf("known who is in the panel: %d", members), func() bool {
 		for _, s := range p.host.seats() {
 			s.mu.Lock()
-			done := s.attending
+			done := s.attended != nil && s.errand == nil
 			s.mu.Unlock()
-			select {
-			case <-done:
-			default:
+			if !done {
 				return false
 			}
 		}

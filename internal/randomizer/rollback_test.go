@@ -255,6 +255,18 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 		t.Fatalf("a false alarm: %q", refused)
 	}
 	testbed.Eventually(t, "quiet", func() bool { return s.host.Pending() == 0 })
+	// The broker has every report now, and may still have to deliver the last ones.
+	testbed.Eventually(t, "delivered", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := 0
+		for _, r := range s.arrived {
+			if r.epoch == a.Epoch {
+				n++
+			}
+		}
+		return n >= len(s.slots)
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reported := map[uint32]bool{}

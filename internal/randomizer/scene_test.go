@@ -56,6 +56,7 @@ type scene struct {
 	unserve func() // ends the shuffler's service of enrolment, and returns when the broker knows
 
 	mu        sync.Mutex
+	several   func(devices []uint32) bool             // whether a request for them is taken; nil: every one is
 	lost      func(*wire.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
 	asked     int                                     // requests so far
 	answer    func(e wire.Enrolment) *wire.EnrolReply // nil: the next slot, at the announced time
@@ -174,8 +175,33 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.several != nil && !s.several(e.Request.Devices()) {
+		signed, _, err := wire.Sign(&wire.EnrolReply{Request: e.Digest[:], Refusal: wire.RefusalMalformed}, s.Shuffler)
+		return signed, err
+	}
+	var whole *wire.EnrolReply
+	for _, number := range e.Request.Devices() {
+		one := e
+		one.Request = &wire.EnrolRequest{Epoch: e.Request.Epoch, Announcement: e.Request.Announcement, Device: number}
+		if reply := s.enrolOne(one, now, len(request)); whole == nil {
+			whole = reply
+		} else {
+			whole.Add(reply)
+		}
+	}
+	for i := range e.Request.Devices() {
+		if s.lost != nil && s.lost(whole.Of(i)) {
+			return []byte("as good as no answer, and quicker"), nil
+		}
+	}
+	whole.Request = e.Digest[:]
+	signed, _, err := wire.Sign(whole, s.Shuffler)
+	return signed, err
+}
+
+// enrolOne is the answer to one device. The scene's lock is held.
+func (s *scene) enrolOne(e wire.Enrolment, now time.Time, size int) (reply *wire.EnrolReply) {
 	s.asked++
-	var reply *wire.EnrolReply
 	if s.answer != nil {
 		reply = s.answer(e)
 	}
@@ -184,16 +210,11 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 		if !known {
 			slot = uint32(len(s.slots))
 			s.slots[e.Request.Device] = slot
-			s.enrolled = append(s.enrolled, enrolled{e.Request.Device, slot, now, len(request)})
+			s.enrolled = append(s.enrolled, enrolled{e.Request.Device, slot, now, size})
 		}
 		reply = &wire.EnrolReply{Enrolled: true, Slot: slot, Held: known, ReportAfter: s.announced.Timing.RewardWindow}
 	}
-	if s.lost != nil && s.lost(reply) {
-		return []byte("as good as no answer, and quicker"), nil
-	}
-	reply.Request = e.Digest[:]
-	signed, _, err := wire.Sign(reply, s.Shuffler)
-	return signed, err
+	return reply
 }
 
 func (s *scene) take(d *bus.Delivery) {
@@ -209,17 +230,24 @@ func (s *scene) take(d *bus.Delivery) {
 // reports waits for exactly so many.
 func (s *scene) reports(n int) []arrival {
 	s.t.Helper()
-	all := func() []arrival {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return slices.Clone(s.arrived)
-	}
-	testbed.Eventually(s.t, "there as many reports as expected", func() bool { return len(all()) >= n })
+	s.came(n)
 	testbed.Eventually(s.t, "quiet", func() bool { return s.host.Pending() == 0 })
-	if got := all(); len(got) != n {
+	if got := s.arrivals(); len(got) != n {
 		s.t.Fatalf("%d reports, expected %d", len(got), n)
 	}
-	return all()
+	return s.arrivals()
+}
+
+// came waits until this many reports came to the shuffler.
+func (s *scene) came(n int) {
+	s.t.Helper()
+	testbed.Eventually(s.t, "there as many reports as expected", func() bool { return len(s.arrivals()) >= n })
+}
+
+func (s *scene) arrivals() []arrival {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.arrived)
 }
 
 func (s *scene) enrolments() []enrolled {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
+	"sync"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/riffle-dp/riffle/internal/role/journal/group"
+	"github.com/riffle-dp/riffle/internal/role/journal/wal"
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
@@ -53,8 +55,13 @@ type Device struct {
 	device.State
 }
 
-// fileStore is a Store in one file.
-type fileStore struct{ db *bbolt.DB }
+// fileStore is a Store in one file with its log.
+type fileStore struct {
+	db     *wal.DB
+	writes *group.Group[[]wal.Change] // what was changed at the same time shares a write to the disk
+
+	following sync.Mutex // of Follow
+}
 
 var (
 	bucketDevices = []byte("devices") // name -> device
@@ -69,48 +76,48 @@ var noteKeys = []byte("shuffler's keys")
 // noteRolledBack is in a store that was proved older than what its host has done; its value says how.
 var noteRolledBack = []byte("rolled back")
 
-// storeLock is how long opening waits for another process to let go of the file.
-const storeLock = 3 * time.Second
+// markKey is among the devices while a newer version has the store open, or crashed with it: older ones stop at it. No
+// device has such a name. The text stands where a device has a time, because that is what older versions then quote.
+var (
+	markKey  = []byte("\xff newer")
+	markText = []byte(`{"enrolment":{"report_at":` +
+		`"this store continues in its log file, which this version of Riffle is too old for"}}`)
+)
 
 // OpenStore opens the file of a Store, or begins it. One process can have it open.
-func OpenStore(path string) (Store, error) { return openStore(path, bbolt.Options{Timeout: storeLock}) }
+func OpenStore(path string) (Store, error) { return openStore(path, false) }
 
 // OpenUnsyncedStore is OpenStore for simulated devices: what it keeps survives the end of the process, and need not
 // survive a power cut. Never use it for people: a ledger that a power cut sets back forgets what was spent.
-func OpenUnsyncedStore(path string) (Store, error) {
-	return openStore(path, bbolt.Options{Timeout: storeLock, NoSync: true, NoFreelistSync: true})
-}
+func OpenUnsyncedStore(path string) (Store, error) { return openStore(path, true) }
 
-func openStore(path string, o bbolt.Options) (Store, error) {
-	db, err := bbolt.Open(path, 0o600, &o)
-	if errors.Is(err, bolterrors.ErrTimeout) {
+func openStore(path string, unsynced bool) (Store, error) {
+	db, err := wal.Open(path, wal.Options{
+		Buckets: [][]byte{bucketDevices, bucketOutbox, bucketChain, bucketMarks}, NoSync: unsynced, Fill: 0.8,
+		Mark: wal.Change{Bucket: bucketDevices, Key: markKey, Value: markText},
+	})
+	if errors.Is(err, wal.ErrLocked) {
 		return nil, fmt.Errorf("state file %s: another process has it open; give each randomizer a state folder of "+
 			"its own", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state file %s: %w", path, err)
 	}
-	// Concurrent updates share a write to the disk; they need not wait long for company.
-	db.MaxBatchDelay = 2 * time.Millisecond
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, b := range [][]byte{bucketDevices, bucketOutbox, bucketChain, bucketMarks} {
-			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("state file %s: %w", path, err), db.Close())
-	}
-	return &fileStore{db}, nil
+	writes := group.New(func(all [][]wal.Change) error { return db.Commit(slices.Concat(all...)) })
+	return &fileStore{db: db, writes: writes}, nil
 }
 
-func (s *fileStore) Close() error { return s.db.Close() }
+func (s *fileStore) Close() error {
+	s.writes.Close()
+	return s.db.Close()
+}
 
 func (s *fileStore) Load(f func(Device) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketDevices).ForEach(func(k, v []byte) error {
+			if bytes.Equal(k, markKey) {
+				return nil
+			}
 			var d Device
 			if err := json.Unmarshal(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
@@ -121,17 +128,23 @@ func (s *fileStore) Load(f func(Device) error) error {
 }
 
 func (s *fileStore) Put(d Device) error {
-	return s.db.Batch(func(tx *bbolt.Tx) error { return putDevice(tx, d) })
+	device, err := written(d)
+	if err != nil {
+		return err
+	}
+	return s.writes.Add([]wal.Change{device})()
 }
 
 func (s *fileStore) Seal(d Device, o Outgoing) error {
-	return s.db.Batch(func(tx *bbolt.Tx) error {
-		return errors.Join(putDevice(tx, d), tx.Bucket(bucketOutbox).Put(o.key(), o.Envelope))
-	})
+	device, err := written(d)
+	if err != nil {
+		return err
+	}
+	return s.writes.Add([]wal.Change{device, {Bucket: bucketOutbox, Key: o.key(), Value: o.Envelope}})()
 }
 
 func (s *fileStore) Sent(o Outgoing) error {
-	return s.db.Batch(func(tx *bbolt.Tx) error { return tx.Bucket(bucketOutbox).Delete(o.key()) })
+	return s.writes.Add([]wal.Change{{Bucket: bucketOutbox, Key: o.key()}})()
 }
 
 func (s *fileStore) Unsent(f func(Outgoing)) error {
@@ -150,17 +163,19 @@ func (s *fileStore) Unsent(f func(Outgoing)) error {
 
 func (s *fileStore) Follow(epoch uint64, round uint32, digest [32]byte) error {
 	key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, epoch), round)
-	return s.db.Update(func(tx *bbolt.Tx) error {
-		chain := tx.Bucket(bucketChain)
-		if seen := chain.Get(key); seen != nil {
-			if !bytes.Equal(seen, digest[:]) {
-				return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", device.ErrRewound, round,
-					epoch, seen[:min(8, len(seen))], digest[:8])
-			}
-			return nil
-		}
-		return chain.Put(key, digest[:])
-	})
+	s.following.Lock()
+	defer s.following.Unlock()
+	seen, err := s.db.Get(bucketChain, key)
+	switch {
+	case err != nil:
+		return err
+	case seen == nil:
+		return s.writes.Add([]wal.Change{{Bucket: bucketChain, Key: key, Value: digest[:]}})()
+	case !bytes.Equal(seen, digest[:]):
+		return fmt.Errorf("%w: round %d of epoch %d had digest %x, now it has %x", device.ErrRewound, round, epoch,
+			seen[:min(8, len(seen))], digest[:8])
+	}
+	return nil
 }
 
 func (s *fileStore) Latest() (p RoundID, err error) {
@@ -179,7 +194,7 @@ func (s *fileStore) Latest() (p RoundID, err error) {
 }
 
 func (s *fileStore) PutNote(name, text []byte) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMarks).Put(name, text) })
+	return s.writes.Add([]wal.Change{{Bucket: bucketMarks, Key: name, Value: append([]byte{}, text...)}})()
 }
 
 func (s *fileStore) Note(name []byte) (text []byte, err error) {
@@ -190,12 +205,13 @@ func (s *fileStore) Note(name []byte) (text []byte, err error) {
 	return text, err
 }
 
-func putDevice(tx *bbolt.Tx, d Device) error {
-	b, err := json.Marshal(d)
-	if err != nil {
-		return err
+// written is a device as the file keeps it. What the file cannot hold is refused here, so that it fails alone.
+func written(d Device) (c wal.Change, err error) {
+	if n := len(d.Name); n == 0 || n > bbolt.MaxKeySize || d.Name == string(markKey) {
+		return c, fmt.Errorf("a device's name has 1 to %d bytes of UTF-8, this one has %d", bbolt.MaxKeySize, n)
 	}
-	return tx.Bucket(bucketDevices).Put([]byte(d.Name), b)
+	b, err := json.Marshal(d)
+	return wal.Change{Bucket: bucketDevices, Key: []byte(d.Name), Value: b}, err
 }
 
 // Outgoing is a sealed report on its way to the broker.

@@ -1,6 +1,7 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // A Role is what the start-up shell must know of a role whose configuration is the struct C.
 type Role[C any] struct {
 	Name      string // one lower-case word; it prefixes the environment variables
+	Use       string // its word on the command line; empty: Name
 	Short     string // one line
 	Long      string // what the role does; may be empty
 	Defaults  C      // the schema: tags name and document the keys, values are the defaults
@@ -79,7 +81,7 @@ func Command[C any](role Role[C]) *cobra.Command {
 	}
 	prefix := envPrefix(role.Name)
 	cmd := &cobra.Command{
-		Use: role.Name, Short: role.Short, Args: cobra.NoArgs,
+		Use: cmp.Or(role.Use, role.Name), Short: role.Short, Args: cobra.NoArgs,
 		Long:          strings.TrimSpace(role.Long+"\n\n"+s.manual(prefix)) + "\n",
 		SilenceErrors: true, SilenceUsage: true,
 	}

@@ -197,6 +197,9 @@ func (l *loading) apply(settings []setting) {
 	}
 }
 
+// workerVariables begin the names of variables, behind a role's own prefix, that are for its workers.
+const workerVariables = "WORKER_"
+
 // readEnviron finds the settings among the environment variables.
 func (l *loading) readEnviron(environ []string, prefix string) []setting {
 	known := map[string]*field{prefix + "CONFIG": nil}
@@ -208,7 +211,7 @@ func (l *loading) readEnviron(environ []string, prefix string) []setting {
 	var settings []setting
 	for _, entry := range environ {
 		name, text, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) {
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+workerVariables) {
 			continue
 		}
 		f, ok := known[name]

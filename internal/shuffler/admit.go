@@ -3,11 +3,9 @@ package shuffler
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -68,66 +66,44 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	if past {
 		return false, refuse(wire.RefusalLate, "epoch %d is over", d.Epoch)
 	}
-	r, digest, err := s.open(d.Payload, d.Epoch, d.Round, layout)
+	r, digest, err := s.envelopes.open(d.Payload, d.Epoch, d.Round, layout)
 	if err != nil {
 		return false, err
 	}
 	id := DeviceID{r.HostKey, r.Device}
-	err = s.decide(func(state *State) (*Event, error) {
+	durable, err := s.begin(func(state *State) (*Event, error) {
 		ev, err := state.Admit(id, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
 		fresh = ev != nil
 		return ev, err
 	})
+	if fresh { // before the wait, so that a release that is due finds it
+		s.keep(d.Epoch, d.Round, channel.Member{Slot: r.Slot, Sequence: d.Sequence, Digest: digest}, layout, r.Payload)
+	}
+	if durable != nil {
+		if err := durable(); err != nil {
+			return false, fatal(err)
+		}
+	}
 	return fresh, err
 }
 
-// open opens a sealed report of the round and checks all that can be checked without knowing who is enrolled.
-func (s *Shuffler) open(envelope []byte, epoch uint64, round uint32, l channel.Layout) (*wire.Report, Digest, error) {
-	no := func(reason wire.Refusal, format string, a ...any) (*wire.Report, Digest, error) {
-		return nil, Digest{}, refuse(reason, format, a...)
+// keep hands an admitted report to its channel. Where the disk is full the release reads it again.
+func (s *Shuffler) keep(epoch uint64, round uint32, m channel.Member, l channel.Layout, payload []byte) {
+	err := s.mixing(l).Take(epoch, round, m, payload)
+	if was := s.full.Swap(err != nil); err != nil && !was {
+		s.c.Log.Warn().Err(err).Func(about(epoch, round)).
+			Msg("admitted reports cannot be kept for mixing; they are read again for the release")
 	}
-	if l == (channel.Layout{}) {
-		return no(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", round, epoch)
-	}
-	// All envelopes of a round have one size. An envelope of another size costs no more than this comparison.
-	if want := wire.EnvelopeSize(l.Size()); len(envelope) != want {
-		return no(wire.RefusalWrongSize, "an envelope of %d bytes, this round's have %d", len(envelope), want)
-	}
-	at := seal.ReportContext{Deployment: s.c.Deployment, Epoch: epoch, Round: round}
-	plain, err := wire.OpenEnvelope(envelope, s.opener, at)
-	if err != nil {
-		return no(wire.Reason(err), "%v", err)
-	}
-	report, digest, err := s.mixing(l).Parse(plain, l)
-	if err != nil {
-		return no(wire.Reason(err), "%v", err)
-	}
-	if report.Epoch != epoch || report.Round != round {
-		return no(wire.RefusalWrongEpoch, "a report of round %d of epoch %d in the stream of round %d of epoch %d",
-			report.Round, report.Epoch, round, epoch)
-	}
-	return report, digest, nil
 }
 
 // reread reads the report of a release's member again: it is the channel's channel.Reports.
 func (s *Shuffler) reread(ctx context.Context, r *channel.Release, m channel.Member) (*wire.Report, error) {
 	envelope, err := s.c.Bus.GetReport(ctx, m.Sequence)
 	if errors.Is(err, bus.ErrGone) {
-		return nil, fmt.Errorf("%w: slot %d: the broker no longer has its report; "+
-			"the broker's data was lost, set back, or purged by another client", channel.ErrImpossible, m.Slot)
+		return nil, missing(m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	at := seal.ReportContext{Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round}
-	plain, err := wire.OpenEnvelope(envelope, s.opener, at)
-	var report *wire.Report
-	if err == nil { // it was verified and checked when it was admitted: its digest says that it is the same one
-		report, err = wire.ReparseReport(plain, r.Layout.Size(), m.Digest)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: slot %d: the broker has another report in its place; "+
-			"the broker's data was set back, and written anew since", channel.ErrImpossible, m.Slot)
-	}
-	return report, nil
+	return s.envelopes.again(envelope, r, m)
 }

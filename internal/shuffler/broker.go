@@ -33,6 +33,10 @@ type Broker interface {
 	// Of that channel and of panels.
 	Said(ctx context.Context, role bus.Role, kind string, handler func(payload []byte) error) error
 
+	// Where there are workers.
+	ReadChunks(ctx context.Context, epoch uint64, round uint32, handler func(index uint32, payload []byte) error) error
+	PurgeSegments(ctx context.Context) error
+
 	PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error
 	SaidSince(ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error) error
 	AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (sequence uint64, err error)

@@ -48,7 +48,11 @@ func TestOneHostDoesNotFillAPanel(t *testing.T) {
 	for epoch := uint64(1); epoch <= draws; epoch++ {
 		s.must(s.open(panelled(epoch, size, 10, plan.Panel{Registered: registered}, draws, 0), digest(byte(epoch))))
 		s.draw()
-		n := s.state.epoch.held[[32]byte{1}]
+		host, ok := s.state.hosts.find([32]byte{1})
+		n := 0
+		if ok {
+			n = s.state.epoch.holds(host)
+		}
 		largest, sum = max(largest, n), sum+n
 		s.now = s.now.Add(1e12)
 		s.commit()

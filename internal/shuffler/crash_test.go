@@ -190,8 +190,8 @@ func TestAdmittedReportsOutliveACrash(t *testing.T) {
 	s.account(12, 0, nil)
 }
 
-// A committed report that is gone from the stream destroys the release: a smaller set than was committed never leaves,
-// and nothing had left.
+// A committed report that is gone from the stream destroys the release of a process that did not admit it: a smaller set
+// than was committed never leaves, and nothing had left.
 func TestALostReportDestroysItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -201,6 +201,8 @@ func TestALostReportDestroysItsRelease(t *testing.T) {
 	s.sendAll(11)
 	s.admitted(11)
 	s.must(s.shuffler.c.Bus.PurgeReports(s.Context(), 5))
+	s.must(s.stop())
+	s.start()
 	s.send(s.report(11))
 	m := s.manifest(1, 0)
 	s.finished()

@@ -111,26 +111,45 @@ func (s *Shuffler) fix(ctx context.Context, epoch uint64) (fixed bool, trouble, 
 	if fixed, trouble, err = s.adoptPool(ctx, epoch); fixed || trouble != nil || err != nil {
 		return fixed, trouble, err
 	}
-	contribution := random32(s.c.Source)
+	if p = s.holdPool(true); p == nil || p.Devices < p.Needed {
+		s.holdPool(false)
+		return false, nil, nil
+	}
+	defer s.holdPool(false)
+	// Nothing of this needs the state, and nothing else waits for it but who registers.
+	p.root()
+	signed, of, err := wire.Sign(&wire.Pool{
+		Deployment: s.c.Deployment, Epoch: p.Epoch, Announcement: p.Announcement[:], Registered: uint32(p.Devices),
+		Root: p.Root[:], Contribution: random32(s.c.Source),
+	}, s.c.Identity)
+	if err != nil {
+		return false, nil, fatal(err)
+	}
+	ready := poolOf(p.all, p.Quota)
 	err = s.decide(func(state *State) (*Event, error) {
-		p := state.Pool()
-		if p == nil || p.Devices < p.Needed {
+		if fixed = p.still(state); !fixed {
 			return nil, nil
 		}
-		signed, digest, err := wire.Sign(&wire.Pool{
-			Deployment: s.c.Deployment, Epoch: p.Epoch, Announcement: p.Announcement[:],
-			Registered: uint32(p.Devices), Root: p.Root[:], Contribution: contribution,
-		}, s.c.Identity)
-		if err != nil {
-			return nil, fatal(err)
-		}
-		fixed = true
-		return s.pooled(p, signed, digest), nil
+		ev := s.pooled(p, signed, of)
+		ev.Pooled.ready = ready
+		return ev, nil
 	})
 	if err == nil && fixed {
 		s.c.Log.Info().Uint64("epoch", epoch).Int("devices", p.Devices).Msg("pool fixed: the panel is drawn from it")
 	}
 	return fixed, nil, err
+}
+
+// holdPool begins or ends that nobody registers, and describes the pool by then: whoever asks to be registered
+// meanwhile is told to ask again.
+func (s *Shuffler) holdPool(hold bool) *Pooling {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fixing = hold
+	if !hold {
+		return nil
+	}
+	return s.state.pooling()
 }
 
 // random32 is a contribution to a seed.
@@ -156,7 +175,9 @@ func (s *Shuffler) pooling() *Pooling {
 	if p := s.pool; p != nil && p.Epoch == s.state.epoch.number && s.pooledAt == s.state.count && p.Devices < p.Needed {
 		return p
 	}
-	s.pool, s.pooledAt = s.state.Pool(), s.state.count
+	if s.pool, s.pooledAt = s.state.pooling(), s.state.count; s.pool != nil {
+		s.pool.all = nil // it may be long until there are enough
+	}
 	return s.pool
 }
 
@@ -255,15 +276,21 @@ func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err err
 		s.late("epoch %d waits for the analyzer's contribution to the draw of its panel", epoch)
 		return false, nil
 	}
-	err = s.decide(func(state *State) (*Event, error) {
+	of := func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
 		for _, d := range s.drawing.draws[1:] {
 			if d.digest != s.drawing.draws[0].digest {
 				return nil, SecondDraw
 			}
 		}
-		ev, err := state.Draw(s.drawing.draws[0].draw, s.drawing.draws[0].signed, now)
-		drawn = ev != nil
+		return state.Draw(s.drawing.draws[0].draw, s.drawing.draws[0].signed, now)
+	}
+	ready, members := s.drawAhead(of)
+	err = s.decide(func(state *State) (*Event, error) {
+		ev, err := of(state)
+		if drawn = ev != nil; drawn && state.epoch.drawing.pool == ready {
+			ev.Drawn.panel = members
+		}
 		return ev, err
 	})
 	var refused outcome.Reason
@@ -287,6 +314,22 @@ func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err err
 		s.dominated()
 	}
 	return drawn, nil
+}
+
+// drawAhead draws the panel that an event would draw, from a pool, while the state is free for others: a pool that is
+// fixed does not change. Nil where there is no such event.
+func (s *Shuffler) drawAhead(of func(*State) (*Event, error)) (from *pool, members []panel.Device) {
+	s.mu.Lock()
+	ev, err := of(s.state)
+	var size int
+	if err == nil && ev != nil {
+		from, size = s.state.epoch.drawing.pool, int(s.state.epoch.size)
+	}
+	s.mu.Unlock()
+	if from == nil {
+		return nil, nil
+	}
+	return from, from.panel(ev.Drawn.Contribution, size)
 }
 
 // recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is as

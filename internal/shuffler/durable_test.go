@@ -63,7 +63,9 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	s, disk := onSlowDisk(t)
 	release := disk.hold()
 	t.Cleanup(release)
-	request, _ := s.Sign(s.request(0), s.host)
+	two := s.request(0)
+	two.Further = []uint32{5}
+	request, _ := s.Sign(two, s.host)
 	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
 		b, err := s.devices.Enrol(ctx, request)
 		if err != nil {
@@ -78,11 +80,11 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 		}
 		cancel()
 	}
-	if f, _ := s.shuffler.Filling(); f.Enrolled != 1 {
+	if f, _ := s.shuffler.Filling(); f.Enrolled != 2 {
 		t.Fatalf("%d are enrolled", f.Enrolled)
 	}
 	release()
-	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held {
+	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held || !reply.Of(1).Held {
 		t.Errorf("once it is durable: %v, %v", reply, err)
 	}
 }

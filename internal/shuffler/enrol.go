@@ -7,31 +7,67 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// enrol answers one request. Its error is fatal.
+// enrol answers one request, of one device or of several. Its error is fatal.
 func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
-	s.c.Enrolments.Received(1)
-	reply := &wire.EnrolReply{}
-	given, digest, err := s.admitDevice(signed)
-	reply.Request = digest[:]
+	e, err := s.admitted.OpenEnrolRequest(signed)
+	if err != nil {
+		s.c.Enrolments.Received(1)
+		return s.reply(e.Digest, []given{{err: refuse(wire.Reason(err), "%v", err)}})
+	}
+	devices := e.Request.Devices()
+	s.c.Enrolments.Received(len(devices))
+	all := make([]given, len(devices))
+	for i, number := range devices {
+		all[i] = s.admitDevice(DeviceID{e.HostKey, number}, e.Request)
+	}
+	s.dominated()
+	for _, g := range all { // what they rest on is durable, with one write for all
+		if err := g.wait(); err != nil {
+			return nil, err
+		}
+	}
+	return s.reply(e.Digest, all)
+}
+
+// reply signs what is answered to a request's devices, and counts it.
+func (s *Shuffler) reply(request [32]byte, all []given) ([]byte, error) {
+	var whole *wire.EnrolReply
+	for _, given := range all {
+		one, err := s.answer(given)
+		if err != nil {
+			return nil, err
+		}
+		if whole == nil {
+			whole = one
+		} else {
+			whole.Add(one)
+		}
+	}
+	whole.Request = request[:]
+	b, _, err := wire.Sign(whole, s.c.Identity)
+	return b, err
+}
+
+// answer is the reply to one device, without the request.
+func (s *Shuffler) answer(given given) (*wire.EnrolReply, error) {
 	var refused *Refused
 	switch {
-	case errors.As(err, &refused):
-		reply.Refusal = refused.Reason
+	case errors.As(given.err, &refused):
+		s.c.Enrolments.Refused(given.err, 1)
+		reply := &wire.EnrolReply{Refusal: refused.Reason}
 		if refused.Reason == wire.RefusalNotDrawn {
 			reply.Pool, reply.Draw = given.pool, given.draw
 		}
-		s.c.Enrolments.Refused(err, 1)
-	case err != nil:
-		return nil, err
-	default:
-		reply.Enrolled, reply.Slot, reply.Held = true, given.slot, given.held
-		reply.ReportAfter = max(0, given.after.Truncate(time.Millisecond))
-		reply.Commitment, reply.Pool, reply.Draw = given.commitment, given.pool, given.draw
-		s.c.Enrolments.Released(1)
+		return reply, nil
+	case given.err != nil:
+		return nil, given.err
 	}
-	b, _, err := wire.Sign(reply, s.c.Identity)
-	return b, err
+	s.c.Enrolments.Released(1)
+	return &wire.EnrolReply{
+		Enrolled: true, Slot: given.slot, Held: given.held, ReportAfter: max(0, given.after.Truncate(time.Millisecond)),
+		Commitment: given.commitment, Pool: given.pool, Draw: given.draw,
+	}, nil
 }
 
 // given is a device's slot, when its report is due from now on, and whether the device held the slot before it asked. Of a
@@ -44,22 +80,35 @@ type given struct {
 	commitment []byte
 	// of the panel
 	pool, draw []byte
+
+	err     error        // why it is refused, or fatal
+	durable func() error // what the answer rests on; nil: nothing
 }
 
-func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err error) {
-	e, err := s.admitted.OpenEnrolRequest(signed)
-	if err != nil {
-		return given{}, e.Digest, refuse(wire.Reason(err), "%v", err)
+// wait returns once what the answer rests on is durable. Its error is fatal.
+func (g given) wait() error {
+	if g.durable == nil {
+		return nil
 	}
-	id := DeviceID{e.HostKey, e.Request.Device}
-	if e.Request.Epoch == 0 {
-		g.held, err = s.register(id)
-		return g, e.Digest, err
+	if err := g.durable(); err != nil {
+		return fatal(err)
 	}
-	err = s.decide(func(state *State) (*Event, error) {
+	return nil
+}
+
+func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest) (g given) {
+	if r.Epoch == 0 {
+		g.held, g.durable, g.err = s.register(id)
+		return g
+	}
+	g.durable, g.err = s.begin(func(state *State) (*Event, error) {
+		if len(r.Further) > 0 && state.draws() {
+			return nil, refuse(wire.RefusalMalformed, "one request for %d devices, where panels are drawn",
+				len(r.Further)+1)
+		}
 		now, _ := s.clock.now()
-		slot, reportAt, ev, err := state.Enrol(id, e.Request.Epoch, Digest(e.Request.Announcement), now)
-		g = given{slot: slot, after: reportAt.Sub(now), held: ev == nil}
+		slot, reportAt, ev, err := state.Enrol(id, r.Epoch, Digest(r.Announcement), now)
+		g.slot, g.after, g.held = slot, reportAt.Sub(now), ev == nil
 		g.pool, g.draw = state.statements()
 		if g.pool != nil {
 			g.held = err == nil && state.epoch.reported(slot)
@@ -70,21 +119,23 @@ func (s *Shuffler) admitDevice(signed []byte) (g given, digest [32]byte, err err
 		}
 		return ev, err
 	})
-	s.dominated()
-	return g, e.Digest, err
+	return g
 }
 
 // register enters a device among those that panels are drawn from. What this shuffler knows of them may be less than it
 // knew before, until it was held against the audit log: till then no device registers.
-func (s *Shuffler) register(id DeviceID) (held bool, err error) {
-	err = s.decide(func(state *State) (ev *Event, err error) {
+func (s *Shuffler) register(id DeviceID) (held bool, durable func() error, err error) {
+	durable, err = s.begin(func(state *State) (ev *Event, err error) {
 		if !s.recalled || s.trouble != nil {
 			return nil, refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
+		}
+		if s.fixing && !state.registered.has(id) {
+			return nil, refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")
 		}
 		held, ev, err = state.Register(id)
 		return ev, err
 	})
-	return held, err
+	return held, durable, err
 }
 
 // dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal

@@ -128,3 +128,81 @@ func TestEnrolmentUnderTheLongestTimes(t *testing.T) {
 		}
 	}
 }
+
+// One request enrols several devices of a host. Each is answered as if it had asked alone, in the order of the request,
+// and a repetition gives the same.
+func TestDevicesEnrolTogether(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.config.HostShare = 0.6
+	s.start()
+	s.open(s.announcement())
+	s.enrol(2)
+	several := func(r *wire.EnrolRequest) { r.Further = []uint32{3, 4, 5, 8, 9, 10} }
+	for _, repeated := range []bool{false, true} {
+		all := s.ask(1, several)
+		if len(all.Further) != 6 {
+			t.Fatalf("%d further answers", len(all.Further))
+		}
+		for place, slot := range []uint32{1, 2, 3, 4, 5, 6} { // the seventh of twelve is the last within 0.6
+			r := all.Of(place)
+			if !r.Enrolled || r.Slot != slot || r.Held != (repeated || place == 0) || r.ReportAfter == 0 {
+				t.Errorf("place %d: %+v", place, r)
+			}
+		}
+		if r := all.Of(6); r.Enrolled || r.Refusal != wire.RefusalHostShare {
+			t.Errorf("above the host's share: %+v", r)
+		}
+	}
+	if r := s.ask(0, func(r *wire.EnrolRequest) { r.Further = []uint32{capacity} }); r.Enrolled ||
+		r.Refusal != wire.RefusalNoCredential || len(r.Further) != 0 {
+		t.Errorf("one of them is beyond the credential: %+v", r)
+	}
+	if b := s.shuffler.c.Enrolments.Balance(); b.Received != 2+2*7+1 || b.Released != 2+2*6 {
+		t.Errorf("account %+v", b)
+	}
+}
+
+// Where panels are drawn a reply proves what it says of one device: there is none for several.
+func TestPanelsAnswerDevicesSingly(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.opened = s.announcement()
+	s.open(panels(s.opened))
+	s.register(0, 3)
+	if r := s.ask(0, func(r *wire.EnrolRequest) { r.Further = []uint32{1} }); r.Refusal != wire.RefusalMalformed {
+		t.Errorf("two at once: %+v", r)
+	}
+}
+
+// Nobody registers between the description of a pool and its being fixed: whoever asks is told to ask again, and whoever
+// is registered is told so.
+func TestNobodyRegistersWhileAPoolIsFixed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.opened = s.announcement()
+	s.open(panels(s.opened))
+	s.register(0, 3)
+	p := s.shuffler.holdPool(true)
+	if p == nil || p.Devices != 3 {
+		t.Fatalf("pool %+v", p)
+	}
+	if r := s.ask(7, toRegister); r.Refusal != wire.RefusalWrongEpoch {
+		t.Errorf("meanwhile: %+v", r)
+	}
+	if r := s.ask(1, toRegister); !r.Enrolled || !r.Held {
+		t.Errorf("registered before: %+v", r)
+	}
+	s.shuffler.mu.Lock()
+	same := p.still(s.shuffler.state)
+	s.shuffler.mu.Unlock()
+	s.shuffler.holdPool(false)
+	s.register(7, 8)
+	s.shuffler.mu.Lock()
+	defer s.shuffler.mu.Unlock()
+	if !same || p.still(s.shuffler.state) {
+		t.Error("a pool is taken for the same with one device more, or for another with none")
+	}
+}

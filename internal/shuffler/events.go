@@ -177,12 +177,11 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("enrolment event: the cohort of epoch %d is drawn", e.number)
 		}
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
-		s.tells(at.Add(-e.window() - e.jitter(uint32(len(e.slots)))))
+		s.tells(at.Add(-e.window() - e.jitter(uint32(e.slots.len()))))
 		s.enter(id, at)
 		if at.After(e.last) {
 			e.last = at
 		}
-		s.devices.add(id)
 	case ev.Pooled != nil:
 		return s.applyPooled(ev.Pooled)
 	case ev.Drawn != nil:
@@ -192,14 +191,15 @@ func (s *State) Apply(ev *Event) error {
 		if err != nil {
 			return err
 		}
-		a := admitted{sequence: ev.Admitted.Sequence}
-		if copy(a.digest[:], ev.Admitted.Digest) != len(a.digest) {
+		var digest Digest
+		if copy(digest[:], ev.Admitted.Digest) != len(digest) {
 			return fmt.Errorf("admission event: digest has %d bytes", len(ev.Admitted.Digest))
 		}
-		if _, ok := r.reports[ev.Admitted.Slot]; ok || r.outcome != wire.Undecided {
-			return fmt.Errorf("admission event: slot %d cannot be admitted any more", ev.Admitted.Slot)
+		slot := ev.Admitted.Slot
+		if int(slot) >= s.epoch.slots.len() || r.reports.get(slot) != nil || r.outcome != wire.Undecided {
+			return fmt.Errorf("admission event: slot %d is nobody's, or cannot be admitted any more", slot)
 		}
-		r.reports[ev.Admitted.Slot] = a
+		r.reports.put(slot, ev.Admitted.Sequence, digest)
 	case ev.Excluded != nil:
 		r, err := s.round(ev.Excluded.Round)
 		if err != nil {
@@ -247,7 +247,7 @@ func (s *State) Apply(ev *Event) error {
 		}
 		r.outcome, r.done, r.adopted = ev.Adopted.Outcome, true, ev.Adopted
 		if !ev.Adopted.Members {
-			r.reports = map[uint32]admitted{}
+			r.reports = reports{}
 		}
 		s.epoch.destroyed = r.outcome == wire.Destroyed
 	case ev.Passed != nil:
@@ -260,7 +260,7 @@ func (s *State) Apply(ev *Event) error {
 
 func (s *State) applyOpened(o *Opened) error {
 	r := &round{
-		opened: time.UnixMilli(o.At), layout: o.Layout, reports: map[uint32]admitted{}, excluded: map[uint32]wire.Refusal{},
+		opened: time.UnixMilli(o.At), layout: o.Layout, excluded: map[uint32]wire.Refusal{},
 	}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
@@ -273,9 +273,14 @@ func (s *State) applyOpened(o *Opened) error {
 		e.rounds = append(e.rounds, r)
 		return nil
 	}
+	if e := s.epoch; e != nil && e.drawing == nil {
+		for i := range e.slots.len() {
+			s.devices.add(e.slots.at(i).device)
+		}
+	}
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, last: r.opened,
-		planned: o.Rounds, slotOf: map[DeviceID]uint32{}, held: map[[32]byte]int{}, rounds: []*round{r}, final: o.Final,
+		planned: o.Rounds, slotOf: map[deviceKey]uint32{}, rounds: []*round{r}, final: o.Final,
 	}
 	if o.Final {
 		return nil
@@ -293,13 +298,13 @@ func (r *round) exclude(ev *Excluded, why wire.Refusal) error {
 		return fmt.Errorf("exclusion event: %d reasons for %d slots", n, len(ev.Slots))
 	}
 	for i, slot := range ev.Slots {
-		if _, ok := r.reports[slot]; !ok {
+		if r.reports.get(slot) == nil {
 			return fmt.Errorf("exclusion event: slot %d has no report", slot)
 		}
 		if len(ev.Reasons) > 0 {
 			why = ev.Reasons[i]
 		}
-		delete(r.reports, slot)
+		r.reports.remove(slot)
 		r.excluded[slot] = why
 	}
 	return nil

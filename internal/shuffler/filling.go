@@ -23,13 +23,13 @@ func (s *State) Filling() (f Filling, ok bool) {
 	if e == nil {
 		return f, false
 	}
-	slots := len(e.slots)
+	slots := e.slots.len()
 	if s.enrolling() {
 		slots = int(e.size)
 	}
 	return Filling{
 		Epoch: e.number, Round: len(e.rounds) - 1, Rounds: e.planned, Size: e.size, Minimum: e.minimum,
-		Enrolled: len(e.slots), Reports: len(e.rounds[len(e.rounds)-1].reports), Largest: e.largest, Slots: slots,
+		Enrolled: e.slots.len(), Reports: e.rounds[len(e.rounds)-1].reports.count, Largest: e.largest, Slots: slots,
 		Final: e.final, Destroyed: e.destroyed,
 	}, true
 }
@@ -41,8 +41,8 @@ func (s *State) Held() (reports, messages int) {
 	}
 	for _, r := range s.epoch.rounds {
 		if !r.done {
-			reports += len(r.reports)
-			messages += len(r.reports) * r.layout.Messages
+			reports += r.reports.count
+			messages += r.reports.count * r.layout.Messages
 		}
 	}
 	return reports, messages

@@ -30,9 +30,9 @@ func (s *State) First(over *Release) (first uint64, ok bool) {
 		if r.done || over != nil && over.Epoch == s.epoch.number && int(over.Round) == i {
 			continue
 		}
-		for _, a := range r.reports {
-			if !ok || a.sequence < first {
-				first, ok = a.sequence, true
+		for _, a := range r.reports.each {
+			if !ok || a.sequence() < first {
+				first, ok = a.sequence(), true
 			}
 		}
 	}

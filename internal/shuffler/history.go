@@ -317,8 +317,8 @@ func (s *State) admitted() map[uint64]bool {
 		return nil
 	}
 	all := map[uint64]bool{}
-	for _, a := range e.rounds[len(e.rounds)-1].reports {
-		all[a.sequence] = true
+	for _, a := range e.rounds[len(e.rounds)-1].reports.each {
+		all[a.sequence()] = true
 	}
 	return all
 }
@@ -334,12 +334,12 @@ func (s *State) Adopt(m *wire.Manifest) *Event {
 	}
 	r := e.rounds[m.Round]
 	var digests [][32]byte
-	for _, a := range r.reports {
+	for _, a := range r.reports.each {
 		digests = append(digests, a.digest)
 	}
 	all := wire.ReportsDigest(digests)
 	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == len(r.reports) {
+	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == r.reports.count {
 		return nil // committed here: only its end is missing
 	}
 	return &Event{Adopted: &Adopted{

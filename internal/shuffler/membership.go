@@ -1,8 +1,6 @@
 package shuffler
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -35,7 +33,7 @@ func (s *State) Due(m Moment) *Release {
 		return nil
 	}
 	n := len(e.rounds) - 1
-	complete := len(e.rounds[n].reports)+len(e.rounds[n].excluded) == e.expected(n)
+	complete := e.rounds[n].reports.count+len(e.rounds[n].excluded) == e.expected(n)
 	if !complete && (m.Now.Before(at) || !m.TakenIn) {
 		return nil
 	}
@@ -53,7 +51,7 @@ func (s *State) Commit(r *Release) *Event {
 	e := s.epoch
 	if e == nil || e.number != r.Epoch || int(r.Round) != len(e.rounds)-1 ||
 		e.rounds[r.Round].outcome != wire.Undecided ||
-		!slices.Equal(e.release(int(r.Round), s.minimum).Members, r.Members) {
+		!e.rounds[r.Round].has(r.Members) {
 		return nil
 	}
 	return &Event{Committed: &Committed{Round: r.Round, Outcome: r.Outcome}}
@@ -72,20 +70,29 @@ func (s *State) Unfinished() (*Release, bool) {
 	return nil, false
 }
 
+// has tells whether these are the round's members.
+func (r *round) has(members []channel.Member) bool {
+	for _, m := range members {
+		if a := r.reports.get(m.Slot); a == nil || a.sequence() != m.Sequence || a.digest != m.Digest {
+			return false
+		}
+	}
+	return len(members) == r.reports.count
+}
+
 // release describes round n with the reports that it has.
 func (e *epoch) release(n int, minimum uint32) *Release {
 	r := e.rounds[n]
-	members := make([]channel.Member, 0, len(r.reports))
-	for slot, a := range r.reports {
-		members = append(members, channel.Member{Slot: slot, Sequence: a.sequence, Digest: a.digest})
+	members := make([]channel.Member, 0, r.reports.count)
+	for slot, a := range r.reports.each {
+		members = append(members, channel.Member{Slot: slot, Sequence: a.sequence(), Digest: a.digest})
 	}
-	slices.SortFunc(members, func(a, b channel.Member) int { return cmp.Compare(a.Slot, b.Slot) })
 	return &Release{
 		Release: channel.Release{
 			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
 			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
 		},
-		Outcome: r.outcome, Enrolled: uint32(len(e.slots)), Refused: r.refusals(),
+		Outcome: r.outcome, Enrolled: uint32(e.slots.len()), Refused: r.refusals(),
 	}
 }
 

@@ -21,6 +21,8 @@ type Pooled struct {
 	Quota      uint32 `json:"quota,omitempty"` // devices of one host at most; 0: no limit
 	Statement  []byte `json:"statement"`       // the signed pool, which leaves as it stands here
 	Digest     []byte `json:"digest"`          // of it
+
+	ready *pool // made of the event's devices beforehand; nil: it is made when the event is applied
 }
 
 // Drawn draws the panel. It is a function of the pool and of the analyzer's contribution.
@@ -28,6 +30,8 @@ type Drawn struct {
 	At           int64  `json:"at_ms"` // by the shuffler's clock: from then on the reward window runs
 	Contribution []byte `json:"contribution"`
 	Statement    []byte `json:"statement"` // of the analyzer, as it goes to devices
+
+	panel []panel.Device // drawn beforehand; nil: it is drawn when the event is applied
 }
 
 func (s *State) applyRegistered(r *Registered) error {
@@ -48,21 +52,17 @@ func (s *State) applyPooled(p *Pooled) error {
 	if e.drawing == nil || e.drawing.pool != nil || len(p.Digest) != len(Digest{}) {
 		return fmt.Errorf("pool event: epoch %d has no pool to fix, or its digest has %d bytes", e.number, len(p.Digest))
 	}
-	all := s.drawable(int(p.Quota))
-	if len(all) != int(p.Registered) {
-		return fmt.Errorf("pool event: %d devices can be drawn in epoch %d, the event says %d",
-			len(all), e.number, p.Registered)
-	}
-	fixed := &pool{Pooled: *p, devices: devices{}}
-	if p.Quota > 0 {
-		fixed.held = map[[32]byte]int{}
-	}
-	for _, d := range all {
-		fixed.devices.add(DeviceID(d))
-		if p.Quota > 0 {
-			fixed.held[d.Host]++
+	fixed := p.ready
+	if fixed == nil {
+		all := s.drawable(int(p.Quota))
+		if len(all) != int(p.Registered) {
+			return fmt.Errorf("pool event: %d devices can be drawn in epoch %d, the event says %d",
+				len(all), e.number, p.Registered)
 		}
+		fixed = poolOf(all, int(p.Quota))
 	}
+	fixed.Pooled = *p
+	fixed.ready = nil
 	e.drawing.pool = fixed
 	s.tells(time.UnixMilli(p.At))
 	return nil
@@ -73,9 +73,10 @@ func (s *State) applyDrawn(d *Drawn) error {
 	if !e.awaiting() || e.drawing.pool == nil {
 		return fmt.Errorf("draw event: no panel of epoch %d is to be drawn", e.number)
 	}
-	var all []panel.Device
-	e.drawing.pool.devices.each(func(id DeviceID) { all = append(all, panel.Device(id)) })
-	drawn := panel.NewSeed(Digest(e.drawing.pool.Digest), d.Contribution).Panel(all, int(e.size))
+	drawn := d.panel
+	if drawn == nil {
+		drawn = e.drawing.pool.panel(d.Contribution, int(e.size))
+	}
 	at := time.UnixMilli(d.At)
 	s.tells(at)
 	for i, d := range drawn {
@@ -87,11 +88,23 @@ func (s *State) applyDrawn(d *Drawn) error {
 	return nil
 }
 
+// panel is the panel of a pool under the analyzer's contribution.
+func (p *pool) panel(contribution []byte, size int) []panel.Device {
+	all := make([]panel.Device, 0, p.Registered)
+	p.devices.each(func(id DeviceID) { all = append(all, panel.Device(id)) })
+	return panel.NewSeed(Digest(p.Digest), contribution).Panel(all, size)
+}
+
 // enter gives the next slot of the open cohort to a device.
 func (s *State) enter(id DeviceID, reportAt time.Time) {
 	e := s.epoch
-	e.slotOf[id] = uint32(len(e.slots))
-	e.slots = append(e.slots, slot{id, reportAt})
-	e.held[id.Host]++
-	e.largest = max(e.largest, e.held[id.Host])
+	key := deviceKey{s.hosts.add(id.Host), id.Number}
+	e.slotOf[key] = uint32(e.slots.len())
+	e.slots.add(slot{key, reportAt.UnixMilli()})
+	for e.held.len() <= int(key.host) {
+		e.held.add(0)
+	}
+	held := e.held.at(int(key.host))
+	*held++
+	e.largest = max(e.largest, int(*held))
 }

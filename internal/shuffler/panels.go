@@ -142,54 +142,109 @@ type Pooling struct {
 	Needed       int      // fewest that the panel is drawn from
 	Quota        int      // devices of one host at most; 0: no limit
 	Root         [32]byte // panel.Root of them; zero while they are too few
+
+	all   []panel.Device
+	count int // registered devices by then
 }
 
 // Pool describes whom the panel of the open epoch would be drawn from now; nil where no pool is to be fixed. Each
 // registered device counts that was in fewer panels than the plan allows. Of a host only so many count as its share of
 // the pool allows (Admission.HostShare), those with the lowest numbers.
 func (s *State) Pool() *Pooling {
+	p := s.pooling()
+	if p != nil {
+		p.root()
+	}
+	return p
+}
+
+// pooling is Pool without the root, which takes long to compute and needs no state.
+func (s *State) pooling() *Pooling {
 	e := s.epoch
 	if e == nil || e.final || e.drawing == nil || e.drawing.pool != nil {
 		return nil
 	}
 	p := &Pooling{
-		Epoch: e.number, Announcement: e.rounds[0].digest, Quota: s.poolQuota(),
-		Needed: s.terms.needed(e.size),
+		Epoch: e.number, Announcement: e.rounds[0].digest, Needed: s.terms.needed(e.size), count: s.count,
 	}
-	all := s.drawable(p.Quota)
-	if p.Devices = len(all); p.Devices >= p.Needed {
-		p.Root = panel.Root(all)
+	p.all = s.drawable(0)
+	if p.Quota = s.poolQuota(p.all); p.Quota > 0 {
+		p.all = within(p.all, p.Quota)
 	}
+	p.Devices = len(p.all)
 	return p
 }
 
-// drawable are the devices that a panel of the open epoch can be drawn from, with at most quota of one host.
-func (s *State) drawable(quota int) (all []panel.Device) {
-	held := 0
-	host := [32]byte{}
+// root computes the root, if the devices are enough.
+func (p *Pooling) root() {
+	if p.Devices >= p.Needed {
+		p.Root = panel.Root(p.all)
+	}
+}
+
+// still tells whether nothing that the pool rests on has changed since it was described.
+func (p *Pooling) still(s *State) bool {
+	e := s.epoch
+	return e != nil && !e.final && e.number == p.Epoch && e.drawing != nil && e.drawing.pool == nil && s.count == p.count
+}
+
+// poolOf is a pool of these devices.
+func poolOf(all []panel.Device, quota int) *pool {
+	out := &pool{devices: devices{}}
+	if quota > 0 {
+		out.held = map[[32]byte]int{}
+	}
+	for _, d := range all {
+		out.devices.add(DeviceID(d))
+		if quota > 0 {
+			out.held[d.Host]++
+		}
+	}
+	return out
+}
+
+// drawable are the devices that a panel of the open epoch can be drawn from, with at most quota of one host; 0: all.
+func (s *State) drawable(quota int) []panel.Device {
+	all := make([]panel.Device, 0, s.count)
 	s.registered.each(func(id DeviceID) {
-		if id.Host != host {
-			host, held = id.Host, 0
+		if !s.history.served(id, s.epoch.number, s.terms) {
+			all = append(all, panel.Device(id))
 		}
-		if s.history.served(id, s.epoch.number, s.terms) || quota > 0 && held >= quota {
-			return
-		}
-		held++
-		all = append(all, panel.Device(id))
 	})
+	if quota > 0 {
+		return within(all, quota)
+	}
 	return all
 }
 
-// poolQuota is the largest number of devices of one host that is within the host's share of a pool in which no host has
-// more; 0 where there is no limit.
-func (s *State) poolQuota() int {
+// within keeps the first devices of each host, as many as the quota. Those of a host stand together.
+func within(all []panel.Device, quota int) []panel.Device {
+	kept, held := all[:0], 0
+	host := [32]byte{}
+	for _, d := range all {
+		if d.Host != host {
+			host, held = d.Host, 0
+		}
+		if held < quota {
+			held++
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+// poolQuota is the largest number of devices of one host that is within the host's share of a pool of these devices in
+// which no host has more; 0 where there is no limit.
+func (s *State) poolQuota(all []panel.Device) int {
 	if s.share >= 1 {
 		return 0
 	}
-	held := map[[32]byte]int{}
-	all := s.drawable(0)
-	for _, d := range all {
-		held[d.Host]++
+	var held []int // by host; those of a host stand together
+	for i, d := range all {
+		if i == 0 || d.Host != all[i-1].Host {
+			held = append(held, 0)
+		}
+		held[len(held)-1]++
 	}
 	for quota, n := len(all), len(all); ; {
 		next := channel.HostQuota(s.share, uint32(n))
@@ -242,13 +297,13 @@ func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error)
 	if e.drawing.draw == nil {
 		return no(wire.RefusalWrongEpoch, "the panel of epoch %d is not drawn yet", e.number)
 	}
-	slot, drawn := e.slotOf[id]
+	slot, drawn := s.slotOf(id)
 	p := e.drawing.pool
 	switch {
 	case drawn && e.rounds[0].outcome != wire.Undecided && !e.reported(slot):
 		return no(wire.RefusalEnrolmentClosed, "the time of the panel of epoch %d is over", e.number)
 	case drawn:
-		return slot, e.slots[slot].reportAt, nil
+		return slot, e.dueAt(slot), nil
 	case p.devices.has(id):
 		return no(wire.RefusalNotDrawn, "the device is not in the panel of epoch %d", e.number)
 	case !s.registered.has(id):
@@ -263,12 +318,14 @@ func (s *State) member(id DeviceID) (slot uint32, reportAt time.Time, err error)
 
 // reported tells whether the report of a slot is admitted.
 func (e *epoch) reported(slot uint32) bool {
-	_, ok := e.rounds[0].reports[slot]
-	return ok
+	return e.rounds[0].reports.get(slot) != nil
 }
 
 // awaiting tells whether the epoch's panel is still to be drawn.
 func (e *epoch) awaiting() bool { return e.drawing != nil && e.drawing.draw == nil }
+
+// draws tells whether the open epoch's cohort is a panel.
+func (s *State) draws() bool { return s.epoch != nil && s.epoch.drawing != nil }
 
 // statements are the signed pool and draw of the open epoch's panel; nil until it is drawn.
 func (s *State) statements() (pool, draw []byte) {

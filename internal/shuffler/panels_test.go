@@ -100,8 +100,8 @@ func (s *script) asks(id DeviceID, epoch uint64, d Digest) (slot uint32, at time
 // reportAll has all devices of the open panel report, and puts the epoch behind.
 func (s *script) reportAll(epoch uint64, d Digest) {
 	s.t.Helper()
-	for i, slot := range s.state.epoch.slots {
-		ev, err := s.state.Admit(slot.device, epoch, 0, uint32(i), d, digest(byte(i), 1), uint64(len(s.journal)))
+	for i, device := range s.members() {
+		ev, err := s.state.Admit(device, epoch, 0, uint32(i), d, digest(byte(i), 1), uint64(len(s.journal)))
 		s.must(err)
 		s.apply(ev)
 	}
@@ -113,8 +113,8 @@ func (s *script) reportAll(epoch uint64, d Digest) {
 
 // members are the devices of the open panel, by slot.
 func (s *script) members() (all []DeviceID) {
-	for _, slot := range s.state.epoch.slots {
-		all = append(all, slot.device)
+	for i := range s.state.epoch.slots.len() {
+		all = append(all, s.state.hosts.id(s.state.epoch.slots.at(i).device))
 	}
 	return all
 }

@@ -121,7 +121,10 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 	if r.Outcome != wire.Released {
 		return true, nil // nothing of it leaves
 	}
-	slots, err := s.mixing(r.Layout).Repeated(ctx, &r.Release)
+	var slots []uint32
+	if r.Announced, err = s.announcement(ctx, r); err == nil {
+		slots, err = s.mixing(r.Layout).Repeated(ctx, &r.Release)
+	}
 	if errors.Is(err, channel.ErrImpossible) {
 		return true, nil // it is committed, and destroyed when it is carried out
 	}
@@ -151,9 +154,9 @@ func (s *Shuffler) sift(ctx context.Context, r *Release) (whole bool, err error)
 func (s *Shuffler) hosts(slots []uint32) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := map[[32]byte]bool{}
+	all := map[uint32]bool{}
 	for _, slot := range slots {
-		all[s.state.epoch.slots[slot].device.Host] = true
+		all[s.state.epoch.slots.at(int(slot)).device.host] = true
 	}
 	return len(all)
 }

@@ -34,7 +34,7 @@ func (s *Shuffler) adopt(m *wire.Manifest) (line string, err error) {
 		ev := state.Adopt(m)
 		if ev != nil {
 			r := state.epoch.rounds[m.Round]
-			held, messages, layout = len(r.reports), r.layout.Messages, r.layout
+			held, messages, layout = r.reports.count, r.layout.Messages, r.layout
 			line = fmt.Sprintf("epoch %d round %d: %s, %d reports of %d enrolled",
 				m.Epoch, m.Round, shown(m.Outcome), m.Reports, m.Enrolled)
 		}

@@ -126,9 +126,10 @@ func (s *script) reopened() {
 // normal is the part of a state that can be compared.
 func normal(s *State) any {
 	type view struct {
-		Devices devices
+		Hosts   hosts
+		Devices enrolled
 		Filling Filling
-		Slots   []slot
+		Slots   paged[slot]
 		Rounds  []round
 		Timing  Timing
 		Clock   time.Time
@@ -141,7 +142,7 @@ func normal(s *State) any {
 		Last       time.Time
 	}
 	v := view{
-		Devices: s.devices, Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
+		Hosts: s.hosts, Devices: s.devices, Clock: s.clock, Registered: s.registered, Count: s.count, Terms: s.terms, History: s.history,
 	}
 	v.Filling, _ = s.Filling()
 	if s.epoch != nil {

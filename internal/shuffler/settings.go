@@ -14,20 +14,29 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
 const DefaultMinCohort = 50
 
+// DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
+const (
+	DefaultMemory = 256
+	leastMemory   = 16
+)
+
 // Settings are the configuration of the shuffler's process.
 type Settings struct {
 	Keys      string              `key:"keys" doc:"Folder made by riffle keygen; of it the bundle and shuffler/ are read." required:"true"`
 	State     string              `key:"state" doc:"Folder of the journal, of the transparency log and of releases on their way out. It belongs to one process and must survive restarts." required:"true"`
 	MinCohort int                 `key:"min_cohort" doc:"Fewest reports of a release, whatever the analyzer announces. A plan that asks for less is refused."`
+	Memory    int                 `key:"memory" doc:"MiB of memory that mixing takes, whatever the cohort, at least 16. What does not fit stands in the state folder, in a file that only this process can read and that it removes: of a release up to three times the bytes of its reports. What grows with people comes on top: some 150 bytes for each of a cohort, and as many while it is released."`
 	Channels  []string            `key:"channels" doc:"Channels whose cohorts this shuffler serves, of shuffle, shares, local and central. A plan of another channel is refused."`
 	Admission AdmissionSettings   `key:"admission"`
 	Audit     AuditSettings       `key:"audit"`
+	Workers   worker.LeadSettings `key:"workers"`
 	Broker    role.BrokerSettings `key:"broker"`
 }
 
@@ -48,6 +57,9 @@ func (s AdmissionSettings) Validate() (faults []error) {
 func (s Settings) Validate() (faults []error) {
 	if s.MinCohort < 1 {
 		faults = append(faults, role.Wrong("min_cohort", s.MinCohort, "must be at least 1"))
+	}
+	if s.Memory < leastMemory {
+		faults = append(faults, role.Wrong("memory", s.Memory, fmt.Sprintf("must be at least %d", leastMemory)))
 	}
 	must := "must be a list of channels, of " + plan.List(plan.Channels())
 	if len(s.Channels) == 0 {
@@ -93,8 +105,9 @@ per device, and forwards a cohort with a signed manifest: in the channel shuffle
 shares its own share of the sum, which it computes together with the analyzer; in local and central the reports'
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
-			MinCohort: DefaultMinCohort, Channels: everyChannel(), Admission: AdmissionSettings{HostShare: 1},
-			Broker: role.DefaultBroker(),
+			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
+			Admission: AdmissionSettings{HostShare: 1},
+			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
 		Prepare:   prepare,
@@ -166,19 +179,24 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			return err
 		}
 		defer conn.Close()
-		sh, err := New(Config{
+		c := Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
 			Identity: keys.Identity, Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
 			Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
-			StateDir: s.State, Source: entropy.New(), Clock: env.Clock, Bus: conn, Log: env.Log,
+			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
 			Announcements: accounts["announcement"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
-		})
+		}
+		lead, err := s.lead(env, conn, keys, &c)
+		if err != nil {
+			return err
+		}
+		sh, err := New(c)
 		if err != nil {
 			return err
 		}
 		running.Store(sh)
-		return sh.Run(ctx)
+		return lead.Beside(ctx, sh.Answers(), sh.Run)
 	}, nil
 }

@@ -10,11 +10,13 @@
 package shuffler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,9 +26,11 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/journal"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -48,6 +52,7 @@ type Config struct {
 	Journal    Journal         // nil: the file "journal" in StateDir
 	Disk       channel.Disk    // for the channel; nil: StateDir
 	Source     protocol.Source // for the channel: a CSPRNG
+	Memory     int             // MiB that mixing may take of the process's memory; 0: DefaultMemory
 	Retain     time.Duration   // how long what is forwarded is retained for the auditor; 0: not at all
 	Auditor    []byte          // HPKE public key that it is sealed to; empty: none, and Retain must be 0
 	Clock      role.Clock      // nil: the system's
@@ -55,6 +60,8 @@ type Config struct {
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of reports; made with Reasons
 	Enrolments *outcome.Outcomes // account of enrolment requests; made with Reasons
+	// Workers do parts of the mixing; nil: this process mixes alone. See Answers.
+	Workers worker.Pool
 	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
 	Messages      *outcome.Outcomes // the channel's messages in admitted reports
 	Announcements *outcome.Outcomes
@@ -80,16 +87,19 @@ const (
 
 // Shuffler is the running role.
 type Shuffler struct {
-	c        Config
-	opener   *seal.ReportOpener
-	admitted *wire.Credentials // that the registrar admits
-	channels map[plan.Channel]channel.Mixing
-	journal  Journal
-	log      *translog.Log
-	clock    *clock
-	outages  outages
-	waits    wait          // a report for a worker
-	wake     chan struct{} // a report was admitted
+	c         Config
+	envelopes *envelopes
+	admitted  *wire.Credentials // that the registrar admits
+	channels  map[plan.Channel]channel.Mixing
+	journal   Journal
+	log       *translog.Log
+	store     *spill.Store // of admitted reports, and of messages that are mixed
+	full      atomic.Bool  // the store could not keep the last report
+	clock     *clock
+	outages   outages
+	counter   *counter      // where workers ask about reports
+	waits     wait          // a report for a worker
+	wake      chan struct{} // a report was admitted
 
 	mu       sync.Mutex
 	state    *State
@@ -113,6 +123,7 @@ type Shuffler struct {
 	drawing  drawer   // of the releasing goroutine alone
 	pool     *Pooling // as last looked at; guarded by mu
 	pooledAt int      // registered devices by then; guarded by mu
+	fixing   bool     // a pool is fixed, and nobody registers; guarded by mu
 
 	drawEvery   time.Duration
 	forgetEvery time.Duration
@@ -143,7 +154,7 @@ func New(c Config) (*Shuffler, error) {
 		c.Clock = role.SystemClock()
 	}
 	s := &Shuffler{
-		c: c, opener: opener, journal: c.Journal, wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
+		c: c, journal: c.Journal, counter: newCounter(), wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
 		drawEvery: drawEvery,
 		state:     NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
 		admitted:  wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
@@ -157,19 +168,35 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())
 	}
+	// Half of the memory is live at most, because the heap grows to twice of that before it is collected: a quarter for
+	// the store, and as much for what is loaded of it.
+	s.store, err = spill.New(c.StateDir, int64(cmp.Or(c.Memory, DefaultMemory))<<20/4)
+	if err != nil {
+		return nil, errors.Join(err, s.journal.Close(), s.log.Close())
+	}
+	var private [][]byte
+	for _, k := range c.Keys {
+		private = append(private, k.Bytes())
+	}
 	s.channels = map[plan.Channel]channel.Mixing{}
 	for _, mixed := range []plan.Channel{plan.Shuffle, plan.Local, plan.Central} {
-		mixing := &shuffle.Mixing{Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Source: c.Source}
+		mixing := &shuffle.Mixing{
+			Channel: mixed, Reports: s.reread, Chunks: c.Bus, Disk: c.Disk, Store: s.store, Source: c.Source,
+		}
 		if shuffle.Retainable(mixed) {
 			mixing.Retain = retention
+		}
+		if c.Workers != nil {
+			mixing.Exchange = &shuffle.Exchange{Pool: c.Workers, Segments: c.Bus, Chunks: c.Bus, Keys: private}
 		}
 		s.channels[mixed] = mixing
 	}
 	s.channels[plan.Shares] = &shares.Mixing{
 		Deployment: c.Deployment, Reports: s.reread, Broker: logged{c.Bus, s.log}, Disk: c.Disk, Source: c.Source,
-		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log,
+		Identity: c.Identity, Analyzer: c.Analyzer, Log: c.Log, Pool: c.Workers,
 		Silent: func(err error) { s.notice(analyzerCondition, err) },
 	}
+	s.envelopes = &envelopes{c.Deployment, opener, s.channels}
 	err = s.journal.Replay(func(entry []byte) error {
 		ev, err := DecodeEvent(entry)
 		if err != nil {
@@ -188,8 +215,10 @@ func New(c Config) (*Shuffler, error) {
 // mixing is the channel of a round's layout.
 func (s *Shuffler) mixing(l channel.Layout) channel.Mixing { return s.channels[l.Of()] }
 
-// Close lets go of the journal and of the log.
-func (s *Shuffler) Close() error { return errors.Join(s.journal.Close(), s.log.Close()) }
+// Close lets go of the journal, of the log and of what is kept in memory and beyond it for mixing.
+func (s *Shuffler) Close() error {
+	return errors.Join(s.journal.Close(), s.log.Close(), s.store.Close())
+}
 
 // Held counts the reports that are admitted and neither released nor destroyed.
 func (s *Shuffler) Held() int64 {
@@ -269,6 +298,15 @@ func (s *Shuffler) Run(ctx context.Context) error {
 			return err
 		})
 	}
+	close(s.counter.open)
+	g.Go(func() error {
+		select {
+		case err := <-s.counter.failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 	g.Go(func() error { return s.release(ctx) })
 	g.Go(func() error { return s.keepForgetting(ctx) })
 	g.Go(func() error { return s.keepTime(ctx) })
@@ -280,24 +318,29 @@ func (s *Shuffler) Run(ctx context.Context) error {
 // upon. A refusal, or the repetition of an answer, must not be heard of before what it rests on can no longer be
 // forgotten.
 func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
-	s.mu.Lock()
-	ev, err := f(s.state)
-	if err == nil && ev != nil {
-		if err := s.state.Apply(ev); err != nil {
-			s.mu.Unlock()
-			return fatal(err)
-		}
-		s.note(ev)
-		s.latest = s.journal.Append(ev.Encode())
-	}
-	latest := s.latest
-	s.mu.Unlock()
-	if latest != nil {
-		if err := latest(); err != nil {
+	durable, err := s.begin(f)
+	if durable != nil {
+		if err := durable(); err != nil {
 			return fatal(err)
 		}
 	}
 	return err
+}
+
+// begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned; nil
+// where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
+func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ev, err := f(s.state)
+	if err == nil && ev != nil {
+		if err := s.state.Apply(ev); err != nil {
+			return nil, fatal(err)
+		}
+		s.note(ev)
+		s.latest = s.journal.Append(ev.Encode())
+	}
+	return s.latest, err
 }
 
 // record makes a decision that does not depend on the state.

@@ -29,7 +29,8 @@ type State struct {
 	minimum uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
 	share   float64   // the largest share of a cohort's slots that one host may hold
 	epoch   *epoch    // the latest one; earlier ones are over
-	devices devices   // that were ever enrolled as they arrived
+	hosts   hosts     // whose devices were in a cohort
+	devices enrolled  // that were enrolled as they arrived, in the epochs before the latest one
 	keys    Keys      // the last set that was published
 	clock   time.Time // at which the latest event that tells a time was decided
 
@@ -48,37 +49,27 @@ type epoch struct {
 	timing    plan.Timing
 	opened    time.Time
 	planned   int // rounds
-	slots     []slot
+	slots     paged[slot]
 	last      time.Time // when the last report of round 0 is due; opened before there is one
-	slotOf    map[DeviceID]uint32
-	held      map[[32]byte]int // slots by host
-	largest   int              // that one host holds
+	slotOf    map[deviceKey]uint32
+	held      paged[uint32] // slots by host
+	largest   int           // that one host holds
 	rounds    []*round
 	destroyed bool
 	final     bool
 	drawing   *drawing // nil where devices enrol as they arrive
 }
 
-type slot struct {
-	device   DeviceID
-	reportAt time.Time
-}
-
 type round struct {
 	digest   Digest
 	opened   time.Time
 	layout   channel.Layout
-	reports  map[uint32]admitted     // by slot
+	reports  reports
 	excluded map[uint32]wire.Refusal // slots whose reports were taken out again, and why
 	refused  map[wire.Refusal]uint64 // reports that were refused as they came, up to the commit
 	outcome  wire.Outcome
 	done     bool // the manifest is out
 	adopted  *Adopted
-}
-
-type admitted struct {
-	sequence uint64
-	digest   Digest
 }
 
 // Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
@@ -94,7 +85,10 @@ func NewState(a Admission) *State {
 	if a.HostShare == 0 {
 		a.HostShare = 1
 	}
-	return &State{minimum: a.Minimum, share: a.HostShare, devices: devices{}, registered: devices{}}
+	return &State{
+		minimum: a.Minimum, share: a.HostShare, registered: devices{}, devices: enrolled{},
+		hosts: hosts{place: map[[8]byte]uint32{}, rest: map[[32]byte]uint32{}},
+	}
 }
 
 // ErrBusy says that an announcement comes in order, and that what is released before it is not finished: ask again in a
@@ -183,21 +177,26 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 		slot, reportAt, err = s.member(id)
 		return slot, reportAt, nil, err
 	}
-	if i, ok := e.slotOf[id]; ok {
-		return i, e.slots[i].reportAt, nil, nil
+	if i, ok := s.slotOf(id); ok {
+		return i, e.dueAt(i), nil, nil
+	}
+	key, known := s.hosts.key(id)
+	held := 0
+	if known {
+		held = e.holds(key.host)
 	}
 	switch {
-	case s.devices.has(id):
+	case known && s.devices.has(key):
 		return no(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
-	case len(e.slots) >= int(e.size):
+	case e.slots.len() >= int(e.size):
 		return no(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
 	case e.closed(now):
 		return no(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
-	case e.held[id.Host] >= channel.HostQuota(s.share, e.size):
+	case held >= channel.HostQuota(s.share, e.size):
 		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may",
-			e.held[id.Host], e.size, number)
+			held, e.size, number)
 	}
-	slot = uint32(len(e.slots))
+	slot = uint32(e.slots.len())
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)
 	ev = &Event{Enrolled: &Enrolled{Host: id.Host[:], Device: id.Number, ReportAt: reportAt.UnixMilli()}}
 	return slot, reportAt, ev, nil
@@ -220,11 +219,11 @@ func (s *State) Admit(
 		return nil, refuse(wire.RefusalWrongAnnouncement, "the report was made for digest %x, the round admits %x",
 			announced[:8], r.digest[:8])
 	}
-	if at, ok := e.slotOf[id]; !ok || at != slot {
+	if at, ok := s.slotOf(id); !ok || at != slot {
 		return nil, refuse(wire.RefusalNotEnrolled, "slot %d of epoch %d is not this device's", slot, number)
 	}
 	if roundNumber > 0 {
-		if _, ok := e.rounds[roundNumber-1].reports[slot]; !ok {
+		if e.rounds[roundNumber-1].reports.get(slot) == nil {
 			return nil, refuse(wire.RefusalNotEnrolled, "slot %d dropped out before round %d", slot, roundNumber)
 		}
 	}
@@ -232,8 +231,8 @@ func (s *State) Admit(
 		return nil, refuse(wire.RefusalRepeatedMessage,
 			"slot %d: its report repeated a message, and no other is taken", slot)
 	}
-	if known, ok := r.reports[slot]; ok {
-		if known.digest == digest && known.sequence == sequence {
+	if known := r.reports.get(slot); known != nil {
+		if known.digest == digest && known.sequence() == sequence {
 			return nil, nil // the stream delivers the admitted report again
 		}
 		if known.digest == digest {
@@ -266,15 +265,35 @@ func (e *epoch) closed(now time.Time) bool {
 	}
 	limit := e.timing.Enrolment
 	committed := e.rounds[0].outcome != wire.Undecided // whatever the clock says now
-	return e.final || committed || len(e.slots) >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
+	return e.final || committed || e.slots.len() >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
 }
 
 // expected is how many devices may report in round n.
 func (e *epoch) expected(n int) int {
 	if n == 0 {
-		return len(e.slots)
+		return e.slots.len()
 	}
-	return len(e.rounds[n-1].reports)
+	return e.rounds[n-1].reports.count
+}
+
+// slotOf is the slot of the latest cohort that a device holds.
+func (s *State) slotOf(id DeviceID) (slot uint32, ok bool) {
+	key, ok := s.hosts.key(id)
+	if ok {
+		slot, ok = s.epoch.slotOf[key]
+	}
+	return slot, ok
+}
+
+// dueAt is when the report of a slot is due.
+func (e *epoch) dueAt(slot uint32) time.Time { return time.UnixMilli(e.slots.at(int(slot)).reportAt) }
+
+// holds is how many slots a host holds.
+func (e *epoch) holds(host uint32) int {
+	if int(host) >= e.held.len() {
+		return 0
+	}
+	return int(*e.held.at(int(host)))
 }
 
 func (e *epoch) window() time.Duration {

@@ -337,7 +337,7 @@ func TestMembershipHoldsWhateverHappens(t *testing.T) {
 				round := rapid.Uint32Range(0, 1).Draw(rt, "round")
 				slot := rapid.Uint32Range(0, 6).Draw(rt, "slot")
 				if e := s.state.epoch; e != nil && rapid.Bool().Draw(rt, "honest") {
-					slot = e.slotOf[device(n)]
+					slot, _ = s.state.slotOf(device(n))
 				}
 				_ = s.report(n, epoch, round, slot, digest(byte(epoch), byte(round)), rapid.Byte().Draw(rt, "body"))
 			case 5:

@@ -70,7 +70,7 @@ func (s *Shuffler) note(ev *Event) {
 		return
 	}
 	r := e.rounds[n]
-	over := finished{e.number, n, r.outcome, len(e.slots), len(r.reports), r.layout.Messages}
+	over := finished{e.number, n, r.outcome, e.slots.len(), r.reports.count, r.layout.Messages}
 	if a := r.adopted; a != nil {
 		over.enrolled, over.reports = int(a.Enrolled), int(a.Reports)
 	}

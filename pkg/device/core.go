@@ -87,6 +87,16 @@ func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	return request, err
 }
 
+// Requests is Request for several devices with different numbers, 1 to wire.MaxFurther+1 in ascending order, where no
+// panels are drawn.
+func (c *Core) Requests(a *Announced, numbers []uint32) ([]byte, error) {
+	request, _, err := wire.Sign(&wire.EnrolRequest{
+		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: numbers[0], Further: numbers[1:],
+		Credential: c.c.Credential,
+	}, c.c.Identity)
+	return request, err
+}
+
 // ErrCommitment says that a reply does not say of the channel what it must, or speaks of a panel where there is none: it is
 // no answer.
 var ErrCommitment = errors.New("the shuffler's reply is not one of the deployment's channel")
@@ -95,9 +105,37 @@ var ErrCommitment = errors.New("the shuffler's reply is not one of the deploymen
 // answer: the shuffler is not in this epoch yet, or not any more. A reply that gives a slot holds a commitment to the
 // epoch's verification keys in the channel Shares, and in no other; else it is ErrCommitment.
 func (c *Core) Reply(a *Announced, request, reply []byte) (*wire.EnrolReply, error) {
+	all, err := c.Replies(a, request, reply, 1)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// Replies is Reply for a request of Requests for n devices: it returns as many answers, in the order of their numbers.
+// A shuffler that does not know such requests answers each with RefusalMalformed.
+func (c *Core) Replies(a *Announced, request, reply []byte, n int) (all []*wire.EnrolReply, err error) {
 	r, err := wire.OpenEnrolReply(reply, c.c.Shuffler, wire.RequestDigest(request))
-	if err != nil || !r.Enrolled {
-		return r, err
+	if err != nil {
+		return nil, err
+	}
+	if more := len(r.Further); more != n-1 && (more != 0 || r.Enrolled) {
+		return nil, fmt.Errorf("%w: it answers %d devices, and %d asked", ErrCommitment, more+1, n)
+	}
+	for i := range n {
+		one, err := c.answer(a, r.Of(i))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// answer refuses an answer to one device that says of the channel what it must not.
+func (c *Core) answer(a *Announced, r *wire.EnrolReply) (*wire.EnrolReply, error) {
+	if !r.Enrolled {
+		return r, nil
 	}
 	switch committed := len(r.Commitment) > 0; {
 	case a.Plan.Channel == plan.Shares && !committed:

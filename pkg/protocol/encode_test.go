@@ -432,3 +432,22 @@ func TestDecodedSumsHaveTheirMoments(t *testing.T) {
 		}
 	}
 }
+
+// Encoding into memory that is there makes no garbage.
+func TestEncodingAllocatesNothing(t *testing.T) {
+	e := uniform(35, -1, 1, 6.5, 6, protocol.BiasQuarter)
+	x, src := make([]float64, 35), rand.NewChaCha8([32]byte{1})
+	ones, bits := make([]uint32, 35), make([]protocol.Bit, 0, e.Messages())
+	n := testing.AllocsPerRun(20, func() {
+		var err error
+		if ones, err = e.Encode(ones, x, src); err != nil {
+			t.Fatal(err)
+		}
+		if bits, err = e.AppendBits(bits[:0], ones); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -180,3 +180,44 @@ func TestPermuteRejectsTheSurplusDraw(t *testing.T) {
 		t.Errorf("word 0 was accepted: %v, want %v; %d left", a, b, src.times)
 	}
 }
+
+// Buckets are drawn uniformly, by chi-square, and two items in a row independently. False alarm 1e-6 for each number of
+// buckets. The same draws by the remainder of six bits, or the same bucket for two items, are caught with p below 1e-9.
+func TestBucketsAreDrawnUniformly(t *testing.T) {
+	statistical(t)
+	const items = 400_000
+	test := func(buckets int, draw func(of []uint32)) float64 {
+		of, seen, expected := make([]uint32, items), make([]int, buckets*buckets), make([]float64, buckets*buckets)
+		draw(of)
+		for i := 0; i < items; i += 2 {
+			seen[int(of[i])*buckets+int(of[i+1])]++
+		}
+		for i := range expected {
+			expected[i] = items / 2 / float64(buckets*buckets)
+		}
+		return chiSquare(seen, expected)
+	}
+	for _, buckets := range []int{2, 3, 7, 60} {
+		src := seeded("buckets", buckets)
+		if p := test(buckets, func(of []uint32) { protocol.Buckets(of, buckets, src) }); p < falseAlarm {
+			t.Errorf("%d buckets: p = %.3g", buckets, p)
+		}
+		p := test(buckets, func(of []uint32) {
+			for i := range of {
+				of[i] = uint32(src.Uint64() >> 58 % uint64(buckets))
+			}
+		})
+		if buckets != 2 && p >= 1e-9 {
+			t.Errorf("%d buckets by remainders: p = %.3g, not rejected", buckets, p)
+		}
+		p = test(buckets, func(of []uint32) {
+			for i := 0; i < len(of); i += 2 {
+				protocol.Buckets(of[i:i+1], buckets, src)
+				of[i+1] = of[i]
+			}
+		})
+		if p >= 1e-9 {
+			t.Errorf("%d buckets, one for two: p = %.3g, not rejected", buckets, p)
+		}
+	}
+}

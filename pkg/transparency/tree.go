@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
@@ -146,15 +145,4 @@ func CheckInclusion(leaf []byte, index uint64, shown []Hash, c Checkpoint) error
 		return fmt.Errorf("%w, as entry %d of %d", ErrNotIncluded, index, c.Size)
 	}
 	return nil
-}
-
-// SortedRoot is the Merkle root over digests in ascending order, each as a leaf. It sorts its argument: the root tells
-// which digests there are and how often each, and nothing of the order in which they came.
-func SortedRoot(digests [][32]byte) Hash {
-	slices.SortFunc(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
-	var t Tree
-	for i := range digests {
-		t.Append(digests[i][:])
-	}
-	return t.Root()
 }

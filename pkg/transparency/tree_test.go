@@ -221,3 +221,35 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
 	}
 }
+
+// The root of digests that come sorted is the tree's over them, for every size, and none is allocated for. One that does
+// not come in order is refused and changes nothing.
+func TestTheSortedTreeIsTheTree(t *testing.T) {
+	digests := hashes(70)
+	transparency.SortedRoot(digests) // sorts them
+	var sorted transparency.SortedTree
+	var tree transparency.Tree
+	for i := range digests {
+		if sorted.Root() != tree.Root() || sorted.Size() != tree.Size() {
+			t.Fatalf("%d digests have another root", i)
+		}
+		if i > 1 {
+			if err := sorted.Append(digests[0]); !errors.Is(err, transparency.ErrOrder) {
+				t.Fatalf("a smaller digest: %v", err)
+			}
+		}
+		if i%2 == 0 { // equal ones count each
+			if err := sorted.Append(digests[i]); err != nil {
+				t.Fatal(err)
+			}
+			tree.Append(digests[i][:])
+		}
+		if err := sorted.Append(digests[i]); err != nil {
+			t.Fatal(err)
+		}
+		tree.Append(digests[i][:])
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = sorted.Append([32]byte{255, 255, 255}) }); n != 0 {
+		t.Errorf("%v allocations for each digest", n)
+	}
+}

@@ -64,10 +64,12 @@ func ChunkDigest(chunk []byte) [32]byte { return sum(chunk) }
 // MessageDigest is SHA-256 of a message, a leaf under the manifest's messages_root.
 func MessageDigest(message []byte) [32]byte { return sum(message) }
 
-// AppendMessageDigests appends the digest of each message in a run of messages of this size, which is positive.
-func AppendMessageDigests(digests [][32]byte, messages []byte, size int) [][32]byte {
+// AppendMessageDigests appends the digest, 32 bytes, of each message in a run of messages of this size, which is
+// positive.
+func AppendMessageDigests(digests, messages []byte, size int) []byte {
 	for message := range slices.Chunk(messages, size) {
-		digests = append(digests, MessageDigest(message))
+		digest := MessageDigest(message)
+		digests = append(digests, digest[:]...)
 	}
 	return digests
 }

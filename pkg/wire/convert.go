@@ -291,12 +291,14 @@ func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
 	credential, _ := decodeSigned(s.Credential) // checkEnrolRequest has decoded it
 	return &rifflev1.EnrolRequest{
 		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
-		Credential: credential,
+		Credential: credential, Further: s.Further,
 	}
 }
 
 func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
-	s := &EnrolRequest{Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device}
+	s := &EnrolRequest{
+		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device, Further: m.Further,
+	}
 	if m.Credential != nil {
 		s.Credential, _ = marshal(m.Credential) // it was decoded, so it can be encoded
 	}
@@ -304,17 +306,31 @@ func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
 }
 
 func enrolReplyMessage(s *EnrolReply) *rifflev1.EnrolReply {
-	return &rifflev1.EnrolReply{
+	m := &rifflev1.EnrolReply{
 		Request: s.Request, Enrolled: s.Enrolled, Refusal: rifflev1.Refusal(s.Refusal), Slot: s.Slot,
 		ReportAfterMs: milliseconds(s.ReportAfter), Held: s.Held, Commitment: s.Commitment, Pool: s.Pool, Draw: s.Draw,
 	}
+	for _, f := range s.Further {
+		m.Further = append(m.Further, &rifflev1.FurtherReply{
+			Enrolled: f.Enrolled, Refusal: rifflev1.Refusal(f.Refusal), Slot: f.Slot,
+			ReportAfterMs: milliseconds(f.ReportAfter), Held: f.Held, Commitment: f.Commitment,
+		})
+	}
+	return m
 }
 
 func enrolReplyOf(m *rifflev1.EnrolReply) *EnrolReply {
-	return &EnrolReply{
+	s := &EnrolReply{
 		Request: m.Request, Enrolled: m.Enrolled, Refusal: Refusal(m.Refusal), Slot: m.Slot,
 		ReportAfter: duration(m.ReportAfterMs), Held: m.Held, Commitment: m.Commitment, Pool: m.Pool, Draw: m.Draw,
 	}
+	for _, f := range m.Further {
+		s.Further = append(s.Further, FurtherReply{
+			Enrolled: f.Enrolled, Refusal: Refusal(f.Refusal), Slot: f.Slot, ReportAfter: duration(f.ReportAfterMs),
+			Held: f.Held, Commitment: f.Commitment,
+		})
+	}
+	return s
 }
 
 func poolMessage(s *Pool) *rifflev1.Pool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -31,10 +32,22 @@ func checkEnrolRequest(r *EnrolRequest) error {
 		if len(r.Announcement) != 0 {
 			return field("announcement", "must be absent where epoch is 0, so that the device registers")
 		}
+		if len(r.Further) != 0 {
+			return field("further", "must be absent where epoch is 0, so that the device registers")
+		}
 	} else if err := checkPlace(r.Deployment, r.Epoch, 0); err != nil {
 		return err
 	} else if err := checkLength("announcement", r.Announcement, digestSize); err != nil {
 		return err
+	}
+	if len(r.Further) > MaxFurther {
+		return field("further", "has %d devices, at most %d", len(r.Further), MaxFurther)
+	}
+	for i, last := 0, r.Device; i < len(r.Further); i++ {
+		if r.Further[i] <= last {
+			return field("further", "must ascend, and begin above device")
+		}
+		last = r.Further[i]
 	}
 	if r.Credential == nil {
 		return field("credential", "is missing")
@@ -63,6 +76,19 @@ func checkEnrolReply(r *EnrolReply) error {
 	if (len(r.Pool) == 0) != (len(r.Draw) == 0) {
 		return field("pool", "and draw must be there together")
 	}
+	if len(r.Further) > MaxFurther || len(r.Further) > 0 && len(r.Pool) > 0 {
+		return field("further", "has %d answers, at most %d, and none where there is a pool", len(r.Further), MaxFurther)
+	}
+	for i := range r.Further {
+		if err := checkAnswer(r.Of(i + 1)); err != nil {
+			return err
+		}
+	}
+	return checkAnswer(r)
+}
+
+// checkAnswer checks what a reply says to one device.
+func checkAnswer(r *EnrolReply) error {
 	if r.Enrolled {
 		if r.Refusal != NoRefusal {
 			return field("refusal", "must be absent where the device is enrolled")
@@ -88,7 +114,7 @@ func checkEnrolReply(r *EnrolReply) error {
 	return nil
 }
 
-// Enrolment is a verified request: a device of a host that the registrar admits asks to be enrolled.
+// Enrolment is a verified request: devices of a host that the registrar admits ask to be enrolled.
 type Enrolment struct {
 	Request *EnrolRequest
 	HostKey [32]byte // the host's Ed25519 public key
@@ -158,8 +184,8 @@ func openEnrolRequest(signed []byte, deployment string, opened func([]byte) (*Cr
 	case err != nil:
 	case !bytes.Equal(credential.HostKey, o.signer):
 		err = errors.New("it is another host's")
-	case o.statement.Device >= credential.Devices:
-		err = fmt.Errorf("device %d of a host with %d", o.statement.Device, credential.Devices)
+	case slices.Max(o.statement.Devices()) >= credential.Devices:
+		err = fmt.Errorf("device %d of a host with %d", slices.Max(o.statement.Devices()), credential.Devices)
 	}
 	if err != nil {
 		return out, named("enrol-request", fmt.Errorf("%w: %w", ErrCredential, err))

@@ -1,8 +1,11 @@
 package wire_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,5 +203,50 @@ func TestKnownCredentialsAdmitNoOthers(t *testing.T) {
 		if _, err := known.OpenEnrolRequest(signed); !errors.Is(err, wire.ErrCredential) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The longest reply to as many devices as one request may be for can be sent: a shuffler that cannot sign a reply ends.
+// So can the longest request.
+func TestTheLongestEnrolmentsFit(t *testing.T) {
+	host, registrar, shuffler := signer(t, 2), signer(t, 3), signer(t, 4)
+	digest := bytes.Repeat([]byte{255}, 32)
+	longest := func() *wire.EnrolReply {
+		return &wire.EnrolReply{
+			Request: digest, Enrolled: true, Held: true, Slot: math.MaxUint32, Commitment: digest,
+			ReportAfter: math.MaxUint32 * time.Millisecond,
+		}
+	}
+	reply, credential := longest(), &wire.Credential{
+		Deployment: strings.Repeat("d", wire.MaxDeployment), HostKey: host.Public(), Devices: math.MaxUint32,
+	}
+	var further []uint32
+	for i := range uint32(wire.MaxFurther) {
+		reply.Add(longest())
+		further = append(further, math.MaxUint32-wire.MaxFurther+i)
+	}
+	signed, _, err := wire.Sign(reply, shuffler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := wire.OpenEnrolReply(signed, shuffler.Public(), [32]byte(digest)); err != nil ||
+		len(r.Further) != wire.MaxFurther {
+		t.Error(err)
+	}
+	admitted, _, err := wire.Sign(credential, registrar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &wire.EnrolRequest{
+		Deployment: credential.Deployment, Epoch: math.MaxUint32, Announcement: digest, Device: 7, Further: further,
+		Credential: admitted,
+	}
+	if signed, _, err = wire.Sign(request, host); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.OpenEnrolRequest(signed, wire.Party{
+		Deployment: credential.Deployment, Key: registrar.Public(),
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -225,6 +225,21 @@ func enrolReply() *rifflev1.EnrolReply {
 	return &rifflev1.EnrolReply{Request: digestOf(7), Enrolled: true, Slot: 3, ReportAfterMs: 61000, Held: true}
 }
 
+func enrolRequests(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
+	r := enrolRequest(t, host, registrar)
+	r.Device, r.Further = 3, []uint32{4, 9}
+	return r
+}
+
+func enrolReplies() *rifflev1.EnrolReply {
+	r := enrolReply()
+	r.Further = []*rifflev1.FurtherReply{
+		{Enrolled: true, Slot: 4, ReportAfterMs: 61001, Commitment: digestOf(8)},
+		{Refusal: rifflev1.Refusal_REFUSAL_COHORT_FULL},
+	}
+	return r
+}
+
 func refusal() *rifflev1.EnrolReply {
 	return &rifflev1.EnrolReply{Request: digestOf(7), Refusal: rifflev1.Refusal_REFUSAL_COHORT_FULL}
 }

@@ -26,7 +26,7 @@ func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration", "panel-reply",
-		"lasting-configuration", "compared-learned"}
+		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {

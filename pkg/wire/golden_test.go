@@ -59,6 +59,17 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			e, err := wire.OpenEnrolRequest(b, registrar)
 			return e.Digest, err
 		},
+		"enrol-requests": func(b []byte) ([32]byte, error) {
+			e, err := wire.OpenEnrolRequest(b, registrar)
+			return e.Digest, err
+		},
+		"enrol-replies": func(b []byte) ([32]byte, error) {
+			m, err := wire.OpenEnrolReply(b, from.Key, [32]byte(digestOf(7)))
+			if err != nil {
+				return [32]byte{}, err
+			}
+			return [32]byte(m.Request), nil
+		},
 		"panel-reply": func(b []byte) ([32]byte, error) {
 			m, err := wire.OpenEnrolReply(b, from.Key, [32]byte(digestOf(7)))
 			if err != nil {
@@ -133,6 +144,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		"draw":                  {sign(by, draw())},
 		"registration":          {sign(host, registration(t, host, registrar))},
 		"panel-reply":           {sign(by, drawnReply(t, by)), sign(by, undrawnReply(t, by))},
+		"enrol-requests":        {sign(host, enrolRequests(t, host, registrar))},
+		"enrol-replies":         {sign(by, enrolReplies())},
 		"lasting-configuration": {sign(by, lastingConfiguration(t))},
 		"compared-learned":      {sign(by, comparedLearned())},
 	}
@@ -222,6 +235,25 @@ func refused(t testing.TB) map[string][][]byte {
 	more.Refused[1].TakenOut = 6
 	add("audited-manifest", forge(t, seal.Manifest, more, by))
 	refusedOfPanels(t, add)
+	for _, further := range [][]uint32{{4, 4}, {3}, {5, 4}, {10}, make([]uint32, 64)} {
+		several := enrolRequests(t, host, registrar)
+		several.Further = further
+		add("enrol-requests", forge(t, seal.EnrolRequest, several, host))
+	}
+	several := registration(t, host, registrar)
+	several.Further = []uint32{4}
+	add("enrol-requests", forge(t, seal.EnrolRequest, several, host))
+	for _, change := range []func(*rifflev1.EnrolReply){
+		func(r *rifflev1.EnrolReply) { r.Further[0].Refusal = rifflev1.Refusal_REFUSAL_LATE },
+		func(r *rifflev1.EnrolReply) { r.Further[1].Refusal = 0 },
+		func(r *rifflev1.EnrolReply) { r.Further[1].Slot = 1 },
+		func(r *rifflev1.EnrolReply) { r.Pool, r.Draw = []byte{1}, []byte{1} },
+		func(r *rifflev1.EnrolReply) { r.Further = append(r.Further, make([]*rifflev1.FurtherReply, 62)...) },
+	} {
+		replies := enrolReplies()
+		change(replies)
+		add("enrol-replies", forge(t, seal.EnrolReply, replies, by))
+	}
 	return out
 }
 
@@ -280,7 +312,8 @@ func refusedOfPanels(t testing.TB, add func(format string, b []byte)) {
 // formats is the order in the file.
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
-	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned"}
+	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
+	"enrol-requests", "enrol-replies"}
 
 const goldenFile = "testdata/wire.golden"
 

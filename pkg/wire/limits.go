@@ -12,6 +12,8 @@ const (
 	MaxStatement = 8<<20 - 4096
 	// MaxEnrolment bounds the bytes of an enrolment request or reply, which any host can send.
 	MaxEnrolment = 4 << 10
+	// MaxFurther bounds how many devices a request for enrolment is for besides the first.
+	MaxFurther = 63
 	// MaxContribution bounds the bytes of a signed Pool or Draw.
 	MaxContribution = 512
 	// MaxSchema bounds the bytes of a schema of features.

@@ -189,6 +189,11 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 		r.Epoch, r.Announcement, r.Credential = 0, nil, bytes.Clone(r.Credential)
 		return &r
 	})
+	everyFieldIsCarried(t, func() *wire.EnrolReply {
+		return &wire.EnrolReply{Request: digestOf(7), Refusal: wire.RefusalLate, Further: []wire.FurtherReply{
+			{Enrolled: true, Slot: 4, ReportAfter: time.Minute, Commitment: digestOf(8)}, {Refusal: wire.RefusalLate},
+		}}
+	})
 	everyFieldIsCarried(t, func() *wire.Pool {
 		return &wire.Pool{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Registered: 5100,
 			Root: digestOf(12), Contribution: digestOf(13)}

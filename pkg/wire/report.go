@@ -63,7 +63,8 @@ func BuildReport(r Report, host *seal.Identity) ([]byte, error) {
 
 // ParseReport decodes a report whose payload must have exactly the given number of bytes, and verifies its signature by
 // the host key it names. It does not know whether that host's device holds that slot: the caller compares HostKey,
-// Device and Slot with the enrolment. The digest is SHA-256 of the bytes; the manifest names the report by it.
+// Device and Slot with the enrolment. The digest is SHA-256 of the bytes; the manifest names the report by it. The
+// payload shares the memory of data.
 func ParseReport(data []byte, payload int) (*Report, [32]byte, error) {
 	r, err := parseReport(data, payload)
 	if err != nil {
@@ -78,52 +79,58 @@ func ReparseReport(data []byte, payload int, digest [32]byte) (*Report, error) {
 	if sum(data) != digest {
 		return nil, named("report", fmt.Errorf("%w: it is another report", ErrMalformed))
 	}
-	m, err := readReport(data, payload)
-	if err != nil {
-		return nil, named("report", err)
-	}
-	return reportOf(m), nil
+	r, _, err := readReport(data, payload)
+	return r, named("report", err)
 }
 
 func parseReport(data []byte, payload int) (*Report, error) {
-	m, err := readReport(data, payload)
+	r, signature, err := readReport(data, payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := seal.Verify(seal.Report, data[:len(data)-signatureField], m.HostKey, m.Signature); err != nil {
+	if err := seal.Verify(seal.Report, data[:len(data)-signatureField], r.HostKey[:], signature); err != nil {
 		return nil, err
 	}
-	return reportOf(m), nil
-}
-
-// reportOf is a message that readReport checked.
-func reportOf(m *rifflev1.Report) *Report {
-	return &Report{
-		Announcement: [32]byte(m.Announcement), Epoch: *m.Epoch, Round: *m.Round, Slot: *m.Slot, Device: *m.Device,
-		Payload: m.Payload, HostKey: [32]byte(m.HostKey),
-	}
+	return r, nil
 }
 
 // readReport decodes and checks a report but for its signature.
-func readReport(data []byte, payload int) (*rifflev1.Report, error) {
+func readReport(data []byte, payload int) (r *Report, signature []byte, err error) {
 	if payload < 1 || payload > MaxPayload || len(data) != ReportSize(payload) {
-		return nil, fmt.Errorf("%w: %d bytes, a report with a payload of %d has %d", ErrSize, len(data),
+		return nil, nil, fmt.Errorf("%w: %d bytes, a report with a payload of %d has %d", ErrSize, len(data),
 			payload, ReportSize(payload))
 	}
+	// Every acceptable report with such a payload has one layout.
+	f := &fixed{rest: data}
+	r = &Report{
+		Announcement: f.array(1), Epoch: f.fixed64(2), Round: f.fixed32(3), Slot: f.fixed32(4), Device: f.fixed32(5),
+		Payload: f.bytes(6, payload), HostKey: f.array(7),
+	}
+	if signature = f.bytes(8, seal.SignatureSize); !f.whole() {
+		return nil, nil, oddReport(data, payload)
+	}
+	if err := checkRound(r.Epoch, r.Round); err != nil {
+		return nil, nil, err
+	}
+	return r, signature, nil
+}
+
+// oddReport says what is wrong with a report that has another layout than reports have.
+func oddReport(data []byte, payload int) error {
 	m := new(rifflev1.Report)
 	if err := unmarshal(data, m); err != nil {
-		return nil, err
+		return err
 	}
 	if err := checkReport(m); err != nil {
-		return nil, err
+		return err
 	}
 	if len(m.Payload) != payload {
-		return nil, fmt.Errorf("%w: a payload of %d bytes, must have %d", ErrSize, len(m.Payload), payload)
+		return fmt.Errorf("%w: a payload of %d bytes, must have %d", ErrSize, len(m.Payload), payload)
 	}
 	if err := checkLength("signature", m.Signature, seal.SignatureSize); err != nil {
-		return nil, err
+		return err
 	}
-	return m, nil
+	return fmt.Errorf("%w: not the layout of a report", ErrMalformed)
 }
 
 func checkReport(m *rifflev1.Report) error {
@@ -160,11 +167,28 @@ func OpenEnvelope(envelope []byte, keys *seal.ReportOpener, context seal.ReportC
 	if most := EnvelopeSize(MaxPayload); len(envelope) > most {
 		return nil, named("envelope", fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(envelope), most))
 	}
-	m := new(rifflev1.Envelope)
-	if err := unmarshal(envelope, m); err != nil {
+	e, err := readEnvelope(envelope)
+	if err != nil {
 		return nil, named("envelope", err)
 	}
-	report, err := keys.Open(seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext},
-		context.AAD())
+	report, err := keys.Open(e, context.AAD())
 	return report, named("envelope", err)
+}
+
+// readEnvelope decodes an envelope. What it returns may share its memory.
+func readEnvelope(envelope []byte) (seal.Envelope, error) {
+	f := &fixed{rest: envelope}
+	e := seal.Envelope{Key: f.bytes(1, seal.HPKEKeySize), Encapsulated: f.bytes(2, seal.EncapsulatedSize)}
+	if ciphertext, n := protowire.ConsumeBytes(f.rest[min(1, len(f.rest)):]); n > 0 && len(ciphertext) > 0 {
+		e.Ciphertext = f.bytes(3, len(ciphertext))
+	}
+	if f.whole() && e.Ciphertext != nil {
+		return e, nil
+	}
+	// Nothing that has another layout opens: this is how it is refused.
+	m := new(rifflev1.Envelope)
+	if err := unmarshal(envelope, m); err != nil {
+		return seal.Envelope{}, err
+	}
+	return seal.Envelope{Key: m.Key, Encapsulated: m.Encapsulated, Ciphertext: m.Ciphertext}, nil
 }

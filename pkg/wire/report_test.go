@@ -271,3 +271,78 @@ func TestReparsedReportIsTheVerifiedOne(t *testing.T) {
 		}
 	}
 }
+
+// A report that its host signed has one layout: with any bit of it changed and signed again it is refused, or it is the
+// report of other values that BuildReport makes of them.
+func TestReportsHaveOneLayout(t *testing.T) {
+	host := signer(t, goldenHost)
+	good := accepted(t)["report"][0]
+	payload := len(good) - wire.ReportSize(1) + 1
+	for i := range good[:len(good)-66] {
+		for bit := range 8 {
+			body := bytes.Clone(good[:len(good)-66])
+			body[i] ^= 1 << bit
+			signed := append(body, encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
+			r, _, err := wire.ParseReport(signed, payload)
+			if err != nil {
+				continue
+			}
+			if again, err := wire.BuildReport(*r, host); err != nil || !bytes.Equal(again, signed) {
+				t.Fatalf("byte %d, bit %d: taken for another report, %v", i, bit, err)
+			}
+		}
+	}
+	for _, at := range []int{len(good) - 66, len(good) - 65} { // what says that there is a signature
+		odd := bytes.Clone(good)
+		odd[at] ^= 1
+		if _, _, err := wire.ParseReport(odd, payload); err == nil {
+			t.Errorf("a report opens with byte %d changed", at)
+		}
+	}
+}
+
+// An envelope has one encoding: no other one of the same fields opens, and nothing is taken from a part of one.
+func TestEnvelopesHaveOneEncoding(t *testing.T) {
+	key := hpkeKey(t, goldenShuffler)
+	keys := opener(t, key)
+	for _, report := range [][]byte{[]byte("report"), bytes.Repeat([]byte("report"), 100)} {
+		good, err := wire.SealReport(report, key.Public(), roundContext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := wire.OpenEnvelope(good, keys, roundContext); err != nil || !bytes.Equal(got, report) {
+			t.Fatalf("%q, %v", got, err)
+		}
+		const ciphertext = 2 + 32 + 2 + 32
+		length, n := protowire.ConsumeVarint(good[ciphertext+1:])
+		longer := append(bytes.Clone(good[:ciphertext+1]), 0x80|byte(length), 0x80|byte(length>>7), 0)
+		for name, odd := range map[string][]byte{
+			"a longer form of the length": append(longer, good[ciphertext+1+n:]...),
+			"something behind it":         append(bytes.Clone(good), 0x1a, 0),
+			"a byte behind it":            append(bytes.Clone(good), 0),
+			"an unknown field":            append(bytes.Clone(good), 0x20, 1),
+			"another order":               append(bytes.Clone(good[34:]), good[:34]...),
+			"no ciphertext":               good[:ciphertext],
+			"an empty ciphertext":         append(bytes.Clone(good[:ciphertext]), 0x1a, 0),
+			"no key":                      good[34:],
+			"nothing":                     nil,
+		} {
+			if _, err := wire.OpenEnvelope(odd, keys, roundContext); err == nil {
+				t.Errorf("%s: it opens", name)
+			}
+		}
+		for i := range good {
+			if _, err := wire.OpenEnvelope(good[:i], keys, roundContext); err == nil {
+				t.Errorf("the first %d bytes open", i)
+			}
+			odd := bytes.Clone(good)
+			for bit := range 8 {
+				odd[i] ^= 1 << bit
+				if _, err := wire.OpenEnvelope(odd, keys, roundContext); err == nil {
+					t.Errorf("with bit %d of byte %d changed it opens", bit, i)
+				}
+				odd[i] ^= 1 << bit
+			}
+		}
+	}
+}

@@ -41,7 +41,13 @@ type EnrolRequest struct {
 	Announcement []byte // digest of the epoch's first announcement that the device holds
 	Device       uint32 // below the credential's Devices
 	Credential   []byte // signed bytes of the host's Credential
+	// Further are devices of the host that ask for the same with this one request: ascending, above Device, at most
+	// MaxFurther. Empty where the device registers.
+	Further []uint32
 }
+
+// Devices are all that the request is for, in order.
+func (r *EnrolRequest) Devices() []uint32 { return append([]uint32{r.Device}, r.Further...) }
 
 // EnrolReply is the shuffler's answer to an EnrolRequest. If the device is refused, Slot, ReportAfter and Held are
 // zero.
@@ -58,6 +64,40 @@ type EnrolReply struct {
 	// Pool and Draw are the signed statements from which the seed of a panel follows: for a device that is in it, and for
 	// one that is refused with RefusalNotDrawn. At most MaxContribution bytes each; empty where there are no panels.
 	Pool, Draw []byte
+	// Further answers the request's further devices, in their order. Empty where the whole request is refused.
+	Further []FurtherReply
+}
+
+// FurtherReply is the answer to one of a request's further devices. Its fields are as in EnrolReply.
+type FurtherReply struct {
+	Enrolled    bool
+	Refusal     Refusal
+	Slot        uint32
+	ReportAfter time.Duration
+	Held        bool
+	Commitment  []byte
+}
+
+// Of is the reply to the request's device of that place, 0 being Device. A refusal of the whole request answers each.
+func (r *EnrolReply) Of(place int) *EnrolReply {
+	if place == 0 || len(r.Further) == 0 {
+		one := *r
+		one.Further = nil
+		return &one
+	}
+	f := r.Further[place-1]
+	return &EnrolReply{
+		Request: r.Request, Enrolled: f.Enrolled, Refusal: f.Refusal, Slot: f.Slot, ReportAfter: f.ReportAfter,
+		Held: f.Held, Commitment: f.Commitment,
+	}
+}
+
+// Add appends the answer to the request's next device.
+func (r *EnrolReply) Add(next *EnrolReply) {
+	r.Further = append(r.Further, FurtherReply{
+		Enrolled: next.Enrolled, Refusal: next.Refusal, Slot: next.Slot, ReportAfter: next.ReportAfter, Held: next.Held,
+		Commitment: next.Commitment,
+	})
 }
 
 // Pool is the shuffler's statement of whom it will draw an epoch's panel from, with its contribution to the seed. It

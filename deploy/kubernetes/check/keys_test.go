@@ -71,13 +71,16 @@ func TestKeys(t *testing.T) {
 		made[f[1]+"/"+kind+"/"+name] = files
 	}
 	server := []string{"hpke-0001.key", "identity.key", "nats.seed"}
+	worker := []string{"hpke-0001.key", "nats.seed"} // never the identity
 	want := map[string][]string{
-		"riffle-broker/secret/nats-tls":              {"ca.pem", "server.key", "server.pem"},
-		"riffle-broker/secret/admin-keys":            {"nats.seed"},
-		"riffle-broker/configmap/nats-config":        {"nats-0.conf", "nats-1.conf", "nats-2.conf"},
-		"riffle-mixing/secret/shuffler-keys":         server,
-		"riffle-analysis/secret/analyzer-keys":       server,
-		"riffle-devices/secret/randomizer-main-keys": {"credential", "host.key", "nats.seed"},
+		"riffle-broker/secret/nats-tls":               {"ca.pem", "server.key", "server.pem"},
+		"riffle-broker/secret/admin-keys":             {"nats.seed"},
+		"riffle-broker/configmap/nats-config":         {"nats-0.conf", "nats-1.conf", "nats-2.conf"},
+		"riffle-mixing/secret/shuffler-keys":          server,
+		"riffle-mixing/secret/shuffler-worker-keys":   worker,
+		"riffle-analysis/secret/analyzer-worker-keys": worker,
+		"riffle-analysis/secret/analyzer-keys":        server,
+		"riffle-devices/secret/randomizer-main-keys":  {"credential", "host.key", "nats.seed"},
 	}
 	for _, namespace := range []string{"riffle-broker", "riffle-mixing", "riffle-analysis", "riffle-devices"} {
 		want[namespace+"/configmap/riffle-public"] = []string{"bundle.json", "ca.pem"}
@@ -107,7 +110,7 @@ func testRoom(t *testing.T, dir string) {
 	m := build(t)
 	reserved := int64(0)
 	args := m.workloads["riffle-broker/provision"].pod.Spec.Containers[0].Args
-	for _, flag := range []string{"--max-report-bytes", "--max-mixed-bytes"} {
+	for _, flag := range []string{"--max-report-bytes", "--max-mixed-bytes", "--max-mixing-bytes"} {
 		i := slices.Index(args, flag)
 		if i < 0 || i+1 == len(args) {
 			t.Fatalf("provisioning does not bound %s: %v", flag, args)

@@ -79,6 +79,13 @@ func build(t *testing.T) manifests {
 			if _, ok := m.services[v.Namespace+"/"+v.Spec.ServiceName]; !ok {
 				t.Errorf("%s belongs to the service %q, which is not there", at, v.Spec.ServiceName)
 			}
+		case "apps/v1 Deployment":
+			var v appsv1.Deployment
+			v, err = strict[appsv1.Deployment](text)
+			m.workloads[at] = workload{v.Name, v.Namespace, v.Spec.Template, nil}
+			if v.Spec.Selector == nil || fmt.Sprint(v.Spec.Selector.MatchLabels) != fmt.Sprint(v.Spec.Template.Labels) {
+				t.Errorf("%s selects %v, its pods are labelled %v", at, v.Spec.Selector, v.Spec.Template.Labels)
+			}
 		case "batch/v1 Job":
 			var v batchv1.Job
 			v, err = strict[batchv1.Job](text)
@@ -101,7 +108,7 @@ func build(t *testing.T) manifests {
 
 func TestStrict(t *testing.T) {
 	m := build(t)
-	want := map[string]int{"Namespace": 4, "Service": 5, "ConfigMap": 3, "StatefulSet": 4, "Job": 1, "NetworkPolicy": 9, "PodDisruptionBudget": 1}
+	want := map[string]int{"Namespace": 4, "Service": 5, "ConfigMap": 3, "StatefulSet": 4, "Deployment": 2, "Job": 1, "NetworkPolicy": 11, "PodDisruptionBudget": 1}
 	if fmt.Sprint(m.kinds) != fmt.Sprint(want) {
 		t.Errorf("%v, not %v", m.kinds, want)
 	}
@@ -173,11 +180,13 @@ func TestPodsAreConfined(t *testing.T) {
 func TestSecretsStayOnTheirSide(t *testing.T) {
 	m := build(t)
 	want := map[string][]string{
-		"riffle-broker/nats":        {"nats-tls"},
-		"riffle-broker/provision":   {"admin-keys"},
-		"riffle-mixing/shuffler":    {"shuffler-keys"},
-		"riffle-analysis/analyzer":  {"analyzer-keys"},
-		"riffle-devices/randomizer": {"randomizer-main-keys"},
+		"riffle-broker/nats":              {"nats-tls"},
+		"riffle-broker/provision":         {"admin-keys"},
+		"riffle-mixing/shuffler":          {"shuffler-keys"},
+		"riffle-mixing/shuffler-worker":   {"shuffler-worker-keys"},
+		"riffle-analysis/analyzer-worker": {"analyzer-worker-keys"},
+		"riffle-analysis/analyzer":        {"analyzer-keys"},
+		"riffle-devices/randomizer":       {"randomizer-main-keys"},
 	}
 	for at, w := range m.workloads {
 		var secrets []string

@@ -89,19 +89,22 @@ func TestWhoReachesWhom(t *testing.T) {
 
 	const broker = "riffle-broker/nats"
 	want := map[string]bool{
-		fmt.Sprint(broker, " ", broker, " ", 6222):                true,
-		fmt.Sprint("monitoring riffle-mixing/shuffler ", 9401):    true,
-		fmt.Sprint("monitoring riffle-analysis/analyzer ", 9402):  true,
-		fmt.Sprint("monitoring riffle-devices/randomizer ", 9403): true,
-		fmt.Sprint("apps riffle-devices/randomizer ", 8400):       true,
+		fmt.Sprint(broker, " ", broker, " ", 6222):                      true,
+		fmt.Sprint("monitoring riffle-mixing/shuffler ", 9401):          true,
+		fmt.Sprint("monitoring riffle-analysis/analyzer ", 9402):        true,
+		fmt.Sprint("monitoring riffle-devices/randomizer ", 9403):       true,
+		fmt.Sprint("monitoring riffle-mixing/shuffler-worker ", 9404):   true,
+		fmt.Sprint("monitoring riffle-analysis/analyzer-worker ", 9405): true,
+		fmt.Sprint("apps riffle-devices/randomizer ", 8400):             true,
 	}
-	for _, role := range []string{"riffle-devices/randomizer", "riffle-mixing/shuffler", "riffle-analysis/analyzer", "riffle-broker/provision"} {
+	for _, role := range []string{"riffle-devices/randomizer", "riffle-mixing/shuffler", "riffle-analysis/analyzer", "riffle-broker/provision",
+		"riffle-mixing/shuffler-worker", "riffle-analysis/analyzer-worker"} {
 		want[fmt.Sprint(role, " ", broker, " ", 4222)] = true
 	}
 	tried := 0
 	for _, from := range slices.Sorted(maps.Keys(places)) {
 		for to := range m.workloads {
-			for _, port := range []int32{4222, 6222, 8222, 8400, 9401, 9402, 9403, 22} {
+			for _, port := range []int32{4222, 6222, 8222, 8400, 9401, 9402, 9403, 9404, 9405, 22} {
 				tried++
 				if got, call := allows(m.policies, places[from], places[to], port), fmt.Sprint(from, " ", to, " ", port); got != want[call] {
 					t.Errorf("%s: possible %v", call, got)

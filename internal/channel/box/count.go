@@ -5,9 +5,9 @@
 //
 // A device is counted once in a round, in one epoch, and only with the registrar's credential, so that the shuffler
 // cannot multiply a person. In the channel central the entries of a person, and the sums of a cohort without noise,
-// are in memory only: on disk, in logs, statements and errors stand only sums with the noise that the plan promises,
-// which is drawn once. It is stored before anyone can see it, and stays there: a retry comes to the same, also where
-// the broker's data was set back to before the counts.
+// are in memory only, and sealed in what counting workers of the analyzer answer: on disk, in logs, statements and errors
+// stand only sums with the noise that the plan promises, which is drawn once. It is stored before anyone can see it, and
+// stays there: a retry comes to the same, also where the broker's data was set back to before the counts.
 //
 // # What it does not guarantee
 //
@@ -19,9 +19,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -68,14 +67,6 @@ type Counting struct {
 	Messages     *outcome.Outcomes // account of boxes, made with CountReasons; nil: none is kept
 }
 
-// Found is what was in the boxes of one chunk, in their order.
-type Found struct {
-	boxes   []byte   // as they came; only where they are kept (Curating)
-	entries []uint32 // of all boxes, one after another; zeros for a box that is refused
-	by      []devices.Participant
-	refused []outcome.Reason // empty for a box that is not refused
-}
-
 // Count waits for all chunks that the manifest names, opens the boxes and adds up what is in them.
 func (c *Counting) Count(
 	ctx context.Context, of *channel.Round, manifest channel.Manifest,
@@ -85,7 +76,11 @@ func (c *Counting) Count(
 		return nil, err
 	}
 	size := box.Size(of.Encodings)
-	r, end := c.Begin(of, size, 0, func(boxes []byte) *Found { return open(opener, boxes, size) })
+	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{
+		Size: size, Kind: TaskCount,
+		Open:  func(boxes []byte) *Found { return open(opener, boxes, size).summed() },
+		Parse: func(found []byte, boxes int) (*Found, error) { return parseFound(of.Encodings, boxes, found) },
+	})
 	defer end()
 	m, err := manifest(ctx)
 	if err != nil {
@@ -100,7 +95,7 @@ func (c *Counting) Count(
 	if err := c.Complete(ctx, r, m.Chunks); err != nil {
 		return nil, err
 	}
-	sums, who, err := c.sum(r, m)
+	sums, who, err := c.sum(ctx, r, m, opener)
 	if err != nil {
 		return nil, err
 	}
@@ -125,52 +120,31 @@ func (c *Counting) remember(of *channel.Round, who []devices.Participant) error 
 	return err
 }
 
-// open opens boxes on all processors.
-func open(opener *box.Opener, boxes []byte, size int) *Found {
-	n, parts, each := len(boxes)/size, runtime.GOMAXPROCS(0), opener.Entries()
-	f := &Found{
-		entries: make([]uint32, n*each), by: make([]devices.Participant, n), refused: make([]outcome.Reason, n),
-	}
-	var opening sync.WaitGroup
-	for p := range parts {
-		opening.Go(func() {
-			for i := p * n / parts; i < (p+1)*n/parts; i++ {
-				_, by, err := opener.Open(f.entries[i*each:i*each:(i+1)*each], boxes[i*size:(i+1)*size])
-				f.by[i], f.refused[i] = by, reason(err)
-			}
-		})
-	}
-	opening.Wait()
-	return f
-}
-
-// reason is why a box is refused that did not open with this error.
-func reason(err error) outcome.Reason {
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, box.ErrRange):
-		return OutOfRange
-	}
-	switch wire.Reason(err) {
-	case wire.RefusalUndecryptable, wire.RefusalWrongSize:
-		return chunks.Undecryptable
-	}
-	return NoCredential
-}
-
 // sum adds up the boxes of a round: those that are refused as absent ones.
-func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
+func (c *Counting) sum(ctx context.Context, r *chunks.Round[*Found], m *wire.Manifest, opener *box.Opener) (
 	sums []wire.ReleaseCounts, who []devices.Participant, err error,
 ) {
 	absent := box.Absent(nil, r.Encodings)
 	all := make([]uint64, len(absent))
-	add := func(entries []uint32) {
-		for i, entry := range entries {
-			all[i] += uint64(entry)
+	who, err = c.examine(r, m, func(index uint32, chunk *chunks.Chunk[*Found], counted []bool) error {
+		for i, n := range chunk.Found.sum {
+			all[i] += n
 		}
-	}
-	who, err = c.examine(r, m, len(all), func(entries []uint32, _ []byte) { add(entries) }, func() { add(absent) })
+		clear(chunk.Found.sum)
+		var out []int // boxes whose entries are in the chunk's sum, and are not counted
+		for box, in := range counted {
+			if in {
+				continue
+			}
+			for i, entry := range absent {
+				all[i] += uint64(entry)
+			}
+			if chunk.Found.refused[box] == 0 {
+				out = append(out, box)
+			}
+		}
+		return c.takeOut(ctx, r, opener, index, chunk, out, all)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,11 +155,44 @@ func (c *Counting) sum(r *chunks.Round[*Found], m *wire.Manifest) (
 	return sums, who, nil
 }
 
-// examine checks the round against announcement and manifest, and gives out its boxes in their order, so that every
-// process comes to the same result and the same devices: the entries, each this many, and where they are kept the bytes
-// of each box that is counted, and a call for each that is refused. What it gave out counts only if there is no error.
-func (c *Counting) examine(
-	r *chunks.Round[*Found], m *wire.Manifest, each int, counted func(entries []uint32, box []byte), refused func(),
+// takeOut takes the entries of some boxes of a chunk out of the sums again: who may be counted shows only when all boxes
+// before are known. No entries of single people were kept, so the chunk is read and the boxes are opened once more. The
+// error wraps chunks.Rejected where the chunk is not there any more.
+func (c *Counting) takeOut(ctx context.Context, r *chunks.Round[*Found], opener *box.Opener, index uint32,
+	chunk *chunks.Chunk[*Found], boxes []int, sums []uint64,
+) error {
+	if len(boxes) == 0 {
+		return nil
+	}
+	payload, err := c.Store.ReadChunk(ctx, r.Epoch, r.Announcement.Round, index)
+	if errors.Is(err, bus.ErrGone) || err == nil && wire.ChunkDigest(payload) != chunk.Digest {
+		return fmt.Errorf("%w: chunk %d could not be read again to leave out boxes", chunks.Rejected, index)
+	} else if err != nil {
+		return err
+	}
+	parsed, err := wire.ParseChunk(payload)
+	if err != nil {
+		return err
+	}
+	size := box.Size(r.Encodings)
+	for _, i := range boxes {
+		entries, _, err := opener.Open(nil, parsed.Payload[i*size:(i+1)*size])
+		if err != nil {
+			return fmt.Errorf("%w: box %d of chunk %d opened and does not open again", chunks.Rejected, i, index)
+		}
+		for j, entry := range entries {
+			sums[j] -= uint64(entry)
+		}
+		clear(entries)
+	}
+	return nil
+}
+
+// examine checks the round against announcement and manifest, and gives out its chunks in their order, with which of
+// their boxes are counted, so that every process comes to the same result and the same devices. What it gave out counts
+// only if there is no error.
+func (c *Counting) examine(r *chunks.Round[*Found], m *wire.Manifest,
+	judged func(index uint32, chunk *chunks.Chunk[*Found], counted []bool) error,
 ) (who []devices.Participant, err error) {
 	named, sent, err := r.Named(m)
 	if err != nil {
@@ -201,16 +208,16 @@ func (c *Counting) examine(
 		return rejected(err)
 	}
 	admission := c.admission(r.Round, boxes)
-	for _, chunk := range named {
-		size := len(chunk.Found.boxes) / max(1, len(chunk.Found.by))
+	for index, chunk := range named {
+		counted := make([]bool, chunk.Messages)
 		for i, by := range chunk.Found.by {
-			if admission.admits(by, chunk.Found.refused[i]) {
-				counted(chunk.Found.entries[i*each:(i+1)*each], chunk.Found.boxes[i*size:(i+1)*size])
-			} else {
-				refused()
-			}
+			counted[i] = admission.admits(by, chunk.Found.reason(i))
 		}
-		clear(chunk.Found.entries)
+		if err := judged(uint32(index), chunk, counted); errors.Is(err, chunks.Rejected) {
+			return rejected(err)
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	if most := int(r.Cohort.MaxDishonest); admission.bad > most || admission.bad == boxes {
 		return rejected(fmt.Errorf("%w: %d boxes are refused (%s); dishonest devices can make at most %d",

@@ -20,6 +20,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -93,10 +94,15 @@ func (x *table) process() *Counting {
 	disk := channel.Folder(x.folder)
 	participants, err := channel.OpenParticipants(disk, deployment, nil)
 	x.must(err)
+	spilt, err := spill.New(x.t.TempDir(), 1<<16)
+	x.must(err)
+	x.t.Cleanup(func() { _ = spilt.Close() })
 	account, err := outcome.New(prometheus.NewRegistry(), "test", "box", nil, CountReasons()...)
 	x.must(err)
 	return &Counting{
-		Receiver:     chunks.Receiver[*Found]{Store: &x.stored, Clock: role.SystemClock(), Log: zerolog.New(&x.log)},
+		Receiver: chunks.Receiver[*Found]{
+			Store: &x.stored, Spill: spilt, Clock: role.SystemClock(), Log: zerolog.New(zerolog.SyncWriter(&x.log)),
+		},
 		Verifier:     devices.NewVerifier(wire.Party{Deployment: deployment, Key: x.registrar.Public()}),
 		Participants: participants,
 		Disk:         disk, Source: rand.NewChaCha8([32]byte{byte(x.log.Len())}), Messages: account,

@@ -82,11 +82,12 @@ func (c *Curating) Count(
 		return nil, err
 	}
 	size := box.Size(of.Encodings)
-	r, end := c.Begin(of, size, 0, func(boxes []byte) *Found {
+	// Records are read in this process alone: no worker opens them, and they travel nowhere.
+	r, end := c.Begin(ctx, of, chunks.Opening[*Found]{Size: size, Open: func(boxes []byte) *Found {
 		f := open(opener, boxes, size)
 		f.boxes = boxes
 		return f
-	})
+	}})
 	defer end()
 	m, err := manifest(ctx)
 	if err != nil {
@@ -128,10 +129,17 @@ func (c *Curating) over(of *channel.Round, err error) error {
 func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, error) {
 	var records []learn.Record
 	sealed := append([]byte(sealedDomain), r.Digest[:]...)
-	who, err := c.examine(r, m, len(r.Encodings[0].Coordinates), func(entries []uint32, box []byte) {
-		records = append(records, record(r.Announcement, entries))
-		sealed = append(sealed, box...)
-	}, func() {}) // a record that is refused is as one that is null
+	each, size := len(r.Encodings[0].Coordinates), box.Size(r.Encodings)
+	who, err := c.examine(r, m, func(_ uint32, chunk *chunks.Chunk[*Found], counted []bool) error {
+		for i, in := range counted {
+			if in { // a record that is refused is as one that is null
+				records = append(records, record(r.Announcement, chunk.Found.entries[i*each:(i+1)*each]))
+				sealed = append(sealed, chunk.Found.boxes[i*size:(i+1)*size]...)
+			}
+		}
+		clear(chunk.Found.entries)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +253,8 @@ func (c *Curating) reopen(of *channel.Round) ([]learn.Record, error) {
 	defer clear(f.entries)
 	var records []learn.Record
 	for i, refused := range f.refused {
-		if refused != "" {
-			return nil, fmt.Errorf("%w: a box that was read does not open again (%s)", channel.ErrDamagedState, refused)
+		if refused != 0 {
+			return nil, fmt.Errorf("%w: a box that was read does not open again (%s)", channel.ErrDamagedState, f.reason(i))
 		}
 		records = append(records, record(of.Announcement, f.entries[i*opener.Entries():(i+1)*opener.Entries()]))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -45,6 +46,7 @@ type Counting struct {
 	Broker       CountingBroker
 	Disk         channel.Disk
 	Source       protocol.Source // of the analyzer's noise: a CSPRNG
+	Pool         worker.Pool     // verifies rows (VerifyHandler); nil: this process does
 	Clock        role.Clock
 	Log          zerolog.Logger
 	Messages     *outcome.Outcomes // account of reports, made with CountReasons; nil: none is kept
@@ -62,8 +64,8 @@ type CountingBroker interface {
 	AppendAudit(ctx context.Context, kind string, payload []byte) error
 }
 
-// Take verifies the reports of a chunk and answers it, on all processors, if it is the round's next. It returns when the
-// answer is stored.
+// Take verifies the reports of a chunk, on all processors or by workers, and answers it, if it is the round's next. It
+// returns when the answer is stored.
 func (c *Counting) Take(p channel.Part) {
 	if r := c.current.Load(); r != nil && r.Epoch == p.Epoch && r.Announcement.Round == p.Round {
 		r.take(p.Payload)

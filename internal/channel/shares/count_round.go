@@ -38,6 +38,7 @@ type counting struct {
 	settled bool       // the statement is out
 
 	header    *header
+	secret    shares.Secret
 	digests   [][32]byte // of the header and of the chunks of rows that were answered
 	helpers   []*helper
 	nonces    []nonce    // of the reports that are accepted
@@ -167,7 +168,7 @@ func (r *counting) takeHeader(payload []byte, digest [32]byte) error {
 		}
 		r.helpers = append(r.helpers, &helper{one, sum})
 	}
-	r.header, r.digests = &h, append(r.digests, digest)
+	r.header, r.secret, r.digests = &h, secret, append(r.digests, digest)
 	return nil
 }
 
@@ -236,12 +237,7 @@ func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error
 		r.refuse(wire.RefusalMalformed, "%d rows up to chunk %d, the header says %d", n, index, r.header.reports)
 		return nil
 	}
-	judged := make([]verdict, len(rows))
-	err = r.each(len(rows), func(h *helper, i int) error {
-		v, err := h.Verify(rows[i])
-		judged[i] = verdict{v, wire.Reason(err)}
-		return nil
-	})
+	judged, err := r.verify(rows)
 	if err != nil {
 		return err
 	}
@@ -283,6 +279,41 @@ func (r *counting) takeRows(index uint32, payload []byte, digest [32]byte) error
 	r.digests = append(r.digests, digest)
 	r.taken.Add(int64(len(rows)))
 	return nil
+}
+
+// verify judges rows one by one, on all processors or by workers. It knows nothing of other reports.
+func (r *counting) verify(rows [][]byte) (judged []verdict, err error) {
+	judged = make([]verdict, len(rows))
+	left := make([]int, len(rows))
+	for i := range left {
+		left[i] = i
+	}
+	if r.c.Pool != nil {
+		c := crowd{
+			pool: r.c.Pool, kind: TaskVerify, a: r.Announcement, digest: r.Digest, secret: r.secret,
+			item: r.round.RowSize(), result: r.round.VerifiedSize(), log: r.c.Log,
+		}
+		left, err = c.do(r.ctx, rows, func(i int, why wire.Refusal, result []byte) (err error) {
+			if judged[i].refused = why; why != wire.NoRefusal {
+				return nil
+			}
+			if judged[i].Verified, err = r.round.ParseVerified(result); err != nil {
+				return err
+			}
+			if judged[i].Nonce != shares.Nonce(rows[i]) {
+				return errTask
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return judged, r.each(len(left), func(h *helper, i int) error {
+		v, err := h.Verify(rows[left[i]])
+		judged[left[i]] = verdict{v, wire.Reason(err)}
+		return nil
+	})
 }
 
 // admit accepts a verified report, or says why it is refused: a nonce or a device that stands in the round already, a

@@ -83,12 +83,16 @@ func (c crashingCounter) AppendAudit(ctx context.Context, kind string, payload [
 	return c.step("after the statement is in the log")
 }
 
-// atEveryStep runs a round again and again, with a crash at the first step, at the second, and so on to the last.
+// atEveryStep runs a round again and again, with a crash at the first step, at the second, and so on to the last: with
+// RIFFLE_LONG, both servers have workers.
 func atEveryStep(t *testing.T, run func(*scene, *crash) end) {
 	t.Helper()
 	d := newDeployment(t)
 	for at := 1; ; at++ {
 		s, c := d.newScene(size, noise(8, 8)), &crash{at: at}
+		if os.Getenv("RIFFLE_LONG") != "" {
+			s.crew(2, plainly)
+		}
 		s.within(s.released(run(s, c), nil), 16)
 		if t.Failed() {
 			t.Fatalf("after a crash at %q", c.passed[min(at, len(c.passed))-1])

@@ -34,6 +34,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -53,6 +54,7 @@ type Mixing struct {
 	Source     protocol.Source // of the shuffler's noise: a CSPRNG
 	Identity   *seal.Identity  // every verification key follows from it
 	Analyzer   []byte          // Ed25519 public key that signs sets
+	Pool       worker.Pool     // prepares reports (PrepareHandler); nil: this process does
 	Log        zerolog.Logger
 	// Silent hears that the analyzer has left the shuffler without the answer that it waits for longer than Patience,
 	// and hears nil when the answer came or is waited for no longer. It is called by one goroutine at a time. May be nil.
@@ -94,6 +96,9 @@ func (m *Mixing) Commitment(first [32]byte) []byte {
 func (*Mixing) Parse(report []byte, l channel.Layout) (*wire.Report, [32]byte, error) {
 	return wire.ParseReport(report, l.Size())
 }
+
+// Take keeps nothing: what the exchange needs of a report is read when it begins.
+func (*Mixing) Take(uint64, uint32, channel.Member, []byte) error { return nil }
 
 // Repeated finds nothing: the analyzer refuses every second report of a device and every second use of a nonce, and a
 // copy of a report does not verify under another sender's proof.

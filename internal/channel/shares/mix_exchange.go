@@ -25,6 +25,7 @@ type exchange struct {
 	*Mixing
 	r       *channel.Release
 	round   *shares.Round
+	secret  shares.Secret
 	members []channel.Member // in the order of the rows
 	rows    int              // of one chunk
 	chunks  uint32           // of rows
@@ -47,7 +48,10 @@ func (m *Mixing) prepare(ctx context.Context, r *channel.Release) (*result, erro
 		return nil, impossible(wire.RefusalWeakPlan, "%v", err)
 	}
 	secret := shares.NewSecret(m.Identity, r.First)
-	x := &exchange{Mixing: m, r: r, round: round, members: slices.Clone(r.Members), rows: rowsOf(round.RowSize(), m.perChunk)}
+	x := &exchange{
+		Mixing: m, r: r, round: round, secret: secret, members: slices.Clone(r.Members),
+		rows: rowsOf(round.RowSize(), m.perChunk),
+	}
 	slices.SortFunc(x.members, func(a, b channel.Member) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
 	x.chunks = uint32((len(x.members) + x.rows - 1) / x.rows)
 	for range 2 * runtime.GOMAXPROCS(0) { // while one waits for a report, another one works

@@ -38,7 +38,7 @@ func newLeader(round *shares.Round, secret shares.Secret) (*leader, error) {
 type batch struct {
 	index    uint32
 	members  []channel.Member
-	payloads [][]byte // of the members' reports; each is dropped once it is prepared
+	payloads [][]byte // of the members' reports, until they are prepared
 	made     []made   // one for each member
 	rows     []byte   // of those that were prepared
 }
@@ -81,28 +81,79 @@ func (x *exchange) gather(ctx context.Context, members []channel.Member) ([][]by
 	return payloads, err
 }
 
-// make prepares the reports of a batch, on all processors.
+// make prepares the reports of a batch, on all processors or by workers.
 func (x *exchange) make(ctx context.Context, b *batch) error {
 	b.made = make([]made, len(b.members))
 	rows := make([][]byte, len(b.members))
-	size := x.round.RowSize()
-	err := x.each(ctx, len(b.members), func(_ context.Context, l *leader, i int) error {
+	note := func(i int, row []byte, pending shares.Pending) {
 		one := &b.made[i]
+		one.nonce, one.row, one.pending, rows[i] = shares.Nonce(row), wire.MessageDigest(row), pending, row
+	}
+	left, err := x.spread(ctx, b, note)
+	if err != nil {
+		return err
+	}
+	size := x.round.RowSize()
+	err = x.each(ctx, len(left), func(_ context.Context, l *leader, i int) error {
+		i = left[i]
+		b.made[i], rows[i] = made{}, nil // whatever a worker's answer said before it proved malformed
 		row, pending, err := l.preparing.Prepare(make([]byte, 0, size), b.payloads[i])
-		b.payloads[i] = nil
 		if err != nil { // the row of no honest device
-			one.refused = wire.Reason(err)
+			b.made[i].refused = wire.Reason(err)
 			return nil
 		}
-		one.nonce, one.row, one.pending, rows[i] = shares.Nonce(row), wire.MessageDigest(row), pending, row
+		note(i, row, pending)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	clear(b.payloads)
 	rows = slices.DeleteFunc(rows, func(row []byte) bool { return row == nil })
 	b.rows = slices.Concat(append([][]byte{binary.BigEndian.AppendUint32(nil, uint32(len(rows)))}, rows...)...)
 	return nil
+}
+
+// spread has workers prepare the reports of a batch, and returns which are left: all of them where there is no pool.
+func (x *exchange) spread(
+	ctx context.Context, b *batch, note func(int, []byte, shares.Pending),
+) (left []int, err error) {
+	var whole []int // payloads of the round's length; others are no device's
+	var payloads [][]byte
+	for i, payload := range b.payloads {
+		if x.Pool != nil && len(payload) == x.round.PayloadSize() {
+			whole, payloads = append(whole, i), append(payloads, payload)
+		} else {
+			left = append(left, i)
+		}
+	}
+	if len(whole) == 0 {
+		return left, nil
+	}
+	row := x.round.RowSize()
+	c := crowd{
+		pool: x.Pool, kind: TaskPrepare, a: x.r.Announced, digest: x.r.Announcement, secret: x.secret,
+		item: x.round.PayloadSize(), result: row + x.round.PendingSize(), log: x.Log,
+	}
+	again, err := c.do(ctx, payloads, func(i int, why wire.Refusal, result []byte) error {
+		if why != wire.NoRefusal {
+			b.made[whole[i]].refused = why
+			return nil
+		}
+		if shares.Nonce(result) != shares.Nonce(payloads[i]) {
+			return errTask
+		}
+		pending, err := x.round.ParsePending(result[row:])
+		if err != nil {
+			return err
+		}
+		note(whole[i], result[:row:row], pending)
+		return nil
+	})
+	for _, i := range again {
+		left = append(left, whole[i])
+	}
+	return left, err
 }
 
 // take follows the analyzer's verdicts on a batch: it adds the shares of what both servers accept, on all processors.

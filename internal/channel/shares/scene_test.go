@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -43,9 +44,9 @@ type deployment struct {
 	epoch              uint64
 }
 
-func newDeployment(t *testing.T) *deployment {
+func newDeployment(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOptions)) *deployment {
 	t.Helper()
-	d := &deployment{T: t, Bed: testbed.New(t)}
+	d := &deployment{T: t, Bed: testbed.New(t, change...)}
 	d.shuffler, d.analyzer = d.Connect(bus.Shuffler), d.Connect(bus.Analyzer)
 	d.mixDisk, d.countDisk = channel.Folder(t.TempDir()), channel.Folder(t.TempDir())
 	for range 3 {

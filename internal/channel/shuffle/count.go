@@ -3,8 +3,6 @@ package shuffle
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
-	"sync"
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
@@ -25,80 +23,75 @@ func CountReasons() []outcome.Reason {
 	return []outcome.Reason{chunks.Undecryptable, OutOfPlan, chunks.Rejected, Repeated, chunks.BadChunk}
 }
 
-// Counting is the analyzer's side of the shuffle channel. It opens chunks of bit messages as they arrive, on all
-// processors, reads those that came to an earlier process again, and counts ones. The noise in its counts is the
-// devices' and, where the plan says so, the shuffler's.
+// Counting is the analyzer's side of the shuffle channel. It has chunks of bit messages opened as they arrive, on all
+// processors or by workers, reads those that came to an earlier process again, and counts ones. The noise in its counts
+// is the devices' and, where the plan says so, the shuffler's.
 type Counting struct {
-	chunks.Receiver[*shuffle.Tally]
+	chunks.Receiver[tally]
 	Messages *outcome.Outcomes // account of bit messages, made with CountReasons; nil: none is kept
 }
 
-// round is the counting of one round.
-type round struct {
-	*chunks.Round[*shuffle.Tally]
-
-	mu     sync.Mutex
-	copies *shuffle.Copies // of the chunks that were opened
-}
-
 // begin starts a round.
-func (c *Counting) begin(of *channel.Round) (r *round, end func()) {
-	noise := shuffle.NoiseMessages(of.Announcement)
-	expected := int(of.Cohort.Size)*of.ReportMessages() + int(min(noise, shuffle.MaxNoiseMessages))
-	r = &round{copies: shuffle.NewCopies(maphash.MakeSeed(), expected)}
+func (c *Counting) begin(ctx context.Context, of *channel.Round) (r *chunks.Round[tally], end func()) {
 	opener := seal.NewBitOpener(of.Key, of.Digest)
-	r.Round, end = c.Begin(of, seal.BitSize, noise, func(messages []byte) *shuffle.Tally {
-		tally := open(of, opener, messages)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.copies.Add(messages)
-		return tally
+	return c.Begin(ctx, of, chunks.Opening[tally]{
+		Size: seal.BitSize, Noise: shuffle.NoiseMessages(of.Announcement), Kind: TaskCount,
+		Open: func(messages []byte) tally { return open(of, opener, messages) },
+		Parse: func(found []byte, messages int) (tally, error) {
+			_, err := shuffle.ParseTally(of.Encodings, messages, found)
+			return found, err
+		},
 	})
-	return r, end
 }
 
 // Count waits for all chunks that the manifest names. It refuses the round if they are not what announcement and
 // manifest say (chunks.Rejected), or if a bit message stands twice (Repeated).
+//
+// A round's bit messages are all different: each has an encapsulated key of its own. A shuffler that forwards copies of
+// one person's messages multiplies that person's part in the sums, and the copies add no noise: the next policy would
+// reveal the record. It is enough to compare bytes, by their digests, because a party that cannot open a message cannot
+// make a different one with the same content. A shuffler that replaces all other people's bits by bits that it made
+// itself is not detected.
 func (c *Counting) Count(
 	ctx context.Context, of *channel.Round, manifest channel.Manifest,
 ) ([]wire.ReleaseCounts, error) {
-	r, end := c.begin(of)
+	r, end := c.begin(ctx, of)
 	defer end()
 	m, err := manifest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Complete(ctx, r.Round, m.Chunks); err != nil {
+	if err := c.Complete(ctx, r, m.Chunks); err != nil {
 		return nil, err
 	}
-	copied, err := c.copied(ctx, r, m)
-	if err != nil {
-		return nil, err
-	}
-	return c.tally(r, m, copied)
+	return c.tally(r, m)
 }
 
-// tally checks the round against announcement and manifest, and returns its counts. copied, if not nil, is why the
-// round is refused even if its numbers are right. Dishonest devices can make messages that do not open or name the
-// wrong coordinate: as many as the plan's dishonest reports can hold are tolerated, and count as zeros. If there are more,
-// the round is rejected.
-func (c *Counting) tally(r *round, m *wire.Manifest, copied error) ([]wire.ReleaseCounts, error) {
+// tally checks the round against announcement and manifest, and returns its counts. Dishonest devices can make messages
+// that do not open or name the wrong coordinate: as many as the plan's dishonest reports can hold are tolerated, and
+// count as zeros. If there are more, the round is rejected.
+func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	named, sent, err := r.Named(m)
 	if err != nil {
 		return nil, err
 	}
-	total := shuffle.NewTally(r.Encodings)
-	for _, chunk := range named {
-		total.Add(chunk.Found)
-	}
 	c.Messages.Received(sent.Messages)
-	if err := chunks.Check(r.Round.Round, m, sent, shuffle.NoiseMessages(r.Announcement)); err != nil {
-		c.Messages.Refused(err, total.Messages)
+	err = chunks.Check(r.Round, m, sent, shuffle.NoiseMessages(r.Announcement))
+	if err == nil && sent.Twice != nil {
+		err = fmt.Errorf("%w: a message of chunk %d is the same as one of chunk %d: a person's bits were copied",
+			Repeated, sent.Twice[0], sent.Twice[1])
+	}
+	if err != nil {
+		c.Messages.Refused(err, sent.Messages)
 		return nil, err
 	}
-	if copied != nil {
-		c.Messages.Refused(copied, total.Messages)
-		return nil, copied
+	total := shuffle.NewTally(r.Encodings)
+	for _, chunk := range named {
+		found, err := shuffle.ParseTally(r.Encodings, chunk.Messages, chunk.Found)
+		if err != nil {
+			return nil, err
+		}
+		total.Add(found)
 	}
 	noise := make([]uint64, len(r.Encodings))
 	for i, release := range r.Releases() {

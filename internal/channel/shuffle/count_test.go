@@ -17,9 +17,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	machine "github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -52,9 +52,22 @@ func newTable(t *testing.T) *table {
 	}
 	x := &table{t: t, round: &channel.Round{Announcement: a, Digest: [32]byte{1}, Key: key}}
 	x.Counting = Counting{
-		Receiver: chunks.Receiver[*shuffle.Tally]{Store: &x.stored, Clock: role.SystemClock(), Log: zerolog.Nop()},
+		Receiver: chunks.Receiver[tally]{
+			Store: &x.stored, Spill: spilt(t), Clock: role.SystemClock(), Log: zerolog.Nop(),
+		},
 	}
 	return x
+}
+
+// spilt is a store of little memory.
+func spilt(t testing.TB) *spill.Store {
+	t.Helper()
+	s, err := spill.New(t.TempDir(), 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 // report is one report's messages, all ones.
@@ -132,10 +145,14 @@ func (x *table) count(m *wire.Manifest, meanwhile func()) ([]wire.ReleaseCounts,
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return x.Count(ctx, x.round, func(context.Context) (*wire.Manifest, error) {
+	return x.Count(ctx, x.round, manifestAfter(m, meanwhile))
+}
+
+func manifestAfter(m *wire.Manifest, meanwhile func()) channel.Manifest {
+	return func(context.Context) (*wire.Manifest, error) {
 		meanwhile()
 		return m, nil
-	})
+	}
 }
 
 func (x *table) take(parts ...[]byte) {
@@ -214,54 +231,62 @@ func TestARootThatCannotBeCheckedIsRefused(t *testing.T) {
 	}
 }
 
-// A malicious shuffler sends chunks of noise that its manifest does not name, until the filter takes every message for
-// a suspect and no further suspect is kept, and then copies of one person's messages. They do not pass for compared.
+// A malicious shuffler sends chunks of noise that its manifest does not name, until no further message is compared, and
+// then copies of one person's messages. They do not pass for compared, whether the manifest has a root or not. Nor do
+// copies behind less noise.
 func TestNoiseHidesNoCopies(t *testing.T) {
 	t.Parallel()
-	x := newTable(t)
-	parts, m := x.cut(bytes.Repeat(x.report(), people))
-	noise := make([]byte, wire.MaxChunkMessages*seal.BitSize)
-	source := rand.NewChaCha8([32]byte{3})
-	r, end := x.begin(x.round)
-	defer end()
-	for suspects := 0; suspects <= 1<<20; suspects += wire.MaxChunkMessages {
-		source.Read(noise)
-		r.copies.Add(noise)
-	}
-	if _, complete := r.copies.Suspects(); complete {
-		t.Fatal("no power: all suspects are kept")
-	}
-	for _, chunk := range parts {
-		if err := r.Open(chunk); err != nil {
-			t.Fatal(err)
+	for _, noise := range []int{1, 2 * people, 3 * people} {
+		x := newTable(t)
+		parts, m := x.cut(bytes.Repeat(x.report(), people))
+		m.MessagesRoot = nil
+		junk := make([]byte, noise*x.round.ReportMessages()*seal.BitSize)
+		rand.NewChaCha8([32]byte{3}).Read(junk)
+		counts, err := x.count(m, func() { x.take(append([][]byte{x.chunk(1000, junk)}, parts...)...) })
+		if !errors.Is(err, chunks.Rejected) && !errors.Is(err, Repeated) || counts != nil {
+			t.Errorf("%d copies of one report pass behind noise of %d: %v, %v", people, noise, counts, err)
 		}
-	}
-	x.stored = parts
-	refused, err := x.copied(context.Background(), r, m)
-	if !errors.Is(refused, chunks.Rejected) && !errors.Is(refused, Repeated) {
-		t.Errorf("%d copies of one report pass: %v, %v", people, refused, err)
 	}
 }
 
-// The second pass compares what was counted. If the store does not hold it any more, or holds something else, the round
-// is refused.
-func TestSecondPassComparesWhatWasCounted(t *testing.T) {
+// Messages that are all different pass, and one that stands twice is found wherever it stands: in one chunk, in two, at
+// their ends. A message that stands again in a chunk that the manifest does not name counts once, and does no harm.
+func TestOnlyCopiesAreFound(t *testing.T) {
+	t.Parallel()
+	const size = seal.BitSize
+	x := newTable(t)
+	honest := x.reports()
+	n := len(honest) / size
+	for _, of := range [][2]int{{0, 1}, {0, n - 1}, {5, 6}, {n - 2, n - 1}, {3, n / 2}} {
+		messages := bytes.Clone(honest)
+		copy(messages[of[1]*size:(of[1]+1)*size], messages[of[0]*size:])
+		parts, m := x.cut(messages)
+		if counts, err := x.count(m, func() { x.take(parts...) }); !errors.Is(err, Repeated) || counts != nil {
+			t.Errorf("message %d stands at %d again: %v, %v", of[0], of[1], counts, err)
+		}
+	}
+	parts, m := x.cut(honest)
+	counts, err := x.count(m, func() {
+		x.take(x.chunk(1000, honest[:5*size]))
+		x.take(parts...)
+	})
+	if want := []uint64{people * 4, people * 5}; err != nil || !reflect.DeepEqual(counts[0].Ones, want) {
+		t.Errorf("%v, %v, want ones %v", counts, err, want)
+	}
+}
+
+// What was counted is compared, whatever the store holds when the manifest comes.
+func TestWhatWasCountedIsCompared(t *testing.T) {
 	t.Parallel()
 	x := newTable(t)
 	copies, m := x.cut(bytes.Repeat(x.report(), people))
 	innocent, _ := x.cut(x.reports())
-	for _, c := range []struct {
-		name   string
-		stored testbed.Chunks
-		want   error
-	}{
-		{"the copies are there", copies, Repeated},
-		{"nothing is there any more", nil, chunks.Rejected},
-		{"other chunks are there now", innocent, chunks.Rejected},
+	for name, stored := range map[string]testbed.Chunks{
+		"the copies are there": copies, "nothing is there any more": nil, "other chunks are there now": innocent,
 	} {
-		x.stored = c.stored
-		if counts, err := x.count(m, func() { x.take(copies...) }); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, %v", c.name, counts, err)
+		x.stored = stored
+		if counts, err := x.count(m, func() { x.take(copies...) }); !errors.Is(err, Repeated) || counts != nil {
+			t.Errorf("%s: %v, %v", name, counts, err)
 		}
 	}
 }

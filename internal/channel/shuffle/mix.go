@@ -12,17 +12,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
-	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -38,17 +39,23 @@ const chunkMessages = 16384
 // adds the noise that the plan wants of the shuffler, as messages that nobody can tell from those of devices, puts all
 // messages of a release into one uniformly random order, keeps them in that order on disk (the spool) until the manifest
 // is out, and sends them in chunks. It cannot open a message, and it never stores the permutation, or which messages
-// are its own.
+// are its own, where anyone but this process can read it. Its memory is that of its store and a part as large again,
+// whatever the cohort; of each member it has a byte.
 type Mixing struct {
-	Channel plan.Channel // whose reports are mixed; empty: plan.Shuffle
-	Reports channel.Reports
+	Channel plan.Channel    // whose reports are mixed; empty: plan.Shuffle
+	Reports channel.Reports // called from many goroutines at a time
 	Chunks  Publisher
 	Disk    channel.Disk
+	Store   *spill.Store    // of messages on their way into the spool; several Mixings may share one
 	Source  protocol.Source // of the permutation and of noise: a CSPRNG
 	Chunk   int             // messages of one chunk, at most wire.MaxChunkMessages; 0: the default
 	Retain  *Retention      // of what leaves; nil: nothing is retained
+	// Exchange has several processes mix; nil: this one alone does.
+	Exchange *Exchange
 
-	gathered *gathered // of the release under way
+	bucket    int        // messages of a bucket; 0: as many as an eighth of the store's memory holds
+	taken     taken      // reports as they were admitted
+	scattered *scattered // the release under way; nil: not yet, or no more
 }
 
 // Publisher sends chunks to the analyzer. *bus.Conn is one.
@@ -85,29 +92,47 @@ func (*Mixing) Parse(report []byte, l channel.Layout) (*wire.Report, [32]byte, e
 	return wire.ParseReport(report, l.Size())
 }
 
-// Repeated returns the slots of the members that repeat a message, within their own report or of another one.
+// Take keeps the payload of a report.
+func (m *Mixing) Take(epoch uint64, round uint32, member channel.Member, payload []byte) error {
+	if m.Exchange != nil { // whoever gathers reads it
+		return nil
+	}
+	return m.taken.add(m.Store, roundID{epoch, round}, member, payload)
+}
+
+// Repeated returns the slots of the members that repeat a message, within their own report or of another one. If there
+// are none, the messages are in their buckets, for Release.
 func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, error) {
-	g, err := m.gather(ctx, r, m.gathered)
-	if err != nil {
-		m.gathered = nil
+	if m.Exchange != nil {
+		return m.Exchange.repeated(ctx, m, r)
+	}
+	if err := announced(r); err != nil {
 		return nil, err
 	}
-	slots := g.repeated()
-	if m.gathered = g; len(slots) > 0 {
-		m.gathered = nil
+	if m.scattered.of(r) {
+		return nil, nil
 	}
-	return slots, nil
+	m.drop()
+	s, slots, err := m.scatter(ctx, r)
+	m.scattered = s
+	return slots, err
 }
 
 // Release permutes the messages unless that was done before, and sends them.
 func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
-	if r.Announced == nil { // the plan's noise would be left out
-		return nil, fmt.Errorf("the announcement of round %d of epoch %d is not known", r.Round, r.Epoch)
+	if err := announced(r); err != nil {
+		return nil, err
 	}
 	spool := m.spool(r)
 	mixed, err := spool.exists()
 	if err != nil {
 		return nil, err
+	}
+	if !mixed && m.Exchange != nil {
+		return nil, m.Exchange.release(ctx, m, r, manifest)
+	}
+	if begun, err := m.begun(r); begun != nil || err != nil {
+		return nil, cmp.Or(err, errWorkers)
 	}
 	if !mixed { // so nothing has left: the spool is the only way out, and it was never whole
 		if err := m.mix(ctx, r, spool); err != nil {
@@ -117,60 +142,85 @@ func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire
 	return nil, m.send(ctx, r, spool, manifest)
 }
 
-// Forget removes the spool.
+// announced makes sure that the announcement is known: without it the plan's noise would be left out.
+func announced(r *channel.Release) error {
+	if r.Announced == nil {
+		return fmt.Errorf("the announcement of round %d of epoch %d is not known", r.Round, r.Epoch)
+	}
+	return nil
+}
+
+// Forget removes the spool, what several processes have of the release, and the reports of this round and of those
+// before it.
 func (m *Mixing) Forget(epoch uint64, round uint32) error {
-	m.gathered = nil
-	return m.Disk.Remove(spoolName(epoch, round))
+	m.drop()
+	m.taken.forget(roundID{epoch, round})
+	if m.Exchange != nil {
+		m.Exchange.forget()
+	}
+	return cmp.Or(m.Disk.Remove(barrierName(epoch, round)), m.Disk.Remove(spoolName(epoch, round)))
+}
+
+// drop gives back what the release under way takes.
+func (m *Mixing) drop() {
+	if m.scattered != nil {
+		_ = m.scattered.buckets.Close() // never fails
+		m.scattered = nil
+	}
 }
 
 // mix spools the messages of the release's members, and the noise that the shuffler adds, in a uniformly random order.
-// Noise that was drawn before the spool was whole has been seen by no one, and another one takes its place.
-func (m *Mixing) mix(ctx context.Context, r *channel.Release, spool spool) (err error) {
-	g := m.gathered
-	m.gathered = nil
-	if !g.of(r) { // this process did not commit it
-		if g, err = m.gather(ctx, r, nil); err != nil {
+// What was drawn before the spool was whole has been seen by no one: after an error all is drawn anew.
+func (m *Mixing) mix(ctx context.Context, r *channel.Release, spool spool) error {
+	defer m.drop()
+	if !m.scattered.of(r) { // this process did not commit it, or the disk was full
+		m.drop()
+		s, slots, err := m.scatter(ctx, r)
+		if err != nil {
 			return err
 		}
-		if slots := g.repeated(); len(slots) > 0 {
+		if len(slots) > 0 {
 			return fmt.Errorf("%w: %d reports repeat a message, which was not so when they were committed",
 				channel.ErrImpossible, len(slots))
 		}
+		m.scattered = s
 	}
-	messages, err := shuffle.AppendNoise(ctx, g.messages, r.Announced, r.Announcement, m.Source)
-	if err != nil {
-		return err
-	}
-	return spool.write(messages, m.Source)
+	return spool.write(m.scattered.buckets, permuter{
+		store: m.Store, src: m.Source, size: spool.size, most: 2 * m.inBucket(spool.size), fan: divided,
+	})
 }
 
-// send sends the spooled messages and completes the manifest with what was sent. For the messages' root it has 32 bytes
-// of each message in memory until it returns.
+// send sends the spooled messages and completes the manifest with what was sent. While the broker stores one chunk, the
+// next one is digested.
 func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, manifest *wire.Manifest) error {
 	var digests [][32]byte
-	sent := make([][32]byte, 0, uint64(r.Messages())+shuffle.NoiseMessages(r.Announced))
-	size := cmp.Or(m.Chunk, max(1, chunkMessages*seal.BitSize/spool.size))
+	sent := m.Store.Sorter(sha256.Size)
+	defer sent.Close()
+	var batch []byte // digests of a chunk's messages
+	var last chan error
+	stored := func() (err error) { // the last chunk
+		if last != nil {
+			err, last = <-last, nil
+		}
+		return err
+	}
+	size := m.chunkOf(spool.size)
 	messages, err := spool.chunks(size, func(index uint32, part []byte) error {
 		chunk, err := wire.BuildChunk(wire.Chunk{Epoch: r.Epoch, Round: r.Round, Index: index, Payload: part})
 		if err != nil {
 			return err
 		}
 		digests = append(digests, wire.ChunkDigest(chunk))
-		sent = wire.AppendMessageDigests(sent, part, spool.size)
-		err = m.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
-		if index == 0 && errors.Is(err, bus.ErrExists) {
-			// One release has one membership and one order. Messages of this round left before, permuted otherwise or
-			// with other members, so nothing of this one may follow.
-			return fmt.Errorf("%w: other messages of this round left before: "+
-				"the state folder is older than what this shuffler has sent; restored from a backup?",
-				channel.ErrImpossible)
+		batch = wire.AppendMessageDigests(batch[:0], part, spool.size)
+		if err := cmp.Or(sent.Append(batch), stored()); err != nil {
+			return err
 		}
-		if err == nil && m.Retain != nil { // before the manifest, which names what is forwarded
-			err = m.Retain.keep(ctx, r, index, chunk)
-		}
-		return err
+		done := make(chan error, 1)
+		last = done
+		go func() { done <- m.publish(ctx, r, index, chunk) }()
+		return nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, stored()); err != nil {
 		return err
 	}
 	noise := shuffle.NoiseMessages(r.Announced)
@@ -178,90 +228,45 @@ func (m *Mixing) send(ctx context.Context, r *channel.Release, spool spool, mani
 		return fmt.Errorf("spool: %d messages, want %d of %d reports and %d of noise",
 			messages, want-noise, len(r.Members), noise)
 	}
-	all, root := wire.ChunksDigest(digests), transparency.SortedRoot(sent)
+	root, err := sortedRoot(sent)
+	if err != nil {
+		return err
+	}
+	all := wire.ChunksDigest(digests)
 	manifest.NoiseMessages, manifest.MessagesRoot = noise, root[:]
 	manifest.Messages, manifest.Chunks, manifest.ChunksDigest = messages, uint32(len(digests)), all[:]
 	return nil
 }
 
-// gathered are the messages of a release's members, in memory between the question whether any is repeated and the
-// spool.
-type gathered struct {
-	release  *channel.Release
-	size     int    // of a message, in bytes
-	messages []byte // one after another, member by member
+// publish sends one chunk, and has it retained.
+func (m *Mixing) publish(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
+	err := m.Chunks.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
+	if index == 0 && errors.Is(err, bus.ErrExists) {
+		// One release has one membership and one order. Messages of this round left before, permuted otherwise or with
+		// other members, so nothing of this one may follow.
+		return fmt.Errorf("%w: other messages of this round left before: "+
+			"the state folder is older than what this shuffler has sent; restored from a backup?",
+			channel.ErrImpossible)
+	}
+	if err == nil && m.Retain != nil { // before the manifest, which names what is forwarded
+		err = m.Retain.keep(ctx, r, index, chunk)
+	}
+	return err
+}
+
+// sortedRoot is transparency.SortedRoot over digests in a sorter.
+func sortedRoot(digests *spill.Sorter) (transparency.Hash, error) {
+	var tree transparency.SortedTree
+	err := digests.Sorted(func(entries []byte) error {
+		for digest := range slices.Chunk(entries, sha256.Size) {
+			if err := tree.Append([sha256.Size]byte(digest)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return tree.Root(), err
 }
 
 // messageSize is the length in bytes of each message of a report.
 func messageSize(l channel.Layout) int { return l.Size() / l.Messages }
-
-// of tells whether these are the messages of that release.
-func (g *gathered) of(r *channel.Release) bool {
-	return g != nil && g.release.Epoch == r.Epoch && g.release.Round == r.Round &&
-		slices.Equal(g.release.Members, r.Members)
-}
-
-// gather reads the messages of the release's members. Those in known, which may be nil, are not read again.
-func (m *Mixing) gather(ctx context.Context, r *channel.Release, known *gathered) (*gathered, error) {
-	each, noise := r.Layout.Size(), 0
-	if r.Announced != nil {
-		noise = int(shuffle.NoiseMessages(r.Announced)) * messageSize(r.Layout)
-	}
-	g := &gathered{release: r, size: messageSize(r.Layout), messages: make([]byte, 0, each*len(r.Members)+noise)}
-	at := map[channel.Member]int{}
-	if known != nil && known.release.Epoch == r.Epoch && known.release.Round == r.Round {
-		for i, member := range known.release.Members {
-			at[member] = i * each
-		}
-	}
-	for _, member := range r.Members {
-		if i, ok := at[member]; ok {
-			g.messages = append(g.messages, known.messages[i:i+each]...)
-			continue
-		}
-		report, err := m.Reports(ctx, r, member)
-		if err != nil {
-			return nil, err
-		}
-		if len(report.Payload) != each { // it was so when it was admitted
-			return nil, fmt.Errorf("%w: a report of %d bytes, admitted were %d",
-				channel.ErrImpossible, len(report.Payload), each)
-		}
-		g.messages = append(g.messages, report.Payload...)
-	}
-	return g, nil
-}
-
-// repeated returns the slots of the members of whose messages one stands in the release twice: within their report, or
-// in another one.
-//
-// A copy of a bit message would shift a count without adding the noise that an honest message brings, so the analyzer
-// refuses a release that has one; and a device that could make it refuse could destroy every cohort. So no such report
-// may get that far, and only those that take part in the repetition are refused. They are all refused, the first as
-// well as the rest: each message is made with a key pair of its own, drawn from the system's generator, and until the
-// release is out only its device's host and this shuffler see it. So a host that holds the same message does not follow
-// the protocol or conspires with one that does not, and no honest person's report can be among them.
-//
-// Messages are compared by their public keys: two that share one are never both honest, whether or not the rest is
-// equal. So this finds all that the analyzer could object to. It works on the messages that are about to be mixed,
-// which are in memory already, and takes four further bytes for each of them (a bit message has 52) while it runs.
-func (g *gathered) repeated() (slots []uint32) {
-	order := make([]uint32, len(g.messages)/g.size)
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	key := func(i uint32) []byte { return g.messages[int(i)*g.size:][:seal.EncapsulatedSize] }
-	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(key(a), key(b)) })
-	for i := 1; i < len(order); i++ {
-		if a, b := order[i-1], order[i]; bytes.Equal(key(a), key(b)) {
-			slots = append(slots, g.slot(a), g.slot(b))
-		}
-	}
-	slices.Sort(slots)
-	return slices.Compact(slots)
-}
-
-// slot is the slot whose report holds the message with this index.
-func (g *gathered) slot(message uint32) uint32 {
-	return g.release.Members[int(message)/g.release.Layout.Messages].Slot
-}

@@ -1,7 +1,6 @@
 package shuffle
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -40,31 +40,93 @@ func (s spool) exists() (bool, error) {
 	return true, f.Close()
 }
 
-// write stores the messages, which stand one after another, in a uniformly random order. It sorts them before: what is
-// stored is a function of the set of messages and of the source's words, whoever sent which message, and when. So even a
-// source that is weak tells nobody who sent what.
-func (s spool) write(messages []byte, src protocol.Source) error {
-	order := make([]uint32, len(messages)/s.size)
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	at := func(message uint32) []byte { return messages[int(message)*s.size:][:s.size] }
-	slices.SortFunc(order, func(a, b uint32) int { return bytes.Compare(at(a), at(b)) })
-	protocol.Permute(order, src)
+// write stores the messages of all buckets, bucket by bucket, those of each in a uniformly random order.
+func (s spool) write(buckets *spill.Buckets, p permuter) error {
 	return s.disk.Store(s.name, func(w io.Writer) error {
-		const run = 1 << 18 // bytes per write, at least
-		buffer := make([]byte, 0, run+s.size)
-		for i, message := range order {
-			buffer = append(buffer, at(message)...)
-			if len(buffer) >= run || i == len(order)-1 {
-				if _, err := w.Write(buffer); err != nil {
-					return err
-				}
-				buffer = buffer[:0]
+		p.w = w
+		for i := range buckets.Len() {
+			if err := p.permute(buckets.Pile(i)); err != nil {
+				return err
 			}
 		}
+		return p.flush()
+	})
+}
+
+// writeSize is how many bytes are written at a time, at least.
+const writeSize = 1 << 18
+
+// permuter writes piles of messages, each in a uniformly random order. Its memory serves one after another.
+type permuter struct {
+	store *spill.Store
+	src   protocol.Source
+	size  int   // of a message, in bytes
+	most  int64 // messages that are permuted in memory
+	fan   int   // buckets of a pile that has more
+
+	w        io.Writer
+	messages []byte
+	order    []uint32
+	out      []byte
+}
+
+// permute writes one pile. One with too many messages is put into buckets itself.
+func (p *permuter) permute(pile *spill.Pile) error {
+	if pile.Size() > p.most*int64(p.size) {
+		return p.divide(pile)
+	}
+	p.messages = slices.Grow(p.messages[:0], int(pile.Size()))
+	err := pile.Read(p.size, func(b []byte) error {
+		p.messages = append(p.messages, b...)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	n := len(p.messages) / p.size
+	p.order = slices.Grow(p.order[:0], n)[:n]
+	for i := range p.order {
+		p.order[i] = uint32(i)
+	}
+	protocol.Permute(p.order, p.src)
+	for _, message := range p.order {
+		p.out = append(p.out, p.messages[int(message)*p.size:][:p.size]...)
+		if len(p.out) >= writeSize {
+			if err := p.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// divide writes one pile bucket by bucket.
+func (p *permuter) divide(pile *spill.Pile) error {
+	buckets := p.store.Buckets(p.fan, p.size)
+	defer buckets.Close()
+	var to []uint32
+	err := pile.Read(p.size, func(b []byte) error {
+		n := len(b) / p.size
+		to = slices.Grow(to[:0], n)[:n]
+		protocol.Buckets(to, p.fan, p.src)
+		return buckets.Append(b, to)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range buckets.Len() {
+		if err := p.permute(buckets.Pile(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush writes what was not written yet.
+func (p *permuter) flush() error {
+	_, err := p.w.Write(p.out)
+	p.out = p.out[:0]
+	return err
 }
 
 // chunks calls send with every run of at most this many messages, in order, and returns how many messages there are.

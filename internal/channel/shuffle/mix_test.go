@@ -3,17 +3,17 @@ package shuffle
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -26,6 +26,7 @@ type fixture struct {
 	t       testing.TB
 	release *channel.Release
 	reports map[uint32][]byte // bit messages by slot
+	mu      sync.Mutex
 	reads   int
 	stored  [][]byte           // chunks at the broker
 	publish func(uint32) error // before a chunk is stored; nil: no error
@@ -44,11 +45,26 @@ func newFixture(t testing.TB, members, each int) *fixture {
 			f.reports[slot] = append(f.reports[slot], message...)
 		}
 	}
-	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Source: entropy.New(), Chunk: 5}
+	f.Mixing = &Mixing{
+		Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Store: newStore(t), Source: entropy.New(), Chunk: 5,
+	}
 	return f
 }
 
+// newStore is a store of the least memory that there is.
+func newStore(t testing.TB) *spill.Store {
+	t.Helper()
+	s, err := spill.New(t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 func (f *fixture) report(_ context.Context, _ *channel.Release, m channel.Member) (*wire.Report, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reads++
 	bits, ok := f.reports[m.Slot]
 	if !ok {
@@ -152,8 +168,10 @@ func TestARetrySendsTheSameBytes(t *testing.T) {
 		t.Fatalf("%d chunks left, then %v", len(f.stored), err)
 	}
 	f.publish = nil
-	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: f.Disk, Source: entropy.New(), Chunk: 5} // the next process
-	f.reports = nil                                                                                 // reads no report
+	f.Mixing = &Mixing{ // the next process
+		Reports: f.report, Chunks: f, Disk: f.Disk, Store: newStore(t), Source: entropy.New(), Chunk: 5,
+	}
+	f.reports = nil // reads no report
 	f.must(f.leave(t.Context(), f.release, first))
 	before := slices.Clone(f.stored)
 	f.must(f.leave(t.Context(), f.release, second))
@@ -265,27 +283,6 @@ func TestTheSpoolHoldsNothingButMessages(t *testing.T) {
 	f.must(err)
 	if len(b) != 30*seal.BitSize {
 		t.Errorf("%d bytes of 30 messages", len(b))
-	}
-}
-
-// BenchmarkRepeated looks for repetitions among a cohort's messages.
-func BenchmarkRepeated(b *testing.B) {
-	for _, reports := range []int{2_000, 20_000} {
-		b.Run(fmt.Sprint(reports), func(b *testing.B) {
-			const each = 150
-			g := &gathered{
-				release: &channel.Release{
-					Layout: channel.Layout{Messages: each}, Members: make([]channel.Member, reports),
-				},
-				size: seal.BitSize, messages: make([]byte, reports*each*seal.BitSize),
-			}
-			_, _ = rand.Read(g.messages) // never fails
-			for b.Loop() {
-				if len(g.repeated()) > 0 {
-					b.Fatal("two random keys are equal")
-				}
-			}
-		})
 	}
 }
 

@@ -45,7 +45,10 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 	}
 	of = &channel.Round{Announcement: a, Digest: [32]byte{9}, Key: key}
 	f = &fixture{t: t, reports: map[uint32][]byte{}}
-	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Source: entropy.New(), Chunk: 150}
+	f.Mixing = &Mixing{
+		Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Store: newStore(t), Source: entropy.New(),
+		Chunk: 150,
+	}
 	layout, err := f.Layout(a)
 	f.must(err)
 	f.release = &channel.Release{Epoch: 1, Layout: layout, Announced: a, Announcement: of.Digest, Minimum: people}
@@ -67,7 +70,9 @@ func noisy(t *testing.T) (f *fixture, of *channel.Round, ones [][]uint64) {
 func counted(f *fixture, of *channel.Round, m *wire.Manifest) ([]wire.ReleaseCounts, *Counting, error) {
 	stored := testbed.Chunks(f.stored)
 	c := &Counting{
-		Receiver: chunks.Receiver[*shuffle.Tally]{Store: &stored, Clock: role.SystemClock(), Log: zerolog.Nop()},
+		Receiver: chunks.Receiver[tally]{
+			Store: &stored, Spill: spilt(f.t), Clock: role.SystemClock(), Log: zerolog.Nop(),
+		},
 	}
 	m.Reports, m.Announcement = people, of.Digest[:]
 	counts, err := c.Count(context.Background(), of, func(context.Context) (*wire.Manifest, error) {
@@ -165,7 +170,9 @@ func TestNoiseIsSpooledBeforeItLeaves(t *testing.T) {
 	}
 	before := bytes.Clone(f.stored[0])
 	f.publish = nil
-	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: f.Disk, Source: entropy.New(), Chunk: 150}
+	f.Mixing = &Mixing{
+		Reports: f.report, Chunks: f, Disk: f.Disk, Store: f.Store, Source: entropy.New(), Chunk: 150,
+	}
 	f.must(f.leave(t.Context(), f.release, m))
 	if !bytes.Equal(before, f.stored[0]) || m.NoiseMessages != 3*serverBits {
 		t.Errorf("the first chunk is another one, or %d messages of noise", m.NoiseMessages)
@@ -229,7 +236,11 @@ func TestLayoutsOfOtherPlans(t *testing.T) {
 	if !errors.Is(err, stop) || string(made) != "x" {
 		t.Errorf("%d bytes, %v", len(made), err)
 	}
-	if err := f.leave(t.Context(), &channel.Release{Epoch: 1, Layout: f.release.Layout}, new(wire.Manifest)); err == nil {
+	unknown := &channel.Release{Epoch: 1, Layout: f.release.Layout, Members: f.release.Members}
+	if _, err := f.Repeated(t.Context(), unknown); err == nil {
+		t.Error("a release is put into buckets without its noise")
+	}
+	if err := f.leave(t.Context(), unknown, new(wire.Manifest)); err == nil {
 		t.Error("a release leaves whose announcement is not known")
 	}
 }
@@ -240,7 +251,8 @@ func TestBoxesAreMixed(t *testing.T) {
 	const size, members = 300, 50
 	f := &fixture{t: t, reports: map[uint32][]byte{}}
 	f.Mixing = &Mixing{
-		Channel: plan.Central, Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Source: entropy.New(), Chunk: 7,
+		Channel: plan.Central, Reports: f.report, Chunks: f, Disk: channel.Folder(t.TempDir()), Store: newStore(t),
+		Source: entropy.New(), Chunk: 7,
 	}
 	f.release = &channel.Release{
 		Epoch: 1, Layout: channel.Layout{Messages: 1, Channel: plan.Central, Payload: size},
@@ -279,7 +291,7 @@ func TestBoxesAreMixed(t *testing.T) {
 		t.Error("the boxes left in the order of slots")
 	}
 	copy(f.reports[7], f.reports[3][:seal.EncapsulatedSize])
-	f.Mixing.gathered = nil
+	f.must(f.Forget(1, 0))
 	slots, err := f.Repeated(t.Context(), f.release)
 	f.must(err)
 	if len(slots) != 2 || slots[0] != 3 || slots[1] != 7 {

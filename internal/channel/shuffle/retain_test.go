@@ -96,7 +96,9 @@ func TestAReleaseWaitsUntilItIsRetained(t *testing.T) {
 		t.Fatalf("%v, manifest %v", err, m)
 	}
 	before := v.sealed[0]
-	f.Mixing = &Mixing{Reports: f.report, Chunks: f, Disk: f.Disk, Source: entropy.New(), Chunk: 5, Retain: f.Retain}
+	f.Mixing = &Mixing{
+		Reports: f.report, Chunks: f, Disk: f.Disk, Store: f.Store, Source: entropy.New(), Chunk: 5, Retain: f.Retain,
+	}
 	v.fail = nil
 	f.must(f.leave(t.Context(), f.release, m))
 	if !bytes.Equal(v.sealed[0], before) || len(v.sealed) != 6 {

@@ -24,10 +24,11 @@ const maxStore = 1 << 40
 func BrokerCommand() *cobra.Command {
 	var keys, dir string
 	var port int
+	var sync bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run the broker of a cluster on one machine, until standard input ends",
-		// It is no way to run a broker by hand: it creates no streams and writes without syncing the disk.
+		// It is no way to run a broker by hand: it creates no streams, and by default writes without syncing the disk.
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +36,9 @@ func BrokerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			server, err := broker.Start(broker.Options{Dir: dir, Port: port, Users: users, MaxStore: maxStore})
+			server, err := broker.Start(broker.Options{
+				Dir: dir, Port: port, Users: users, MaxStore: maxStore, SyncAlways: sync,
+			})
 			if err != nil {
 				return err
 			}
@@ -48,12 +51,17 @@ func BrokerCommand() *cobra.Command {
 			if _, err := io.Copy(io.Discard, cmd.InOrStdin()); err != nil {
 				return err
 			}
-			return say.Encode(line{Message: "stopped"})
+			traffic, err := server.Traffic()
+			if err != nil { // it is missing from the line, and stands for unknown
+				traffic = nil
+			}
+			return say.Encode(line{Message: "stopped", Traffic: traffic})
 		},
 	}
 	cmd.Flags().StringVar(&keys, "keys", "keys", "folder of the deployment's keys")
 	cmd.Flags().StringVar(&dir, "dir", "broker", "folder of the streams")
 	cmd.Flags().IntVar(&port, "port", 0, "port to listen on; 0: any free port")
+	cmd.Flags().BoolVar(&sync, "sync", false, "sync the disk before every acknowledgement")
 	return cmd
 }
 
@@ -64,7 +72,7 @@ const brokerListener = "broker.listen"
 // it.
 func (c *Cluster) launchBroker() (*process, error) {
 	p, err := launch(c.o.Executable, []string{Broker, "run", "--keys", c.Keys(), "--dir",
-		filepath.Join(c.o.Dir, Broker), "--port", fmt.Sprint(c.port)},
+		filepath.Join(c.o.Dir, Broker), "--port", fmt.Sprint(c.port), fmt.Sprintf("--sync=%v", c.o.Sync)}, c.o.Environ,
 		filepath.Join(c.o.Dir, Broker+".log"), []string{brokerListener})
 	if err == nil {
 		p.tied = true

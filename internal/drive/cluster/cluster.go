@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
@@ -28,6 +30,12 @@ type Options struct {
 	Hosts      []string // names of the randomizer hosts
 	Devices    uint32   // that each host may enrol
 	Idle       bool     // the hosts' keys are made, and no process runs them: their devices run elsewhere
+	Without    []string // names of processes that are not started: whoever started the cluster plays them, with their keys
+	Keys       string   // folder of keys, made if it does not exist; empty: keys in Dir
+	// Workers is how many further processes a role has, by its name: Shuffler or Analyzer.
+	Workers map[string]int
+	Sync    bool     // the broker syncs the disk before every acknowledgement
+	Environ []string // of the processes, besides this one's: KEY=VALUE
 	// Flags of the roles, besides those about keys, state and addresses.
 	Analyzer, Shuffler, Randomizer []string
 }
@@ -40,14 +48,16 @@ type Cluster struct {
 	mu        sync.Mutex
 	processes map[string]*process
 	used      map[string]Usage // of processes that have ended
+	traffic   map[bus.Role]broker.Traffic
 }
 
-// Names of the processes: a randomizer is named randomizer-<host>.
+// Names of the processes: a randomizer is named randomizer-<host>, a worker shuffler-worker1.
 const (
 	Broker     = "broker"
 	Shuffler   = "shuffler"
 	Analyzer   = "analyzer"
 	randomizer = "randomizer-"
+	worker     = "worker"
 )
 
 // startTime bounds how long a process may take to come up.
@@ -55,7 +65,6 @@ const startTime = 30 * time.Second
 
 // Start makes keys, starts the broker, provisions it and starts every role. What it starts ends with Stop.
 func Start(ctx context.Context, o Options) (c *Cluster, err error) {
-	keys := filepath.Join(o.Dir, "keys")
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -63,8 +72,22 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	for i, h := range o.Hosts {
 		hosts[i] = keyring.HostOptions{Name: h, Devices: o.Devices}
 	}
-	if err := keyring.Generate(keys, keyring.Options{Name: o.Name, Hosts: hosts}); err != nil {
-		return nil, fmt.Errorf("cluster: keys: %w", err)
+	if o.Keys == "" {
+		o.Keys = filepath.Join(o.Dir, "keys")
+	}
+	if _, err := os.Stat(o.Keys); errors.Is(err, os.ErrNotExist) {
+		if err := keyring.Generate(o.Keys, keyring.Options{Name: o.Name, Hosts: hosts}); err != nil {
+			return nil, fmt.Errorf("cluster: keys: %w", err)
+		}
+	}
+	for role, n := range o.Workers {
+		if n == 0 {
+			delete(o.Workers, role)
+			continue
+		}
+		if err := keyring.MakeWorker(o.Keys, role, o.workerKeys(role)); err != nil {
+			return nil, fmt.Errorf("cluster: keys of workers: %w", err)
+		}
 	}
 	c = &Cluster{o: o, processes: map[string]*process{}, used: map[string]Usage{}}
 	defer func() {
@@ -76,7 +99,7 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	if err := c.StartProcess(ctx, Broker); err != nil {
 		return c, err
 	}
-	if err := Provision(ctx, keys, c.URL(), o.limits()); err != nil {
+	if err := Provision(ctx, o.Keys, c.URL(), o.limits()); err != nil {
 		return c, fmt.Errorf("cluster: broker: %w", err)
 	}
 	for _, name := range c.Names() {
@@ -87,24 +110,32 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 	return c, nil
 }
 
+// workerKeys is the folder of keys of a role's workers.
+func (o Options) workerKeys(role string) string { return filepath.Join(o.Dir, role+"-"+worker+"-keys") }
+
 // limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
 // hosts are this process's own, so no limit is set on all of them together.
 func (o Options) limits() bus.ProvisionOptions {
 	return bus.ProvisionOptions{
 		HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1,
+		Workers: len(o.Workers) > 0,
 	}
 }
 
 // Names lists the processes of roles in the order in which they are started.
 func (c *Cluster) Names() []string {
 	names := []string{Shuffler, Analyzer}
-	if c.o.Idle {
-		return names
+	for _, role := range []string{Shuffler, Analyzer} {
+		for n := range c.o.Workers[role] {
+			names = append(names, fmt.Sprintf("%s-%s%d", role, worker, n+1))
+		}
 	}
-	for _, h := range c.o.Hosts {
-		names = append(names, randomizer+h)
+	if !c.o.Idle {
+		for _, h := range c.o.Hosts {
+			names = append(names, randomizer+h)
+		}
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.o.Without, name) })
 }
 
 // URL is the broker's address.
@@ -115,7 +146,7 @@ func (c *Cluster) URL() string {
 }
 
 // Keys is the folder of the deployment's keys.
-func (c *Cluster) Keys() string { return filepath.Join(c.o.Dir, "keys") }
+func (c *Cluster) Keys() string { return c.o.Keys }
 
 // APIs are the base URLs of the randomizers' APIs, in the order of the hosts.
 func (c *Cluster) APIs() []string {
@@ -170,6 +201,26 @@ func (c *Cluster) Used(name string) Usage {
 	return c.used[name]
 }
 
+// Running is what a process used that runs, without its killed predecessors. It is false where that is not known: it
+// does not run, or the system has no /proc.
+func (c *Cluster) Running(name string) (Usage, bool) {
+	c.mu.Lock()
+	p := c.processes[name]
+	c.mu.Unlock()
+	if p == nil {
+		return Usage{}, false
+	}
+	return running(p.cmd.Process.Pid)
+}
+
+// Traffic is what each role sent to the broker and received from it, as the broker counted it. It is known after Stop,
+// and nil where the broker did not say.
+func (c *Cluster) Traffic() map[bus.Role]broker.Traffic {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.traffic
+}
+
 // Stop ends every process, first asking, then killing, the broker last. It can be called again.
 func (c *Cluster) Stop() {
 	c.mu.Lock()
@@ -189,6 +240,12 @@ func (c *Cluster) Stop() {
 	if server != nil {
 		server.stop()
 		c.account(Broker, server)
+		server.mu.Lock()
+		traffic := server.traffic
+		server.mu.Unlock()
+		c.mu.Lock()
+		c.traffic = traffic
+		c.mu.Unlock()
 	}
 }
 

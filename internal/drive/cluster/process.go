@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
 )
 
 const (
@@ -37,7 +41,9 @@ type process struct {
 	err       error
 	addresses map[string]string // listener -> host:port, as the log says
 	tail      []string
-	ready     chan struct{} // closed when all awaited listeners listen
+	traffic   map[bus.Role]broker.Traffic // of the broker's last line
+	peak      int64                       // largest resident set, read before it was stopped; 0: not known
+	ready     chan struct{}               // closed when all awaited listeners listen
 	awaited   []string
 }
 
@@ -86,14 +92,21 @@ func (c *Cluster) launch(name string) (*process, error) {
 		return c.launchBroker()
 	}
 	role, host, _ := strings.Cut(name, "-")
-	args := []string{role, "--keys", c.Keys(), "--broker-url", c.URL(),
-		"--ops-listen", "127.0.0.1:0", "--log-format", "json"}
+	words, keys := []string{role}, c.Keys()
+	if host != "" && role+"-" != randomizer {
+		words, keys = append(words, "work"), c.o.workerKeys(role)
+	} else if c.o.Workers[role] > 0 {
+		words = append(words, "--workers-enabled")
+	}
+	args := append(words, "--keys", keys, "--broker-url", c.URL(),
+		"--ops-listen", "127.0.0.1:0", "--log-format", "json")
 	awaited := []string{"ops.listen"}
-	switch role {
-	case Shuffler:
+	switch {
+	case words[len(words)-1] == "work": // a worker keeps nothing
+	case role == Shuffler:
 		args = append(args, "--state", filepath.Join(c.o.Dir, name))
 		args = append(args, c.o.Shuffler...)
-	case Analyzer:
+	case role == Analyzer:
 		args = append(args, "--state", filepath.Join(c.o.Dir, name))
 		args = append(args, c.o.Analyzer...)
 	default:
@@ -101,7 +114,7 @@ func (c *Cluster) launch(name string) (*process, error) {
 		args = append(args, c.o.Randomizer...)
 		awaited = append(awaited, "api.listen")
 	}
-	return launch(c.o.Executable, args, filepath.Join(c.o.Dir, name+".log"), awaited)
+	return launch(c.o.Executable, args, c.o.Environ, filepath.Join(c.o.Dir, name+".log"), awaited)
 }
 
 // Kill ends a process as a power cut would. StartProcess starts it again from what it had made durable.
@@ -113,6 +126,7 @@ func (c *Cluster) Kill(name string) error {
 	if p == nil {
 		return fmt.Errorf("cluster: %s is not running", name)
 	}
+	p.notePeak()
 	err := p.cmd.Process.Kill()
 	<-p.done
 	c.account(name, p)
@@ -120,7 +134,7 @@ func (c *Cluster) Kill(name string) error {
 }
 
 // launch starts a program whose log goes to a file.
-func launch(program string, args []string, logPath string, awaited []string) (*process, error) {
+func launch(program string, args, environ []string, logPath string, awaited []string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -129,6 +143,7 @@ func launch(program string, args []string, logPath string, awaited []string) (*p
 		cmd: exec.Command(program, args...), done: make(chan struct{}), ready: make(chan struct{}),
 		addresses: map[string]string{}, awaited: awaited,
 	}
+	p.cmd.Env = append(os.Environ(), environ...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
@@ -170,9 +185,10 @@ func (p *process) read(log io.Reader) {
 
 // line is what the cluster reads of a line of a process's log.
 type line struct {
-	Listener string `json:"listener,omitempty"`
-	Address  string `json:"address,omitempty"`
-	Message  string `json:"message"`
+	Listener string                      `json:"listener,omitempty"`
+	Address  string                      `json:"address,omitempty"`
+	Message  string                      `json:"message"`
+	Traffic  map[bus.Role]broker.Traffic `json:"traffic,omitempty"`
 }
 
 func (p *process) line(text []byte) {
@@ -183,7 +199,13 @@ func (p *process) line(text []byte) {
 		p.tail = p.tail[1:]
 	}
 	var said line
-	if json.Unmarshal(text, &said) != nil || said.Address == "" {
+	if json.Unmarshal(text, &said) != nil {
+		return
+	}
+	if said.Traffic != nil {
+		p.traffic = said.Traffic
+	}
+	if said.Address == "" {
 		return
 	}
 	p.addresses[said.Listener] = said.Address
@@ -224,6 +246,7 @@ func (p *process) over() (error, bool) {
 
 // stop asks the process to stop and kills it if it does not.
 func (p *process) stop() {
+	p.notePeak()
 	_ = p.ties.Close()
 	if !p.tied {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // one that has ended already is what we want
@@ -237,11 +260,23 @@ func (p *process) stop() {
 	<-p.done
 }
 
+// notePeak reads the largest resident set of the running process. What the kernel says of an ended one also counts the
+// memory of the process that started it, from before the program was loaded.
+func (p *process) notePeak() {
+	if u, ok := running(p.cmd.Process.Pid); ok {
+		p.mu.Lock()
+		p.peak = u.Peak
+		p.mu.Unlock()
+	}
+}
+
 // usage is what the process used, once it has ended.
 func (p *process) usage() Usage {
 	s := p.cmd.ProcessState
 	if s == nil {
 		return Usage{}
 	}
-	return Usage{CPU: s.UserTime() + s.SystemTime(), Peak: peak(s)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Usage{CPU: s.UserTime() + s.SystemTime(), Peak: cmp.Or(p.peak, peak(s))}
 }

@@ -23,7 +23,11 @@ func own() Usage {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return Usage{}
 	}
-	return Usage{CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), Peak: resident(&u)}
+	used := Usage{CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), Peak: resident(&u)}
+	if now, ok := running(os.Getpid()); ok {
+		used.Peak = now.Peak
+	}
+	return used
 }
 
 // resident is the largest resident set in bytes.

@@ -37,7 +37,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	cmd := &cobra.Command{Use: "role", SilenceErrors: true, SilenceUsage: true}
-	cmd.AddCommand(role.Command(shuffler.Role()), role.Command(analyzer.Role()), role.Command(randomizer.Role()))
+	mixing, counting := role.Command(shuffler.Role()), role.Command(analyzer.Role())
+	mixing.AddCommand(role.Command(shuffler.WorkerRole()))
+	counting.AddCommand(role.Command(analyzer.WorkerRole()))
+	cmd.AddCommand(mixing, counting, role.Command(randomizer.Role()))
 	server := &cobra.Command{Use: "broker"}
 	server.AddCommand(cluster.BrokerCommand())
 	cmd.AddCommand(server)

@@ -136,6 +136,8 @@ func (c *session) play(ctx context.Context, enemy *hostile, public *reader, out 
 	}
 	g.Go(func() error {
 		defer stop()
+		begin := time.Now()
+		defer func() { out.WorkSeconds = time.Since(begin).Seconds() }()
 		if err := c.Drive(watching); err != nil {
 			return quiet(ctx, fmt.Errorf("load: %w", err))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/inside"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
+	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -29,6 +30,11 @@ type Own struct {
 	HostDevices   int    // devices of one host; 0: DefaultHostDevices
 	Executable    string // riffle itself
 	Dir           string // folder of keys, streams and logs; empty: a temporary one, which is removed
+
+	Sync    bool     // the broker syncs the disk before every acknowledgement
+	Environ []string // of broker and roles, besides this process's: KEY=VALUE
+	// Running is called with the cluster once it runs, for those who disturb it; it returns at once.
+	Running func(context.Context, *cluster.Cluster)
 }
 
 // DefaultHostDevices is how many devices a host of Own has. A host's memory grows with them, and one that is done is
@@ -45,9 +51,8 @@ const (
 	ownConcurrency = 256
 )
 
-// flags are those of the analyzer. All people are in one cohort.
-func (own Own) flags(o Options) []string {
-	info := o.Population.Info()
+// Flags are those of the analyzer. All people are in one cohort.
+func (own Own) Flags(info population.Info) []string {
 	flag := func(name string, value any) string { return fmt.Sprintf("--%s=%v", name, value) }
 	return []string{
 		flag("learner-family", info.Family), flag("learner-max-reward", info.MaxReward),
@@ -92,7 +97,7 @@ func RunOwn(ctx context.Context, own Own, o Options) (result *Result, err error)
 	before := cluster.Own()
 	c, err := cluster.Start(ctx, cluster.Options{
 		Dir: own.Dir, Name: "load", Executable: own.Executable, Hosts: all, Devices: uint32(own.HostDevices),
-		Idle: true, Analyzer: own.flags(o),
+		Idle: true, Analyzer: own.Flags(o.Population.Info()), Sync: own.Sync, Environ: own.Environ,
 	})
 	if err != nil {
 		return nil, err
@@ -122,6 +127,9 @@ func RunOwn(ctx context.Context, own Own, o Options) (result *Result, err error)
 			}
 		}
 	}()
+	if own.Running != nil {
+		own.Running(running, c)
+	}
 	if result, err = Run(running, o); err != nil {
 		return nil, errors.Join(err, c.Failed())
 	}
@@ -143,6 +151,7 @@ func (own Own) spent(r *Result, c *cluster.Cluster, before cluster.Usage) {
 		r.Processes = append(r.Processes, chart.Process{Name: name, CPUSeconds: cpu, PeakBytes: used.Peak})
 		return cpu / people
 	}
+	r.Traffic = c.Traffic()
 	now := cluster.Own()
 	now.CPU -= before.CPU
 	r.DeviceCPUSecondsPerUser = enter("devices and people", now)

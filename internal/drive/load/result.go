@@ -12,6 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/riffle-dp/riffle/internal/broker"
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -65,8 +67,12 @@ type Result struct {
 	Goals []Verdict `json:"goals"`
 
 	// Of a deployment that was started for the run; empty otherwise.
-	Trust     string          `json:"trust,omitempty"`
-	Processes []chart.Process `json:"processes,omitempty"`
+	Trust string `json:"trust,omitempty"`
+	// WorkSeconds is the wall time from the first person's coming until everything was counted and learned from.
+	WorkSeconds float64 `json:"work_seconds,omitempty"`
+	// Traffic is what the roles sent to the broker and received from it, in bytes; the devices are the randomizer.
+	Traffic   map[bus.Role]broker.Traffic `json:"traffic,omitempty"`
+	Processes []chart.Process             `json:"processes,omitempty"`
 	// DeviceCPUSecondsPerUser is of the process that holds the devices and plays their people, so it bounds the devices'
 	// part from above; ServerCPUSecondsPerUser is of shuffler, analyzer and broker.
 	DeviceCPUSecondsPerUser float64 `json:"device_cpu_seconds_per_user,omitempty"`

@@ -65,7 +65,7 @@ func TestAccessPageSaysWhatTheBrokerDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{}); err != nil {
+	if err := bus.Provision(ctx, admin, bus.ProvisionOptions{Workers: true}); err != nil {
 		t.Fatal(err)
 	}
 	found, err := access.Try(ctx, connect)

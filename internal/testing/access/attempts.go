@@ -25,6 +25,12 @@ func (a Attempt) Allows(r bus.Role) bool { return slices.Contains(a.Allowed, r) 
 // ownKey stands in an attempt's subject for the public key of the user who makes it.
 const ownKey = "<own key>"
 
+// The streams of tasks for workers.
+const (
+	tasksShuffler = bus.StreamTasks + string(bus.Shuffler)
+	tasksAnalyzer = bus.StreamTasks + string(bus.Analyzer)
+)
+
 // everyRole is every role with an account of its own.
 var everyRole = []bus.Role{bus.Randomizer, bus.Shuffler, bus.Analyzer, bus.Auditor}
 
@@ -38,15 +44,18 @@ func Attempts() []Attempt {
 	}
 	readers := map[string][]bus.Role{
 		bus.StreamReports:       {bus.Shuffler},
-		bus.StreamMixed:         {bus.Analyzer},
-		bus.StreamPrepared:      nil, // answers are few and are read from the leader alone
+		bus.StreamMixed:         {bus.Analyzer, bus.Shuffler}, // the shuffler reads what it stored
+		bus.StreamPrepared:      nil,                          // answers are few and are read from the leader alone
 		bus.StreamRetained:      {bus.Auditor},
+		bus.StreamMixing:        {bus.Shuffler}, // its processes hand each other what is mixed
+		tasksShuffler:           nil,            // a task is taken, or it is not read at all
+		tasksAnalyzer:           nil,
 		bus.StreamAudit:         {bus.Analyzer, bus.Auditor},
 		bus.StreamAnnouncements: everyRole,
 		bus.StreamKeys:          everyRole,
 	}
 	for _, s := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamPrepared,
-		bus.StreamRetained, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
+		bus.StreamRetained, bus.StreamMixing, tasksShuffler, tasksAnalyzer, bus.StreamAudit, bus.StreamAnnouncements, bus.StreamKeys} {
 		var purge, own []bus.Role
 		look := []bus.Role{bus.Admin}
 		leader := readers[s]
@@ -61,6 +70,12 @@ func Attempts() []Attempt {
 			leader = []bus.Role{bus.Analyzer, bus.Shuffler} // the analyzer compares what it repeats
 		case bus.StreamRetained:
 			look = append(look, bus.Shuffler) // it looks whether the broker drops in time what it retains
+		case bus.StreamMixing:
+			purge = []bus.Role{bus.Shuffler}
+		case tasksShuffler:
+			purge = []bus.Role{bus.Shuffler} // a new lead knows none of them
+		case tasksAnalyzer:
+			purge = []bus.Role{bus.Analyzer}
 		case bus.StreamAudit:
 			leader = []bus.Role{bus.Analyzer, bus.Auditor, bus.Shuffler} // the shuffler asks for a statement
 		}
@@ -70,6 +85,10 @@ func Attempts() []Attempt {
 			own = []bus.Role{bus.Shuffler}
 		case bus.StreamMixed:
 			own, durable = []bus.Role{bus.Analyzer}, bus.ConsumerMixed
+		case tasksShuffler:
+			own, durable = []bus.Role{bus.Shuffler}, bus.ConsumerTasks
+		case tasksAnalyzer:
+			own, durable = []bus.Role{bus.Analyzer}, bus.ConsumerTasks
 		}
 		api("create stream "+s, "STREAM.CREATE."+s, "{", bus.Admin)
 		api("alter stream "+s, "STREAM.UPDATE."+s, "{", bus.Admin)
@@ -123,6 +142,10 @@ func Attempts() []Attempt {
 	publish("publish a manifest", bus.SubjectManifest+".0.0", bus.Shuffler)
 	publish("retain a chunk", bus.SubjectRetained+".0.0.0", bus.Shuffler)
 	publish("answer the shuffler", bus.SubjectPrepared+".0.0.0", bus.Analyzer)
+	publish("hand a segment to another mixing process", bus.SubjectMixing+".0.0.junk.0", bus.Shuffler)
+	for _, r := range []bus.Role{bus.Shuffler, bus.Analyzer} {
+		publish("store a task for workers of the "+string(r), bus.SubjectTasks+"."+string(r), r)
+	}
 	publish("announce", bus.SubjectAnnouncements+".0.0.0", bus.Analyzer)
 	publish("publish keys of the shuffler", bus.SubjectKeys+"."+string(bus.Shuffler), bus.Shuffler)
 	publish("publish keys of the analyzer", bus.SubjectKeys+"."+string(bus.Analyzer))
@@ -141,6 +164,9 @@ func Attempts() []Attempt {
 	quiet("forge a notice of an answer", bus.SubjectAnswered+".0.0")
 	quiet("forge a notice of a key", bus.SubjectRekeyed+"."+string(bus.Shuffler))
 	quiet("forge a reply to a request across accounts", "_R_.forged", bus.Shuffler)
+	for _, r := range []bus.Role{bus.Shuffler, bus.Analyzer} {
+		quiet("speak to the lead of the "+string(r)+" as its worker", bus.SubjectLead+"."+string(r), r)
+	}
 	quiet("ask the server about itself", "$SYS.REQ.SERVER.PING")
 	for _, r := range bus.Roles() {
 		quiet("forge a reply into an inbox of the "+string(r), bus.InboxPrefix+"."+string(r)+".UFORGED.x")
@@ -167,6 +193,14 @@ func Attempts() []Attempt {
 		Queue: bus.QueueEnrol, Allowed: []bus.Role{bus.Shuffler}})
 	all = append(all, Attempt{What: "serve enrolment in a queue group of one's own",
 		Subjects: []string{bus.SubjectEnrol}, Listen: true, Queue: "spy"})
+	for _, r := range []bus.Role{bus.Shuffler, bus.Analyzer} {
+		subject := bus.SubjectLead + "." + string(r)
+		all = append(all, Attempt{What: "answer workers of the " + string(r) + " as its lead",
+			Subjects: []string{subject}, Listen: true, Queue: bus.QueueLead, Allowed: []bus.Role{r}})
+		listen("listen to what workers tell the lead of the "+string(r), subject)
+		listen("listen to tasks being stored for workers of the "+string(r), bus.SubjectTasks+"."+string(r))
+	}
+	listen("listen to segments being handed over", bus.SubjectMixing+".>")
 	listen("listen to replies across accounts", "_R_.>")
 	listen("listen to the broker's advisories", "$JS.EVENT.>")
 	listen("listen to the JetStream API", "$JS.API.>")

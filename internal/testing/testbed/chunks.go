@@ -1,6 +1,11 @@
 package testbed
 
-import "context"
+import (
+	"context"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
 
 // Chunks is a stream of chunks of one round, in memory, by position.
 type Chunks [][]byte
@@ -13,6 +18,16 @@ func (c *Chunks) ReadChunks(_ context.Context, _ uint64, _ uint32, handler func(
 		}
 	}
 	return nil
+}
+
+// ReadChunk is the first chunk with this index; bus.ErrGone where there is none.
+func (c *Chunks) ReadChunk(_ context.Context, _ uint64, _, index uint32) ([]byte, error) {
+	for _, payload := range *c {
+		if chunk, err := wire.ParseChunk(payload); err == nil && chunk.Index == index {
+			return payload, nil
+		}
+	}
+	return nil, bus.ErrGone
 }
 
 // PurgeMixed removes every chunk.

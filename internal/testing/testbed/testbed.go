@@ -69,7 +69,7 @@ func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) 
 		*id = NewIdentity(tb)
 	}
 	b.AnalyzerKey, b.ShufflerKey = NewKey(tb), NewKey(tb)
-	provisioned := bus.ProvisionOptions{AckWait: ackWait}
+	provisioned := bus.ProvisionOptions{Workers: true, AckWait: ackWait}
 	for _, f := range change {
 		f(&b.options, &provisioned)
 	}

@@ -1819,12 +1819,15 @@ func (x *Credential) GetDevices() uint32 {
 
 // EnrolRequest travels in Signed. The host key signs it.
 type EnrolRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`              // 0: the device registers, so that later panels can be drawn of it
-	Announcement  []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest of the epoch's first announcement that the device holds; empty: it registers
-	Device        uint32                 `protobuf:"varint,4,opt,name=device,proto3" json:"device,omitempty"`
-	Credential    *Signed                `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Deployment   string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Epoch        uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`              // 0: the device registers, so that later panels can be drawn of it
+	Announcement []byte                 `protobuf:"bytes,3,opt,name=announcement,proto3" json:"announcement,omitempty"` // digest of the epoch's first announcement that the device holds; empty: it registers
+	Device       uint32                 `protobuf:"varint,4,opt,name=device,proto3" json:"device,omitempty"`
+	Credential   *Signed                `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Devices of the same host that ask for the same with this one request, in ascending order, all above device: at most
+	// 63. None where the device registers, or where panels are drawn.
+	Further       []uint32 `protobuf:"varint,6,rep,packed,name=further,proto3" json:"further,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,6 +1897,13 @@ func (x *EnrolRequest) GetCredential() *Signed {
 	return nil
 }
 
+func (x *EnrolRequest) GetFurther() []uint32 {
+	if x != nil {
+		return x.Further
+	}
+	return nil
+}
+
 // EnrolReply travels in Signed. The shuffler's key signs it.
 type EnrolReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1907,8 +1917,10 @@ type EnrolReply struct {
 	// from. Reports are bound to it.
 	Commitment []byte `protobuf:"bytes,7,opt,name=commitment,proto3" json:"commitment,omitempty"`
 	// Of a panel, if enrolled or not drawn: the signed statements from which the seed follows.
-	Pool          []byte `protobuf:"bytes,8,opt,name=pool,proto3" json:"pool,omitempty"`
-	Draw          []byte `protobuf:"bytes,9,opt,name=draw,proto3" json:"draw,omitempty"`
+	Pool []byte `protobuf:"bytes,8,opt,name=pool,proto3" json:"pool,omitempty"`
+	Draw []byte `protobuf:"bytes,9,opt,name=draw,proto3" json:"draw,omitempty"`
+	// What is answered to the request's further devices, in their order. None where the whole request is refused.
+	Further       []*FurtherReply `protobuf:"bytes,10,rep,name=further,proto3" json:"further,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2006,6 +2018,98 @@ func (x *EnrolReply) GetDraw() []byte {
 	return nil
 }
 
+func (x *EnrolReply) GetFurther() []*FurtherReply {
+	if x != nil {
+		return x.Further
+	}
+	return nil
+}
+
+// FurtherReply is the answer to one of a request's further devices; its fields are as in EnrolReply.
+type FurtherReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Enrolled      bool                   `protobuf:"varint,1,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
+	Refusal       Refusal                `protobuf:"varint,2,opt,name=refusal,proto3,enum=riffle.v1.Refusal" json:"refusal,omitempty"`
+	Slot          uint32                 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
+	ReportAfterMs uint32                 `protobuf:"varint,4,opt,name=report_after_ms,json=reportAfterMs,proto3" json:"report_after_ms,omitempty"`
+	Held          bool                   `protobuf:"varint,5,opt,name=held,proto3" json:"held,omitempty"`
+	Commitment    []byte                 `protobuf:"bytes,6,opt,name=commitment,proto3" json:"commitment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FurtherReply) Reset() {
+	*x = FurtherReply{}
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FurtherReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FurtherReply) ProtoMessage() {}
+
+func (x *FurtherReply) ProtoReflect() protoreflect.Message {
+	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FurtherReply.ProtoReflect.Descriptor instead.
+func (*FurtherReply) Descriptor() ([]byte, []int) {
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FurtherReply) GetEnrolled() bool {
+	if x != nil {
+		return x.Enrolled
+	}
+	return false
+}
+
+func (x *FurtherReply) GetRefusal() Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return Refusal_REFUSAL_UNSPECIFIED
+}
+
+func (x *FurtherReply) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *FurtherReply) GetReportAfterMs() uint32 {
+	if x != nil {
+		return x.ReportAfterMs
+	}
+	return 0
+}
+
+func (x *FurtherReply) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *FurtherReply) GetCommitment() []byte {
+	if x != nil {
+		return x.Commitment
+	}
+	return nil
+}
+
 // Pool is the shuffler's statement of whom it will draw an epoch's panel from, with its contribution to the seed. It
 // makes it before it knows the analyzer's contribution.
 type Pool struct {
@@ -2022,7 +2126,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2138,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[20]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2151,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{20}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Pool) GetDeployment() string {
@@ -2107,7 +2211,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2223,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[21]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2236,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{21}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Draw) GetDeployment() string {
@@ -2189,7 +2293,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2305,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[22]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2318,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{22}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Report) GetAnnouncement() []byte {
@@ -2285,7 +2389,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2401,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[23]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2414,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{23}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Envelope) GetKey() []byte {
@@ -2347,7 +2451,7 @@ type MixedChunk struct {
 
 func (x *MixedChunk) Reset() {
 	*x = MixedChunk{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2463,7 @@ func (x *MixedChunk) String() string {
 func (*MixedChunk) ProtoMessage() {}
 
 func (x *MixedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[24]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2476,7 @@ func (x *MixedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MixedChunk.ProtoReflect.Descriptor instead.
 func (*MixedChunk) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{24}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MixedChunk) GetEpoch() uint64 {
@@ -2419,7 +2523,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2535,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[25]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2548,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{25}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Accepted) GetDeployment() string {
@@ -2506,7 +2610,7 @@ type Summed struct {
 
 func (x *Summed) Reset() {
 	*x = Summed{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2622,7 @@ func (x *Summed) String() string {
 func (*Summed) ProtoMessage() {}
 
 func (x *Summed) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[26]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2635,7 @@ func (x *Summed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summed.ProtoReflect.Descriptor instead.
 func (*Summed) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{26}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Summed) GetDeployment() string {
@@ -2609,7 +2713,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2725,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[27]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2738,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{27}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Manifest) GetDeployment() string {
@@ -2747,7 +2851,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2863,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[28]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2876,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{28}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Refused) GetReason() Refusal {
@@ -2808,7 +2912,7 @@ type ReleaseCounts struct {
 
 func (x *ReleaseCounts) Reset() {
 	*x = ReleaseCounts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2924,7 @@ func (x *ReleaseCounts) String() string {
 func (*ReleaseCounts) ProtoMessage() {}
 
 func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[29]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2937,7 @@ func (x *ReleaseCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCounts.ProtoReflect.Descriptor instead.
 func (*ReleaseCounts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{29}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseCounts) GetOnes() []uint64 {
@@ -2867,7 +2971,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +2983,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[30]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +2996,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{30}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Counts) GetDeployment() string {
@@ -2969,7 +3073,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3085,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[31]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3098,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{31}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Configuration) GetDeployment() string {
@@ -3064,7 +3168,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3180,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[32]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3193,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{32}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Sum) GetValues() []float64 {
@@ -3135,7 +3239,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3251,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[33]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3264,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{33}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Learned) GetDeployment() string {
@@ -3291,7 +3395,7 @@ type Lift struct {
 
 func (x *Lift) Reset() {
 	*x = Lift{}
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3303,7 +3407,7 @@ func (x *Lift) String() string {
 func (*Lift) ProtoMessage() {}
 
 func (x *Lift) ProtoReflect() protoreflect.Message {
-	mi := &file_riffle_v1_riffle_proto_msgTypes[34]
+	mi := &file_riffle_v1_riffle_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3316,7 +3420,7 @@ func (x *Lift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lift.ProtoReflect.Descriptor instead.
 func (*Lift) Descriptor() ([]byte, []int) {
-	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{34}
+	return file_riffle_v1_riffle_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Lift) GetReports() uint64 {
@@ -3505,7 +3609,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"deployment\x18\x01 \x01(\tR\n" +
 	"deployment\x12\x19\n" +
 	"\bhost_key\x18\x02 \x01(\fR\ahostKey\x12\x18\n" +
-	"\adevices\x18\x03 \x01(\rR\adevices\"\xb3\x01\n" +
+	"\adevices\x18\x03 \x01(\rR\adevices\"\xcd\x01\n" +
 	"\fEnrolRequest\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3515,7 +3619,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x06device\x18\x04 \x01(\rR\x06device\x121\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
-	"credential\"\x88\x02\n" +
+	"credential\x12\x18\n" +
+	"\afurther\x18\x06 \x03(\rR\afurther\"\xbb\x02\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
@@ -3528,7 +3633,18 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"commitment\x18\a \x01(\fR\n" +
 	"commitment\x12\x12\n" +
 	"\x04pool\x18\b \x01(\fR\x04pool\x12\x12\n" +
-	"\x04draw\x18\t \x01(\fR\x04draw\"\xb8\x01\n" +
+	"\x04draw\x18\t \x01(\fR\x04draw\x121\n" +
+	"\afurther\x18\n" +
+	" \x03(\v2\x17.riffle.v1.FurtherReplyR\afurther\"\xc8\x01\n" +
+	"\fFurtherReply\x12\x1a\n" +
+	"\benrolled\x18\x01 \x01(\bR\benrolled\x12,\n" +
+	"\arefusal\x18\x02 \x01(\x0e2\x12.riffle.v1.RefusalR\arefusal\x12\x12\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\x12&\n" +
+	"\x0freport_after_ms\x18\x04 \x01(\rR\rreportAfterMs\x12\x12\n" +
+	"\x04held\x18\x05 \x01(\bR\x04held\x12\x1e\n" +
+	"\n" +
+	"commitment\x18\x06 \x01(\fR\n" +
+	"commitment\"\xb8\x01\n" +
 	"\x04Pool\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3739,7 +3855,7 @@ func file_riffle_v1_riffle_proto_rawDescGZIP() []byte {
 }
 
 var file_riffle_v1_riffle_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_riffle_v1_riffle_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_riffle_v1_riffle_proto_goTypes = []any{
 	(Statistic)(0),         // 0: riffle.v1.Statistic
 	(Channel)(0),           // 1: riffle.v1.Channel
@@ -3767,21 +3883,22 @@ var file_riffle_v1_riffle_proto_goTypes = []any{
 	(*Credential)(nil),     // 23: riffle.v1.Credential
 	(*EnrolRequest)(nil),   // 24: riffle.v1.EnrolRequest
 	(*EnrolReply)(nil),     // 25: riffle.v1.EnrolReply
-	(*Pool)(nil),           // 26: riffle.v1.Pool
-	(*Draw)(nil),           // 27: riffle.v1.Draw
-	(*Report)(nil),         // 28: riffle.v1.Report
-	(*Envelope)(nil),       // 29: riffle.v1.Envelope
-	(*MixedChunk)(nil),     // 30: riffle.v1.MixedChunk
-	(*Accepted)(nil),       // 31: riffle.v1.Accepted
-	(*Summed)(nil),         // 32: riffle.v1.Summed
-	(*Manifest)(nil),       // 33: riffle.v1.Manifest
-	(*Refused)(nil),        // 34: riffle.v1.Refused
-	(*ReleaseCounts)(nil),  // 35: riffle.v1.ReleaseCounts
-	(*Counts)(nil),         // 36: riffle.v1.Counts
-	(*Configuration)(nil),  // 37: riffle.v1.Configuration
-	(*Sum)(nil),            // 38: riffle.v1.Sum
-	(*Learned)(nil),        // 39: riffle.v1.Learned
-	(*Lift)(nil),           // 40: riffle.v1.Lift
+	(*FurtherReply)(nil),   // 26: riffle.v1.FurtherReply
+	(*Pool)(nil),           // 27: riffle.v1.Pool
+	(*Draw)(nil),           // 28: riffle.v1.Draw
+	(*Report)(nil),         // 29: riffle.v1.Report
+	(*Envelope)(nil),       // 30: riffle.v1.Envelope
+	(*MixedChunk)(nil),     // 31: riffle.v1.MixedChunk
+	(*Accepted)(nil),       // 32: riffle.v1.Accepted
+	(*Summed)(nil),         // 33: riffle.v1.Summed
+	(*Manifest)(nil),       // 34: riffle.v1.Manifest
+	(*Refused)(nil),        // 35: riffle.v1.Refused
+	(*ReleaseCounts)(nil),  // 36: riffle.v1.ReleaseCounts
+	(*Counts)(nil),         // 37: riffle.v1.Counts
+	(*Configuration)(nil),  // 38: riffle.v1.Configuration
+	(*Sum)(nil),            // 39: riffle.v1.Sum
+	(*Learned)(nil),        // 40: riffle.v1.Learned
+	(*Lift)(nil),           // 41: riffle.v1.Lift
 }
 var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	8,  // 0: riffle.v1.Encoding.coordinates:type_name -> riffle.v1.Coordinate
@@ -3806,19 +3923,21 @@ var file_riffle_v1_riffle_proto_depIdxs = []int32{
 	16, // 19: riffle.v1.Announcement.timing:type_name -> riffle.v1.Timing
 	6,  // 20: riffle.v1.EnrolRequest.credential:type_name -> riffle.v1.Signed
 	4,  // 21: riffle.v1.EnrolReply.refusal:type_name -> riffle.v1.Refusal
-	5,  // 22: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
-	34, // 23: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
-	4,  // 24: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
-	35, // 25: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
-	16, // 26: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
-	38, // 27: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
-	40, // 28: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
-	40, // 29: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	26, // 22: riffle.v1.EnrolReply.further:type_name -> riffle.v1.FurtherReply
+	4,  // 23: riffle.v1.FurtherReply.refusal:type_name -> riffle.v1.Refusal
+	5,  // 24: riffle.v1.Manifest.outcome:type_name -> riffle.v1.Outcome
+	35, // 25: riffle.v1.Manifest.refused:type_name -> riffle.v1.Refused
+	4,  // 26: riffle.v1.Refused.reason:type_name -> riffle.v1.Refusal
+	36, // 27: riffle.v1.Counts.releases:type_name -> riffle.v1.ReleaseCounts
+	16, // 28: riffle.v1.Configuration.timing:type_name -> riffle.v1.Timing
+	39, // 29: riffle.v1.Learned.sums:type_name -> riffle.v1.Sum
+	41, // 30: riffle.v1.Learned.lift:type_name -> riffle.v1.Lift
+	41, // 31: riffle.v1.Learned.total:type_name -> riffle.v1.Lift
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_riffle_v1_riffle_proto_init() }
@@ -3826,14 +3945,14 @@ func file_riffle_v1_riffle_proto_init() {
 	if File_riffle_v1_riffle_proto != nil {
 		return
 	}
-	file_riffle_v1_riffle_proto_msgTypes[22].OneofWrappers = []any{}
+	file_riffle_v1_riffle_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_riffle_v1_riffle_proto_rawDesc), len(file_riffle_v1_riffle_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,9 @@
 package shuffle
 
 import (
+	"encoding/binary"
+	"errors"
+
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
@@ -25,11 +28,11 @@ func NewTally(encodings []protocol.Encoding) *Tally {
 	return t
 }
 
-// Open opens and counts messages that stand one after another. The length must be a multiple of seal.BitSize.
+// Open opens and counts messages that stand one after another. The length must be a multiple of seal.BitSize. It
+// allocates nothing.
 func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 	t.Messages += len(messages) / seal.BitSize
-	for at := 0; at < len(messages); at += seal.BitSize {
-		release, coordinate, one, err := opener.Open(messages[at : at+seal.BitSize])
+	err := opener.OpenAll(messages, func(release uint8, coordinate uint16, one bool, err error) {
 		switch {
 		case err != nil:
 			t.Undecryptable++
@@ -41,6 +44,9 @@ func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 				t.ones[release][coordinate]++
 			}
 		}
+	})
+	if err != nil {
+		panic("shuffle: " + err.Error()) // whoever received the messages compared their length
 	}
 }
 
@@ -55,6 +61,56 @@ func (t *Tally) Add(other *Tally) {
 			t.seen[i][j] += other.seen[i][j]
 		}
 	}
+}
+
+// ErrTally says that bytes are no tally of the round.
+var ErrTally = errors.New("shuffle: the bytes are no tally of this round's messages")
+
+// AppendBinary appends the tally as bytes, which ParseTally reads: 4 bytes each, big endian, of the messages, those that
+// do not open and those out of the plan, and then, release by release and coordinate by coordinate, how many messages
+// there are and how many of them are ones. How many bytes these are says nothing of what was counted. It returns no
+// error.
+func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
+	for _, n := range []int{t.Messages, t.Undecryptable, t.OutOfPlan} {
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	for i := range t.ones {
+		for j := range t.ones[i] {
+			b = binary.BigEndian.AppendUint32(b, uint32(t.seen[i][j]))
+			b = binary.BigEndian.AppendUint32(b, uint32(t.ones[i][j]))
+		}
+	}
+	return b, nil
+}
+
+// ParseTally reads a tally of this many messages, at most 2^32-1, of a round with these encodings. ErrTally where it is
+// none: every message is counted once in it, and there are no more ones than messages.
+func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, error) {
+	t, size := NewTally(encodings), 3*4
+	for i := range t.ones {
+		size += 2 * 4 * len(t.ones[i])
+	}
+	if len(b) != size {
+		return nil, ErrTally
+	}
+	next := func() uint64 {
+		n := binary.BigEndian.Uint32(b)
+		b = b[4:]
+		return uint64(n)
+	}
+	t.Messages, t.Undecryptable, t.OutOfPlan = int(next()), int(next()), int(next())
+	counted, ones := uint64(t.Undecryptable)+uint64(t.OutOfPlan), true
+	for i := range t.ones {
+		for j := range t.ones[i] {
+			t.seen[i][j], t.ones[i][j] = next(), next()
+			counted += t.seen[i][j]
+			ones = ones && t.ones[i][j] <= t.seen[i][j]
+		}
+	}
+	if t.Messages != messages || counted != uint64(messages) || !ones {
+		return nil, ErrTally
+	}
+	return t, nil
 }
 
 // Counts returns the ones by release and coordinate, never more than there can be messages for the coordinate: those of

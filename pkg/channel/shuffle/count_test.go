@@ -70,3 +70,32 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 		}
 	}
 }
+
+// Counting makes no garbage, whatever the messages hold.
+func TestCountingAllocatesNothing(t *testing.T) {
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := [32]byte{1}
+	sealer, err := seal.NewBitSealer(key.Public(), digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := sealer.AppendSealRun(nil, 0, 1, 20, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if messages, err = sealer.AppendSealRun(messages, 9, 1, 1, 0); err != nil { // out of the plan
+		t.Fatal(err)
+	}
+	messages[3*seal.BitSize]++ // does not open
+	tally := NewTally([]protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1}})
+	opener := seal.NewBitOpener(key, digest)
+	if n := testing.AllocsPerRun(10, func() { tally.Open(opener, messages) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if tally.Messages != 11*21 || tally.Undecryptable != 11 || tally.OutOfPlan != 11 {
+		t.Errorf("%+v", tally)
+	}
+}

@@ -16,6 +16,7 @@ package shuffle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -55,19 +56,17 @@ func (d *Device) Append(dst []byte, _ channel.Sender, vectors [][]float64, src p
 		return dst, fmt.Errorf("shuffle: %d vectors for %d releases", len(vectors), len(d.encodings))
 	}
 	begin := len(dst)
+	dst = slices.Grow(dst, d.Size())
 	var ones []uint32
-	var bits []protocol.Bit
-	defer func() { clear(ones); clear(bits) }()
+	defer func() { clear(ones) }()
 	for i, e := range d.encodings {
 		var err error
 		if ones, err = e.Encode(ones, vectors[i], src); err != nil {
 			return dst, fmt.Errorf("shuffle: encoding: %w", err)
 		}
-		if bits, err = e.AppendBits(bits[:0], ones); err != nil {
-			return dst, fmt.Errorf("shuffle: encoding: %w", err)
-		}
-		for _, b := range bits {
-			if dst, err = d.sealer.AppendSeal(dst, uint8(i), uint16(b.Coordinate), b.One); err != nil {
+		for j, count := range ones {
+			dst, err = d.sealer.AppendSealRun(dst, uint8(i), uint16(j), e.MessagesAt(j), int(count))
+			if err != nil {
 				return dst, fmt.Errorf("shuffle: sealing: %w", err)
 			}
 		}

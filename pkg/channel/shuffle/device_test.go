@@ -71,3 +71,28 @@ func TestThePayloadHoldsTheEncodedBits(t *testing.T) {
 		t.Errorf("a key of low order: %v", err)
 	}
 }
+
+// What a payload allocates does not grow with its bit messages.
+func TestAPayloadAllocatesNothingPerMessage(t *testing.T) {
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := rand.NewChaCha8([32]byte{})
+	allocations := func(noiseBits uint32) float64 {
+		e := protocol.Encoding{Scale: 1, Coordinates: []protocol.Coordinate{{Levels: 3}}, NoiseBits: noiseBits, Bias: 1 << 31}
+		d, err := NewDevice([]protocol.Encoding{e, e}, key.Public(), [32]byte{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		buffer := make([]byte, 0, d.Size())
+		return testing.AllocsPerRun(5, func() {
+			if buffer, err = d.Append(buffer[:0], channel.Sender{}, [][]float64{{1}, {2}}, src); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocations(1), allocations(100); many != few || few > 4 {
+		t.Errorf("%v allocations for 8 messages, %v for 206", few, many)
+	}
+}

@@ -47,51 +47,92 @@ var ErrNoise = fmt.Errorf("shuffle: the plan wants more noise of the shuffler th
 func AppendNoise(
 	ctx context.Context, dst []byte, a *plan.Announcement, digest [32]byte, src protocol.Source,
 ) ([]byte, error) {
+	begin := len(dst)
+	err := EachNoise(ctx, a, digest, src, func(messages []byte) error {
+		dst = append(dst, messages...)
+		return nil
+	})
+	if err != nil {
+		clear(dst[begin:])
+		return dst[:begin], err
+	}
+	return dst, nil
+}
+
+// batchTasks is how many tasks' messages EachNoise makes at a time: 850 kB.
+const batchTasks = 32
+
+// EachNoise makes the noise of AppendNoise in batches of at most 16384 messages, and calls f with one after another. A
+// batch is valid only during the call. Errors are AppendNoise's, or f's.
+func EachNoise(
+	ctx context.Context, a *plan.Announcement, digest [32]byte, src protocol.Source, f func(messages []byte) error,
+) error {
 	messages := NoiseMessages(a)
 	if messages == 0 {
-		return dst, nil
+		return nil
 	}
 	if messages > MaxNoiseMessages {
-		return dst, ErrNoise
+		return ErrNoise
 	}
 	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	if err != nil {
-		return dst, err
+		return err
 	}
-	begin := len(dst)
-	dst = append(dst, make([]byte, int(messages)*seal.BitSize)...)
-	tasks := make(chan task, runtime.GOMAXPROCS(0))
-	var sealing sync.WaitGroup
-	var failed error
-	var once sync.Once
-	for range runtime.GOMAXPROCS(0) {
-		sealing.Go(func() {
-			for t := range tasks { // to the end, so that whoever gives them out never blocks
-				if err := t.seal(ctx, sealer); err != nil {
-					once.Do(func() { failed = err })
-				}
-			}
-		})
+	buffer := make([]byte, min(messages, batchTasks*taskMessages)*seal.BitSize)
+	defer clear(buffer)
+	rest := buffer
+	var tasks []task
+	flush := func() error { // what was collected
+		if err := sealAll(ctx, sealer, tasks); err != nil {
+			return err
+		}
+		err := f(buffer[:len(buffer)-len(rest)])
+		tasks, rest = tasks[:0], buffer
+		return err
 	}
-	rest := dst[begin:]
 	for i, r := range a.Releases() {
 		for j := range a.Encodings[i].Coordinates {
 			ones := protocol.Binomial(r.ShufflerNoise, r.Bias, src)
 			for left := r.ShufflerNoise; left > 0; {
-				n := min(left, taskMessages)
+				n := min(left, taskMessages, uint64(len(rest)/seal.BitSize))
 				t := task{rest[:n*seal.BitSize], uint8(i), uint16(j), min(n, ones)}
 				rest, left, ones = rest[n*seal.BitSize:], left-n, ones-t.ones
-				tasks <- t
+				if tasks = append(tasks, t); len(rest) == 0 {
+					if err := flush(); err != nil {
+						return err
+					}
+				}
 			}
 		}
 	}
-	close(tasks)
-	sealing.Wait()
-	if failed != nil {
-		clear(dst[begin:])
-		return dst[:begin], failed
+	if len(tasks) == 0 {
+		return nil
 	}
-	return dst, nil
+	return flush()
+}
+
+// sealAll does tasks on all processors.
+func sealAll(ctx context.Context, sealer *seal.BitSealer, tasks []task) error {
+	next := make(chan task, len(tasks))
+	for _, t := range tasks {
+		next <- t
+	}
+	close(next)
+	var sealing sync.WaitGroup
+	var failed error
+	var once sync.Once
+	for range min(runtime.GOMAXPROCS(0), len(tasks)) {
+		sealing.Go(func() {
+			for t := range next {
+				if err := t.seal(ctx, sealer); err != nil {
+					once.Do(func() { failed = err })
+					return
+				}
+			}
+		})
+	}
+	sealing.Wait()
+	return failed
 }
 
 // taskMessages is how many messages are sealed in one go: some 25 ms.
@@ -109,12 +150,6 @@ func (t task) seal(ctx context.Context, sealer *seal.BitSealer) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	at := t.messages[:0]
-	for n := uint64(0); len(at) < len(t.messages); n++ {
-		var err error
-		if at, err = sealer.AppendSeal(at, t.release, t.coordinate, n < t.ones); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := sealer.AppendSealRun(t.messages[:0], t.release, t.coordinate, len(t.messages)/seal.BitSize, int(t.ones))
+	return err
 }

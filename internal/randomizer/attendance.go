@@ -1,0 +1,284 @@
+package randomizer
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/device"
+)
+
+// Where panels are drawn, each device of a host registers and asks of itself, and nothing that its person does has a part
+// in when. A host has many devices that mostly wait: each of them is an entry in one timetable, and a few goroutines do
+// what is due.
+//
+// While the panel is not drawn it serves nobody to ask for each device. The devices that have come to their turn wait
+// together, and one after the other asks for all; with the first answer all of them ask. It is the same while the
+// shuffler answers nobody: how often a host asks then does not grow with its devices.
+
+// attendance is that timetable. Safe for concurrent use.
+type attendance struct {
+	h    *Host
+	wake chan struct{} // something may be due sooner
+	free chan struct{} // a place for each visit at the same time
+
+	mu      sync.Mutex
+	visits  visits
+	waiting []*seat   // for the panel to be drawn, or for an answer, in the order in which they ask for all
+	asked   time.Time // when one of them last did
+	next    time.Time // when one does again
+	gap     time.Duration
+	hush    time.Duration // between requests while the shuffler answers none; 0: it answers
+	hushed  time.Time     // when that became longer
+}
+
+// errand is what a device does under an announcement.
+type errand struct {
+	a     *device.Announced
+	step  step
+	turn  bool // it asks for all that wait
+	heard bool // the shuffler may have heard a request to register to which no answer came
+	pause time.Duration
+}
+
+// step is how far an errand has come.
+type step int
+
+const (
+	tidying step = iota
+	registering
+	placing
+)
+
+// never is the time of what is not done again under the announcement.
+const never = time.Duration(-1)
+
+// inTurn is the time of a device that waits with the others, for the panel to be drawn or for the shuffler to answer.
+const inTurn = time.Duration(-2)
+
+func newAttendance(h *Host) *attendance {
+	return &attendance{h: h, wake: make(chan struct{}, 1), free: make(chan struct{}, maxPatient)}
+}
+
+// attend has a device take part in the panels of an announcement. It comes after what it does under the one before.
+func (h *Host) attend(a *device.Announced, s *seat) {
+	if !h.drawsPanels() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attended == a {
+		return
+	}
+	s.attended = a
+	if s.errand == nil { // else what is done under the announcement before ends first
+		s.errand = &errand{a: a, pause: firstPause}
+		h.attendance.enter(s, h.c.Clock.Now())
+	}
+}
+
+// enter has a device visited at a time.
+func (t *attendance) enter(s *seat, at time.Time) {
+	t.mu.Lock()
+	heap.Push(&t.visits, visit{at, s})
+	t.mu.Unlock()
+	t.rouse()
+}
+
+func (t *attendance) rouse() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait has a device wait with the others.
+func (t *attendance) wait(s *seat) {
+	t.mu.Lock()
+	t.waiting = append(t.waiting, s)
+	t.mu.Unlock()
+	t.rouse()
+}
+
+// mayAsk tells whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but for
+// when the shuffler answers none.
+func (t *attendance) mayAsk(pause time.Duration) bool {
+	now := t.h.c.Clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pause = max(pause, t.hush)
+	if pause == 0 {
+		return true
+	}
+	t.gap = pause
+	if t.next = t.asked.Add(pause); now.Before(t.next) { // the pause is shorter once there are more devices
+		t.rouse()
+		return false
+	}
+	t.asked, t.next = now, now.Add(pause)
+	return true
+}
+
+// unanswered notes that a request brought no answer. The pause until the next one doubles, once for all the requests
+// that were on their way together.
+func (t *attendance) unanswered() {
+	now := t.h.c.Clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hush == 0 || now.Sub(t.hushed) >= t.hush {
+		t.hush, t.hushed = min(max(2*t.hush, firstPause), longestPause), now
+	}
+	t.gap, t.asked, t.next = max(t.gap, t.hush), now, now.Add(t.hush)
+}
+
+// answered notes that the shuffler answers. Where it did not before, all devices that wait are visited.
+func (t *attendance) answered() {
+	t.mu.Lock()
+	silent := t.hush > 0
+	t.hush = 0
+	t.mu.Unlock()
+	if silent {
+		t.drawn()
+	}
+}
+
+// silent tells whether the shuffler answered none of the last requests.
+func (t *attendance) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hush > 0
+}
+
+// drawn has all devices that wait visited now: there is an answer.
+func (t *attendance) drawn() {
+	now := t.h.c.Clock.Now()
+	t.mu.Lock()
+	for _, s := range t.waiting {
+		heap.Push(&t.visits, visit{now, s})
+	}
+	t.waiting = nil
+	t.mu.Unlock()
+	t.rouse()
+}
+
+// turn has everything visited now: there is another announcement, or nothing is asked any more.
+func (t *attendance) turn() {
+	t.mu.Lock()
+	t.asked, t.next = time.Time{}, time.Time{}
+	for i := range t.visits {
+		t.visits[i].at = time.Time{} // a heap as before
+	}
+	t.mu.Unlock()
+	t.drawn()
+}
+
+// due takes out the next device that is due, or says how long nothing is; never where nothing waits.
+func (t *attendance) due() (s *seat, wait time.Duration) {
+	now := t.h.c.Clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wait = never
+	if len(t.visits) > 0 {
+		if wait = max(0, t.visits[0].at.Sub(now)); wait == 0 {
+			return heap.Pop(&t.visits).(visit).seat, 0
+		}
+	}
+	if len(t.waiting) > 0 {
+		asks := max(0, t.next.Sub(now))
+		if asks == 0 {
+			s, t.waiting = t.waiting[0], t.waiting[1:]
+			s.errand.turn = true // nobody else visits a device that waits
+			t.asked, t.next = now, now.Add(t.gap)
+			return s, 0
+		}
+		if wait == never || asks < wait {
+			wait = asks
+		}
+	}
+	return nil, wait
+}
+
+// run visits devices as they are due, a few at a time, until the context ends.
+func (t *attendance) run(ctx context.Context) {
+	var visiting sync.WaitGroup
+	defer visiting.Wait()
+	for {
+		s, wait := t.due()
+		if s == nil {
+			var later <-chan time.Time
+			if wait != never {
+				later = t.h.c.Clock.After(wait)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.wake:
+			case <-later:
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case t.free <- struct{}{}:
+		}
+		visiting.Go(func() {
+			defer func() { <-t.free }()
+			t.visit(s)
+		})
+	}
+}
+
+// visit does what is due for one device, and enters when it is visited again.
+func (t *attendance) visit(s *seat) {
+	h := t.h
+	s.mu.Lock()
+	e := s.errand
+	if e.a != s.attended { // announced meanwhile
+		*e = errand{a: s.attended, pause: firstPause}
+	}
+	s.mu.Unlock()
+	again, err := h.takePart(s, e)
+	if err != nil && h.life.Err() == nil {
+		h.c.Log.Error().Err(err).Uint64("epoch", e.a.Epoch).Msg("a device takes no part in this epoch's panel")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case h.life.Err() != nil:
+	case e.a != s.attended:
+		t.enter(s, h.c.Clock.Now())
+	case again == inTurn:
+		step := e.step // from here on another visit's
+		t.wait(s)
+		if !t.silent() && (step == registering || h.isDrawn()) { // by now
+			t.drawn()
+		}
+	case again == never:
+		s.errand = nil
+	default:
+		t.enter(s, h.c.Clock.Now().Add(again))
+	}
+}
+
+// visit is when a device is visited.
+type visit struct {
+	at   time.Time
+	seat *seat
+}
+
+// visits are a heap by time.
+type visits []visit
+
+func (v visits) Len() int           { return len(v) }
+func (v visits) Less(i, j int) bool { return v[i].at.Before(v[j].at) }
+func (v visits) Swap(i, j int)      { v[i], v[j] = v[j], v[i] }
+func (v *visits) Push(x any)        { *v = append(*v, x.(visit)) }
+func (v *visits) Pop() any {
+	last := len(*v) - 1
+	x := (*v)[last]
+	(*v)[last] = visit{}
+	*v = (*v)[:last]
+	return x
+}

@@ -1,0 +1,155 @@
+package shuffler
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// batchOf is what a worker asks about these claims.
+func batchOf(id byte, all ...claim) []byte {
+	body := make([]byte, len(batchID{}))
+	body[0] = id
+	for i := range all {
+		body = all[i].append(body)
+	}
+	return body
+}
+
+// claimed is the claim of a report that the device of that slot makes, at a place in the stream of reports.
+func (s *scene) claimed(slot uint32, sequence uint64) claim {
+	c := claim{epoch: s.opened.Epoch, sequence: sequence, slot: slot, device: DeviceID{Number: slot}, announced: s.digest}
+	copy(c.device.Host[:], s.host.Public())
+	binary.BigEndian.PutUint64(c.digest[:], sequence)
+	return c
+}
+
+// verdicts are the lead's.
+func (s *scene) verdicts(body []byte) []byte {
+	s.t.Helper()
+	b, err := s.shuffler.claims(s.Context(), body)
+	s.must(err)
+	var reply answer
+	s.must(json.Unmarshal(b, &reply))
+	return reply.Verdicts
+}
+
+// Every field of a claim comes over, and what it says does not show in its length.
+func TestClaimsComeOver(t *testing.T) {
+	t.Parallel()
+	full := claim{
+		epoch: 1<<40 + 1, round: 2, sequence: 1<<40 + 3, redelivered: true, unopened: true, refused: wire.RefusalLate,
+		device: DeviceID{[32]byte{4, 31: 5}, 6}, slot: 7, announced: Digest{8, 31: 9}, digest: Digest{10, 31: 11},
+	}
+	for _, c := range []claim{{}, full, {redelivered: true}, {unopened: true}} {
+		b := c.append(nil)
+		if len(b) != claimSize || readClaim(b) != c {
+			t.Errorf("%d bytes, %+v", len(b), readClaim(b))
+		}
+	}
+}
+
+// A batch that is asked about again, because the answer was lost or because the broker repeats it, is decided and
+// counted once; the same report in another batch is the same member, and at another place in the stream it is a copy.
+func TestClaimsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(3)
+	one, refused := s.claimed(1, 1001), s.claimed(2, 1002)
+	refused.refused = wire.RefusalBadSignature
+	unknown := claim{epoch: 1, sequence: 1003, unopened: true}
+	for range 3 {
+		v := s.verdicts(batchOf(1, one, refused, unknown))
+		if len(v) != 3 || v[0] != verdictSettled || v[1] != verdictSettled || v[2] != verdictOpen {
+			t.Fatalf("verdicts %v", v)
+		}
+	}
+	want := map[wire.Refusal]int{wire.RefusalBadSignature: 1}
+	s.account(0, 0, want)
+	s.verdicts(batchOf(2, one))
+	s.account(0, 0, want)
+	again := one
+	again.sequence++
+	s.verdicts(batchOf(3, again))
+	want[wire.RefusalDuplicate] = 1
+	s.account(0, 0, want)
+	if n := s.shuffler.Held(); n != 1 {
+		t.Errorf("%d reports are held", n)
+	}
+	for what, body := range map[string][]byte{
+		"short": nil, "half a claim": make([]byte, len(batchID{})+claimSize/2),
+		"too many": make([]byte, len(batchID{})+(maxBatch+1)*claimSize),
+	} {
+		if _, err := s.shuffler.claims(s.Context(), body); err == nil {
+			t.Errorf("%s: answered", what)
+		}
+	}
+}
+
+// No worker hears of a decision, and so none acknowledges a report, before the decision is durable.
+func TestNoVerdictBeforeItIsDurable(t *testing.T) {
+	t.Parallel()
+	s, disk := onSlowDisk(t)
+	s.enrol(2)
+	release := disk.hold()
+	t.Cleanup(release)
+	body := batchOf(1, s.claimed(0, 1001), s.claimed(1, 1002))
+	heard := make(chan error, 1)
+	go func() {
+		_, err := s.shuffler.claims(context.Background(), body)
+		heard <- err
+	}()
+	select {
+	case err := <-heard:
+		t.Fatalf("answered before the decision was durable: %v", err)
+	case <-time.After(quiet):
+	}
+	release()
+	s.must(<-heard)
+}
+
+// BenchmarkClaims is how many decisions the lead makes in a second: batches of claims of enrolled devices, each of which
+// is decided on and made durable in the journal.
+func BenchmarkClaims(b *testing.B) {
+	s := newScene(b)
+	s.start()
+	size := max(b.N+1, 64) // one is missing, so that the round waits
+	a := s.Announcement(glm.Practical, size)
+	a.Timing.Grace = time.Hour
+	s.open(a)
+	s.shuffler.mu.Lock()
+	id := DeviceID{}
+	copy(id.Host[:], s.host.Public())
+	for i := range size {
+		id.Number = uint32(i)
+		_, _, ev, err := s.shuffler.state.Enrol(id, 1, s.digest, time.Now())
+		s.must(err)
+		s.must(s.shuffler.apply(ev))
+	}
+	latest := s.shuffler.latest
+	s.shuffler.mu.Unlock()
+	s.must(latest())
+	b.ResetTimer()
+	for i := 0; i < b.N; {
+		var all []claim
+		for ; i < b.N && len(all) < maxBatch; i++ {
+			all = append(all, s.claimed(uint32(i), uint64(i)+1))
+		}
+		body := batchOf(0, all...)
+		binary.BigEndian.PutUint64(body, uint64(i))
+		s.verdicts(body)
+	}
+	b.StopTimer()
+	decided := b.Elapsed()
+	if n := s.shuffler.Held(); n != int64(b.N) {
+		b.Fatalf("%d of %d were admitted", n, b.N)
+	}
+	b.ReportMetric(float64(b.N)/decided.Seconds(), "decisions/s")
+}
