@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/channel"
@@ -185,22 +189,33 @@ func (s *stand) messages() int {
 // errLeft ends the reading of what the shuffler forwards.
 var errLeft = errors.New("bench: the manifest has come")
 
-// receive plays the analyzer until the manifest comes: it reads all chunks and holds them against what was sent.
+// silence is how long the shuffler may send nothing while it releases a cohort: many times what the largest takes between
+// the last report and the first chunk.
+const silence = 10 * time.Minute
+
+// receive plays the analyzer until the manifest comes: it reads all chunks and holds them against what was sent. A
+// shuffler that sends nothing for as long as silence ends it.
 func (s *stand) receive(ctx context.Context, want uint64) error {
 	got, messages := uint64(0), 0
 	size := s.device.Size() / s.messages()
 	var fault error
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	var heard atomic.Pointer[time.Time]
+	hear := func() { now := time.Now(); heard.Store(&now) }
+	hear()
 	var watching sync.WaitGroup
 	watching.Go(func() { // a role that ended sends nothing any more
 		for run.Err() == nil {
 			if err := s.pause(run); err != nil {
 				stop(err)
+			} else if time.Since(*heard.Load()) > silence {
+				stop(fmt.Errorf("bench: the shuffler sent nothing for %s; the last error in its log: %s", silence, s.lastError()))
 			}
 		}
 	})
 	err := s.conns[bus.Analyzer].Mixed(run, func(m *bus.Mixed) {
+		hear()
 		if m.Manifest {
 			s.mark(markLeft)
 			manifest, _, err := wire.Open[wire.Manifest](m.Payload, s.host.Bundle.ShufflerParty())
@@ -231,6 +246,21 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 		return fmt.Errorf("bench: %d of %d messages arrived, or others than were sent", messages, s.users*s.messages())
 	}
 	return nil
+}
+
+// lastError is the last line of the shuffler's log that is an error, which goes with the run's folder.
+func (s *stand) lastError() string {
+	log, err := os.ReadFile(filepath.Join(s.folder, cluster.Shuffler+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	last := "none"
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte(`"level":"error"`)) {
+			last = string(bytes.TrimSpace(line))
+		}
+	}
+	return last
 }
 
 // counted waits for the analyzer's counts.

@@ -113,12 +113,12 @@ func Start(ctx context.Context, o Options) (c *Cluster, err error) {
 // workerKeys is the folder of keys of a role's workers.
 func (o Options) workerKeys(role string) string { return filepath.Join(o.Dir, role+"-"+worker+"-keys") }
 
-// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. The
-// hosts are this process's own, so no limit is set on all of them together.
+// limits are those of the broker's streams: each host has room for all its devices, and for reports of any plan. All
+// processes are this one's own, so nothing limits all hosts together, nor what the shuffler forwards of a cohort.
 func (o Options) limits() bus.ProvisionOptions {
 	return bus.ProvisionOptions{
 		HostReports: max(bus.DefaultHostReports, int64(o.Devices)), ReportSize: bus.MaxMessage, MaxReportBytes: -1,
-		Workers: len(o.Workers) > 0,
+		MaxMixedBytes: -1, MaxMixingBytes: -1, Workers: len(o.Workers) > 0,
 	}
 }
 
