@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -78,7 +79,7 @@ func TestAKillComesInTime(t *testing.T) {
 	if w.inTime(2.1) != nil || (&Working{}).inTime(1) != nil {
 		t.Error("a kill in time is refused")
 	}
-	if w.inTime(1.9) == nil {
+	if !errors.Is(w.inTime(1.9), errLate) {
 		t.Error("a kill after the end is shown")
 	}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -73,6 +74,10 @@ func (o Options) runWorkers(ctx context.Context, r *Result, c plan.Channel) erro
 			}
 			o.Progress.Note("%s, %d workers of each role", c, n)
 			w, rows, err := o.work(ctx, r, c, n, keep, within)
+			for try := 1; try < killTries && errors.Is(err, errLate); try++ { // it was faster than without a kill
+				within /= 2
+				w, rows, err = o.work(ctx, r, c, n, keep, within)
+			}
 			if err == nil {
 				within = w.AdmitSeconds + w.ReleaseSeconds + w.CountSeconds
 			} else {
@@ -202,11 +207,17 @@ func (s *stand) victim(workers int) string {
 // shows nothing.
 const soonEnough = 0.8
 
-// inTime tells whether a process was killed before everything was counted.
+// killTries is how often a run with a kill is made at most, each time with half the time for it.
+const killTries = 5
+
+// errLate says that a process was to be killed when everything was counted already.
+var errLate = errors.New("nothing is shown")
+
+// inTime tells whether a process was killed before everything was counted; otherwise the error is errLate.
 func (w *Working) inTime(taken float64) error {
 	if w.Killed != "" && w.KilledAfter >= taken {
-		return fmt.Errorf("bench: %s was to be killed after %.2f s, and all was counted after %.2f s: nothing is shown",
-			w.Killed, w.KilledAfter, taken)
+		return fmt.Errorf("bench: %s was to be killed after %.2f s, and all was counted after %.2f s: %w",
+			w.Killed, w.KilledAfter, taken, errLate)
 	}
 	return nil
 }
