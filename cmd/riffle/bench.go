@@ -42,7 +42,7 @@ Sealing is most of the work, and a million sealed reports take hours. So cohorts
 cohorts of --junk are reports that are as they should be to the shuffler, with random bytes in place of sealed bits:
 nobody can open them, and the shuffler does all of its work. Each row says which of them it comes from.
 
-With no flags it takes less than ten minutes on two idle cores, and with --quick seconds. Every sum is compared with
+With no flags it takes about eleven minutes on two idle cores, and with --quick seconds. Every sum is compared with
 the truth, and every message that leaves the shuffler with what came; a difference ends the run with exit code 2.`[1:],
 		Example: `  riffle bench --quick
   riffle bench --channel shuffle,shares --users 1e3,1e4

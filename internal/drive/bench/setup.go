@@ -41,7 +41,7 @@ type Options struct {
 	Mixer   Mixer // mixes in memory; nil: that is not measured
 }
 
-// DefaultOptions take less than ten minutes on two idle cores.
+// DefaultOptions take about eleven minutes on two idle cores.
 func DefaultOptions() Options {
 	return Options{
 		Channels: plan.Channels(), Users: []int{1000, 10_000}, Dimensions: []int{5, 10},
