@@ -196,6 +196,7 @@ func TestPanelsAreDrawnAndReleased(t *testing.T) {
 	}
 	s.reportAs(slots, 1)
 	s.account(0, 0, map[wire.Refusal]int{wire.RefusalNotEnrolled: 8})
+	s.admitted(11)
 	for device := range slots {
 		if r := s.ask(device); r.Held != s.shuffler.state.epoch.reported(r.Slot) {
 			t.Errorf("whether device %d has reported: %v", device, r)
