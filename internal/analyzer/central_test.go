@@ -214,7 +214,7 @@ func TestSharesSayThatTheirStreamIsMissing(t *testing.T) {
 		select {
 		case err := <-told:
 			return err
-		case <-time.After(10 * time.Second):
+		case <-time.After(testbed.Patience):
 			t.Fatal("readiness is not told of the missing stream, or of its coming")
 			return nil
 		}

@@ -95,14 +95,18 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	// A statement that is not this manifest is no substitute.
 	another, _ := s.Sign(destroyed(a, digest).manifest, s.Shuffler)
 	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", another))
-	time.Sleep(poll + poll/4) // long enough to look twice
+	unlogged := "manifest: the shuffler published the manifest of round 0 of epoch 1"
+	testbed.Eventually(t, "not ready, because nothing can be counted", func() bool { // it has looked, and looks again
+		why, _ := unmet.Load().(string)
+		return strings.Contains(why, unlogged)
+	})
+	time.Sleep(poll + poll/4)
 	if b := s.analyzer.c.Messages.Balance(); b.Received != 0 || len(s.analyzer.Progress().Releases) != 0 {
 		t.Errorf("counted before the manifest was logged: %+v", b)
 	}
 	if all, err := s.auditor.Announcements(s.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d announcements, %v", len(all), err)
 	}
-	unlogged := "manifest: the shuffler published the manifest of round 0 of epoch 1"
 	if why, _ := unmet.Load().(string); !strings.Contains(why, unlogged) {
 		t.Errorf("ready, although nothing can be counted: %q", why)
 	}

@@ -302,8 +302,8 @@ func TestEpochsAreSpaced(t *testing.T) {
 		return nil
 	}))
 	for i := 1; i < len(times); i++ {
-		// The clocks of the broker and of the role are one; what is between reading them is allowed for.
-		if d := times[i].Sub(times[i-1]); d < every-20*time.Millisecond {
+		// The clocks of the broker and of the role are one; what a busy machine takes between reading them is allowed for.
+		if d := times[i].Sub(times[i-1]); d < every-every/3 {
 			t.Errorf("epoch %d was announced %v after the one before", i+1, d)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 func TestBacklogCountsWhatIsNotAcknowledged(t *testing.T) {
@@ -65,7 +66,7 @@ func TestBacklogCountsWhatIsNotAcknowledged(t *testing.T) {
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	err := try()
-	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); err = try() {
+	for deadline := time.Now().Add(testbed.Patience); err != nil && time.Now().Before(deadline); err = try() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err != nil {

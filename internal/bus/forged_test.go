@@ -13,6 +13,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // Each role asks the JetStream API of its own account for the worst, with requests that would do it. There are no
@@ -70,7 +71,7 @@ type state struct {
 func look(t *testing.T, admin *bus.Conn) map[string]state {
 	t.Helper()
 	out := map[string]state{}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	for _, name := range []string{bus.StreamReports, bus.StreamMixed, bus.StreamRetained, bus.StreamAudit,
 		bus.StreamAnnouncements, bus.StreamKeys} {
@@ -290,7 +291,7 @@ authorization { users: [
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: bus.StreamReports,
 		Subjects: []string{bus.SubjectReport + ".>"}})

@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/access"
 	"github.com/riffle-dp/riffle/internal/testing/parallel"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // TestMain has six tests run at a time: they wait more than they work, and more would be late under the race detector.
@@ -138,7 +139,7 @@ func (b *bed) thief(r bus.Role) *access.Client {
 }
 
 func (b *bed) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	b.t.Cleanup(cancel)
 	return ctx
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/access"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // These tests look at the accounts alone: the same broker with every user permission taken away must still keep the
@@ -61,7 +62,7 @@ func TestAccountsAloneRefuse(t *testing.T) {
 // activity makes a role do all that it does to others.
 func activity(t *testing.T, c *bus.Conn, n uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	var err error
 	switch c.Role() {
@@ -133,6 +134,13 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 				t.Error(err)
 			}
 			cancel()
+		}
+		if spy != bus.Analyzer { // else nothing need come
+			testbed.Eventually(t, fmt.Sprint(spy, " hears something"), func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(heard) > 0
+			})
 		}
 		time.Sleep(100 * time.Millisecond)
 		if err := sub.Unsubscribe(); err != nil {

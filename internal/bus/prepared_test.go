@@ -3,12 +3,14 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // An answer is stored once, the shuffler hears of it well before it would look by itself, and it goes when the analyzer
@@ -21,21 +23,29 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 	if _, err := shuf.ReadPrepared(ctx, 7, 1, 2); !errors.Is(err, bus.ErrGone) {
 		t.Errorf("no answer: %v", err)
 	}
-	news, stop, err := shuf.PreparedNews(7, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	time.Sleep(50 * time.Millisecond) // the subscription is on its way
-	for range 2 {
-		if err := ana.PublishPrepared(ctx, 7, 1, 2, []byte("answer")); err != nil {
+	noticed := func(round uint32) bool {
+		news, stop, err := shuf.PreparedNews(7, round)
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer stop()
+		if err := shuf.NATS().Flush(); err != nil { // the broker has the subscription
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := ana.PublishPrepared(ctx, 7, round, 2, []byte("answer")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-news:
+			return true
+		case <-time.After(time.Second): // without a notice it takes two
+			return false
+		}
 	}
-	select {
-	case <-news:
-	case <-time.After(time.Second):
-		t.Error("no notice of an answer")
+	if !slices.ContainsFunc([]uint32{1, 11, 12, 13}, noticed) { // a busy machine may be late once
+		t.Error("no notice of an answer, four times")
 	}
 	got, err := shuf.ReadPrepared(ctx, 7, 1, 2)
 	if err != nil || string(got) != "answer" {
@@ -114,9 +124,16 @@ func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ana := b.connect(bus.Analyzer)
-	short, stop := context.WithTimeout(b.ctx(), time.Second)
-	defer stop()
-	if err := ana.PurgePrepared(short, 0, 0); !errors.Is(err, bus.ErrUnknown) || !errors.Is(err, bus.ErrUnprovisioned) {
+	purge := func(within time.Duration) error {
+		short, stop := context.WithTimeout(b.ctx(), within)
+		defer stop()
+		return ana.PurgePrepared(short, 0, 0)
+	}
+	err := purge(time.Second)
+	if !errors.Is(err, bus.ErrUnprovisioned) { // a busy broker may not have answered by then
+		err = purge(testbed.Patience / 2)
+	}
+	if !errors.Is(err, bus.ErrUnknown) || !errors.Is(err, bus.ErrUnprovisioned) {
 		t.Errorf("purging no stream: %v", err)
 	}
 	for range 2 {
@@ -127,9 +144,7 @@ func TestProvisionAddsTheStreamOfAnswers(t *testing.T) {
 	if _, err := admin.JetStream().Stream(b.ctx(), bus.StreamPrepared); errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Error("no stream of answers")
 	}
-	ctx, cancel := context.WithTimeout(b.ctx(), 5*time.Second)
-	defer cancel()
-	if err := ana.PublishPrepared(ctx, 1, 0, 0, []byte("x")); err != nil {
+	if err := ana.PublishPrepared(b.ctx(), 1, 0, 0, []byte("x")); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // wire is a TCP connection to a broker that can be frozen, like one whose process is paused: it stays open, and new
@@ -171,30 +172,42 @@ func newShell(t *testing.T, o bus.Options, p bus.Pacing) *shell {
 	})
 	select {
 	case <-up:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testbed.Patience):
 		t.Fatal("not attached")
 	}
 	s.until("ready", "ready")
 	return s
 }
 
-// get asks the ops listener and holds it to answering at once.
+// get asks the ops listener and holds it to answering at once: within a second, and on a busy machine within what an
+// answer that has nothing to do with the broker takes at the same time.
 func (s *shell) get(path string) string {
 	s.t.Helper()
+	alive := make(chan time.Duration, 1)
+	go func() {
+		_, d, _ := s.ask("/healthz")
+		alive <- d
+	}()
+	body, d, err := s.ask(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if other := <-alive; d > time.Second+4*other {
+		s.t.Errorf("%s took %s, /healthz took %s", path, d, other)
+	}
+	return body
+}
+
+// ask asks the ops listener; also how long it took.
+func (s *shell) ask(path string) (string, time.Duration, error) {
 	begin := time.Now()
 	r, err := http.Get("http://" + s.env.OpsAddr() + path)
 	if err != nil {
-		s.t.Fatal(err)
+		return "", 0, err
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if d := time.Since(begin); d > time.Second {
-		s.t.Errorf("%s took %s", path, d)
-	}
-	return string(body)
+	return string(body), time.Since(begin), err
 }
 
 // until asks /readyz, and /metrics with it, until it says that, and returns how long it took.
@@ -207,7 +220,7 @@ func (s *shell) until(what, says string) time.Duration {
 		if strings.HasPrefix(got, says) || says != "ready" && strings.Contains(got, says) {
 			return time.Since(begin)
 		}
-		if time.Since(begin) > 20*time.Second {
+		if time.Since(begin) > testbed.Patience {
 			s.t.Fatalf("%s: /readyz says %q after %s", what, got, time.Since(begin))
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -239,9 +252,18 @@ func TestAwayBrokerShows(t *testing.T) {
 		w := newWire(t, b.server.URL())
 		s := newShell(t, bus.Options{URL: "nats://" + w.l.Addr().String(), Role: bus.Randomizer,
 			Seed: b.seeds[bus.Randomizer]}, bus.Pace(0, 0))
-		w.freeze()
-		if d := s.until("frozen", "has not answered since"); d > 4*time.Second {
-			t.Errorf("noticed after %s", d)
+		for try := 1; ; try++ { // a busy machine may notice late, but not every time
+			w.freeze()
+			d := s.until("frozen", "has not answered since")
+			if d <= 4*time.Second {
+				break
+			}
+			if try == 4 {
+				t.Errorf("noticed after more than four seconds each of %d times, the last time after %s", try, d)
+				break
+			}
+			w.thaw()
+			s.until("thawed", "ready")
 		}
 		if s.metric("riffle_broker_connected") != 0 || s.metric("riffle_broker_silence_seconds") < 2 {
 			t.Error("the metrics do not show it")
@@ -295,6 +317,7 @@ func TestStuckCallShows(t *testing.T) {
 	p := bus.Pace(500*time.Millisecond, 50*time.Millisecond)
 	s := newShell(t, bus.Options{URL: url, Role: bus.Shuffler, Seed: seed}, p)
 	var wg sync.WaitGroup
+	begun := time.Now()
 	for i := range 3 {
 		wg.Go(func() {
 			if err := s.conn.PurgeReports(t.Context(), uint64(i+1)); err != nil {
@@ -303,9 +326,9 @@ func TestStuckCallShows(t *testing.T) {
 		})
 	}
 	s.until("stuck", "broker_calls: STREAM.PURGE.REPORTS is not settled since")
-	if n, age := s.metric("riffle_broker_stuck_calls"), s.metric("riffle_broker_stuck_seconds"); n != 3 || age < 0.5 ||
-		age > 20 {
-		t.Errorf("%v stuck calls, the oldest since %v s", n, age)
+	testbed.Eventually(t, "all three stuck", func() bool { return s.metric("riffle_broker_stuck_calls") == 3 })
+	if age := s.metric("riffle_broker_stuck_seconds"); age < 0.5 || age > time.Since(begun).Seconds() {
+		t.Errorf("the oldest call is stuck since %v s", age)
 	}
 	if got := s.get("/readyz"); !strings.Contains(got, "temporarily unavailable") {
 		t.Errorf("readiness does not tell what the broker said: %q", got)

@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/access"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // waiting is how many reports the broker holds under each host's name.
@@ -75,6 +76,7 @@ func TestNoHostReportsAsAnother(t *testing.T) {
 	if err := mine.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
+	testbed.Eventually(t, "answered", func() bool { return len(served) >= 1+len(answers) })
 	time.Sleep(300 * time.Millisecond)
 	if len(served) != 1+len(answers) {
 		t.Errorf("%d enrolment requests were answered, of %d", len(served), 1+len(answers))

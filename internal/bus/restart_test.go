@@ -18,6 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // collect receives reports until n different ones came, acknowledges them if told to, and returns how often each came.
@@ -25,7 +26,7 @@ func collect(t *testing.T, c *bus.Conn, n int, ack bool) map[uint64]int {
 	t.Helper()
 	got := map[uint64]int{}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	limit := time.AfterFunc(20*time.Second, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
+	limit := time.AfterFunc(testbed.Patience, func() { cancel(fmt.Errorf("only %d of %d reports", len(got), n)) })
 	defer limit.Stop()
 	err := c.Reports(ctx, func(d *bus.Delivery) {
 		got[d.Sequence]++
@@ -96,7 +97,7 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 // behind must not swallow them until AckWait.
 func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t) // AckWait 30 s
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = time.Hour })
 	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 1)
 	collect(t, first, 1, true)
@@ -110,9 +111,6 @@ func TestKilledWorkerSwallowsNothing(t *testing.T) {
 	begin := time.Now()
 	collect(t, b.connect(bus.Shuffler), 10, true)
 	t.Logf("ten reports after a kill took %v", time.Since(begin))
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("reports after a kill came only after %v", d)
-	}
 }
 
 // The server stops and starts again on its directory and port while everything runs. Nothing that was acknowledged is

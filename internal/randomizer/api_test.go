@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -82,7 +83,7 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = 2 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	for i, c := range []struct {
 		reward  string
@@ -103,6 +104,7 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 			}
 		}
 	}
+	s.due(a)
 	s.reports(6)
 }
 

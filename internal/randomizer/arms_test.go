@@ -40,7 +40,7 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 	s.start()
 	a := s.Announcement(glm.Practical, 40)
 	a.Schema = []byte(twoNumbers)
-	a.Timing.RewardWindow = 4 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	d := s.decide("a", threeArms)
 	ids := []any{"none", "sms", "call"}
@@ -97,6 +97,7 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 			t.Errorf("%s: the answer names a value: %s", name, detail)
 		}
 	}
+	s.due(a)
 	s.reports(2 + 29)
 	// Nothing of it is in the log, nor on the host's disk.
 	marks := testbed.Marks(0.123456)
@@ -117,7 +118,7 @@ func TestDecisionsBetweenVectors(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = 4 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	for range 20 {
 		d := s.decide("a", `{"default": 1, "exclude": [0], "arms": [[0.6, 0.2], [-0.3, 0.5]]}`)
@@ -147,6 +148,7 @@ func TestDecisionsBetweenVectors(t *testing.T) {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}
 	}
+	s.due(a)
 	s.reports(6)
 }
 
@@ -157,7 +159,7 @@ func TestClientAsksAboutFeatures(t *testing.T) {
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Schema = []byte(twoNumbers)
-	a.Timing.RewardWindow = 2 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()
@@ -175,6 +177,7 @@ func TestClientAsksAboutFeatures(t *testing.T) {
 	if _, _, err := c.DecideAmong(ctx, at, "b", vectors); !errors.Is(err, client.BadArms) {
 		t.Error(err)
 	}
+	s.due(a)
 	s.reports(2)
 }
 
@@ -368,7 +371,7 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	p := ofPanels(s)
 	p.schema = []byte(twoNumbers)
 	s.start()
-	a := p.next(2 * time.Second)
+	a := p.next(testbed.Long)
 	in := p.name("in")
 	calls, kept := 0, 0
 	decide := func(times int) {
@@ -392,6 +395,7 @@ func TestFeaturesWherePanelsAreDrawn(t *testing.T) {
 	if status, answer := s.post("/v1/devices/in/decisions", twoArms); status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %v", status, answer)
 	}
+	s.due(a)
 	s.reports(1)
 }
 

@@ -12,9 +12,31 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
+// asking is how many devices have a question that is not settled.
+func asking(h *Host) (n int) {
+	for _, s := range h.seats() {
+		s.mu.Lock()
+		if s.question != nil {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // together has so many people of a scene's host decide at once, while the shuffler takes its time.
 func together(t *testing.T, s *scene, people int) {
 	t.Helper()
+	s.mu.Lock()
+	several, awaited := s.several, people
+	s.several = func(devices []uint32) bool { // the first request is answered once everybody asks
+		for begin := time.Now(); asking(s.host) < awaited && time.Since(begin) < patience; {
+			time.Sleep(time.Millisecond)
+		}
+		awaited = 0
+		return several(devices)
+	}
+	s.mu.Unlock()
 	var deciding sync.WaitGroup
 	for i := range people {
 		deciding.Go(func() {
@@ -24,6 +46,7 @@ func together(t *testing.T, s *scene, people int) {
 		})
 	}
 	deciding.Wait()
+	s.due(s.announced)
 	s.reports(people)
 	slots := map[uint32]bool{}
 	for i := range people {
@@ -41,7 +64,9 @@ func TestPeopleEnrolTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.open(s.Announcement(glm.Practical, 40))
+	a := s.Announcement(glm.Practical, 40)
+	a.Timing.RewardWindow = testbed.Long
+	s.open(a)
 	var requests [][]uint32
 	s.mu.Lock()
 	s.several = func(devices []uint32) bool {
@@ -69,7 +94,9 @@ func TestAnEarlierShufflerIsAskedSingly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.open(s.Announcement(glm.Practical, 40))
+	a := s.Announcement(glm.Practical, 40)
+	a.Timing.RewardWindow = testbed.Long
+	s.open(a)
 	refused := 0
 	s.mu.Lock()
 	s.several = func(devices []uint32) bool {

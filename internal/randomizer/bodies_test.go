@@ -42,7 +42,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	s.start()
 	s.host.bodies.time = 3 * time.Second
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = 6 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n",
 		"Transfer-Encoding: chunked\r\n"}
@@ -79,6 +79,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 		}
 		held.seat.mu.Unlock()
 	}
+	s.due(a)
 	s.reports(6)
 }
 
@@ -198,7 +199,7 @@ func TestStalledBodiesHoldUpNobodysEnrolment(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.host.bodies = &bodies{time: 3 * time.Second, bytes: semaphore.NewWeighted(decisionBytes(2)),
+	s.host.bodies = &bodies{time: 2 * patience, bytes: semaphore.NewWeighted(decisionBytes(2)),
 		requests: semaphore.NewWeighted(1), enrolling: semaphore.NewWeighted(2)}
 	s.open(s.Announcement(glm.Practical, 12))
 	s.begin("a", "Transfer-Encoding: chunked\r\n", "")

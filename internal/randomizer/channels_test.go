@@ -3,7 +3,6 @@ package randomizer
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel"
@@ -27,7 +26,7 @@ func TestAHostReportsShares(t *testing.T) {
 		r := &a.Plan.Rounds[0].Releases[i]
 		r.ShufflerNoise, r.AnalyzerNoise = 4000, 4000
 	}
-	a.Timing.RewardWindow = 2 * time.Second
+	a.Timing.RewardWindow = testbed.Long
 	asked := 0
 	var secret shares.Secret
 	s.answer = func(e wire.Enrolment) *wire.EnrolReply {
@@ -65,6 +64,7 @@ func TestAHostReportsShares(t *testing.T) {
 
 	s.must(s.stop())
 	s.start()
+	s.due(a)
 	envelope := s.reports(1)[0].envelope
 	plain, err := wire.OpenEnvelope(envelope, mustOpener(t, s.ShufflerKey),
 		seal.ReportContext{Deployment: testbed.Deployment, Epoch: 1})

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -100,7 +100,7 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = 5 * time.Second // a busy machine may take that long for the calls below
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()
@@ -171,5 +171,6 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 	if _, _, err := c.Reward(ctx, at, d.Token, math.NaN()); err == nil {
 		t.Error("a reward that is no number was sent")
 	}
+	s.due(a)
 	s.reports(2)
 }

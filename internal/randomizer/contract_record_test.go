@@ -22,7 +22,7 @@ import (
 var records = map[string]struct {
 	arms   string
 	reward string        // "" : none comes
-	after  time.Duration // how long after the decision
+	after  time.Duration // if not 0: when the reward comes, after the end of the window
 	cut    bool          // the app's connection breaks in the middle of the arms
 	stall  bool          // the rest of the arms never comes
 }{
@@ -30,8 +30,8 @@ var records = map[string]struct {
 	"other arms": {arms: `{"arms": [[-1, 0], [0, 1], [0.1, 0.1], [0.5, 0.5], [-0.5, 0.5]]}`,
 		reward: "0"},
 	"reward missing":      {arms: twoArms},
-	"reward late":         {arms: twoArms, reward: "1", after: window + 300*time.Millisecond},
-	"reward just in time": {arms: twoArms, reward: "1", after: window - 200*time.Millisecond},
+	"reward late":         {arms: twoArms, reward: "1", after: 300 * time.Millisecond},
+	"reward just in time": {arms: twoArms, reward: "1", after: -200 * time.Millisecond},
 	"reward out of range": {arms: twoArms, reward: "1e300"},
 	"reward not a number": {arms: twoArms, reward: "NaN"},
 	"reward malformed":    {arms: twoArms, reward: `"yes`},
@@ -52,7 +52,6 @@ var records = map[string]struct {
 }
 
 const (
-	window = 900 * time.Millisecond
 	// patience is what a test grants a machine that is busy with other tests: nothing is claimed about its speed.
 	patience = 30 * time.Second
 	people   = 6
@@ -103,7 +102,25 @@ func TestARecordChangesNothingOutside(t *testing.T) {
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				results <- result{name, outside(t, name)}
+				// What is seen is only comparable where every step came before the reports, and where nothing held one
+				// report up for long: a machine that is too busy for that has it all once more, with a longer window.
+				window, slow := 900*time.Millisecond, 0
+				for window < patience {
+					v, inTime, late := outside(t, name, window)
+					switch {
+					case !inTime:
+						window *= 3
+						continue
+					case late > 2*time.Second && slow < 2: // the person's own record would hold it up every time
+						slow++
+						continue
+					case late > 2*time.Second:
+						t.Errorf("the person reported %v later than the slowest of the others, three times", late)
+					}
+					results <- result{name, v}
+					return
+				}
+				t.Fatal("this machine is too busy for any window")
 			})
 		}
 	})
@@ -118,13 +135,15 @@ func TestARecordChangesNothingOutside(t *testing.T) {
 	}
 }
 
-func outside(t *testing.T, name string) view {
+// outside returns what is seen of a run; whether every decision was answered within the window; and by how much longer
+// than anybody else's the report of the person whose record it is took.
+func outside(t *testing.T, name string, window time.Duration) (v view, inTime bool, over time.Duration) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindow = window
 	s.open(a)
-	var v view
+	inTime = true
 	due := map[uint32]time.Time{}
 	for i := range people {
 		device, record := fmt.Sprint("p", i), records["usual"]
@@ -157,12 +176,13 @@ func outside(t *testing.T, name string) view {
 			due[held.state.Number] = held.state.Enrolment.ReportAt
 			return true
 		})
+		inTime = inTime && s.clock.Now().Before(due[held.state.Number])
 		if record.reward != "" {
 			body := fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(token), record.reward)
 			if record.after == 0 {
 				s.post("/v1/rewards", body)
 			} else {
-				time.AfterFunc(record.after, func() {
+				time.AfterFunc(window+record.after, func() {
 					http.Post(s.api.URL+"/v1/rewards", "application/json",
 						strings.NewReader(body))
 				})
@@ -199,12 +219,9 @@ func outside(t *testing.T, name string) view {
 			slowest = max(slowest, l)
 		}
 	}
-	if l := late[changed]; l > slowest+2*time.Second {
-		t.Errorf("the person reported %v after the time, the slowest of the others %v", l, slowest)
-	}
 	time.Sleep(time.Until(due[changed].Add(500 * time.Millisecond))) // past a late reward
 	s.reports(people)
-	return v
+	return v, inTime, late[changed] - slowest
 }
 
 // cut sends half of a request's body and breaks the connection.

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,7 +35,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	s.must(err)
 	s.host.c.Reports = account
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = 800 * time.Millisecond
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	marks := testbed.Marks(markArm, markArm2, markReward, -0.3172839451, 0.5839506173)
 	arms := fmt.Sprintf(`[%v, %v], [-0.3172839451, 0.5839506173]`, markArm, markArm2)
@@ -69,6 +68,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 		}
 	}
 	look("while records are held")
+	s.due(a)
 	s.reports(8)
 	look("after the reports")
 	for _, d := range s.arrived {

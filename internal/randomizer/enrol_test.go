@@ -45,6 +45,7 @@ func (s *scene) impatient(name string) Decision {
 func TestNoPlaceStaysEmpty(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	s.clock.Strict = true
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
 	a.Timing.RewardWindow = 1500 * time.Millisecond

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -27,7 +26,7 @@ func TestReportsCarryTheRecords(t *testing.T) {
 	terms := testbed.Terms()
 	terms.Epsilon, terms.MaxMessages, terms.MaxShift, terms.VarianceRatio = 100, 500, 400, 0
 	a := s.Draw(learner.Next(), terms, 1, nil)
-	a.Timing.RewardWindow = 1500 * time.Millisecond
+	a.Timing.RewardWindow = testbed.Long
 	s.config.Limits.Epsilon, s.config.Limits.MaxMessages = 100, 1<<20
 	s.start()
 	check(t, s, a, s.open(a), 12)
@@ -60,6 +59,7 @@ func check(t *testing.T, s *scene, a *plan.Announcement, digest [32]byte, n int)
 	for k, e := range round.Encodings {
 		ones[k] = make([]uint64, len(e.Coordinates))
 	}
+	s.due(a)
 	for _, r := range s.reports(n) {
 		some, _ := s.bits(r.envelope, a, digest)
 		for k := range some {
@@ -93,6 +93,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 		t.Fatalf("before any policy: %d %v", status, d)
 	}
 	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindow = testbed.Long
 	digest := s.open(a)
 	expect := func(device string, reason any) map[string]any {
 		t.Helper()
@@ -132,6 +133,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	s.mu.Lock()
 	s.answer = nil
 	s.mu.Unlock()
+	s.due(a)
 	s.reports(1)
 	final := &plan.Announcement{Deployment: a.Deployment, Epoch: 2, Previous: digest[:], Policy: a.Policy, Final: true}
 	s.open(final)
@@ -150,10 +152,13 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 		}
 		return nil
 	}
-	s.open(s.Announcement(glm.Practical, 12))
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindow = testbed.Long
+	s.open(a)
 	if d := s.decide("x", twoArms); d["sampled"] != true {
 		t.Fatalf("%v", d)
 	}
+	s.due(a)
 	s.reports(1)
 }
 
@@ -166,6 +171,7 @@ func TestShufflerAway(t *testing.T) {
 	}
 	s := newScene(t)
 	s.config.Shuffler = s.Analyzer.Public() // every reply is signed by somebody else: as good as none
+	s.clock.Strict = true
 	s.start()
 	s.announced = s.Announcement(glm.Practical, 12)
 	s.Announce(s.analyzer, s.announced)
@@ -237,7 +243,7 @@ func TestEpochOver(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = time.Minute
+	a.Timing.RewardWindow = testbed.Long
 	digest := s.open(a)
 	token := s.decide("x", twoArms)["token"]
 	next := s.Announcement(glm.Practical, 12)
@@ -261,7 +267,9 @@ func TestConcurrentDecisions(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	s.open(s.Announcement(glm.Practical, 12))
+	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindow = testbed.Long
+	s.open(a)
 	got := make(chan bool, 16)
 	for range cap(got) {
 		go func() {
@@ -282,5 +290,6 @@ func TestConcurrentDecisions(t *testing.T) {
 	if sampled != 1 {
 		t.Errorf("%d of %d decisions of one device are sampled", sampled, cap(got))
 	}
+	s.due(a)
 	s.reports(1)
 }

@@ -28,6 +28,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	testbed.Eventually(t, "a host that knows nothing but foreign announcements says so",
 		func() bool { return s.host.Status().Refused != "" })
 	a := s.Announcement(glm.Practical, 12)
+	a.Timing.RewardWindow = testbed.Long
 	digest := s.open(a)
 	genuine, _ := s.Sign(a, s.Analyzer)
 	sampled := func(device string) {
@@ -53,6 +54,7 @@ func TestJunkAnnouncements(t *testing.T) {
 		t.Errorf("junk is an error: %s", s.logged.String())
 	}
 	next := s.Announcement(glm.Practical, 12)
+	next.Timing.RewardWindow = testbed.Long
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
 	sampled("z")

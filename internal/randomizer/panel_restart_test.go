@@ -93,9 +93,10 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.start()
-	a := p.next(3 * time.Second)
+	a := p.next(testbed.Long)
 	x, y := p.name("x"), p.name("y")
 	testbed.Eventually(t, "asked", func() bool {
+		s.clock.Pass(time.Minute) // no host waits for longer until it asks again
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return p.asks[[2]uint64{uint64(x), 1}] > 0 && p.asks[[2]uint64{uint64(y), 1}] > 0
@@ -120,6 +121,7 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 			t.Errorf("decision %d after the restart: %v", i, d)
 		}
 	}
+	s.due(a)
 	s.reports(1)
 	s.must(s.stop())
 	s.start()
@@ -172,7 +174,7 @@ func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.start()
-	p.next(time.Second)
+	p.next(testbed.Long) // it asks by itself once a minute
 	x := p.name("x")
 	asked := func() int {
 		s.mu.Lock()
@@ -219,7 +221,9 @@ func TestAHostThatWasAway(t *testing.T) {
 	s.decide("in", twoArms)
 	time.Sleep(200 * time.Millisecond)
 	s.must(s.stop())
+	s.mu.Lock()
 	n, most := p.asks[[2]uint64{uint64(asks), 1}], int(time.Since(begun)/hostAsks)+2 // no sooner than every second
+	s.mu.Unlock()
 	if n > most {
 		t.Errorf("a device that hears nothing while another one does asked %d times in %v, at most %d", n, time.Since(begun), most)
 	}
@@ -259,12 +263,13 @@ func TestAnEpochThatEndsEarly(t *testing.T) {
 	p.drawNow(a, in)
 	p.settled(1)
 	s.decide("in", twoArms)
-	b := p.next(500 * time.Millisecond)
+	b := p.next(testbed.Long)
 	p.drawNow(b, in)
 	p.settled(1)
 	if d := s.decide("in", twoArms); d["sampled"] != true || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
+	s.due(b)
 	if got := s.reports(1); got[0].epoch != 2 {
 		t.Errorf("a report of epoch %d", got[0].epoch)
 	}
@@ -282,14 +287,14 @@ func TestADeviceThatComesBackLateReportsAtOnce(t *testing.T) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.start()
-	a := p.next(300 * time.Millisecond)
+	a := p.next(testbed.Long)
 	in := p.name("in")
 	s.must(s.stop())
 	p.drawNow(a, in)
-	time.Sleep(400 * time.Millisecond)
+	s.due(a)
 	s.start()
 	s.judged(a)
-	begin := time.Now()
+	begin := s.clock.Now()
 	if r := s.reports(1); r[0].at.Sub(begin) > patience {
 		t.Error("the report waits")
 	}

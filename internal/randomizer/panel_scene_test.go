@@ -102,7 +102,7 @@ func (p *panels) drawNow(a *plan.Announcement, members ...uint32) {
 		}) {
 			continue
 		}
-		p.slots, p.pool, p.drawnAt = slots, pool, time.Now()
+		p.slots, p.pool, p.drawnAt = slots, pool, p.clock.Now()
 		p.draw, _ = p.Sign(&wire.Draw{
 			Deployment: testbed.Deployment, Epoch: a.Epoch, Announcement: digest[:], Pool: of[:], Contribution: c[:],
 		}, p.Analyzer)
@@ -138,7 +138,7 @@ func (p *panels) honest(e wire.Enrolment) *wire.EnrolReply {
 	due := p.drawnAt.Add(p.announced.Timing.RewardWindow)
 	return &wire.EnrolReply{
 		Enrolled: true, Slot: slot, Pool: p.pool, Draw: p.draw,
-		ReportAfter: max(0, time.Until(due).Truncate(time.Millisecond)),
+		ReportAfter: max(0, due.Sub(p.clock.Now()).Truncate(time.Millisecond)),
 	}
 }
 
@@ -164,7 +164,13 @@ func (p *panels) knows(device, field string, value any) {
 // settled waits until the host knows for all its devices whether they are in the panel.
 func (p *panels) settled(members int) {
 	p.t.Helper()
+	asked := time.Now()
 	testbed.Eventually(p.t, fmt.Sprintf("known who is in the panel: %d", members), func() bool {
+		long := len(p.epochs) > 0 && p.epochs[len(p.epochs)-1].Timing.RewardWindow == testbed.Long
+		if long && time.Since(asked) > time.Second/2 {
+			asked = time.Now()
+			p.clock.Pass(time.Minute) // no host waits for longer until it asks again
+		}
 		for _, s := range p.host.seats() {
 			s.mu.Lock()
 			done := s.attended != nil && s.errand == nil

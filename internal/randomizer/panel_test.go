@@ -19,7 +19,7 @@ func TestPanels(t *testing.T) {
 	if _, answer := s.post("/v1/devices/early", ""); answer["registered"] != false {
 		t.Errorf("before anything is announced: %v", answer)
 	}
-	a := p.next(2 * time.Second)
+	a := p.next(testbed.Long)
 	early, in, out := p.name("early"), p.name("in"), p.name("out")
 	if b, of := s.host.Snapshot().Budget, s.host.Status(); b == nil || b.Records != 2 || b.Decisions != panelDecisions ||
 		float64(b.Epsilon) != of.Epsilon || !strings.Contains(of.Guarantee, "reports in 2 of its epochs at most") {
@@ -53,6 +53,7 @@ func TestPanels(t *testing.T) {
 	if status, _ := s.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 0}`, tokens[0])); status != 409 {
 		t.Errorf("another reward for a decision: %d", status)
 	}
+	s.due(a)
 	for _, r := range s.reports(2) {
 		if report := s.Open(r.envelope, a); report.Device != in && report.Device != early {
 			t.Errorf("a report of device %d", report.Device)

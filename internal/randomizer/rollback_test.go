@@ -25,7 +25,7 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	a := s.Announcement(glm.Practical, 20)
-	a.Timing.RewardWindow = time.Minute
+	a.Timing.RewardWindow = testbed.Long
 	s.start()
 	s.open(a)
 	path := filepath.Join(s.config.StateDir, "devices")
@@ -111,7 +111,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = time.Minute
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()
@@ -141,7 +141,7 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = time.Minute
+	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()
@@ -244,6 +244,7 @@ func TestLossesAndRestartsAreNoRollback(t *testing.T) {
 	s.open(a)
 	epoch()
 	testbed.Eventually(t, "settled", func() bool {
+		s.clock.Pass(longestPause) // most answers get lost: by the system's time the tries would take minutes
 		for _, seat := range s.host.seats() {
 			if seat.now().Asked(2) {
 				return false

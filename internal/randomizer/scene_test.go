@@ -47,6 +47,7 @@ type scene struct {
 	analyzer, shuffler *bus.Conn
 	identity           *seal.Identity
 	config             Config
+	clock              *testbed.Clock // the host's
 	logged             *lockedBuffer
 
 	host *Host
@@ -70,7 +71,10 @@ const capacity = 128 // devices of the scene's host
 
 func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
-	s := &scene{Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer)}
+	s := &scene{
+		Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer),
+		clock: new(testbed.Clock),
+	}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
 	var credential []byte
 	s.identity, credential = s.Host(capacity)
@@ -81,7 +85,7 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 		Credential: credential, Devices: capacity, StateDir: t.TempDir(), Source: testbed.Source,
 		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
 			Records: 1},
-		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged),
+		Bus: s.Connect(bus.Randomizer), Log: zerolog.New(s.logged), Clock: s.clock,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -167,7 +171,7 @@ func (s *scene) judged(a *plan.Announcement) {
 
 // enrol is the scripted shuffler's answer.
 func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
-	now := time.Now()
+	now := s.clock.Now()
 	e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()})
 	if err != nil {
 		s.t.Errorf("enrolment request: %v", err)
@@ -218,7 +222,7 @@ func (s *scene) enrolOne(e wire.Enrolment, now time.Time, size int) (reply *wire
 }
 
 func (s *scene) take(d *bus.Delivery) {
-	now := time.Now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	s.arrived = append(s.arrived, arrival{now, d.Epoch, d.Sequence, d.Payload})
 	s.mu.Unlock()
@@ -336,4 +340,10 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// due passes the time until all reports that were promised under an announcement so far are due.
+func (s *scene) due(a *plan.Announcement) {
+	s.t.Helper()
+	s.clock.Pass(a.Timing.RewardWindow + a.Timing.Jitter)
 }

@@ -251,7 +251,7 @@ func TestOpsListener(t *testing.T) {
 	<-streaming
 	stopped := make(chan error)
 	go func() { stopped <- stop() }()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if status, body := get(t, url+"/readyz"); status == 503 && strings.Contains(body, "stopping") {
 			break // while the role still works, it takes no new work
 		} else if time.Now().After(deadline) {

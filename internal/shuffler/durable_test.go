@@ -79,9 +79,7 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 			t.Fatalf("answered before it was durable: %v, %v", reply, err)
 		}
 		cancel()
-	}
-	if f, _ := s.shuffler.Filling(); f.Enrolled != 2 {
-		t.Fatalf("%d are enrolled", f.Enrolled)
+		s.eventually("enrolled in memory", func() bool { f, _ := s.shuffler.Filling(); return f.Enrolled == 2 })
 	}
 	release()
 	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held || !reply.Of(1).Held {

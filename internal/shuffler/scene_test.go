@@ -321,7 +321,7 @@ func (s *scene) account(released, destroyed int, want map[wire.Refusal]int) {
 		return errors.Join(append(faults, s.shuffler.c.Reports.Check(), s.shuffler.c.Messages.Check())...)
 	}
 	err := check() // once it holds, that is that: a report that comes a moment later is counted in two steps
-	for deadline := time.Now().Add(testbed.Patience / 2); err != nil && time.Now().Before(deadline); err = check() {
+	for deadline := time.Now().Add(testbed.Patience); err != nil && time.Now().Before(deadline); err = check() {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if err != nil {

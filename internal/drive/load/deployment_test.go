@@ -27,6 +27,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/browser"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // TestMain makes this program run a role where it is given one's name: the roles of the test's deployment are processes
@@ -92,7 +93,7 @@ func TestAgainstADeployment(t *testing.T) {
 		ops = append(ops, c.Ops(name))
 	}
 	shown := map[string]bool{} // some of it only while there is a cohort
-	for end := time.Now().Add(20 * time.Second); !shown["riffle_cohort_enrolled"] && time.Now().Before(end); {
+	for end := time.Now().Add(testbed.Patience); !shown["riffle_cohort_enrolled"] && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 		names(t, ops, shown)
 	}

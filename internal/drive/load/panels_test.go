@@ -29,7 +29,7 @@ func TestPanelsAreRefused(t *testing.T) {
 	}
 	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
 	defer shown.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err = load.Run(ctx, load.Options{Population: p, APIs: []string{server.URL}, Progress: shown})
 	if !errors.Is(err, load.ErrPanels) {

@@ -59,7 +59,7 @@ func workersAreKilled(t *testing.T, channel string) {
 		t.Fatal(err)
 	}
 	leads := []string{c.Ops(cluster.Shuffler), c.Ops(cluster.Analyzer)}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	killing, stop := context.WithCancel(ctx)
 	killed := make(chan int, 1)

@@ -91,6 +91,7 @@ func TestWorkersShareTheTasks(t *testing.T) {
 			})
 		})
 	}
+	testbed.Eventually(t, "four workers are heard of", func() bool { return l.Workers() == 4 && l.Places() == 4 })
 	var all sync.WaitGroup
 	for n := range 200 {
 		all.Go(func() { expect(t, l, fmt.Sprint(n), fmt.Sprint("did ", n)) })

@@ -36,14 +36,15 @@ type deployment struct {
 	auditor *bus.Conn
 	api     *httptest.Server
 	host    *randomizer.Host
-	state   string // the shuffler's
-	learned string // the analyzer's state
+	state   string         // the shuffler's
+	learned string         // the analyzer's state
+	clock   *testbed.Clock // the host's
 	stop    func()
 }
 
 func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Terms) *deployment {
 	t.Helper()
-	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir()}
+	d := &deployment{Bed: testbed.New(t), t: t, state: t.TempDir(), learned: t.TempDir(), clock: new(testbed.Clock)}
 	d.auditor = d.Connect(bus.Auditor)
 	records := 1
 	if terms.Registered > 0 {
@@ -68,7 +69,7 @@ func start(t *testing.T, learner glm.Config, timing plan.Timing, terms plan.Term
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: id, Credential: credential,
 		Devices: 1000, StateDir: t.TempDir(), Source: func() protocol.Source { return entropy.New() }, Bus: d.Connect(bus.Randomizer),
 		Limits: device.Limits{Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000, Records: records},
-		Log:    testbed.Log(), Reports: accounts[2],
+		Log:    testbed.Log(), Reports: accounts[2], Clock: d.clock,
 	})
 	d.must(err)
 	z, err := analyzer.New(analyzer.Config{
@@ -181,4 +182,10 @@ func (d *deployment) journal() (all []*shuffler.Event) {
 		return err
 	}))
 	return all
+}
+
+// due passes the time until all reports that were promised under an announcement so far are due.
+func (d *deployment) due(a *plan.Announcement) {
+	d.t.Helper()
+	d.clock.Pass(a.Timing.RewardWindow + a.Timing.Jitter)
 }

@@ -36,7 +36,7 @@ func TestPanelsThroughAllRoles(t *testing.T) {
 			terms := testbed.Terms()
 			terms.Channel, terms.Registered, terms.Decisions, terms.Records = c, lifePool, lifeDecisions, 2
 			timing := testbed.Timing()
-			timing.RewardWindow, timing.Grace = 6*time.Second, 10*time.Second
+			timing.RewardWindow, timing.Grace = testbed.Long, 10*time.Second
 			d := start(t, learner, timing, terms)
 			for i := range lifeDevices {
 				d.register(i)
@@ -50,6 +50,7 @@ func TestPanelsThroughAllRoles(t *testing.T) {
 						t.Errorf("epoch %d: device %d keeps %d decisions, want %d", epoch, device, kept, lifeDecisions)
 					}
 				}
+				d.clock.Pass(timing.RewardWindow + timing.Jitter)
 				counts := d.counts(epoch, 0)
 				if counts.Destroyed || counts.Reports != lifeSize {
 					t.Errorf("epoch %d: counted %+v", epoch, counts)

@@ -2,9 +2,7 @@ package contract
 
 import (
 	"fmt"
-	"net/http"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,14 +75,15 @@ func TestARecordMovesNobody(t *testing.T) {
 func view(t *testing.T, app func(person int) (arms, reward string, late bool)) outside {
 	const cohort, people, changed = 10, 20, 5
 	timing := testbed.Timing()
-	timing.Grace = time.Minute
+	timing.RewardWindow, timing.Grace = testbed.Long, time.Minute
 	learner := testbed.Learner(glm.Practical, cohort)
 	learner.Horizon = people
 	d := start(t, learner, timing, testbed.Terms())
 	var v outside
+	tooLate := func() {}
 	for person := range people {
 		epoch := uint64(1 + person/cohort)
-		d.announcement(epoch, 0)
+		a, _ := d.announcement(epoch, 0)
 		arms, reward, late := app(person)
 		_, answer := d.post(fmt.Sprintf("/v1/devices/p%d/decisions", person), arms)
 		if person != changed {
@@ -93,14 +92,15 @@ func view(t *testing.T, app func(person int) (arms, reward string, late bool)) o
 		if reward != "" {
 			body := fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(answer["token"]), reward)
 			if late {
-				time.AfterFunc(400*time.Millisecond, func() {
-					if r, err := http.Post(d.api.URL+"/v1/rewards", "application/json", strings.NewReader(body)); err == nil {
-						_ = r.Body.Close()
-					}
-				})
+				tooLate = func() { d.post("/v1/rewards", body) }
 			} else {
 				d.post("/v1/rewards", body)
 			}
+		}
+		if (person+1)%cohort == 0 {
+			d.due(a)
+			tooLate()
+			tooLate = func() {}
 		}
 	}
 	d.announcement(3, 0) // the final one
