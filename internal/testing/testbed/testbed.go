@@ -29,7 +29,7 @@ import (
 const Deployment = "testbed"
 
 // Patience bounds everything that a test waits for.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // maxStore is more than any disk has: tests must not be kept from running because the free disk is less than the
 // streams' limits.
