@@ -1,9 +1,20 @@
 package bench
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -89,5 +100,65 @@ func TestTheLeastOfTwoMeasurements(t *testing.T) {
 	a, b := streamed{484, 1, 6, 3, 30}, streamed{484, 2, 5, 4, 1}
 	if got, want := a.orLess(b), (streamed{484, 1, 5, 3, 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A run whose kill came too late is made again with half the time for it, a few times; another fault ends it at once.
+func TestALateKillIsTriedEarlier(t *testing.T) {
+	var tried []float64
+	late := func(times int, last error) func(float64) error {
+		tried = nil
+		return func(within float64) error {
+			if tried = append(tried, within); len(tried) <= times {
+				return fmt.Errorf("bench: %w", errLate)
+			}
+			return last
+		}
+	}
+	if err := inHalfTheTime(8, late(2, nil)); err != nil || !slices.Equal(tried, []float64{8, 4, 2}) {
+		t.Errorf("%v after %v", err, tried)
+	}
+	if err := inHalfTheTime(8, late(100, nil)); !errors.Is(err, errLate) || len(tried) != killTries {
+		t.Errorf("%v after %d runs", err, len(tried))
+	}
+	fault := errors.New("other sums")
+	if err := inHalfTheTime(8, late(1, fault)); !errors.Is(err, fault) || len(tried) != 2 {
+		t.Errorf("%v after %d runs", err, len(tried))
+	}
+}
+
+// A shuffler that releases nothing ends the run, with the reason that its log has: nothing else would end it.
+func TestASilentShufflerEndsTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what runs at the same time here, the tests of the roles and of the load test cover")
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
+	t.Cleanup(shown.Close)
+	s := &stand{
+		Setup: Setup{Executable: self, Dir: t.TempDir(), Progress: shown}, folder: t.TempDir(),
+		users: 70, dim: 2, channel: plan.Shuffle, junk: true, silence: time.Second,
+	}
+	defer s.stop()
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.receive(ctx, 0); err == nil || !strings.Contains(err.Error(), "sent nothing for 1s") ||
+		!strings.Contains(err.Error(), "in its log: none") {
+		t.Errorf("a shuffler that has nothing to release: %v", err)
+	}
+	line := `{"level":"error","message":"no room"}`
+	log := filepath.Join(s.folder, cluster.Shuffler+".log")
+	if err := os.WriteFile(log, []byte(line+"\n"+`{"level":"info"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.lastError(); got != line {
+		t.Errorf("the last error of the log is %s", got)
 	}
 }

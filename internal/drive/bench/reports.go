@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -189,18 +190,19 @@ func (s *stand) messages() int {
 // errLeft ends the reading of what the shuffler forwards.
 var errLeft = errors.New("bench: the manifest has come")
 
-// silence is how long the shuffler may send nothing while it releases a cohort: many times what the largest takes between
-// the last report and the first chunk.
-const silence = 10 * time.Minute
+// longSilence is how long the shuffler may send nothing while it releases a cohort: many times what the largest takes
+// between the last report and the first chunk.
+const longSilence = 10 * time.Minute
 
 // receive plays the analyzer until the manifest comes: it reads all chunks and holds them against what was sent. A
-// shuffler that sends nothing for as long as silence ends it.
+// shuffler that sends nothing for too long ends it.
 func (s *stand) receive(ctx context.Context, want uint64) error {
 	got, messages := uint64(0), 0
 	size := s.device.Size() / s.messages()
 	var fault error
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	silence := cmp.Or(s.silence, longSilence)
 	var heard atomic.Pointer[time.Time]
 	hear := func() { now := time.Now(); heard.Store(&now) }
 	hear()

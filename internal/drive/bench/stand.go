@@ -36,9 +36,10 @@ type stand struct {
 	workers    map[string]int
 	users, dim int
 	channel    plan.Channel
-	junk       bool     // this process plays the analyzer too
-	keep       *kept    // payloads of this announcement, and its keys; nil: they are junk
-	environ    []string // of the processes
+	junk       bool          // this process plays the analyzer too
+	keep       *kept         // payloads of this announcement, and its keys; nil: they are junk
+	environ    []string      // of the processes
+	silence    time.Duration // of the shuffler that ends a release; 0: longSilence
 
 	c      *cluster.Cluster
 	host   *keyring.HostKeys

@@ -73,11 +73,12 @@ func (o Options) runWorkers(ctx context.Context, r *Result, c plan.Channel) erro
 				continue
 			}
 			o.Progress.Note("%s, %d workers of each role", c, n)
-			w, rows, err := o.work(ctx, r, c, n, keep, within)
-			for try := 1; try < killTries && errors.Is(err, errLate); try++ { // it was faster than without a kill
-				within /= 2
+			var w *Working
+			var rows []Row
+			err := inHalfTheTime(within, func(within float64) (err error) {
 				w, rows, err = o.work(ctx, r, c, n, keep, within)
-			}
+				return err
+			})
 			if err == nil {
 				within = w.AdmitSeconds + w.ReleaseSeconds + w.CountSeconds
 			} else {
@@ -207,8 +208,19 @@ func (s *stand) victim(workers int) string {
 // shows nothing.
 const soonEnough = 0.8
 
-// killTries is how often a run with a kill is made at most, each time with half the time for it.
+// killTries is how often a run with a kill is made at most.
 const killTries = 5
+
+// inHalfTheTime makes a run in which a process is killed within so many seconds. Where it was faster than without a kill,
+// and the kill too late, it is made again with half the time.
+func inHalfTheTime(within float64, run func(within float64) error) error {
+	err := run(within)
+	for try := 1; try < killTries && errors.Is(err, errLate); try++ {
+		within /= 2
+		err = run(within)
+	}
+	return err
+}
 
 // errLate says that a process was to be killed when everything was counted already.
 var errLate = errors.New("nothing is shown")
