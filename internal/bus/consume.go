@@ -46,16 +46,11 @@ func acked(err error) error {
 // for so many ahead. It survives reconnects, and waits for a consumer that is not provisioned yet. What was fetched but
 // not handed over goes back to the broker at the end.
 func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, fn func(jetstream.Msg)) error {
-	info := APILocal + ".CONSUMER.INFO." + stream + "." + durable
 	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + durable
 	guarded, release := c.guard(ctx, next)
 	defer release()
 	for {
-		var cons jetstream.Consumer
-		err := c.do(guarded, info, func(ctx context.Context) (err error) {
-			cons, err = c.js.Consumer(ctx, stream, durable)
-			return err
-		})
+		cons, err := c.consumer(guarded, stream, durable)
 		if err != nil {
 			if guarded.Err() != nil {
 				return context.Cause(guarded)
@@ -75,6 +70,15 @@ func (c *Conn) consume(ctx context.Context, stream, durable string, ahead int, f
 			return context.Cause(guarded)
 		}
 	}
+}
+
+// consumer looks up a consumer, again until the broker answers.
+func (c *Conn) consumer(ctx context.Context, stream, durable string) (cons jetstream.Consumer, err error) {
+	err = c.do(ctx, APILocal+".CONSUMER.INFO."+stream+"."+durable, func(ctx context.Context) (err error) {
+		cons, err = c.js.Consumer(ctx, stream, durable)
+		return err
+	})
+	return cons, err
 }
 
 // drain hands over messages until the consumer fails or the context ends.

@@ -81,11 +81,7 @@ func (c *Conn) Tasks(ctx context.Context, parallel int, handler func(*Task)) err
 	next := APILocal + ".CONSUMER.MSG.NEXT." + stream + "." + ConsumerTasks
 	guarded, release := c.guard(ctx, next)
 	defer release()
-	var cons jetstream.Consumer
-	err := c.do(guarded, APILocal+".CONSUMER.INFO."+stream+"."+ConsumerTasks, func(ctx context.Context) (err error) {
-		cons, err = c.js.Consumer(ctx, stream, ConsumerTasks)
-		return err
-	})
+	cons, err := c.consumer(guarded, stream, ConsumerTasks)
 	if err != nil {
 		if guarded.Err() != nil {
 			return context.Cause(guarded)
