@@ -24,7 +24,7 @@ type attendance struct {
 	free chan struct{} // a place for each visit at the same time
 
 	mu      sync.Mutex
-	visits  visits
+	visits  agenda[visit]
 	waiting []*seat   // for the panel to be drawn, or for an answer, in the order in which they ask for all
 	asked   time.Time // when one of them last did
 	next    time.Time // when one does again
@@ -268,17 +268,4 @@ type visit struct {
 	seat *seat
 }
 
-// visits are a heap by time.
-type visits []visit
-
-func (v visits) Len() int           { return len(v) }
-func (v visits) Less(i, j int) bool { return v[i].at.Before(v[j].at) }
-func (v visits) Swap(i, j int)      { v[i], v[j] = v[j], v[i] }
-func (v *visits) Push(x any)        { *v = append(*v, x.(visit)) }
-func (v *visits) Pop() any {
-	last := len(*v) - 1
-	x := (*v)[last]
-	(*v)[last] = visit{}
-	*v = (*v)[:last]
-	return x
-}
+func (v visit) due() time.Time { return v.at }

@@ -24,7 +24,7 @@ type timetable struct {
 	wake  chan struct{}
 
 	mu   sync.Mutex
-	jobs jobHeap
+	jobs agenda[job]
 }
 
 func newTimetable(clock role.Clock) *timetable {
@@ -82,16 +82,22 @@ func (t *timetable) remove(j job) {
 	}
 }
 
-type jobHeap []job
+// dated is what has a time.
+type dated interface{ due() time.Time }
 
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h jobHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *jobHeap) Push(x any)        { *h = append(*h, x.(job)) }
-func (h *jobHeap) Pop() any {
-	last := len(*h) - 1
-	j := (*h)[last]
-	(*h)[last] = job{}
-	*h = (*h)[:last]
-	return j
+func (j job) due() time.Time { return j.at }
+
+// agenda is a heap by time, the earliest first, for container/heap.
+type agenda[T dated] []T
+
+func (a agenda[T]) Len() int           { return len(a) }
+func (a agenda[T]) Less(i, j int) bool { return a[i].due().Before(a[j].due()) }
+func (a agenda[T]) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *agenda[T]) Push(x any)        { *a = append(*a, x.(T)) }
+func (a *agenda[T]) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	clear((*a)[last:])
+	*a = (*a)[:last]
+	return x
 }
