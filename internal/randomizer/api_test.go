@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/role"
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
@@ -82,8 +81,7 @@ func TestClippedRewardsAreCalledClipped(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	for i, c := range []struct {
 		reward  string

@@ -38,9 +38,8 @@ func TestDecisionsAboutFeatures(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 40)
+	a := s.unhurried(40)
 	a.Schema = []byte(twoNumbers)
-	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	d := s.decide("a", threeArms)
 	ids := []any{"none", "sms", "call"}
@@ -117,8 +116,7 @@ func TestDecisionsBetweenVectors(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(40)
 	s.open(a)
 	for range 20 {
 		d := s.decide("a", `{"default": 1, "exclude": [0], "arms": [[0.6, 0.2], [-0.3, 0.5]]}`)
@@ -157,9 +155,8 @@ func TestClientAsksAboutFeatures(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
+	a := s.unhurried(12)
 	a.Schema = []byte(twoNumbers)
-	a.Timing.RewardWindow = testbed.Long
 	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -64,8 +63,7 @@ func TestPeopleEnrolTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(40)
 	s.open(a)
 	var requests [][]uint32
 	s.mu.Lock()
@@ -94,8 +92,7 @@ func TestAnEarlierShufflerIsAskedSingly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(40)
 	s.open(a)
 	refused := 0
 	s.mu.Lock()

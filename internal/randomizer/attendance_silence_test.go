@@ -23,30 +23,33 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
+// announcer is the part of a broker that has one announcement, ever, and no keys.
+type announcer struct{ signed []byte }
+
+func (a *announcer) Announcements(context.Context) ([]bus.Announcement, error) {
+	return []bus.Announcement{{Epoch: 1, Payload: a.signed}}, nil
+}
+
+func (a *announcer) WatchAnnouncements(ctx context.Context, _ func(bus.Announcement) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (a *announcer) Keys(context.Context, bus.Role) ([]byte, error) { return nil, errors.New("none") }
+
+func (a *announcer) WatchKeys(ctx context.Context, _ func(bus.Role, []byte) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // away is a broker that has one announcement, and a shuffler behind it that answers a few requests and then none, until
 // it is back.
 type away struct {
+	announcer
 	bed     *testbed.Bed
-	signed  []byte
 	answers atomic.Int64 // requests that are answered before none is
 	asked   atomic.Int64
 	silence func() (*wire.EnrolReply, error) // what comes where it does not answer
-}
-
-func (u *away) Announcements(context.Context) ([]bus.Announcement, error) {
-	return []bus.Announcement{{Epoch: 1, Payload: u.signed}}, nil
-}
-
-func (u *away) WatchAnnouncements(ctx context.Context, _ func(bus.Announcement) error) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (u *away) Keys(context.Context, bus.Role) ([]byte, error) { return nil, errors.New("none") }
-
-func (u *away) WatchKeys(ctx context.Context, _ func(bus.Role, []byte) error) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {

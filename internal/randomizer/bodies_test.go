@@ -41,8 +41,7 @@ func TestAStalledBodyKeepsItsPlace(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.host.bodies.time = 3 * time.Second
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	headers := []string{"Content-Length: 40\r\n", "Content-Length: 40\r\nExpect: 100-continue\r\n",
 		"Transfer-Encoding: chunked\r\n"}

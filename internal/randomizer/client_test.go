@@ -15,9 +15,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/client"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -99,8 +97,7 @@ func TestClientReadsWhatTheAPIAnswers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 40)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(40)
 	s.open(a)
 	c, at, ctx := client.New(client.Options{GiveUp: -1}), client.At(s.api.URL), t.Context()
 	defer c.Close()

@@ -34,8 +34,7 @@ func TestNothingOfARecordIsWrittenAnywhere(t *testing.T) {
 	account, err := outcome.New(registry, "randomizer", "report", s.host.Pending, Reasons()...)
 	s.must(err)
 	s.host.c.Reports = account
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	marks := testbed.Marks(markArm, markArm2, markReward, -0.3172839451, 0.5839506173)
 	arms := fmt.Sprintf(`[%v, %v], [-0.3172839451, 0.5839506173]`, markArm, markArm2)

@@ -92,8 +92,7 @@ func TestWhyAPersonIsNotSampled(t *testing.T) {
 	if status != http.StatusServiceUnavailable || d["error"] != "no_policy" {
 		t.Fatalf("before any policy: %d %v", status, d)
 	}
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	digest := s.open(a)
 	expect := func(device string, reason any) map[string]any {
 		t.Helper()
@@ -152,8 +151,7 @@ func TestShufflerBehindIsAskedAgain(t *testing.T) {
 		}
 		return nil
 	}
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	if d := s.decide("x", twoArms); d["sampled"] != true {
 		t.Fatalf("%v", d)
@@ -242,8 +240,7 @@ func TestEpochOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	digest := s.open(a)
 	token := s.decide("x", twoArms)["token"]
 	next := s.Announcement(glm.Practical, 12)
@@ -267,8 +264,7 @@ func TestConcurrentDecisions(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	got := make(chan bool, 16)
 	for range cap(got) {

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/journal/wal"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
@@ -30,25 +29,9 @@ import (
 
 // undrawn is a broker that has one announcement, and a shuffler behind it that has drawn no panel.
 type undrawn struct {
-	bed    *testbed.Bed
-	signed []byte
-	asked  atomic.Int64
-}
-
-func (u *undrawn) Announcements(context.Context) ([]bus.Announcement, error) {
-	return []bus.Announcement{{Epoch: 1, Payload: u.signed}}, nil
-}
-
-func (u *undrawn) WatchAnnouncements(ctx context.Context, _ func(bus.Announcement) error) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (u *undrawn) Keys(context.Context, bus.Role) ([]byte, error) { return nil, errors.New("none") }
-
-func (u *undrawn) WatchKeys(ctx context.Context, _ func(bus.Role, []byte) error) error {
-	<-ctx.Done()
-	return ctx.Err()
+	announcer
+	bed   *testbed.Bed
+	asked atomic.Int64
 }
 
 func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {

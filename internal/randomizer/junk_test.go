@@ -8,7 +8,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
-	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
 // What lies at an announcement's place and is not the analyzer's is passed over, before the host starts, while it runs
@@ -27,8 +26,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	s.start()
 	testbed.Eventually(t, "a host that knows nothing but foreign announcements says so",
 		func() bool { return s.host.Status().Refused != "" })
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	digest := s.open(a)
 	genuine, _ := s.Sign(a, s.Analyzer)
 	sampled := func(device string) {
@@ -53,8 +51,7 @@ func TestJunkAnnouncements(t *testing.T) {
 	if strings.Contains(s.logged.String(), `"level":"error"`) {
 		t.Errorf("junk is an error: %s", s.logged.String())
 	}
-	next := s.Announcement(glm.Practical, 12)
-	next.Timing.RewardWindow = testbed.Long
+	next := s.unhurried(12)
 	next.Epoch, next.Previous = 2, digest[:]
 	s.open(next)
 	sampled("z")

@@ -22,8 +22,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long // the first process must die before it
+	a := s.unhurried(12) // the first process must die before it
 	digest := s.open(a)
 	var tokens []any
 	for i := range 3 {
@@ -133,8 +132,7 @@ func TestRestartAfterTheReportTime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
 	s.must(s.stop())
@@ -152,8 +150,7 @@ func TestSealedReportLeavesUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
 	s.host.mu.Lock()
@@ -259,8 +256,7 @@ func TestStricterLimitsAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
 	s.must(s.stop())

@@ -24,8 +24,7 @@ import (
 func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	a := s.Announcement(glm.Practical, 20)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(20)
 	s.start()
 	s.open(a)
 	path := filepath.Join(s.config.StateDir, "devices")
@@ -110,8 +109,7 @@ func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()
@@ -140,8 +138,7 @@ func TestARolledBackStoreThatCannotBeMarkedStopsTheHost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.start()
-	a := s.Announcement(glm.Practical, 12)
-	a.Timing.RewardWindow = testbed.Long
+	a := s.unhurried(12)
 	s.open(a)
 	s.decide("x", twoArms)
 	s.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -143,6 +144,13 @@ func (s *scene) must(err error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// unhurried is an announcement whose reports leave when the test says so: see due.
+func (s *scene) unhurried(cohort int) *plan.Announcement {
+	a := s.Announcement(glm.Practical, cohort)
+	a.Timing.RewardWindow = testbed.Long
+	return a
 }
 
 // open announces and waits until the host has judged the announcement.
