@@ -3,7 +3,6 @@ package bench_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/drive/bench"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
-	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -38,18 +36,6 @@ func TestMain(m *testing.M) {
 	os.Exit(role.Main(cmd))
 }
 
-// setup is what a run needs.
-func setup(t *testing.T) bench.Setup {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
-	t.Cleanup(shown.Close)
-	return bench.Setup{Executable: self, Dir: t.TempDir(), Progress: shown}
-}
-
 // A small run has a whole row for every role. Their sums are those of the whole deployment, and no role moved fewer
 // bytes than its reports have; the broker counted no others than the roles'.
 func TestASmallRunIsWhole(t *testing.T) {
@@ -59,7 +45,7 @@ func TestASmallRunIsWhole(t *testing.T) {
 	t.Parallel()
 	const users = 70
 	o := bench.QuickOptions()
-	o.Setup, o.Channels, o.Users, o.Junk, o.Mixed = setup(t), []plan.Channel{plan.Shuffle}, []int{users}, []int{users}, nil
+	o.Setup, o.Channels, o.Users, o.Junk, o.Mixed = bench.SetupOfTest(t), []plan.Channel{plan.Shuffle}, []int{users}, []int{users}, nil
 	o.Workers, o.WorkUsers, o.Kill, o.Measure = []int{0}, users, false, 5*time.Millisecond
 	ballast := make([]byte, 300<<20) // what this process has is not what a role has that it starts
 	for i := 0; i < len(ballast); i += 4096 {

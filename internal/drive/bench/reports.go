@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -9,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -212,7 +209,8 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 			if err := s.pause(run); err != nil {
 				stop(err)
 			} else if time.Since(*heard.Load()) > silence {
-				stop(fmt.Errorf("bench: the shuffler sent nothing for %s; the last error in its log: %s", silence, s.lastError()))
+				stop(fmt.Errorf("bench: the shuffler sent nothing for %s; the end of its log:\n%s", silence,
+					s.c.LastWords(cluster.Shuffler)))
 			}
 		}
 	})
@@ -248,21 +246,6 @@ func (s *stand) receive(ctx context.Context, want uint64) error {
 		return fmt.Errorf("bench: %d of %d messages arrived, or others than were sent", messages, s.users*s.messages())
 	}
 	return nil
-}
-
-// lastError is the last line of the shuffler's log that is an error, which goes with the run's folder.
-func (s *stand) lastError() string {
-	log, err := os.ReadFile(filepath.Join(s.folder, cluster.Shuffler+".log"))
-	if err != nil {
-		return err.Error()
-	}
-	last := "none"
-	for line := range bytes.Lines(log) {
-		if bytes.Contains(line, []byte(`"level":"error"`)) {
-			last = string(bytes.TrimSpace(line))
-		}
-	}
-	return last
 }
 
 // counted waits for the analyzer's counts.

@@ -184,6 +184,16 @@ func (c *Cluster) Failed() error {
 	return errors.Join(all...)
 }
 
+// LastWords are the last lines of the log of a process that runs; empty for others.
+func (c *Cluster) LastWords(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.processes[name]; p != nil {
+		return p.lastWords()
+	}
+	return ""
+}
+
 // Own is what this process has used so far.
 func Own() Usage { return own() }
 
