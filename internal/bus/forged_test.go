@@ -160,7 +160,7 @@ func TestForgedReplySubjectsReachNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := conns[r].NATS().Flush(); err != nil {
+				if err := conns[r].NATS().FlushWithContext(b.ctx()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -196,7 +196,7 @@ func TestForgedReplySubjectsReachNothing(t *testing.T) {
 						}
 					}
 				}
-				if err := c.NATS().Flush(); err != nil {
+				if err := c.NATS().FlushWithContext(b.ctx()); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(200 * time.Millisecond)
@@ -279,7 +279,7 @@ authorization { users: [
 	}
 	s.Start()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(testbed.Patience) {
 		t.Fatal("server did not start")
 	}
 	admin, err := nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin"))
@@ -316,7 +316,7 @@ authorization { users: [
 		[]byte(`{"seq":99}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := device.Flush(); err != nil {
+	if err := device.FlushWithContext(ctx); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond)

@@ -100,7 +100,7 @@ func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte
 	}
 	s.Start()
 	t.Cleanup(s.Shutdown)
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(testbed.Patience) {
 		t.Fatal("server did not start")
 	}
 	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("double", "double"))
@@ -111,7 +111,7 @@ func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte
 	if _, err := nc.Subscribe("riffle.>", answer); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(testbed.Patience); err != nil {
 		t.Fatal(err)
 	}
 	return s.ClientURL(), seed

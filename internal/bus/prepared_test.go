@@ -29,7 +29,7 @@ func TestAnswersAreStoredOnceAndHeardOfAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		if err := shuf.NATS().Flush(); err != nil { // the broker has the subscription
+		if err := shuf.NATS().FlushWithContext(ctx); err != nil { // the broker has the subscription
 			t.Fatal(err)
 		}
 		for range 2 {

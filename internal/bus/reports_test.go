@@ -73,7 +73,7 @@ func TestNoHostReportsAsAnother(t *testing.T) {
 			}
 		}
 	}
-	if err := mine.NATS().Flush(); err != nil {
+	if err := mine.NATS().FlushTimeout(testbed.Patience); err != nil {
 		t.Fatal(err)
 	}
 	testbed.Eventually(t, "answered", func() bool { return len(served) >= 1+len(answers) })
