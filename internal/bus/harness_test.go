@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
@@ -68,10 +67,7 @@ func (b *bed) addUser(r bus.Role) []byte {
 
 func (b *bed) start() {
 	b.t.Helper()
-	s, err := broker.Start(b.options)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	s := testbed.StartBroker(b.t, b.options)
 	b.server = s
 	b.options.Port = s.Port()
 }
@@ -110,7 +106,7 @@ func (b *bed) startItself(change func(*server.Options)) {
 		b.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(testbed.Patience) {
 		b.t.Fatal("server did not start")
 	}
 	b.server = itself{s}
