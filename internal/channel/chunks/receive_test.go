@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,6 +47,10 @@ func (s *stepped) After(time.Duration) <-chan time.Time {
 // read alone.
 func TestAChunkIsReceivedOnce(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, receivedOnce)
+}
+
+func receivedOnce(t *testing.T) {
 	const n = 5
 	store, err := spill.New(t.TempDir(), 1<<20)
 	if err != nil {
@@ -83,17 +88,14 @@ func TestAChunkIsReceivedOnce(t *testing.T) {
 	go func() { done <- c.Complete(t.Context(), r, n) }()
 	// wait is the newest wait, after nothing else is to be done.
 	wait := func() (last chan time.Time) {
-		for {
-			select {
-			case last = <-clock.waits:
-			case index := <-broker.read:
-				t.Fatalf("chunk %d is read, and the broker delivers it", index)
-			case <-time.After(50 * time.Millisecond):
-				if last != nil {
-					return last
-				}
-			}
+		synctest.Wait()
+		for len(clock.waits) > 0 {
+			last = <-clock.waits
 		}
+		if len(broker.read) > 0 || last == nil {
+			t.Fatalf("%d chunks are read, and the broker delivers them; it waits: %v", len(broker.read), last != nil)
+		}
+		return last
 	}
 	var delivered sync.WaitGroup
 	for i := range n - 1 { // the last chunk came to an earlier process
