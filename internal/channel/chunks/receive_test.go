@@ -4,12 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -23,10 +25,14 @@ import (
 type counting struct {
 	testbed.Chunks
 	read chan uint32
+	has  atomic.Bool // what is read from it
 }
 
 func (c *counting) ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
 	c.read <- index
+	if !c.has.Load() {
+		return nil, bus.ErrGone
+	}
 	return c.Chunks.ReadChunk(ctx, epoch, round, index)
 }
 
@@ -105,10 +111,12 @@ func receivedOnce(t *testing.T) {
 		over <- time.Time{}
 		over = wait() // the opening takes so long that the quiet time is over twice
 		over <- time.Time{}
+		wait()
 		opened <- struct{}{}
 		delivered.Wait()
 	}
 	over := wait()
+	broker.has.Store(true)
 	over <- time.Time{}
 	<-opening
 	opened <- struct{}{}
