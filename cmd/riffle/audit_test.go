@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -228,7 +229,7 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 		t.Errorf("exit %d:\n%s", exit, out)
 	}
 	other := bus.Options{URL: server.URL(), Role: bus.Auditor, Seed: analyzer.Seed, Name: "test"}
-	if _, err := reach(t.Context(), other, 5*time.Second); err == nil || !strings.Contains(err.Error(), "the credential is the") {
+	if _, err := reach(t.Context(), other, testbed.Patience); err == nil || !strings.Contains(err.Error(), "the credential is the") {
 		t.Errorf("with the analyzer's credential: %v", err)
 	}
 	m, err := ledger.Open[wire.Manifest](l, bus.Shuffler, 0)

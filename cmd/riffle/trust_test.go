@@ -149,7 +149,7 @@ func TestBrokerEndsWithItsParent(t *testing.T) {
 		if err != nil || !strings.Contains(said(), "stopped") {
 			t.Errorf("%v\n%s", err, said())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testbed.Patience):
 		_ = cmd.Process.Kill()
 		t.Error("the broker outlived its parent")
 	}

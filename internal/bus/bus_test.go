@@ -236,14 +236,18 @@ func TestAnnouncements(t *testing.T) {
 			t.Fatalf("watcher saw %d, not %d", a.Epoch, e)
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // the watcher has looked, found no more, and waits
-	begin := time.Now()
-	put(12)
-	if a := <-seen; a.Epoch != 12 || string(a.Payload) != "policy 12" {
-		t.Fatalf("watcher saw %+v", a)
+	late := time.Hour
+	for e := uint64(12); e < 16 && late > 5*time.Second; e++ { // the next look comes after ten; a busy machine may be late once
+		time.Sleep(200 * time.Millisecond) // the watcher has looked, found no more, and waits
+		begin := time.Now()
+		put(e)
+		if a := <-seen; a.Epoch != e || string(a.Payload) != fmt.Sprint("policy ", e) {
+			t.Fatalf("watcher saw %+v", a)
+		}
+		late = time.Since(begin)
 	}
-	if late := time.Since(begin); late > 9*time.Second { // the next look comes after ten
-		t.Errorf("a live announcement took %v: notices do not work", late)
+	if late > 5*time.Second {
+		t.Errorf("four live announcements took more than 5 s each, the last %v: notices do not work", late)
 	}
 	cancel(errStop)
 	if err := <-done; !errors.Is(err, errStop) {

@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // brokerProcess is a broker in a process of its own, whose files can be kept from growing: to the server that is a
@@ -54,10 +55,7 @@ func TestBrokerProcess(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		t.Fatal(err)
 	}
-	s, err := broker.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.StartBroker(t, o)
 	fmt.Println("url", s.URL())
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test is done with it
 	s.Stop()
@@ -124,7 +122,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	b.options.Port, b.options.Monitor = freePort(t), fmt.Sprintf("127.0.0.1:%d", monitor)
 	url := b.start(128 << 10)
 	t.Cleanup(b.stop)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*testbed.Patience)
 	defer cancel()
 	connect := func(r bus.Role) *bus.Conn {
 		c, err := bus.Connect(ctx, bus.Options{URL: url, Role: r, Seed: seeds[r]})

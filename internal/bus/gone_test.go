@@ -120,7 +120,7 @@ func doubleServer(t *testing.T, answer func(*nats.Msg)) (url string, seed []byte
 func double(t *testing.T, role bus.Role, answer func(*nats.Msg)) *bus.Conn {
 	t.Helper()
 	url, seed := doubleServer(t, answer)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	c, err := bus.Connect(ctx, bus.Options{URL: url, Role: role, Seed: seed})
 	if err != nil {
@@ -160,7 +160,7 @@ func TestUnknownAnswerEndsTheCall(t *testing.T) {
 				"backlog":       func(ctx context.Context) error { _, err := c.Backlog(ctx); return err },
 			} {
 				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 					defer cancel()
 					err := f(ctx)
 					if !errors.Is(err, bus.ErrRefused) || errors.Is(err, bus.ErrUnknown) {

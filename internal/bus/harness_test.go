@@ -67,10 +67,7 @@ func (b *bed) addUser(r bus.Role) []byte {
 
 func (b *bed) start() {
 	b.t.Helper()
-	s, err := broker.Start(b.options)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	s := testbed.StartBroker(b.t, b.options)
 	b.server = s
 	b.options.Port = s.Port()
 }
@@ -137,8 +134,9 @@ func (b *bed) thief(r bus.Role) *access.Client {
 	return c
 }
 
+// ctx bounds all that a test does: testbed.Patience is for one step of it.
 func (b *bed) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*testbed.Patience)
 	b.t.Cleanup(cancel)
 	return ctx
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +106,7 @@ type shell struct {
 	env  *role.Env
 	conn *bus.Conn
 	log  *logged
+	slow atomic.Int32 // answers that were held up
 }
 
 type logged struct {
@@ -179,8 +181,12 @@ func newShell(t *testing.T, o bus.Options, p bus.Pacing) *shell {
 	return s
 }
 
-// get asks the ops listener and holds it to answering without the broker: what waits for nats.go to dial waits for five
-// seconds (dialTime), what does not is far faster even on a busy machine.
+// slowAnswers is how many answers of one role a busy machine may hold up. One that waits for the broker is held up each
+// time that it is asked for while the broker is away.
+const slowAnswers = 2
+
+// get asks the ops listener and holds it to answering at once: within a second, and on a busy machine within what an
+// answer that has nothing to do with the broker takes at the same time.
 func (s *shell) get(path string) string {
 	s.t.Helper()
 	alive := make(chan time.Duration, 1)
@@ -192,8 +198,8 @@ func (s *shell) get(path string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if other := <-alive; d > 4*time.Second+4*other {
-		s.t.Errorf("%s took %s, /healthz took %s", path, d, other)
+	if other := <-alive; d > time.Second+4*other && s.slow.Add(1) > slowAnswers {
+		s.t.Errorf("%s took %s, /healthz took %s, as late as %d others", path, d, other, s.slow.Load()-1)
 	}
 	return body
 }

@@ -57,7 +57,7 @@ func publishReports(t *testing.T, c *bus.Conn, from, to int) {
 
 func TestUnacknowledgedComesAgain(t *testing.T) {
 	t.Parallel()
-	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = time.Second })
+	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) { p.AckWait = 3 * time.Second })
 	dev, first := b.connect(bus.Randomizer), b.connect(bus.Shuffler)
 	publishReports(t, dev, 0, 3)
 	collect(t, first, 3, false)
@@ -85,7 +85,7 @@ func TestUnacknowledgedComesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is acknowledged does not.
-	quiet, stop := context.WithTimeout(b.ctx(), 1500*time.Millisecond)
+	quiet, stop := context.WithTimeout(b.ctx(), 4*time.Second)
 	defer stop()
 	if err := second.Reports(quiet, func(d *bus.Delivery) { t.Errorf("report %d again", d.Sequence) }); !errors.Is(err,
 		context.DeadlineExceeded) {

@@ -16,7 +16,7 @@ import (
 func TestTasksAreHandedOutOnce(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, func(_ *broker.Options, p *bus.ProvisionOptions) {
-		p.TaskWait, p.MaxTaskBytes = time.Second, 1<<20
+		p.TaskWait, p.MaxTaskBytes = 5*time.Second, 1<<20 // longer than a busy machine takes to settle one
 	})
 	shuf, ana := b.connect(bus.Shuffler), b.connect(bus.Analyzer)
 	ctx := b.ctx()

@@ -47,7 +47,7 @@ func TestCommandsStandBesideTheRole(t *testing.T) {
 		role := &cobra.Command{Use: "shuffler", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { ran++; return nil }, SilenceErrors: true, SilenceUsage: true}
 		role = container.Equip(role, server.URL)
-		role.SetArgs(args)
+		role.SetArgs(append([]string{}, args...)) // not nil, which stands for the arguments of this process
 		return role.Execute()
 	}
 	if err := command(); err != nil || ran != 1 {

@@ -22,17 +22,6 @@ func (s *scene) clockOf() time.Time {
 	return s.shuffler.state.Clock()
 }
 
-// filled is a scene with a full cohort of twelve whose reports fall due at once.
-func filled(t *testing.T, grace time.Duration) *scene {
-	s := newScene(t)
-	s.start()
-	a := s.announcement()
-	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, grace
-	s.open(a)
-	s.enrol(12)
-	return s
-}
-
 // released expects a release of this many reports, and nothing else to have happened to any report.
 func (s *scene) released(reports int) {
 	s.t.Helper()
@@ -47,7 +36,12 @@ func (s *scene) released(reports int) {
 // before. No grace helps them here: all that had come by the deadline is taken in first.
 func TestReportsStoredWhileNoShufflerRanAreTakenIn(t *testing.T) {
 	t.Parallel()
-	s := filled(t, time.Millisecond)
+	s := newScene(t)
+	s.start()
+	a := s.announcement()
+	a.Timing.RewardWindow, a.Timing.Grace = 10*time.Minute, time.Millisecond
+	s.open(a)
+	s.enrol(12)
 	s.must(s.stop())
 	s.sendAll(10)
 	s.prepare = func(sh *Shuffler) { sh.clock.skip(time.Hour) }

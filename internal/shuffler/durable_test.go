@@ -148,7 +148,9 @@ func TestStuckWorkersAreNotReady(t *testing.T) {
 		disk.hold()()
 	}
 	s.start()
-	s.open(s.Announcement(glm.Practical, workers+2))
+	a := s.Announcement(glm.Practical, workers+2)
+	a.Timing.Grace = 10 * time.Minute
+	s.open(a)
 	s.enrol(workers + 2)
 	release := disk.hold()
 	t.Cleanup(release)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -17,7 +18,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 	s := newScene(t)
 	s.start()
 	a := s.announcement()
-	a.Timing.RewardWindow, a.Timing.Jitter, a.Timing.Grace = 100*time.Millisecond, 50*time.Millisecond, 20*time.Second
+	a.Timing.RewardWindow, a.Timing.Grace = testbed.Long, 20*time.Second
 	s.open(a)
 	s.enrol(12)
 	s.sendAll(10)
@@ -27,6 +28,7 @@ func interruptedOften(t *testing.T, hang func(*scene, *Shuffler)) (decided bool,
 	if clear, err := sh.consistent(s.Context(), &look{}); !clear || err != nil {
 		t.Fatal(clear, err)
 	}
+	sh.clock.skip(a.Timing.RewardWindow)
 	begin, _ := sh.clock.now()
 	for range 50 {
 		for range 4 {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/spill"
 	"github.com/riffle-dp/riffle/internal/role"
@@ -22,10 +25,14 @@ import (
 type counting struct {
 	testbed.Chunks
 	read chan uint32
+	has  atomic.Bool // what is read from it
 }
 
 func (c *counting) ReadChunk(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
 	c.read <- index
+	if !c.has.Load() {
+		return nil, bus.ErrGone
+	}
 	return c.Chunks.ReadChunk(ctx, epoch, round, index)
 }
 
@@ -46,6 +53,10 @@ func (s *stepped) After(time.Duration) <-chan time.Time {
 // read alone.
 func TestAChunkIsReceivedOnce(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, receivedOnce)
+}
+
+func receivedOnce(t *testing.T) {
 	const n = 5
 	store, err := spill.New(t.TempDir(), 1<<20)
 	if err != nil {
@@ -83,17 +94,14 @@ func TestAChunkIsReceivedOnce(t *testing.T) {
 	go func() { done <- c.Complete(t.Context(), r, n) }()
 	// wait is the newest wait, after nothing else is to be done.
 	wait := func() (last chan time.Time) {
-		for {
-			select {
-			case last = <-clock.waits:
-			case index := <-broker.read:
-				t.Fatalf("chunk %d is read, and the broker delivers it", index)
-			case <-time.After(50 * time.Millisecond):
-				if last != nil {
-					return last
-				}
-			}
+		synctest.Wait()
+		for len(clock.waits) > 0 {
+			last = <-clock.waits
 		}
+		if len(broker.read) > 0 || last == nil {
+			t.Fatalf("%d chunks are read, and the broker delivers them; it waits: %v", len(broker.read), last != nil)
+		}
+		return last
 	}
 	var delivered sync.WaitGroup
 	for i := range n - 1 { // the last chunk came to an earlier process
@@ -103,10 +111,12 @@ func TestAChunkIsReceivedOnce(t *testing.T) {
 		over <- time.Time{}
 		over = wait() // the opening takes so long that the quiet time is over twice
 		over <- time.Time{}
+		wait()
 		opened <- struct{}{}
 		delivered.Wait()
 	}
 	over := wait()
+	broker.has.Store(true)
 	over <- time.Time{}
 	<-opening
 	opened <- struct{}{}

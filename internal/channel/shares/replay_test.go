@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -173,13 +174,26 @@ func TestDevicesOfADestroyedRoundAreNotCountedLater(t *testing.T) {
 func TestTheShufflerWaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(60) // 12 chunks
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
+	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	_, err := s.mixer(s.mixDisk, recorded{s.shuffler, s}).Release(ctx, s.release, &wire.Manifest{})
-	if !errors.Is(err, context.DeadlineExceeded) {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.mixer(s.mixDisk, recorded{s.shuffler, s}).Release(ctx, s.release, &wire.Manifest{})
+		ended <- err
+	}()
+	left := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sent)
+	}
+	const want = 1 + ahead + 2 // the header, what waits, and what each of the two steps works on
+	testbed.Eventually(t, "as many chunks left as may", func() bool { return left() >= want })
+	time.Sleep(time.Second) // in which one too many would leave
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if n := len(s.sent); n != 1+ahead+2 { // the header, what waits, and what each of the two steps works on
-		t.Errorf("%d chunks left without an answer", n)
+	if n := left(); n != want {
+		t.Errorf("%d chunks left without an answer, want %d", n, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // mute is a broker that hides the analyzer's answers, and what it says in the audit log, until it is heard.
@@ -38,7 +39,7 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 	var answers, log atomic.Bool
 	var told []string
 	s.mixing = func(m *Mixing) {
-		m.patience = 2 * time.Second // an analyzer that answers takes less, whatever runs beside it
+		m.patience = 2 * time.Second
 		m.Silent = func(err error) {
 			if err == nil {
 				told = append(told, "")
@@ -53,9 +54,17 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 		}
 	}
 	s.exact(s.released(s.runOn(s.mixDisk, mute{s.shuffler, &answers, &log}, s.countDisk, s.analyzer), nil))
-	if len(told) != 4 || !strings.Contains(told[0], "round 0 of epoch 1 has waited for its answer to chunk 1 of 3") ||
-		!strings.Contains(told[0], "see that the analyzer runs") || told[1] != "" ||
-		!strings.Contains(told[2], "its statement of the set that it accepts, in the audit log") || told[3] != "" {
+	seen := map[string]bool{} // on a busy machine an answer that is given may take as long too
+	for i, said := range told {
+		if (i%2 == 1) != (said == "") || said != "" && seen[said] {
+			t.Errorf("told %q: number %d", told, i)
+		}
+		seen[said] = true
+	}
+	last := len(told) - 2
+	if last < 2 || !seen[""] || !strings.Contains(told[0], "round 0 of epoch 1 has waited for its answer to chunk 1 of 3") ||
+		!strings.Contains(told[0], "see that the analyzer runs") ||
+		!strings.Contains(told[last], "its statement of the set that it accepts, in the audit log") {
 		t.Errorf("told %q", told)
 	}
 }
@@ -64,6 +73,9 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 func TestAnAnalyzerThatAnswersIsNotSilent(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t).newScene(size)
-	s.mixing = func(m *Mixing) { m.Silent = func(err error) { t.Errorf("told %v", err) } }
+	s.mixing = func(m *Mixing) {
+		m.patience = testbed.Patience // however busy the machine is
+		m.Silent = func(err error) { t.Errorf("told %v", err) }
+	}
 	s.exact(s.released(s.run(), nil))
 }

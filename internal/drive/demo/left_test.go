@@ -166,7 +166,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 				if err == nil {
 					t.Error("an interrupted run says that it succeeded")
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(testbed.Patience):
 				t.Error("the run did not stop")
 				_ = cmd.Process.Kill()
 			}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/drive/load"
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
 // A deployment of panels is refused before anybody comes: nobody would be in a cohort by coming.
@@ -29,7 +29,7 @@ func TestPanelsAreRefused(t *testing.T) {
 	}
 	shown := progress.New(io.Discard, progress.Options{Mode: progress.Quiet})
 	defer shown.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	_, err = load.Run(ctx, load.Options{Population: p, APIs: []string{server.URL}, Progress: shown})
 	if !errors.Is(err, load.ErrPanels) {

@@ -24,7 +24,7 @@ func panels(t *testing.T, channel plan.Channel) *deployment {
 	learner := testbed.Learner(glm.Practical, panelSize)
 	learner.Practical.Panel, learner.Practical.Decisions = panelSize, panelDecisions
 	timing := testbed.Timing()
-	timing.RewardWindow, timing.Grace = 1500*time.Millisecond, time.Minute
+	timing.RewardWindow, timing.Grace = testbed.Long, time.Minute
 	d := start(t, learner, timing, terms)
 	for i := range panelPeople {
 		if status, answer := d.post(fmt.Sprintf("/v1/devices/p%d", i), ""); status != http.StatusOK {
@@ -101,6 +101,8 @@ func panelView(t *testing.T, channel plan.Channel, times int) panelOutside {
 			d.post("/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": 1}`, fmt.Sprint(answer["token"])))
 		}
 	}
+	a, _ := d.announcement(1, 0)
+	d.due(a)
 	c := d.counts(1, 0)
 	if c.Destroyed || c.Reports != panelSize {
 		t.Fatalf("%+v", c)

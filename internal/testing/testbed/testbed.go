@@ -73,8 +73,7 @@ func New(tb testing.TB, change ...func(*broker.Options, *bus.ProvisionOptions)) 
 	for _, f := range change {
 		f(&b.options, &provisioned)
 	}
-	b.server, err = broker.Start(b.options)
-	b.must(err)
+	b.server = StartBroker(tb, b.options)
 	tb.Cleanup(b.server.Stop)
 	admin := b.Connect(bus.Admin)
 	b.must(bus.Provision(b.Context(), admin, provisioned))
