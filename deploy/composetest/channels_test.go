@@ -30,6 +30,7 @@ timing: {reward_window: 3s, jitter: 1s, grace: 60s}
 // RIFFLE_COMPOSE_CHANNELS has the channels, separated by spaces: shares if it is not set, because shuffle has
 // TestCompose. deploy/channels runs all.
 func TestComposeChannels(t *testing.T) {
+	t.Parallel()
 	for name := range strings.FieldsSeq(cmp.Or(os.Getenv("RIFFLE_COMPOSE_CHANNELS"), string(plan.Shares))) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +84,7 @@ func shortLife(t *testing.T, channel plan.Channel) {
 	defer auditor.Close()
 	s.checkChannel(ctx, auditor, c, channel)
 	for service := range s.ops {
-		if lost := s.losses(service); len(lost) > 0 {
+		if lost := s.lost(service); len(lost) > 0 {
 			t.Errorf("%s: %v", service, lost)
 		}
 	}

@@ -103,7 +103,7 @@ func TestCompose(t *testing.T) {
 	defer auditor.Close()
 	s.checkRecord(ctx, auditor, c)
 	for service := range s.ops {
-		if lost := s.losses(service); len(lost) > 0 {
+		if lost := s.lost(service); len(lost) > 0 {
 			t.Errorf("%s: %v", service, lost)
 		}
 	}

@@ -373,3 +373,12 @@ func (s *stack) losses(service string) []string {
 		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
 	})
 }
+
+// lost is what losses lists but for reports that came again: one that was admitted, and whose acknowledgement died with
+// the shuffler, a worker or the broker, comes again when its epoch is over. The public record shows that each is counted.
+func (s *stack) lost(service string) []string {
+	s.t.Helper()
+	return slices.DeleteFunc(s.losses(service), func(line string) bool {
+		return service == "shuffler" && strings.Contains(line, `item="report",reason="late"`)
+	})
+}
