@@ -108,13 +108,12 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	said("the public record is whole")
-	for service := range s.ops { // as an operator who looks for a container finds it, and its log
-		if out := s.must(s.script("compose"), "ps"); !strings.Contains(out, "_"+service+"_") &&
-			!strings.Contains(out, "-"+service+"-") {
-			t.Errorf("deploy/compose ps does not show %s:\n%s", service, out)
+	shown := s.must(s.script("compose"), "ps") // as an operator who looks for a container finds it, and its log
+	for service := range s.ops {
+		if !strings.Contains(shown, "_"+service+"_") && !strings.Contains(shown, "-"+service+"-") {
+			t.Errorf("deploy/compose ps does not show %s:\n%s", service, shown)
 		}
-		if out := s.must(s.script("compose"), "logs", "--tail", "1000",
-			service); !strings.Contains(out, "listening") {
+		if out := s.must(s.script("compose"), "logs", "--tail", "1000", service); !strings.Contains(out, "listening") {
 			t.Errorf("deploy/compose logs %s shows nothing: %s", service, out)
 		}
 	}
