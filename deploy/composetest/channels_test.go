@@ -30,13 +30,17 @@ timing: {reward_window: 3s, jitter: 1s, grace: 60s}
 // RIFFLE_COMPOSE_CHANNELS has the channels, separated by spaces: shares if it is not set, because shuffle has
 // TestCompose. deploy/channels runs all.
 func TestComposeChannels(t *testing.T) {
+	t.Parallel()
 	for name := range strings.FieldsSeq(cmp.Or(os.Getenv("RIFFLE_COMPOSE_CHANNELS"), string(plan.Shares))) {
-		t.Run(name, func(t *testing.T) { shortLife(t, plan.Channel(name)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shortLife(t, plan.Channel(name))
+		})
 	}
 }
 
 func shortLife(t *testing.T, channel plan.Channel) {
-	s := newStack(t, string(channel)[:2])
+	s := newStack(t, string(channel)[:3])
 	for file, text := range map[string]string{"analyzer.yaml": channelAnalyzerYAML, "shuffler.yaml": shufflerYAML,
 		"randomizer.yaml": fmt.Sprintf("limits: {trust: [%s], epsilon: 1, delta: 1e-6, min_cohort: 50}\n", channel),
 	} {
@@ -46,7 +50,7 @@ func shortLife(t *testing.T, channel plan.Channel) {
 	}
 	s.env = append(s.env, "RIFFLE_CHANNEL="+string(channel))
 	s.up()
-	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 	c := newCrowd(t, s.apis)
 	var now status
@@ -80,7 +84,7 @@ func shortLife(t *testing.T, channel plan.Channel) {
 	defer auditor.Close()
 	s.checkChannel(ctx, auditor, c, channel)
 	for service := range s.ops {
-		if lost := s.losses(service); len(lost) > 0 {
+		if lost := s.lost(service); len(lost) > 0 {
 			t.Errorf("%s: %v", service, lost)
 		}
 	}
@@ -90,7 +94,7 @@ func shortLife(t *testing.T, channel plan.Channel) {
 		other = plan.Local
 	}
 	s.env = append(s.env, "RIFFLE_CHANNEL="+string(other))
-	if out, err := s.run(time.Minute, s.script("up")); err == nil {
+	if out, err := s.run(s.script("up")); err == nil {
 		t.Errorf("deploy/up changed the channel from %s to %s: %s", channel, other, out)
 	}
 }

@@ -20,9 +20,10 @@ import (
 // TestCompose brings a deployment up, lets it learn from 300 people while its processes are killed and its keys are
 // rotated, and then tries what no role may do. Every report of every enrolled device must be in a release.
 func TestCompose(t *testing.T) {
+	t.Parallel()
 	s := newStack(t, "")
 	s.up()
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 
 	c := newCrowd(t, s.apis)
@@ -50,7 +51,7 @@ func TestCompose(t *testing.T) {
 				s.rotateFiles("analyzer")
 				s.start("analyzer")
 				s.rotateFiles("shuffler")
-				s.must(30*time.Second, "docker", "restart", s.id("shuffler"))
+				s.must("docker", "restart", s.id("shuffler"))
 				said("analyzer killed, shuffler stopped, and both restarted with new keys; %d of %d are enrolled",
 					c.enrolled(1), now.Cohort)
 			}
@@ -89,7 +90,7 @@ func TestCompose(t *testing.T) {
 			if err := os.Remove(filepath.Join(s.keys(), "analyzer", "hpke-0001.key")); err != nil {
 				t.Fatal(err)
 			}
-			s.must(90*time.Second, s.script("rotate"), "analyzer")
+			s.must(s.script("rotate"), "analyzer")
 			said("the analyzer's first key deleted; deploy/rotate analyzer")
 		}
 	}
@@ -102,18 +103,17 @@ func TestCompose(t *testing.T) {
 	defer auditor.Close()
 	s.checkRecord(ctx, auditor, c)
 	for service := range s.ops {
-		if lost := s.losses(service); len(lost) > 0 {
+		if lost := s.lost(service); len(lost) > 0 {
 			t.Errorf("%s: %v", service, lost)
 		}
 	}
 	said("the public record is whole")
-	for service := range s.ops { // as an operator who looks for a container finds it, and its log
-		if out := s.must(20*time.Second, s.script("compose"), "ps"); !strings.Contains(out, "_"+service+"_") &&
-			!strings.Contains(out, "-"+service+"-") {
-			t.Errorf("deploy/compose ps does not show %s:\n%s", service, out)
+	shown := s.must(s.script("compose"), "ps") // as an operator who looks for a container finds it, and its log
+	for service := range s.ops {
+		if !strings.Contains(shown, "_"+service+"_") && !strings.Contains(shown, "-"+service+"-") {
+			t.Errorf("deploy/compose ps does not show %s:\n%s", service, shown)
 		}
-		if out := s.must(20*time.Second, s.script("compose"), "logs", "--tail", "1000",
-			service); !strings.Contains(out, "listening") {
+		if out := s.must(s.script("compose"), "logs", "--tail", "1000", service); !strings.Contains(out, "listening") {
 			t.Errorf("deploy/compose logs %s shows nothing: %s", service, out)
 		}
 	}
@@ -205,9 +205,10 @@ func (s *stack) checkRecord(ctx context.Context, auditor *bus.Conn, c *crowd) {
 
 // TestComposeCluster brings three brokers up and stops one of them, whichever it is, while people are decided for.
 func TestComposeCluster(t *testing.T) {
+	t.Parallel()
 	s := newStack(t, "c")
 	s.up("--cluster")
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 	c := newCrowd(t, s.apis)
 	now, err := c.next(ctx, 0)
@@ -267,7 +268,7 @@ func TestComposeCluster(t *testing.T) {
 	// Provisioning again says how many copies the streams have, and changes nothing. The broker that was stopped comes
 	// back.
 	s.start("nats")
-	out := s.must(time.Minute, "docker", "logs", s.id("provision"))
+	out := s.must("docker", "logs", s.id("provision"))
 	if !strings.Contains(out, "Copies of each: 3") {
 		t.Errorf("provisioning said %q", out)
 	}

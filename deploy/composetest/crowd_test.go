@@ -35,7 +35,7 @@ type crowd struct {
 const apps = 16
 
 func newCrowd(t *testing.T, apis []string) *crowd {
-	return &crowd{t: t, apis: apis, client: http.Client{Timeout: 15 * time.Second}, name: "person",
+	return &crowd{t: t, apis: apis, client: http.Client{Timeout: stuck}, name: "person",
 		sampled: map[uint64]int{}, missed: map[string]int{}}
 }
 

@@ -72,7 +72,7 @@ func (outer *stack) testContainers(t *testing.T) {
 				}
 			}
 		}
-		listing := s.must(20*time.Second, "sh", "-c", `id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
+		listing := s.must("sh", "-c", `id=$(docker create "$0") && docker export "$id" | tar -t; docker rm "$id" >/dev/null`, c.Config.Image)
 		var files []string
 		for name := range strings.FieldsSeq(listing) {
 			if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"dev", "etc", "proc", "sys", ".dockerenv", "state", "data"}, top) { // Docker's own, empty ones
@@ -94,13 +94,13 @@ const gate = "door-"
 func (outer *stack) testSides(t *testing.T) {
 	s := outer.within(t)
 	folder := t.TempDir()
-	s.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.root, folder)
+	s.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/probe" ./deploy/composetest/probe`, s.root, folder)
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte("FROM scratch\nCOPY probe /probe\nUSER 65532:65532\nENTRYPOINT [\"/probe\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	image := s.project + "-probe"
-	s.must(time.Minute, "docker", "build", "-q", "-t", image, folder)
-	defer s.must(time.Minute, "docker", "image", "rm", "-f", image)
+	s.must("docker", "build", "-q", "-t", image, folder)
+	defer s.must("docker", "image", "rm", "-f", image)
 
 	// This machine listens on all its addresses, as a database might that somebody runs beside the deployment.
 	machine, err := net.Listen("tcp4", "0.0.0.0:0")
@@ -135,7 +135,7 @@ func (outer *stack) testSides(t *testing.T) {
 	}
 	ports := map[string][]string{"nats": {"4222", "6222", "8222"}, "shuffler": {"9401"}, "analyzer": {"9402"}, "host1": {"8400", "9403"}, "host2": {"8400", "9403"}}
 	var services []string
-	for _, service := range strings.Fields(s.must(20*time.Second, "docker", "ps", "--filter", "label=com.docker.compose.project="+s.project, "--format", `{{.Label "com.docker.compose.service"}}`)) {
+	for _, service := range strings.Fields(s.must("docker", "ps", "--filter", "label=com.docker.compose.project="+s.project, "--format", `{{.Label "com.docker.compose.service"}}`)) {
 		services = append(services, service)
 		if door, ok := strings.CutPrefix(service, gate); ok {
 			ports[service] = ports[map[string]string{"broker": "nats", "mixing": "shuffler", "analysis": "analyzer"}[door]]
@@ -153,7 +153,7 @@ func (outer *stack) testSides(t *testing.T) {
 	answers, errs := make([]string, len(services)), make([]error, len(services))
 	for i, service := range services {
 		wg.Go(func() {
-			answers[i], errs[i] = s.run(time.Minute, "docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + service,
+			answers[i], errs[i] = s.run("docker", append([]string{"run", "--rm", "--name", s.project + "-probe-" + service,
 				"--network", "container:" + s.id(service), "--read-only", "--cap-drop", "ALL", image, "nats:4222"}, targets...)...)
 		})
 	}
@@ -191,23 +191,28 @@ func (outer *stack) testTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := s.broker()
+	const otherKey = "with another deployment's key"
 	var wg sync.WaitGroup
 	for what, change := range map[string]func(*bus.Options){
 		"in the clear":                  func(o *bus.Options) { o.URL, o.TLS = strings.Replace(o.URL, "tls://", "nats://", 1), nil },
 		"with another authority":        func(o *bus.Options) { o.TLS.CAFile = filepath.Join(stranger, keyring.AuthorityFile) },
 		"with the system's authorities": func(o *bus.Options) { o.TLS.CAFile = "" },
 		"under another name":            func(o *bus.Options) { o.TLS.ServerName = "broker.example.org" },
-		"with another deployment's key": func(o *bus.Options) { o.Seed = s.seed(stranger, "auditor") },
+		otherKey:                        func(o *bus.Options) { o.Seed = s.seed(stranger, "auditor") },
 	} {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			wait := 2 * time.Second // most of these attempts go on until the time is up
+			if what == otherKey {
+				wait = stuck
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
 			c, err := s.connect(ctx, broker, bus.Auditor, change)
 			if err == nil {
 				c.Close()
 				t.Errorf("%s: connected", what)
 			}
-			if what == "with another deployment's key" && !errors.Is(err, bus.ErrCredentials) {
+			if what == otherKey && !errors.Is(err, bus.ErrCredentials) {
 				t.Errorf("%s: %v", what, err)
 			}
 		})
@@ -223,11 +228,11 @@ func (s *stack) call(address, name string, greets bool, own []tls.Certificate) (
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	c, err := net.DialTimeout("tcp", address, 5*time.Second)
+	c, err := net.DialTimeout("tcp", address, stuck)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(stuck)); err != nil {
 		return nil, err
 	}
 	for b := []byte{0}; greets && b[0] != '\n'; { // not a byte more: what follows is TLS
@@ -256,7 +261,7 @@ func (outer *stack) testReload(t *testing.T) {
 		return secure.ConnectionState().PeerCertificates[0]
 	}
 	host3 := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), stuck)
 		defer cancel()
 		c, err := s.connect(ctx, broker, bus.Randomizer, func(o *bus.Options) { o.Seed = s.seed(s.keys(), "randomizer-host3") })
 		if err == nil {
@@ -265,13 +270,12 @@ func (outer *stack) testReload(t *testing.T) {
 		return err
 	}
 	before := served()
-	riffle := filepath.Join(s.dir, "run", "bin", "riffle")
-	s.must(10*time.Second, riffle, "keygen", "add-host", "host3=10", "--keys", s.keys())
-	s.must(10*time.Second, riffle, "keygen", "renew-broker", "nats", "--keys", s.keys())
+	s.must(s.riffle(), "keygen", "add-host", "host3=10", "--keys", s.keys())
+	s.must(s.riffle(), "keygen", "renew-broker", "nats", "--keys", s.keys())
 	if err := host3(); !errors.Is(err, bus.ErrCredentials) {
 		t.Errorf("a host that the broker has not heard of: %v", err)
 	}
-	s.must(30*time.Second, s.script("reload"))
+	s.must(s.script("reload"))
 	if err := host3(); err != nil {
 		t.Errorf("a host that was admitted: %v", err)
 	}
@@ -283,7 +287,7 @@ func (outer *stack) testReload(t *testing.T) {
 // testAccess tries everything at the broker as every role, with the deployment's own credentials.
 func (outer *stack) testAccess(t *testing.T) {
 	s := outer.within(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 	broker := s.broker()
 	found, err := access.Try(ctx, func(role bus.Role) bus.Options { return s.options(broker, role) })

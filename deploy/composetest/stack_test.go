@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -15,7 +16,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,16 +31,29 @@ import (
 // The test's own configuration: a small deployment whose people come at once.
 const (
 	horizon      = 300
-	rewardWindow = 3 * time.Second
-	jitter       = time.Second
+	rewardWindow = 5 * time.Second
+	jitter       = 4 * time.Second
 	analyzerYAML = `
 learner: {family: logistic, dimension: 5, radius: 3, horizon: 300}
 privacy: {epsilon: 1, delta: 1e-6, drop_out: 0.1, max_messages: 0, min_cohort: 50}
-timing: {reward_window: 3s, jitter: 1s, grace: 60s}
+timing: {reward_window: 5s, jitter: 4s, grace: 60s}
 `
 	randomizerYAML = `limits: {epsilon: 1, delta: 1e-6, min_cohort: 50, max_messages: 100000}` + "\n"
 	shufflerYAML   = `min_cohort: 50` + "\n"
 )
+
+// stuck is a time after which anything that is waited for counts as stuck, on a machine that is busy with other tests too.
+const stuck = 5 * time.Minute
+
+// shared is what the deployments of a test run have in common: the commit, and the machine.
+var shared struct {
+	building sync.Mutex
+	riffle   []byte // the command as the first deployment has built it, with all images; nil: nothing is built yet
+
+	mu      sync.Mutex
+	ports   []string // that deployments were given
+	subnets int
+}
 
 // stack is a compose deployment that this test started and ends.
 type stack struct {
@@ -66,9 +83,9 @@ func newStack(t *testing.T, name string) *stack {
 			t.Fatal(err)
 		}
 	}
-	s.root = strings.TrimSpace(s.must(10*time.Second, "git", "rev-parse", "--show-toplevel"))
+	s.root = strings.TrimSpace(s.must("git", "rev-parse", "--show-toplevel"))
 	commit := cmp.Or(os.Getenv("RIFFLE_COMPOSE_COMMIT"), "HEAD")
-	s.must(time.Minute, "sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, s.root, s.tree, commit)
+	s.must("sh", "-c", `git -C "$0" archive "$2" | tar -x -C "$1"`, s.root, s.tree, commit)
 	for name, text := range map[string]string{"analyzer.yaml": analyzerYAML, "randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML} {
 		if err := os.WriteFile(filepath.Join(config, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -86,14 +103,17 @@ func newStack(t *testing.T, name string) *stack {
 	s.env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+s.project, "RIFFLE_TAG="+s.tag, "RIFFLE_RUN="+filepath.Join(s.dir, "run"), "RIFFLE_CONFIG="+config,
 		"RIFFLE_HOSTS=host1=1000 host2=1000", "RIFFLE_API_PORT_1="+ports[0], "RIFFLE_API_PORT_2="+ports[1], "RIFFLE_BROKER_PORT="+s.port,
 		"RIFFLE_SHUFFLER_OPS_PORT="+ports[3], "RIFFLE_ANALYZER_OPS_PORT="+ports[4], "RIFFLE_OPS_PORT_1="+ports[5], "RIFFLE_OPS_PORT_2="+ports[6])
+	if name != "" { // the one without a name has the addresses that follow from its project's name, as an operator's
+		s.env = append(s.env, "RIFFLE_SUBNET="+subnet())
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := s.run(time.Minute, "sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
+			out, _ := s.run("sh", "-c", `for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do docker inspect -f '== {{.Name}} {{.State.Status}}' $c; docker logs --tail 30 $c 2>&1; done`, s.project)
 			t.Log(out)
 		}
-		s.must(2*time.Minute, s.script("down"), "--volumes")
+		s.must(s.script("down"), "--volumes")
 		for _, kind := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
-			left := s.must(10*time.Second, "docker", append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
+			left := s.must("docker", append(kind, "--filter", "label=com.docker.compose.project="+s.project)...)
 			if left != "" {
 				t.Errorf("deploy/down --volumes left %s: %s", kind[0], left)
 			}
@@ -113,26 +133,49 @@ func newStack(t *testing.T, name string) *stack {
 	return s
 }
 
+// lowPort and highPort bound the ports that a deployment publishes: below those that Linux gives to connections by itself
+// (ip_local_port_range), of which the tests that run meanwhile use many.
+const lowPort, highPort = 20000, 32000
+
+// freePorts are ports of the loopback that nothing listens on, and that no other deployment of this run was given.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	for len(ports) < n {
+		port := strconv.Itoa(lowPort + rand.IntN(highPort-lowPort))
+		if slices.Contains(shared.ports, port) {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		_, p, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, p)
+		_ = l.Close()
+		ports, shared.ports = append(ports, port), append(shared.ports, port)
 	}
 	return ports
 }
 
+// subnet is the first three numbers of addresses that no other deployment of this run has. Those that follow from a
+// project's name have a second number below 192.
+func subnet() string {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.subnets++
+	return fmt.Sprintf("10.%d.%d", 192+shared.subnets%64, os.Getpid()%256)
+}
+
 func (s *stack) keys() string              { return filepath.Join(s.dir, "run", "keys") }
+func (s *stack) riffle() string            { return filepath.Join(s.dir, "run", "bin", "riffle") }
 func (s *stack) script(name string) string { return filepath.Join(s.tree, "deploy", name) }
 
 // run runs a command with the deployment's environment and returns what it printed.
-func (s *stack) run(within time.Duration, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within) // not the test's: cleaning up comes after it
+func (s *stack) run(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), stuck) // not the test's: cleaning up comes after it
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
@@ -143,27 +186,52 @@ func (s *stack) run(within time.Duration, name string, args ...string) (string, 
 	return out.String(), nil
 }
 
-func (s *stack) must(within time.Duration, name string, args ...string) string {
+func (s *stack) must(name string, args ...string) string {
 	s.t.Helper()
-	out, err := s.run(within, name, args...)
+	out, err := s.run(name, args...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return out
 }
 
-// up brings the deployment up.
+// up brings the deployment up. The first one of a test run builds its images, as an operator does. The others wait
+// until it is up, and use them.
 func (s *stack) up(args ...string) {
 	s.t.Helper()
 	begin := time.Now()
-	s.t.Log(s.must(5*time.Minute, s.script("up"), args...))
+	if !s.first(args) {
+		s.must("mkdir", "-p", filepath.Dir(s.riffle()))
+		if err := os.WriteFile(s.riffle(), shared.riffle, 0o755); err != nil {
+			s.t.Fatal(err)
+		}
+		s.env = append(s.env, "RIFFLE_SKIP_BUILD=1")
+		s.t.Log(s.must(s.script("up"), args...))
+	}
 	s.t.Logf("up after %.0f s", time.Since(begin).Seconds())
+}
+
+// first brings the deployment up, with images of its own, if no other one has built them.
+func (s *stack) first(args []string) bool {
+	s.t.Helper()
+	shared.building.Lock()
+	defer shared.building.Unlock()
+	if shared.riffle != nil {
+		return false
+	}
+	s.t.Log(s.must(s.script("up"), args...))
+	riffle, err := os.ReadFile(s.riffle())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	shared.riffle = riffle
+	return true
 }
 
 // id is a service's container.
 func (s *stack) id(service string) string {
 	s.t.Helper()
-	id := strings.TrimSpace(s.must(20*time.Second, "docker", "ps", "-aq", "--no-trunc",
+	id := strings.TrimSpace(s.must("docker", "ps", "-aq", "--no-trunc",
 		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
 	if len(id) != 64 {
 		s.t.Fatalf("%s has no container, or several: %q", service, id)
@@ -174,11 +242,11 @@ func (s *stack) id(service string) string {
 // kill ends a container as a power cut would, and start starts it again.
 func (s *stack) kill(service string) {
 	s.t.Helper()
-	s.must(time.Minute, "docker", "kill", s.id(service))
+	s.must("docker", "kill", s.id(service))
 }
 func (s *stack) start(service string) {
 	s.t.Helper()
-	s.must(time.Minute, "docker", "start", s.id(service))
+	s.must("docker", "start", s.id(service))
 }
 
 // rotateFiles makes a new key for a role without restarting it, as the first half of deploy/rotate does.
@@ -226,7 +294,7 @@ type container struct {
 func (s *stack) inspect(service string) container {
 	s.t.Helper()
 	var found []container
-	if err := json.Unmarshal([]byte(s.must(20*time.Second, "docker", "inspect", s.id(service))), &found); err != nil || len(found) != 1 {
+	if err := json.Unmarshal([]byte(s.must("docker", "inspect", s.id(service))), &found); err != nil || len(found) != 1 {
 		s.t.Fatal(service, err)
 	}
 	return found[0]
@@ -235,11 +303,11 @@ func (s *stack) inspect(service string) container {
 // through opens a door to a port that no door of the deployment leads to, and returns the address on this machine.
 func (s *stack) through(network, target string) string {
 	s.t.Helper()
-	id := strings.TrimSpace(s.must(time.Minute, "docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
-	s.t.Cleanup(func() { s.must(time.Minute, "docker", "rm", "-f", id) })
-	s.must(20*time.Second, "docker", "network", "connect", s.project+"_"+network, id)
-	s.must(20*time.Second, "docker", "start", id)
-	return strings.TrimSpace(s.must(20*time.Second, "docker", "port", id, "9000/tcp"))
+	id := strings.TrimSpace(s.must("docker", "create", "-p", "127.0.0.1::9000", "-e", "RIFFLE_DOOR=:9000="+target, "riffle/door:"+s.tag))
+	s.t.Cleanup(func() { s.must("docker", "rm", "-f", id) })
+	s.must("docker", "network", "connect", s.project+"_"+network, id)
+	s.must("docker", "start", id)
+	return strings.TrimSpace(s.must("docker", "port", id, "9000/tcp"))
 }
 
 // broker is where the operator's tools find the broker.
@@ -284,7 +352,7 @@ var spoiled = regexp.MustCompile(`(?m)^(riffle_refused_total|riffle_unaccounted_
 // metrics are what a role shows of itself.
 func (s *stack) metrics(service string) string {
 	s.t.Helper()
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: stuck}
 	answer, err := client.Get(s.ops[service] + "/metrics")
 	if err != nil {
 		s.t.Fatal(err)
@@ -303,5 +371,14 @@ func (s *stack) losses(service string) []string {
 	return slices.DeleteFunc(spoiled.FindAllString(s.metrics(service), -1), func(line string) bool {
 		// People who were not sampled have lost nothing, and a device that was ahead of the shuffler has asked again.
 		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
+	})
+}
+
+// lost is what losses lists but for reports that came again: one that was admitted, and whose acknowledgement died with
+// the shuffler, a worker or the broker, comes again when its epoch is over. The public record shows that each is counted.
+func (s *stack) lost(service string) []string {
+	s.t.Helper()
+	return slices.DeleteFunc(s.losses(service), func(line string) bool {
+		return service == "shuffler" && strings.Contains(line, `item="report",reason="late"`)
 	})
 }

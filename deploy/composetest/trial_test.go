@@ -165,14 +165,14 @@ func newTrial(t *testing.T, name, override string) *trial {
 	}
 	x.helper = x.project + "-volume"
 	folder := t.TempDir()
-	x.must(2*time.Minute, "sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`,
+	x.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`,
 		x.root, folder)
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"),
 		[]byte("FROM scratch\nCOPY volume /volume\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	x.must(time.Minute, "docker", "build", "-q", "-t", x.helper, folder)
-	t.Cleanup(func() { x.must(time.Minute, "docker", "image", "rm", "-f", x.helper) })
+	x.must("docker", "build", "-q", "-t", x.helper, folder)
+	t.Cleanup(func() { x.must("docker", "image", "rm", "-f", x.helper) })
 	x.up()
 	x.crowd = newCrowd(t, x.apis)
 	x.crowd.borne = true
@@ -226,7 +226,7 @@ func (x *trial) try(c bad) *row {
 
 // explain shows the last lines of every role's log.
 func (x *trial) explain() {
-	out, _ := x.stack.run(time.Minute, "sh", "-c",
+	out, _ := x.stack.run("sh", "-c",
 		`for c in $(docker ps -aq --filter label=com.docker.compose.project="$0"); do
 			docker inspect -f '== {{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{end}}' $c
 			docker logs --tail 60 $c 2>&1 | grep -v totals | tail -8 | cut -c 1-400

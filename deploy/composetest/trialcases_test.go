@@ -77,11 +77,11 @@ func pausedBroker(x *trial) error {
 	defer func() { x.crowd.pause = 0 }()
 	var from, to time.Time
 	err := x.fill(func() {
-		x.must(20*time.Second, "docker", "pause", x.id("nats"))
+		x.must("docker", "pause", x.id("nats"))
 		from = time.Now()
 		time.Sleep(20 * time.Second)
 		to = time.Now()
-		x.must(20*time.Second, "docker", "unpause", x.id("nats"))
+		x.must("docker", "unpause", x.id("nats"))
 	})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func pausedShuffler(x *trial) error {
 	if err := x.fill(nil); err != nil {
 		return err
 	}
-	x.must(20*time.Second, "docker", "pause", x.id("shuffler"))
+	x.must("docker", "pause", x.id("shuffler"))
 	from := time.Now()
 	due := from.Add(trialRewardWindow + trialJitter + trialGrace + 3*time.Second)
 	if err := x.handIn(time.Until(due)); err != nil {
@@ -108,7 +108,7 @@ func pausedShuffler(x *trial) error {
 	x.row.reported = x.handedIn() - before
 	time.Sleep(time.Until(due))
 	to := time.Now()
-	x.must(20*time.Second, "docker", "unpause", x.id("shuffler"))
+	x.must("docker", "unpause", x.id("shuffler"))
 	if err := x.close(before); err != nil {
 		return err
 	}
@@ -270,13 +270,13 @@ func junkAnnouncement(x *trial) error {
 }
 
 func fullDiskCase(x *trial) error {
-	holder := strings.TrimSpace(x.must(time.Minute, "docker", "run", "-d", "-v", x.project+"_nats:/data",
+	holder := strings.TrimSpace(x.must("docker", "run", "-d", "-v", x.project+"_nats:/data",
 		x.helper, "hold"))
-	defer x.must(time.Minute, "docker", "rm", "-f", holder)
+	defer x.must("docker", "rm", "-f", holder)
 	before, restarts := x.handedIn(), x.restarts()["nats"]
 	var from, to time.Time
 	err := x.fill(func() {
-		x.must(time.Minute, "docker", "exec", holder, "/volume", "fill", "/data")
+		x.must("docker", "exec", holder, "/volume", "fill", "/data")
 		from = time.Now()
 	})
 	if err != nil {
@@ -291,7 +291,7 @@ func fullDiskCase(x *trial) error {
 		time.Sleep(500 * time.Millisecond)
 	}
 	to = time.Now()
-	x.must(time.Minute, "docker", "exec", holder, "/volume", "free", "/data")
+	x.must("docker", "exec", holder, "/volume", "free", "/data")
 	if !said {
 		x.fault("the broker's container was not said to be unhealthy while its disk was full")
 	}

@@ -27,7 +27,7 @@ func rolledBack(x *trial, service, volume string) error {
 	newer := x.bringBack(service, volume, older)
 	if service == "nats" { // and no role remembers what the copy lacks
 		for _, role := range x.roles() {
-			x.must(time.Minute, "docker", "restart", "-t", "15", x.id(role))
+			x.must("docker", "restart", "-t", "15", x.id(role))
 		}
 	}
 	time.Sleep(5 * time.Second) // until it has started
@@ -59,7 +59,7 @@ func (x *trial) wayBack(service, volume, newer string) {
 	}
 	for _, role := range x.roles() {
 		if !x.watch.last(role).ready {
-			x.must(time.Minute, "docker", "restart", "-t", "15", x.id(role))
+			x.must("docker", "restart", "-t", "15", x.id(role))
 			x.note("%s was started anew", role)
 		}
 	}

@@ -130,7 +130,7 @@ func (x *trial) handIn(within time.Duration) error {
 func (x *trial) restarts() map[string]int {
 	n := map[string]int{}
 	for _, service := range append(x.roles(), "nats") {
-		out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{.RestartCount}}", x.id(service))
+		out, err := x.stack.run("docker", "inspect", "-f", "{{.RestartCount}}", x.id(service))
 		if err == nil {
 			n[service], _ = strconv.Atoi(strings.TrimSpace(out))
 		}
@@ -144,7 +144,7 @@ func (x *trial) health(service string) (state, said string) {
 		Status string
 		Log    []struct{ Output string }
 	}
-	out, err := x.stack.run(20*time.Second, "docker", "inspect", "-f", "{{json .State.Health}}", x.id(service))
+	out, err := x.stack.run("docker", "inspect", "-f", "{{json .State.Health}}", x.id(service))
 	if err != nil || json.Unmarshal([]byte(out), &v) != nil || len(v.Log) == 0 {
 		return "", ""
 	}
@@ -154,19 +154,19 @@ func (x *trial) health(service string) (state, said string) {
 // save copies a volume of a service that does not run, and load brings the copy back.
 func (x *trial) save(volume string) string {
 	file := filepath.Join(x.dir, fmt.Sprintf("%s-%d.tar", volume, time.Now().UnixNano()))
-	x.must(time.Minute, "sh", "-c", `docker run --rm -v "$0:/v" "$1" save /v > "$2"`, x.project+"_"+volume,
+	x.must("sh", "-c", `docker run --rm -v "$0:/v" "$1" save /v > "$2"`, x.project+"_"+volume,
 		x.helper, file)
 	return file
 }
 
 func (x *trial) load(volume, file string) {
-	x.must(time.Minute, "sh", "-c", `docker run --rm -i -v "$0:/v" "$1" load /v < "$2"`, x.project+"_"+volume,
+	x.must("sh", "-c", `docker run --rm -i -v "$0:/v" "$1" load /v < "$2"`, x.project+"_"+volume,
 		x.helper, file)
 }
 
 // stop ends a service as an operator would.
 func (x *trial) stop(service string) {
-	x.must(time.Minute, "docker", "stop", "-t", "15", x.id(service))
+	x.must("docker", "stop", "-t", "15", x.id(service))
 }
 
 // copyOf stops a service, copies its volume, and starts it again.

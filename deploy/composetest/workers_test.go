@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 // and kills one of each in every epoch: a shuffler's while reports are opened, an analyzer's and another shuffler's when
 // the cohort is released. Nothing may be lost. Then it tries what no role may do at a broker for workers.
 func TestComposeWorkers(t *testing.T) {
+	t.Parallel()
 	s := newStack(t, "w")
 	s.env = append(s.env, "RIFFLE_MIXING_WORKERS=2", "RIFFLE_COUNTING_WORKERS=2")
 	for file, text := range map[string]string{
@@ -29,7 +29,7 @@ func TestComposeWorkers(t *testing.T) {
 		}
 	}
 	s.up()
-	ctx, cancel := context.WithTimeout(t.Context(), 180*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
 	defer cancel()
 	c := newCrowd(t, s.apis)
 	for now, err := c.next(ctx, 0); !now.Final; now, err = c.next(ctx, now.Epoch) {
@@ -48,7 +48,7 @@ func TestComposeWorkers(t *testing.T) {
 		}
 		again = append(again, s.killOne("analyzer-worker", 1))
 		for _, id := range again {
-			s.must(time.Minute, "docker", "start", id)
+			s.must("docker", "start", id)
 		}
 	}
 	auditor, err := s.connect(ctx, s.broker(), bus.Auditor)
@@ -58,11 +58,7 @@ func TestComposeWorkers(t *testing.T) {
 	defer auditor.Close()
 	s.checkChannel(ctx, auditor, c, plan.Shuffle)
 	for service := range s.ops {
-		// A report that was admitted, and whose acknowledgement died with a worker, comes again when its epoch is over.
-		lost := slices.DeleteFunc(s.losses(service), func(line string) bool {
-			return service == "shuffler" && strings.Contains(line, `item="report",reason="late"`)
-		})
-		if len(lost) > 0 {
+		if lost := s.lost(service); len(lost) > 0 {
 			t.Errorf("%s: %v", service, lost)
 		}
 	}
@@ -78,11 +74,11 @@ func TestComposeWorkers(t *testing.T) {
 // killOne ends one of a service's containers as a power cut would.
 func (s *stack) killOne(service string, which int) (id string) {
 	s.t.Helper()
-	all := strings.Fields(s.must(20*time.Second, "docker", "ps", "-q", "--no-trunc",
+	all := strings.Fields(s.must("docker", "ps", "-q", "--no-trunc",
 		"--filter", "label=com.docker.compose.project="+s.project, "--filter", "label=com.docker.compose.service="+service))
 	if len(all) != 2 {
 		s.t.Fatalf("%s has %d containers, not 2", service, len(all))
 	}
-	s.must(time.Minute, "docker", "kill", all[which])
+	s.must("docker", "kill", all[which])
 	return all[which]
 }

@@ -71,7 +71,6 @@ func text(t *testing.T, a *explain.Answer) string {
 // The explanations of a released and of a destroyed cohort and of a plan, in each channel, are the golden ones, which were
 // read by people.
 func TestExplanationsInEachChannel(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		name    string
 		profile glm.Profile
@@ -87,7 +86,6 @@ func TestExplanationsInEachChannel(t *testing.T) {
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			t.Parallel()
 			l := deployment(t, x.profile, x.channel, x.change)
 			var all strings.Builder
 			for _, question := range []string{"release 1.0", "2", "plan 1"} {
@@ -112,7 +110,6 @@ func TestExplanationsInEachChannel(t *testing.T) {
 
 // An explanation's numbers are those of the signed statements.
 func TestNumbersComeFromTheStatements(t *testing.T) {
-	t.Parallel()
 	l := deployment(t, glm.Practical, plan.Shuffle, func(o *ledger.Options) { o.Rounds, o.Seed = 1, 4 })
 	var m *wire.Manifest
 	var a *plan.Announcement
@@ -147,7 +144,6 @@ func TestNumbersComeFromTheStatements(t *testing.T) {
 
 // Every statement of an epoch is listed at the place in its log at which it stands, in several rounds, too.
 func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
-	t.Parallel()
 	for _, x := range []struct {
 		profile glm.Profile
 		channel plan.Channel
@@ -171,7 +167,6 @@ func TestStatementsStandWhereTheyAreSaidToStand(t *testing.T) {
 
 // A breach is told where it is about what was asked, and counted where it is not.
 func TestBreachesAreToldWithWhatTheyAreAbout(t *testing.T) {
-	t.Parallel()
 	l := deployment(t, glm.Practical, plan.Shuffle, func(o *ledger.Options) {
 		o.Tamper.Counts = func(c *wire.Counts) {
 			if c.Epoch == 1 {
@@ -192,7 +187,6 @@ func TestBreachesAreToldWithWhatTheyAreAbout(t *testing.T) {
 
 // A statement that the trusted keys did not sign is not believed.
 func TestForgedStatementsAreNotRead(t *testing.T) {
-	t.Parallel()
 	l := deployment(t, glm.Practical, plan.Local, nil)
 	other := deployment(t, glm.Practical, plan.Local, func(o *ledger.Options) { o.Seed = 7 })
 	l.Logs["shuffler"][0] = other.Logs["shuffler"][0]
@@ -204,7 +198,6 @@ func TestForgedStatementsAreNotRead(t *testing.T) {
 
 // What is not there is refused, with what there is.
 func TestUnknownNamesListWhatExists(t *testing.T) {
-	t.Parallel()
 	for _, words := range [][]string{nil, {"everything"}, {"release"}, {"plan", "3.0"}, {"epoch", "-1"}, {""}} {
 		if _, _, err := explain.Parse(words); err == nil {
 			t.Errorf("%q is taken", words)
@@ -230,7 +223,6 @@ func TestUnknownNamesListWhatExists(t *testing.T) {
 
 // Every kind of breach is explained by its name, without any logs.
 func TestEveryBreachIsExplained(t *testing.T) {
-	t.Parallel()
 	for _, e := range audit.Explanations() {
 		q, _, err := explain.Parse([]string{string(e.What), "folder"})
 		if err != nil || !strings.Contains(text(t, explain.OfBreach(q.What, nil)), e.Means) {

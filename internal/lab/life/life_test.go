@@ -57,6 +57,9 @@ func TestModesMeetTheSamePeople(t *testing.T) {
 
 // Nobody reports more often than R, and K_max decisions at most are kept; R is capped by the number of epochs.
 func TestPanelsKeepTheirLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	s := small(t, nil)
 	for _, m := range []Mode{{Panel, 3, 2}, {Panel, 2, 3}, {Panel, 7, 12}} {
 		p, err := newPlayer(s, m, 1)
@@ -89,6 +92,9 @@ func TestPanelsKeepTheirLimits(t *testing.T) {
 // Panels last: with real draws there are always as many people to draw from as a panel has, in 40 seeds of each plan, and
 // the size is at least four fifths of what it could be if nobody were left over.
 func TestPanelsLast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	for _, of := range [][2]int{{1, 8}, {4, 8}, {4, 59}, {12, 59}, {1, 2}, {7, 8}} {
 		const people = 3000
 		records, epochs := of[0], of[1]
@@ -227,6 +233,9 @@ func distance(x, y []float64) (sum float64) {
 // The intervals of the lift hold the truth in most epochs: at least 31 of 36 (binomial: fewer with probability 1e-2 at a
 // level of 95 %, and the seeds are fixed; intervals half as wide would hold it in 24). pkg/glm measures the level itself.
 func TestLiftsHoldTheTruth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestModesMeetTheSamePeople has all of its goroutines")
+	}
 	s := small(t, nil)
 	s.Control, s.World.Days = 0.2, 30
 	rows := compare(t, s, Options{Seeds: 4, FirstSeed: 1}, Mode{Kind: Panel, Decisions: 3, Records: 9})
@@ -246,6 +255,9 @@ func TestLiftsHoldTheTruth(t *testing.T) {
 // kept. One epoch's number has a noise of about 0.05 here, and the mean of 9 epochs is wanted to 0.2; without the factor
 // K_max it is a third.
 func TestSumsAreOfDecisions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	s := small(t, nil)
 	s.Control, s.World.Days = 0.2, 30
 	p, err := newPlayer(s, Mode{Kind: Panel, Decisions: 3, Records: 9}, 1)

@@ -102,8 +102,9 @@ func TestChannelsBuyWhatTheyShould(t *testing.T) {
 	}
 	o := defaults()
 	o.ServerNoise = 1
+	served := beside(t, o)
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
-		noisy := beside(t, o)[c]
+		noisy := served[c]
 		if noisy.EpsilonAlone == nil || *noisy.EpsilonAlone > 1.001 || noisy.ServerNoise == 0 ||
 			!(*noisy.Epsilon < *all[c].Epsilon) {
 			t.Errorf("%s with server noise: %+v", c, noisy)

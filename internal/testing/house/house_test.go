@@ -36,7 +36,7 @@ func (p Package) path() string { return strings.TrimPrefix(p.ImportPath, module)
 
 var packages = sync.OnceValues(func() ([]Package, error) {
 	list := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,Deps", "./...")
-	list.Dir = root
+	list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=1") // the C library too, however this test is compiled
 	out, err := list.Output()
 	if err != nil {
 		return nil, err
