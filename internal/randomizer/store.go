@@ -122,6 +122,9 @@ func (s *fileStore) Load(f func(Device) error) error {
 			if err := json.Unmarshal(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
 			}
+			if d.Name != string(k) { // two entries would be one device, which could report twice
+				return errors.New("state of a device: it stands under another device's name")
+			}
 			return f(d)
 		})
 	})
