@@ -296,7 +296,7 @@ func TestOtherFilesAreNoCertificates(t *testing.T) {
 }
 
 // Whatever is read as a certificate is written as the same bytes, and Verify comes to an end on it.
-func FuzzDecode(f *testing.F) {
+func FuzzCertificate(f *testing.F) {
 	b, err := os.ReadFile(golden)
 	if err != nil {
 		f.Fatal(err)
