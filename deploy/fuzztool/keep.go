@@ -41,6 +41,7 @@ func (r *runner) keep(ctx context.Context, targets []target) error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	built := "" // folder whose test binary stands in work
 	for _, t := range targets {
 		inputs, err := inputsOf(filepath.Join(found, filepath.FromSlash(t.folder), t.name))
 		if err != nil {
@@ -49,7 +50,15 @@ func (r *runner) keep(ctx context.Context, targets []target) error {
 		if len(inputs) == 0 {
 			continue
 		}
-		kept, err := r.choose(ctx, work, t, inputs)
+		binary := filepath.Join(work, "target.test")
+		if built != t.folder {
+			build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, t.pattern())
+			if said, err := build.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", t, err, said)
+			}
+			built = t.folder
+		}
+		kept, err := r.choose(ctx, work, binary, t, inputs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t, err)
 		}
@@ -78,13 +87,8 @@ func inputsOf(folder string) (all []input, err error) {
 }
 
 // choose copies the inputs of one target that reach something new, and returns how many there are. Each is run by
-// itself, in a test binary that counts which code is reached in the repository.
-func (r *runner) choose(ctx context.Context, work string, t target, inputs []input) (kept int, err error) {
-	binary := filepath.Join(work, "target.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, t.pattern())
-	if said, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%w: %s", err, said)
-	}
+// itself, in the package's test binary, which counts which of its code is reached.
+func (r *runner) choose(ctx context.Context, work, binary string, t target, inputs []input) (kept int, err error) {
 	corpus, err := filepath.Abs(filepath.FromSlash(t.corpus()))
 	if err != nil {
 		return 0, err
