@@ -148,6 +148,49 @@ func sound(s *State) error {
 	return nil
 }
 
+// What no decision can have made is refused: each of these lines behind a journal whose round is not over.
+func TestWhatNoDecisionMadeIsRefused(t *testing.T) {
+	t.Parallel()
+	lines := journaled()
+	enrolled, admitted, excluded := lines[1], lines[6], lines[8]
+	begun := lines[:9] // up to the exclusion of slot 1
+	for what, line := range map[string]string{
+		"a second slot":                  string(enrolled),
+		"a report that was taken out":    string(admitted),
+		"a report out of no report":      string(excluded),
+		"an end before the commit":       `{"finished":{"round":0}}`,
+		"an outcome that is none":        `{"committed":{"round":0,"outcome":7}}`,
+		"no outcome":                     `{"committed":{"round":0,"outcome":0}}`,
+		"an adopted outcome of no kind":  `{"adopted":{"round":0,"outcome":0,"enrolled":4,"reports":2}}`,
+		"panels that nobody may be in":   `{"opened":{"epoch":2,"digest":"` + key + `","panel":{"registered":3,"records":0}}}`,
+		"an event of two kinds":          `{"passed":{"at_ms":1},"keys":{"number":2,"digest":"AA=="}}`,
+		"an event of a kind to come":     `{"forgotten":{"round":0}}`,
+		"an event of no kind":            `{}`,
+		"two events":                     `{"passed":{"at_ms":1}}{"passed":{"at_ms":2}}`,
+		"a known event with more fields": `{"passed":{"at_ms":1,"by":"x"}}`,
+	} {
+		state := NewState(Admission{Minimum: 2})
+		apply := func(line []byte) error {
+			ev, err := DecodeEvent(line)
+			if err != nil {
+				return err
+			}
+			return state.Apply(ev)
+		}
+		for _, line := range begun {
+			if err := apply(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := apply([]byte(line)); err == nil {
+			t.Errorf("%s is replayed", what)
+		}
+	}
+}
+
+// key is 32 bytes in base64.
+const key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
+
 // FuzzClaims reads any bytes as a batch of claims, and any bytes as the lead's answer to one. A batch is whole claims
 // and no more of them than may travel together; what is read of a claim is written as the same, but for flags that have
 // no meaning.

@@ -1,6 +1,7 @@
 package feature_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -305,9 +306,16 @@ func FuzzSchema(f *testing.F) {
 			}
 			return
 		}
+		if _, err := feature.Open(text); (err == nil) != bytes.Equal(text, s.Canonical()) {
+			t.Fatalf("%q is announced as %q: %v", text, s.Canonical(), err)
+		}
 		again, err := feature.Open(s.Canonical())
 		if err != nil || again.Dimension() != s.Dimension() || again.Scale() != s.Scale() {
 			t.Fatal(err)
+		}
+		var arm feature.Arm
+		if err := json.Unmarshal(context, &arm); err == nil && (arm.Features[feature.ID] != nil || arm.Features == nil) {
+			t.Fatalf("%q is the arm %+v", context, arm)
 		}
 		var values feature.Values
 		if json.Unmarshal(context, &values) != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -79,6 +80,41 @@ func FuzzMixingTask(f *testing.F) {
 	})
 }
 
+// A task that no lead makes is an error, and takes no memory for what it claims.
+func TestMalformedTasksAreErrors(t *testing.T) {
+	t.Parallel()
+	of := taskOf(&channel.Release{Epoch: 1, Layout: channel.Layout{Messages: 1}}, make([]byte, secretSize))
+	member := packMembers(make([]channel.Member, 1))
+	with := func(l channel.Layout) mixingTask { other := of; other.Layout = l; return other }
+	short := of
+	short.Secret = short.Secret[1:]
+	for what, task := range map[string]gatherTask{
+		"no buckets":         {mixingTask: of, Members: member},
+		"too many buckets":   {mixingTask: of, Members: member, Buckets: 1<<32 - 1},
+		"no members":         {mixingTask: of, Buckets: 1},
+		"half a member":      {mixingTask: of, Buckets: 1, Members: member[1:]},
+		"negative messages":  {mixingTask: with(channel.Layout{Messages: -1}), Buckets: 1, Members: member},
+		"no messages":        {mixingTask: with(channel.Layout{Payload: 64}), Buckets: 1, Members: member},
+		"a large payload":    {mixingTask: with(channel.Layout{Messages: 1, Payload: 1 << 40}), Buckets: 1, Members: member},
+		"a message of bytes": {mixingTask: with(channel.Layout{Messages: 8, Payload: 64}), Buckets: 1, Members: member},
+		"a short secret":     {mixingTask: short, Buckets: 1, Members: member},
+	} {
+		if _, err := task.check(); !errors.Is(err, errTask) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, task := range map[string]mixTask{
+		"chunks of nothing":   {mixingTask: of, Names: make([]byte, 16), Counts: make([]byte, 4)},
+		"half a count":        {mixingTask: of, Names: make([]byte, 16), Counts: make([]byte, 3), Chunk: 1},
+		"a count too many":    {mixingTask: of, Names: make([]byte, 16), Counts: make([]byte, 8), Chunk: 1},
+		"more than in memory": {mixingTask: of, Names: make([]byte, 16), Counts: []byte{255, 255, 255, 255}, Chunk: 1},
+	} {
+		if _, err := task.check(); !errors.Is(err, errTask) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // FuzzMembers reads any bytes as the members of a part. What is whole is written as the same bytes.
 func FuzzMembers(f *testing.F) {
 	f.Add(packMembers([]channel.Member{{Slot: 1, Sequence: 2, Digest: [32]byte{3}}, {}}))
@@ -95,6 +131,14 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
+// one is a Disk that has one file under every name.
+type one struct {
+	channel.Disk
+	file []byte
+}
+
+func (d one) Open(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(d.file)), nil }
+
 // FuzzBarrier reads any bytes as the file that the lead keeps of a release, as it is and with the members and the
 // announcement of the release. What is accepted is of this release; everything else is an error.
 func FuzzBarrier(f *testing.F) {
@@ -109,13 +153,15 @@ func FuzzBarrier(f *testing.F) {
 	f.Add([]byte(`{"sent":{}}`))
 	f.Add([]byte(`{"buckets":4294967295}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		m := &Mixing{Disk: channel.Folder(t.TempDir())}
-		if err := channel.StoreFile(m.Disk, barrierName(r.Epoch, r.Round), file); err != nil {
-			t.Fatal(err)
-		}
+		m := &Mixing{Disk: one{file: file}}
 		b, err := m.begun(r)
 		if (b == nil) != (err != nil) {
 			t.Fatalf("%+v, %v", b, err)
+		}
+		if b != nil {
+			if tasks := (&mixed{release: r, barrier: b}).tasks(nil); b.Sent == nil && len(tasks) != int(b.Buckets) {
+				t.Fatalf("%d tasks of %d buckets", len(tasks), b.Buckets)
+			}
 		}
 		if b != nil && (!slices.Equal(b.Members, members[:]) || !bytes.Equal(b.Announcement, r.Announcement[:])) {
 			t.Fatalf("%+v is of another release", b)

@@ -116,7 +116,8 @@ func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
 	}
 	if b.Sent == nil {
 		executions := len(b.Names) / len(execution{})
-		if b.Buckets < 1 || b.Buckets > maxBuckets || b.Chunk < 1 || len(b.Names)%len(execution{}) != 0 ||
+		if b.Buckets < 1 || b.Buckets > maxBuckets || b.Chunk < 1 || executions < 1 ||
+			len(b.Names)%len(execution{}) != 0 ||
 			len(b.Counts) != 4*executions*int(b.Buckets) {
 			return nil, fmt.Errorf("shuffle: %s is damaged: restore the state folder", barrierName(r.Epoch, r.Round))
 		}
