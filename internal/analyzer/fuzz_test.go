@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -21,7 +22,9 @@ func FuzzPrior(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := l.prior()
+		var p prior
+		var err error
+		allocated.ForInput(t, len(text), func() { p, err = l.prior() })
 		if err == nil && (len(p.theta) != 2 || len(p.precision) != glm.TriangleDim(2)) {
 			t.Fatalf("%s is the prior %+v", text, p)
 		}

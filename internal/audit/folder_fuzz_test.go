@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 )
 
@@ -17,7 +18,9 @@ func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"kind":"accepted-1-0","signed":"AA=="}`))
 	f.Add([]byte(`{"signed":"AA==","kind":"x"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := parseEntry(line)
+		var e Entry
+		var err error
+		allocated.ForInput(t, len(line), func() { e, err = parseEntry(line) })
 		if err != nil {
 			return
 		}

@@ -11,7 +11,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // files is a Disk in memory.
@@ -41,14 +43,17 @@ func (d files) Remove(name string) error { delete(d, name); return nil }
 func FuzzOutline(f *testing.F) {
 	f.Add([]byte(`{"channel":"shuffle","epoch":1,"round":1,"announcement":"` +
 		`AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=","key":"AA==","releases":[{"levels":[1,2],"noise_bits":3}]}`))
-	f.Add([]byte(`{"announcement":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=","round":65536,"releases":[{}]}`))
+	f.Add([]byte(`{"announcement":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=","round":4294967295,"releases":[{}]}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var o Outline
 		if json.Unmarshal(text, &o) != nil {
 			return
 		}
-		a, digest, err := o.Announced()
+		var a *plan.Announcement
+		var digest [32]byte
+		var err error
+		allocated.ForInput(t, len(text), func() { a, digest, err = o.Announced() })
 		if err != nil {
 			if a != nil || !errors.Is(err, ErrOutline) {
 				t.Fatalf("%+v, %v", a, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -110,7 +111,9 @@ func FuzzLocalAPI(f *testing.F) {
 			{http.MethodPut, "/v1/" + url.PathEscape(name)},
 		}
 		of := paths[int(endpoint)%len(paths)]
-		status, said := call(of[0], of[1], body)
+		var status int
+		var said []byte
+		allocated.ForInput(t, len(body), func() { status, said = call(of[0], of[1], body) })
 		if status >= 300 && status < 400 { // a path that net/http cleans
 			return
 		}

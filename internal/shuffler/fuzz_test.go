@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -100,7 +101,8 @@ func FuzzJournal(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if err := state.Apply(ev); err != nil {
+			allocated.ForInput(t, len(line), func() { err = state.Apply(ev) })
+			if err != nil {
 				return
 			}
 			if err := sound(state); err != nil {

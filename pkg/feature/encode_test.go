@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/feature"
 )
@@ -299,7 +300,9 @@ func FuzzSchema(f *testing.F) {
 	}
 	one := big.NewRat(1, 1)
 	f.Fuzz(func(t *testing.T, text, context []byte, id string) {
-		s, err := feature.Parse(text)
+		var s *feature.Schema
+		var err error
+		allocated.ForInput(t, len(text), func() { s, err = feature.Parse(text) })
 		if err != nil {
 			if !errors.Is(err, feature.ErrSchema) {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -52,7 +53,10 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(kind, body, id)})
-		m, digest, err := wire.OpenMessage(kind, signed, party(id))
+		var m proto.Message
+		var digest [32]byte
+		var err error
+		allocated.ForInput(t, len(body), func() { m, digest, err = wire.OpenMessage(kind, signed, party(id)) })
 		if err != nil {
 			if wire.Reason(err) == wire.NoRefusal || wire.Reason(err) == wire.RefusalBadSignature {
 				t.Fatalf("reason %v for %v", wire.Reason(err), err)
@@ -167,7 +171,7 @@ func FuzzReport(f *testing.F) {
 	f.Add(good[:len(good)-66], 2)
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
-		_, _, _ = wire.ParseReport(body, messages*seal.BitSize)
+		allocated.ForInput(t, len(body), func() { _, _, _ = wire.ParseReport(body, messages*seal.BitSize) })
 		signed := append(bytes.Clone(body),
 			encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
 		r, _, err := wire.ParseReport(signed, messages*seal.BitSize)
@@ -199,7 +203,9 @@ func FuzzEnvelope(f *testing.F) {
 func FuzzChunk(f *testing.F) {
 	seeds(f, "chunk")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := wire.ParseChunk(data)
+		var c *wire.Chunk
+		var err error
+		allocated.ForInput(t, len(data), func() { c, err = wire.ParseChunk(data) })
 		if err != nil {
 			return
 		}

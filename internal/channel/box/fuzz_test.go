@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/chunks"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	devices "github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -29,7 +30,9 @@ func FuzzFound(f *testing.F) {
 	}).append(nil), uint8(2))
 	f.Add(make([]byte, 24), uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, boxes uint8) {
-		found, err := parseFound(three(), int(boxes), b)
+		var found *Found
+		var err error
+		allocated.ForInput(t, len(b), func() { found, err = parseFound(three(), int(boxes), b) })
 		if err != nil {
 			if found != nil || !errors.Is(err, errFound) {
 				t.Fatalf("%+v, %v", found, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -53,7 +54,9 @@ func FuzzSharesTask(f *testing.F) {
 				}
 			}
 		}
-		_, _ = PrepareHandler()(t.Context(), append(framed, items...)) // must not panic
+		allocated.ForInput(t, len(header)+len(items), func() {
+			_, _ = PrepareHandler()(t.Context(), append(framed, items...)) // must not panic
+		})
 	})
 }
 

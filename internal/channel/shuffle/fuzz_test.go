@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -72,7 +73,9 @@ func FuzzMixingTask(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for kind, do := range x.Handlers() {
-			result, err := do(t.Context(), body)
+			var result []byte
+			var err error
+			allocated.ForInput(t, len(body), func() { result, err = do(t.Context(), body) })
 			if err == nil && len(result) == 0 || err != nil && result != nil {
 				t.Fatalf("%s: %x, %v", kind, result, err)
 			}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 )
 
 // frame is a frame of the log at its place.
@@ -41,7 +43,9 @@ func FuzzLogFile(f *testing.F) {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := read(path, n)
+			var c content
+			var err error
+			allocated.ForInput(t, len(b), func() { c, err = read(path, n) })
 			if err != nil {
 				if !errors.Is(err, ErrDamaged) {
 					t.Fatal(err)
