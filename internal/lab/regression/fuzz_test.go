@@ -16,6 +16,7 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf" + `{"a":1,"y":2}` + "\n\n" + `{"y":4,"a":3}`))
 	f.Add([]byte(`{"a":1,"y":null}`))
 	f.Add([]byte("y\n1\n"))
+	f.Add([]byte("a,y\nNaN,2\n3,Inf\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		table, err := regression.ReadTable(bytes.NewReader(text), "y")
 		if err != nil {

@@ -30,6 +30,7 @@ func FuzzLogFile(f *testing.F) {
 	for _, b := range [][]byte{
 		whole, whole[:len(whole)-1], append(bytes.Clone(whole), frame(n, 1, put("b", "").append(nil))...),
 		append(bytes.Clone(whole), frame(n, 2, nil)...), first.append(nil), Change{things, []byte("a"), nil}.append(nil),
+		{0, 0x81, 0, 'b', 1, 'k', 1, 'v'}, {1, 1, 'b', 1, 'k', 1, 'v'}, // not as append writes them
 		{2, 0, 0, 0}, {0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {},
 	} {
 		f.Add(b)
