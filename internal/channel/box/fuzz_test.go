@@ -28,6 +28,9 @@ func FuzzFound(f *testing.F) {
 	f.Add((&Found{
 		sum: []uint64{5, 2, 7}, by: []devices.Participant{{Host: [32]byte{1}, Number: 2}, {}}, refused: []byte{0, 1},
 	}).append(nil), uint8(2))
+	f.Add((&Found{ // more than the one box that is not refused can hold
+		sum: []uint64{6, 0, 0}, by: make([]devices.Participant, 2), refused: []byte{0, 1},
+	}).append(nil), uint8(2))
 	f.Add(make([]byte, 24), uint8(0))
 	f.Fuzz(func(t *testing.T, b []byte, boxes uint8) {
 		var found *Found
@@ -86,6 +89,7 @@ func FuzzCurated(f *testing.F) {
 	m := &wire.Manifest{Reports: 10, ChunksDigest: bytes.Repeat([]byte{2}, 32)}
 	begin := head(curatedDomain, of, m)
 	f.Add(make([]byte, 24))
+	f.Add(make([]byte, 23))
 	f.Add(encodeCurated(of, m, []int64{-1, 2}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, b := range [][]byte{data, checked(bytes.Clone(data)), checked(append(bytes.Clone(begin), data...))} {
