@@ -37,6 +37,7 @@ func FuzzFolder(f *testing.F) {
 	f.Add(good, []byte("note"))
 	f.Add(append(good, good...), bytes.Repeat([]byte{1}, transparency.MaxCheckpoint+1))
 	f.Add(good[:len(good)-1], []byte{})
+	f.Add([]byte(`{"signed":"AA==","kind":"x"}`+"\n"), []byte{})
 	path := f.TempDir()
 	f.Fuzz(func(t *testing.T, log, checkpoint []byte) {
 		for name, b := range map[string][]byte{

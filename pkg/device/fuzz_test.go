@@ -19,6 +19,7 @@ func FuzzSavedDevice(f *testing.F) {
 	fix.enrol(d)
 	f.Add(must(d.Save()))
 	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"state":{"number":3,"ledger":{"epsilon":100,"delta":0.5}},"due":"2026-01-01T00:00:00Z"}`))
 	f.Add([]byte(`{"state":{"number":3,"registration":{"since":1}},"due":"2026-01-01T00:00:00Z"}`))
 	config, announced, keys := fix.config(), fix.announce(a), fix.keys(1, fix.shufflerKey)
 	f.Fuzz(func(t *testing.T, save []byte) {
