@@ -48,10 +48,8 @@ import "C"
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,8 +57,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/device"
-	"github.com/riffle-dp/riffle/pkg/feature"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -80,17 +76,6 @@ var (
 	handles atomic.Int64
 )
 
-// config is what riffle_open reads. Bytes are in base64.
-type config struct {
-	Deployment string        `json:"deployment"`
-	Number     uint32        `json:"number"`     // of the device under the credential; from 0
-	Analyzer   []byte        `json:"analyzer"`   // Ed25519 public key, 32 bytes
-	Shuffler   []byte        `json:"shuffler"`   // Ed25519 public key, 32 bytes
-	Identity   []byte        `json:"identity"`   // seed of the Ed25519 key that signs for the device, 32 bytes: secret
-	Credential []byte        `json:"credential"` // signed by the registrar
-	Limits     device.Limits `json:"limits"`     // what is absent is as in device.DefaultLimits
-}
-
 // riffle_open opens a device: config is JSON that ends in a zero byte, saved what riffle_save returned, size 0 for a
 // new device. The result has the handle.
 //
@@ -98,11 +83,9 @@ type config struct {
 func riffle_open(text *C.char, saved unsafe.Pointer, size C.size_t) C.riffle_result {
 	var handle int64
 	out := result(func() (any, error) {
-		c := config{Limits: device.DefaultLimits()}
-		in := json.NewDecoder(strings.NewReader(C.GoString(text)))
-		in.DisallowUnknownFields()
-		if err := in.Decode(&c); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
+		c, err := readConfig(C.GoString(text))
+		if err != nil {
+			return nil, err
 		}
 		identity, err := seal.NewIdentity(c.Identity)
 		if err != nil {
@@ -217,19 +200,11 @@ func riffle_answer(handle C.int64_t, reply unsafe.Pointer, size C.size_t, now C.
 //export riffle_decide
 func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) {
-		var set struct {
-			Arms    [][]float64 `json:"arms"`
-			Default int         `json:"default"`
-			Exclude []int       `json:"exclude"`
+		set, of, err := readArms(C.GoString(arms))
+		if err != nil {
+			return nil, err
 		}
-		in := json.NewDecoder(strings.NewReader(C.GoString(arms)))
-		in.DisallowUnknownFields()
-		// Their errors could name a value.
-		if json.Unmarshal([]byte(C.GoString(arms)), &set.Arms) != nil && in.Decode(&set) != nil {
-			return nil, errors.New(`the arms are not a JSON list of lists of numbers, nor {"arms": list, "default": ` +
-				`index, "exclude": [index, ...]}`)
-		}
-		return d.DecideFor(set.Arms, glm.Choice{Default: set.Default, Excluded: set.Exclude}, entropy.New())
+		return d.DecideFor(set, of, entropy.New())
 	})
 }
 
@@ -240,20 +215,11 @@ func riffle_decide(handle C.int64_t, arms *C.char) C.riffle_result {
 //export riffle_decide_for
 func riffle_decide_for(handle C.int64_t, arms, choice *C.char) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) {
-		var set [][]float64
-		var of struct {
-			Default int   `json:"default"`
-			Exclude []int `json:"exclude"`
+		set, of, err := readArmsAndChoice(C.GoString(arms), C.GoString(choice))
+		if err != nil {
+			return nil, err
 		}
-		if json.Unmarshal([]byte(C.GoString(arms)), &set) != nil {
-			return nil, errors.New("the arms are not a JSON list of lists of numbers")
-		}
-		in := json.NewDecoder(strings.NewReader(C.GoString(choice)))
-		in.DisallowUnknownFields()
-		if in.Decode(&of) != nil {
-			return nil, errors.New(`the choice is not JSON like {"default": 0, "exclude": [1]}`)
-		}
-		return d.DecideFor(set, glm.Choice{Default: of.Default, Excluded: of.Exclude}, entropy.New())
+		return d.DecideFor(set, of, entropy.New())
 	})
 }
 
@@ -262,17 +228,10 @@ func riffle_decide_for(handle C.int64_t, arms, choice *C.char) C.riffle_result {
 // result is the vectors as a JSON list of lists of numbers, in the order of the arms.
 //
 //export riffle_encode
-func riffle_encode(handle C.int64_t, asked *C.char) C.riffle_result {
+func riffle_encode(handle C.int64_t, question *C.char) C.riffle_result {
 	return with(handle, func(d *device.Device) (any, error) {
-		var about struct {
-			Context feature.Values `json:"context"`
-			Arms    []feature.Arm  `json:"arms"`
-		}
-		in := json.NewDecoder(strings.NewReader(C.GoString(asked)))
-		in.DisallowUnknownFields()
-		if err := in.Decode(&about); err != nil && !errors.Is(err, feature.ErrFeatures) { // it could name a value
-			return nil, errors.New(`the features are not JSON like {"context": {...}, "arms": [{"id": "a", ...}, ...]}`)
-		} else if err != nil {
+		about, err := readAsked(C.GoString(question))
+		if err != nil {
 			return nil, err
 		}
 		return d.Encode(about.Context, about.Arms)

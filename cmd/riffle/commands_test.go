@@ -188,8 +188,8 @@ func (e *examiner) script(name string, args []string) error {
 		return fmt.Errorf("%s is no script", name)
 	}
 	text, err := os.ReadFile(file)
-	if name == "deploy/release" { // runs a program of the repository, whose options it passes on
-		text, err = os.ReadFile(filepath.Join(e.root, releaseTool))
+	if tool := programs[name]; tool != "" { // runs a program of the repository, whose options it passes on
+		text, err = os.ReadFile(filepath.Join(e.root, tool))
 	}
 	for _, arg := range args {
 		option := regexp.MustCompile(`(--|")` + regexp.QuoteMeta(strings.TrimPrefix(arg, "--")) + `\b`)

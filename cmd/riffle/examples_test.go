@@ -98,8 +98,10 @@ type examiner struct {
 	keys  map[string]bool // of all roles' configurations, sections included
 }
 
-// releaseTool holds the options of deploy/release.
-const releaseTool = "deploy/releasetool/main.go"
+// programs hold the options of the scripts that run them.
+var programs = map[string]string{
+	"deploy/release": "deploy/releasetool/main.go", "deploy/fuzz": "deploy/fuzztool/main.go",
+}
 
 func newExaminer(t *testing.T) *examiner {
 	t.Helper()
@@ -120,13 +122,15 @@ func newExaminer(t *testing.T) *examiner {
 		}
 	}
 	collectFlags(root(), e.flags)
-	text, err := os.ReadFile(filepath.Join(e.root, releaseTool))
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := regexp.MustCompile(`flags\.(?:(?:String|Bool)Var\(&[\w.]+, |Func\()"([a-z-]+)"`)
-	for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
-		e.flags[m[1]] = true
+	declared := regexp.MustCompile(`flags\.(?:(?:String|Bool|Int|Duration)Var\(&[\w.]+, |Func\()"([a-z-]+)"`)
+	for _, tool := range programs {
+		text, err := os.ReadFile(filepath.Join(e.root, tool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			e.flags[m[1]] = true
+		}
 	}
 	return e
 }

@@ -99,11 +99,18 @@ func readJSONLines(r io.Reader) (f fitFile, err error) {
 		} else if err != nil {
 			return f, fmt.Errorf("row %d: %w", len(f.rows)+1, err)
 		}
+		if len(object) == 0 {
+			return f, fmt.Errorf("row %d has no columns", len(f.rows)+1)
+		}
 		if f.columns == nil {
 			for name := range object {
 				f.columns = append(f.columns, name)
 			}
 			slices.Sort(f.columns)
+		}
+		if len(object) != len(f.columns) {
+			return f, fmt.Errorf("row %d has %d columns, the first one has %d: %q", len(f.rows)+1, len(object), len(f.columns),
+				f.columns)
 		}
 		row := make([]string, len(f.columns))
 		for i, name := range f.columns {
@@ -160,8 +167,8 @@ func fitBounds(path string, given []string) (map[string]estimate.Range, error) {
 		low, high, _ := strings.Cut(values, ",")
 		l, err := strconv.ParseFloat(strings.TrimSpace(low), 64)
 		h, err2 := strconv.ParseFloat(strings.TrimSpace(high), 64)
-		if err != nil || err2 != nil || !(l < h) {
-			return nil, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing numbers", text)
+		if err != nil || err2 != nil || !(l < h) || math.IsInf(h-l, 0) {
+			return nil, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing finite numbers", text)
 		}
 		bounds[name] = estimate.Range{Low: l, High: h}
 	}
@@ -176,8 +183,8 @@ func boundsOf(bounds map[string]estimate.Range, column string) (estimate.Range, 
 			"the data. Bounds are published with the result, and the noise is measured by them; bounds that are computed "+
 			"from the data (the smallest and the largest value) would reveal single people, without any noise", column, column)
 	}
-	if !(b.Low < b.High) {
-		return b, fmt.Errorf("column %q has the bounds %v and %v; want increasing ones", column, b.Low, b.High)
+	if !(b.Low < b.High) || math.IsInf(b.High-b.Low, 0) {
+		return b, fmt.Errorf("column %q has the bounds %v and %v; want increasing finite ones", column, b.Low, b.High)
 	}
 	return b, nil
 }

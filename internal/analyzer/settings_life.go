@@ -3,10 +3,12 @@ package analyzer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/riffle-dp/riffle/internal/role"
@@ -256,6 +258,9 @@ func (l LearnerSettings) prior() (p prior, err error) {
 	if err := d.Decode(&file); err != nil {
 		return p, fmt.Errorf(`it must be JSON as {"theta": [0, 1], "precision": [[1, 0], [0, 1]]}: %w`, err)
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return p, errors.New("something stands behind its JSON")
+	}
 	n := len(file.Theta)
 	if n != l.Dimension {
 		return p, fmt.Errorf("theta has %d numbers, learner.dimension is %d", n, l.Dimension)
@@ -273,21 +278,18 @@ func (l LearnerSettings) prior() (p prior, err error) {
 
 // triangle is the upper triangle of a symmetric matrix that is given by rows.
 func triangle(rows [][]float64, n int) (out glm.Symmetric, err error) {
+	if len(rows) != n || slices.ContainsFunc(rows, func(row []float64) bool { return len(row) != n }) {
+		return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
+	}
 	for i, row := range rows {
-		if len(rows) != n || len(row) != n {
-			return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
-		}
 		for j, x := range row {
-			if x != rows[j][min(i, len(rows[j])-1)] {
+			if x != rows[j][i] {
 				return nil, fmt.Errorf("precision is not symmetric at row %d, column %d", i+1, j+1)
 			}
 			if j >= i {
 				out = append(out, x)
 			}
 		}
-	}
-	if len(rows) != n {
-		return nil, fmt.Errorf("precision must have %d rows of %d numbers", n, n)
 	}
 	return out, nil
 }

@@ -122,6 +122,7 @@ func TestAPriorIsReadInEitherForm(t *testing.T) {
 	for _, content := range []string{
 		"", "[]", `{"theta":[0.5,0]}`, `{"theta":[0.5,0],"precision":[[2,0.5]]}`, `{"theta":[0.5,0],"precision":[2,1]}`,
 		`{"theta":[0.5,0],"precision":[[2,0.5],[0.5]]}`, `{"theta":[0.5,0],"precision":[]}`,
+		`{"theta":[0.5,0],"precision":[[2,0.5],[]]}`, `{"theta":[0.5,0],"precision":[2,0.5,1]}{}`,
 		`{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]],"more":1}`, `{"theta":[0.5,0],"precision":"x"}`,
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -41,7 +41,10 @@ func keptEvidence(st Store) (*device.Evidence, error) {
 		return nil, err
 	}
 	e := new(device.Evidence)
-	return e, json.Unmarshal(text, e)
+	if err := json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("randomizer: the evidence that was kept cannot be read: %w", err)
+	}
+	return e, nil
 }
 
 // accuse keeps the first evidence against the shuffler, and says once that there is one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
 
@@ -122,6 +123,9 @@ func (s *fileStore) Load(f func(Device) error) error {
 			if err := json.Unmarshal(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
 			}
+			if d.Name != string(k) { // two entries would be one device, which could report twice
+				return errors.New("state of a device: it stands under another device's name")
+			}
 			return f(d)
 		})
 	})
@@ -207,7 +211,8 @@ func (s *fileStore) Note(name []byte) (text []byte, err error) {
 
 // written is a device as the file keeps it. What the file cannot hold is refused here, so that it fails alone.
 func written(d Device) (c wal.Change, err error) {
-	if n := len(d.Name); n == 0 || n > bbolt.MaxKeySize || d.Name == string(markKey) {
+	// Bytes that are no UTF-8 would come back as others.
+	if n := len(d.Name); n == 0 || n > bbolt.MaxKeySize || !utf8.ValidString(d.Name) {
 		return c, fmt.Errorf("a device's name has 1 to %d bytes of UTF-8, this one has %d", bbolt.MaxKeySize, n)
 	}
 	b, err := json.Marshal(d)

@@ -56,8 +56,10 @@ func TestAnEarlierVersionsStoreGoesOn(t *testing.T) {
 	if err := store.Put(Device{Name: "new", State: device.State{Number: 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Put(Device{}); err == nil {
-		t.Error("a device without a name is kept")
+	for _, name := range []string{"", string(markKey), "a\xff"} {
+		if err := store.Put(Device{Name: name}); err == nil {
+			t.Errorf("a device %q is kept", name)
+		}
 	}
 	killed := filepath.Join(t.TempDir(), "killed")
 	if err := os.CopyFS(killed, os.DirFS(filepath.Dir(path))); err != nil {

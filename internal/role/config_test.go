@@ -497,7 +497,7 @@ func refuse[C any]() {
 }
 
 // No file makes the loader panic; a file is either loaded or refused with a fault that names it.
-func FuzzFile(f *testing.F) {
+func FuzzConfigFile(f *testing.F) {
 	f.Add("broker: {url: x}\ncohort:\n  minimum: 5\ntags: [a, b]\n")
 	f.Add("tags: &a [x, *a]\n")
 	f.Add("broker: &b\n  url: x\ncohort: *b\n")

@@ -1,8 +1,11 @@
 package shuffler
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -146,13 +149,36 @@ func (ev *Event) Encode() []byte {
 	return b
 }
 
-// DecodeEvent reads the journal's form of an event.
+// DecodeEvent reads the journal's form of an event. An event of a kind that this version does not know, and one of
+// several kinds, is an error: what a decision rests on must not be left out.
 func DecodeEvent(b []byte) (*Event, error) {
 	ev := new(Event)
-	if err := json.Unmarshal(b, ev); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(ev); err != nil {
 		return nil, fmt.Errorf("shuffler event: %w", err)
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("shuffler event: something stands behind it")
+	}
+	if n := ev.kinds(); n != 1 {
+		return nil, fmt.Errorf("shuffler event of %d kinds, must be one", n)
+	}
 	return ev, nil
+}
+
+// kinds is how many fields of the event are set.
+func (ev *Event) kinds() (n int) {
+	for _, set := range []bool{
+		ev.Opened != nil, ev.Registered != nil, ev.Pooled != nil, ev.Drawn != nil, ev.Enrolled != nil, ev.Admitted != nil,
+		ev.Excluded != nil, ev.Committed != nil, ev.Rejected != nil, ev.Finished != nil, ev.Adopted != nil,
+		ev.Passed != nil, ev.Keys != nil,
+	} {
+		if set {
+			n++
+		}
+	}
+	return n
 }
 
 // Apply makes the event part of the state. It fails only on an event that no decision on this state can have made, as
@@ -176,6 +202,9 @@ func (s *State) Apply(ev *Event) error {
 		if e.drawing != nil {
 			return fmt.Errorf("enrolment event: the cohort of epoch %d is drawn", e.number)
 		}
+		if slot, ok := s.slotOf(id); ok {
+			return fmt.Errorf("enrolment event: the device has slot %d of epoch %d already", slot, e.number)
+		}
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(e.slots.len()))))
 		s.enter(id, at)
@@ -196,7 +225,8 @@ func (s *State) Apply(ev *Event) error {
 			return fmt.Errorf("admission event: digest has %d bytes", len(ev.Admitted.Digest))
 		}
 		slot := ev.Admitted.Slot
-		if int(slot) >= s.epoch.slots.len() || r.reports.get(slot) != nil || r.outcome != wire.Undecided {
+		_, out := r.excluded[slot]
+		if out || int(slot) >= s.epoch.slots.len() || r.reports.get(slot) != nil || r.outcome != wire.Undecided {
 			return fmt.Errorf("admission event: slot %d is nobody's, or cannot be admitted any more", slot)
 		}
 		r.reports.put(slot, ev.Admitted.Sequence, digest)
@@ -226,6 +256,9 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome != wire.Undecided && ev.Committed.Outcome != wire.Destroyed {
 			return fmt.Errorf("commit event: round %d is committed already", ev.Committed.Round)
 		}
+		if !decided(ev.Committed.Outcome) {
+			return fmt.Errorf("commit event: round %d has no outcome %d", ev.Committed.Round, ev.Committed.Outcome)
+		}
 		if r.outcome == wire.Undecided {
 			r.refused = ev.Committed.Refused
 		}
@@ -236,6 +269,9 @@ func (s *State) Apply(ev *Event) error {
 		if err != nil {
 			return err
 		}
+		if r.outcome == wire.Undecided {
+			return fmt.Errorf("finish event: round %d is not committed", ev.Finished.Round)
+		}
 		r.done = true
 	case ev.Adopted != nil:
 		r, err := s.round(ev.Adopted.Round)
@@ -244,6 +280,9 @@ func (s *State) Apply(ev *Event) error {
 		}
 		if r.done {
 			return fmt.Errorf("adoption event: round %d is over already", ev.Adopted.Round)
+		}
+		if !decided(ev.Adopted.Outcome) {
+			return fmt.Errorf("adoption event: round %d has no outcome %d", ev.Adopted.Round, ev.Adopted.Outcome)
 		}
 		r.outcome, r.done, r.adopted = ev.Adopted.Outcome, true, ev.Adopted
 		if !ev.Adopted.Members {
@@ -258,12 +297,18 @@ func (s *State) Apply(ev *Event) error {
 	return nil
 }
 
+// decided tells whether it is how a round can end.
+func decided(o wire.Outcome) bool { return o == wire.Released || o == wire.Destroyed }
+
 func (s *State) applyOpened(o *Opened) error {
 	r := &round{
 		opened: time.UnixMilli(o.At), layout: o.Layout, excluded: map[uint32]wire.Refusal{},
 	}
 	if copy(r.digest[:], o.Digest) != len(r.digest) {
 		return fmt.Errorf("opening event: digest has %d bytes", len(o.Digest))
+	}
+	if o.Panel != nil && o.Panel.Records < 1 {
+		return fmt.Errorf("opening event: epoch %d has panels in which a device may never be", o.Epoch)
 	}
 	s.tells(r.opened)
 	if e := s.epoch; e != nil && e.number == o.Epoch {

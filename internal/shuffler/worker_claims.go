@@ -34,6 +34,9 @@ type claim struct {
 // claimSize is how many bytes a claim takes, whatever it says.
 const claimSize = 8 + 4 + 8 + 1 + 4 + 32 + 4 + 4 + 32 + 32
 
+// flagsAt is where the flags of a claim stand.
+const flagsAt = 8 + 4 + 8
+
 const (
 	flagRedelivered = 1 << iota
 	flagUnopened
@@ -59,11 +62,29 @@ func (c *claim) append(b []byte) []byte {
 	return append(b, c.digest[:]...)
 }
 
+// readClaims reads a batch. The error is errClaims.
+func readClaims(body []byte) (id batchID, all []claim, err error) {
+	n := (len(body) - len(id)) / claimSize
+	if len(body) < len(id) || len(body) != len(id)+n*claimSize || n > maxBatch {
+		return id, nil, errClaims
+	}
+	copy(id[:], body)
+	all = make([]claim, n)
+	for i := range all {
+		b := body[len(id)+i*claimSize:]
+		if b[flagsAt]&^(flagRedelivered|flagUnopened) != 0 {
+			return id, nil, errClaims
+		}
+		all[i] = readClaim(b)
+	}
+	return id, all, nil
+}
+
 // readClaim reads a claim of claimSize bytes.
 func readClaim(b []byte) (c claim) {
 	c.epoch, c.round, c.sequence = binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]),
 		binary.BigEndian.Uint64(b[12:])
-	c.redelivered, c.unopened = b[20]&flagRedelivered != 0, b[20]&flagUnopened != 0
+	c.redelivered, c.unopened = b[flagsAt]&flagRedelivered != 0, b[flagsAt]&flagUnopened != 0
 	c.refused = wire.Refusal(binary.BigEndian.Uint32(b[21:]))
 	copy(c.device.Host[:], b[25:])
 	c.device.Number, c.slot = binary.BigEndian.Uint32(b[57:]), binary.BigEndian.Uint32(b[61:])
@@ -169,12 +190,10 @@ func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{claimsQues
 // claims decides on a batch of reports that a worker has opened, as take does on one. It answers when all decisions are
 // durable, and counts a batch once.
 func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
-	var id batchID
-	n := (len(body) - len(id)) / claimSize
-	if len(body) < len(id) || len(body) != len(id)+n*claimSize || n > maxBatch {
-		return nil, errClaims
+	id, all, err := readClaims(body)
+	if err != nil {
+		return nil, err
 	}
-	copy(id[:], body)
 	select {
 	case <-s.counter.open:
 	case <-ctx.Done():
@@ -193,10 +212,6 @@ func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
 		return a.reply, nil
 	}
 	defer close(a.done)
-	all := make([]claim, n)
-	for i := range all {
-		all[i] = readClaim(body[len(id)+i*claimSize:])
-	}
 	reply, err := s.decideAll(all)
 	if err != nil {
 		select {

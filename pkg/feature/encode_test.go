@@ -1,6 +1,7 @@
 package feature_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/feature"
 )
@@ -298,16 +300,25 @@ func FuzzSchema(f *testing.F) {
 	}
 	one := big.NewRat(1, 1)
 	f.Fuzz(func(t *testing.T, text, context []byte, id string) {
-		s, err := feature.Parse(text)
+		var s *feature.Schema
+		var err error
+		allocated.ForInput(t, len(text), func() { s, err = feature.Parse(text) })
 		if err != nil {
 			if !errors.Is(err, feature.ErrSchema) {
 				t.Fatal(err)
 			}
 			return
 		}
+		if _, err := feature.Open(text); (err == nil) != bytes.Equal(text, s.Canonical()) {
+			t.Fatalf("%q is announced as %q: %v", text, s.Canonical(), err)
+		}
 		again, err := feature.Open(s.Canonical())
 		if err != nil || again.Dimension() != s.Dimension() || again.Scale() != s.Scale() {
 			t.Fatal(err)
+		}
+		var arm feature.Arm
+		if err := json.Unmarshal(context, &arm); err == nil && (arm.Features[feature.ID] != nil || arm.Features == nil) {
+			t.Fatalf("%q is the arm %+v", context, arm)
 		}
 		var values feature.Values
 		if json.Unmarshal(context, &values) != nil {

@@ -212,7 +212,7 @@ func TestBitGolden(t *testing.T) {
 	}
 }
 
-func FuzzBit(f *testing.F) {
+func FuzzBitMessage(f *testing.F) {
 	key := fixedKey(f, 1)
 	context := [32]byte(bytes.Repeat([]byte{2}, 32))
 	s, o := sealer(f, key.Public(), context), seal.NewBitOpener(key, context)

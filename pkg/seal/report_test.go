@@ -117,7 +117,7 @@ func TestReportGolden(t *testing.T) {
 	}
 }
 
-func FuzzReportOpener(f *testing.F) {
+func FuzzSealedReport(f *testing.F) {
 	key := fixedKey(f, 1)
 	opener, err := seal.NewReportOpener(key)
 	if err != nil {

@@ -17,8 +17,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzOpen feeds any bytes to Open. No one else has the key, so whatever opens is the one checkpoint that was signed.
-func FuzzOpen(f *testing.F) {
+// FuzzCheckpoint feeds any bytes to Open. No one else has the key, so whatever opens is the one checkpoint that was signed.
+func FuzzCheckpoint(f *testing.F) {
 	seeds(f)
 	key := identity(f, 1).Public()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -28,8 +28,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzOpenCosigned does the same with the witness's signature.
-func FuzzOpenCosigned(f *testing.F) {
+// FuzzWitnessedCheckpoint does the same with the witness's signature.
+func FuzzWitnessedCheckpoint(f *testing.F) {
 	seeds(f)
 	role, key := identity(f, 1).Public(), identity(f, 2).Public()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -40,9 +40,9 @@ func FuzzOpenCosigned(f *testing.F) {
 	})
 }
 
-// FuzzCosign has a witness sign any bytes, unopened: what it makes is no other checkpoint of the role's, and whatever
+// FuzzCosigning has a witness sign any bytes, unopened: what it makes is no other checkpoint of the role's, and whatever
 // it takes verifies as its own.
-func FuzzCosign(f *testing.F) {
+func FuzzCosigning(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := transparency.Cosign(data, witness, identity(t, 2), first)

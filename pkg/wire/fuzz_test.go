@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -52,7 +53,10 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(kind, body, id)})
-		m, digest, err := wire.OpenMessage(kind, signed, party(id))
+		var m proto.Message
+		var digest [32]byte
+		var err error
+		allocated.ForInput(t, len(body), func() { m, digest, err = wire.OpenMessage(kind, signed, party(id)) })
 		if err != nil {
 			if wire.Reason(err) == wire.NoRefusal || wire.Reason(err) == wire.RefusalBadSignature {
 				t.Fatalf("reason %v for %v", wire.Reason(err), err)
@@ -82,7 +86,47 @@ func FuzzLearned(f *testing.F) {
 func FuzzPool(f *testing.F)       { fuzzBody(f, seal.Pool, pool()) }
 func FuzzDraw(f *testing.F)       { fuzzBody(f, seal.Draw, draw()) }
 func FuzzCounts(f *testing.F)     { fuzzBody(f, seal.Counts, counts(), curatedCounts()) }
+func FuzzAccepted(f *testing.F)   { fuzzBody(f, seal.Accepted, acceptedSet()) }
+func FuzzSummed(f *testing.F)     { fuzzBody(f, seal.Summed, summed()) }
 func FuzzCredential(f *testing.F) { fuzzBody(f, seal.Credential, credential(f, signer(f, goldenHost))) }
+
+// FuzzLeaf puts any bytes, and any body signed as any kind of statement, under any kind into a role's part of the audit
+// stream. Nothing that the role did not sign is a leaf, and what it signed is one under at most one kind.
+func FuzzLeaf(f *testing.F) {
+	id, other := signer(f, goldenSigner), signer(f, goldenHost)
+	f.Add(wire.KindManifest, byte(seal.Manifest), encode(f, manifest()))
+	f.Add(wire.KindCounts, byte(seal.Counts), encode(f, counts()))
+	set := acceptedSet()
+	f.Add(wire.AcceptedKind(set.Epoch, set.Round), byte(seal.Accepted), encode(f, set))
+	f.Add("accepted-1-1", byte(seal.Accepted), encode(f, set))
+	known := map[string]bool{}
+	for _, messages := range accepted(f) {
+		for _, b := range messages {
+			known[string(b)] = true
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind string, as byte, body []byte) {
+		of := seal.Kind(as)
+		signed := encode(t, &rifflev1.Signed{Body: body, Key: id.Public(), Signature: seal.Sign(of, body, id)})
+		if wire.Leaf(kind, body, party(id)) && !known[string(body)] {
+			t.Fatalf("%x is a leaf, and was never signed", body)
+		}
+		if !wire.Leaf(kind, signed, party(id)) {
+			return
+		}
+		if wire.Leaf(kind, signed, party(other)) {
+			t.Fatalf("%q is another role's leaf, too", kind)
+		}
+		for _, second := range []string{
+			wire.KindConfiguration, wire.KindAnnouncement, wire.KindManifest, wire.KindCounts, wire.KindLearned,
+			wire.KindPool, wire.KindDraw, wire.KindCheckpoint, kind + "0", "0" + kind,
+		} {
+			if second != kind && wire.Leaf(second, signed, party(id)) {
+				t.Fatalf("it is a leaf as %q and as %q", kind, second)
+			}
+		}
+	})
+}
 
 func FuzzEnrolRequest(f *testing.F) {
 	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)
@@ -127,7 +171,7 @@ func FuzzReport(f *testing.F) {
 	f.Add(good[:len(good)-66], 2)
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, body []byte, messages int) {
-		_, _, _ = wire.ParseReport(body, messages*seal.BitSize)
+		allocated.ForInput(t, len(body), func() { _, _, _ = wire.ParseReport(body, messages*seal.BitSize) })
 		signed := append(bytes.Clone(body),
 			encode(t, &rifflev1.Report{Signature: seal.Sign(seal.Report, body, host)})...)
 		r, _, err := wire.ParseReport(signed, messages*seal.BitSize)
@@ -159,7 +203,9 @@ func FuzzEnvelope(f *testing.F) {
 func FuzzChunk(f *testing.F) {
 	seeds(f, "chunk")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := wire.ParseChunk(data)
+		var c *wire.Chunk
+		var err error
+		allocated.ForInput(t, len(data), func() { c, err = wire.ParseChunk(data) })
 		if err != nil {
 			return
 		}

@@ -158,24 +158,35 @@ func (c *Curating) curate(r *chunks.Round[*Found], m *wire.Manifest) ([]int64, e
 	if err != nil {
 		return nil, err
 	}
-	b := head(curatedDomain, r.Round, m)
-	for _, v := range given {
-		b = binary.BigEndian.AppendUint64(b, uint64(v))
-	}
-	if err := channel.StoreFile(c.Disk, curatedFile(r.Round), checked(b)); err != nil {
+	if err := channel.StoreFile(c.Disk, curatedFile(r.Round), encodeCurated(r.Round, m, given)); err != nil {
 		return nil, err
 	}
 	c.curator, c.absorbed, c.given = curator, c.absorbed+1, given
 	return given, nil
 }
 
+// encodeCurated is the file of what the curator gave out for a round: its head, the values, 8 bytes each, and SHA-256 of
+// that.
+func encodeCurated(of *channel.Round, m *wire.Manifest, given []int64) []byte {
+	b := head(curatedDomain, of, m)
+	for _, v := range given {
+		b = binary.BigEndian.AppendUint64(b, uint64(v))
+	}
+	return checked(b)
+}
+
 // known is what the curator gave out for a round in an earlier process; nil if it did not. The error wraps ErrGivenOut
-// if that was for other boxes.
+// if that was for other boxes, and channel.ErrDamagedState where the file is not whole.
 func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	b, err := channel.ReadFile(c.Disk, curatedFile(of))
 	if err != nil || b == nil {
 		return nil, err
 	}
+	return decodeCurated(b, of, m)
+}
+
+// decodeCurated reads what encodeCurated wrote, with the errors of known.
+func decodeCurated(b []byte, of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	body, err := unchecked(b)
 	if err != nil {
 		return nil, err
@@ -184,7 +195,9 @@ func (c *Curating) known(of *channel.Round, m *wire.Manifest) ([]int64, error) {
 	if !bytes.HasPrefix(body, begin) {
 		return nil, fmt.Errorf("%w: now it has other boxes", ErrGivenOut)
 	}
-	body = body[len(begin):]
+	if body = body[len(begin):]; len(body) == 0 || len(body)%8 != 0 {
+		return nil, fmt.Errorf("%w: what the curator gave out has %d bytes", channel.ErrDamagedState, len(body))
+	}
 	given := make([]int64, len(body)/8)
 	for i := range given {
 		given[i] = int64(binary.BigEndian.Uint64(body[8*i:]))

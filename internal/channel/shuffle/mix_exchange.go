@@ -70,6 +70,7 @@ type barrier struct {
 	Sent *sent `json:"sent,omitempty"`
 
 	secret secret
+	counts []uint32 // Counts as numbers
 }
 
 // sent is what the manifest says of what left.
@@ -112,6 +113,17 @@ func (m *Mixing) begun(r *channel.Release) (*barrier, error) {
 		!bytes.Equal(b.Announcement, r.Announcement[:]) {
 		return nil, fmt.Errorf("%w: other members of this round may have left before: "+
 			"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrImpossible)
+	}
+	if b.Sent == nil {
+		executions := len(b.Names) / len(execution{})
+		if b.Buckets < 1 || b.Buckets > maxBuckets || b.Chunk < 1 || executions < 1 ||
+			len(b.Names)%len(execution{}) != 0 ||
+			len(b.Counts) != 4*executions*int(b.Buckets) {
+			return nil, fmt.Errorf("shuffle: %s is damaged: restore the state folder", barrierName(r.Epoch, r.Round))
+		}
+		if b.counts, err = countsOf(b.Counts); err != nil {
+			return nil, err
+		}
 	}
 	return b, nil
 }
@@ -231,8 +243,9 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 	}
 	for _, one := range x.parts.all {
 		b.Names = append(b.Names, one.name[:]...)
-		b.Counts = appendCounts(b.Counts, one.counts)
+		b.counts = append(b.counts, one.counts...)
 	}
+	b.Counts = appendCounts(nil, b.counts)
 	if err := channel.StoreFile(m.Disk, barrierName(r.Epoch, r.Round), encodeTask(b)); err != nil {
 		return nil, err
 	}
@@ -245,13 +258,12 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 func (d *mixed) tasks(retain *Retention) (tasks []mixTask) {
 	b := d.barrier
 	executions := len(b.Names) / len(execution{})
-	counts := countsOf(b.Counts)
 	first := uint32(0)
 	for bucket := range b.Buckets {
 		t := mixTask{mixingTask: taskOf(d.release, b.secret), Bucket: bucket, First: first, Chunk: b.Chunk, Names: b.Names}
 		total := uint64(0)
 		for i := range executions {
-			n := counts[i*int(b.Buckets)+int(bucket)]
+			n := b.counts[i*int(b.Buckets)+int(bucket)]
 			t.Counts = appendCounts(t.Counts, []uint32{n})
 			total += uint64(n)
 		}
@@ -280,8 +292,12 @@ func (d *mixed) all(ctx context.Context, pool worker.Pool, retain *Retention) (d
 		if i+1 < len(tasks) {
 			chunks = int(tasks[i+1].First - t.First)
 		} else {
+			counts, err := countsOf(t.Counts)
+			if err != nil {
+				return nil, err
+			}
 			total := 0
-			for _, n := range countsOf(t.Counts) {
+			for _, n := range counts {
 				total += int(n)
 			}
 			chunks = (total + t.Chunk - 1) / t.Chunk

@@ -102,11 +102,11 @@ type bucketed struct {
 // bucket reads the segments of a bucket, also those that hold nothing: the broker sees which are read, and would learn
 // where the messages of the others are. What is missing cannot come back.
 func (x *Mixer) bucket(ctx context.Context, r *channel.Release, t *mixTask) (*bucketed, error) {
-	b := &bucketed{size: messageSize(t.Layout)}
-	counts := countsOf(t.Counts)
-	if len(t.Names) != len(counts)*len(execution{}) || t.Chunk < 1 {
-		return nil, errResult
+	counts, err := t.check()
+	if err != nil {
+		return nil, err
 	}
+	b := &bucketed{size: messageSize(t.Layout)}
 	begin := make([]int, len(counts))
 	total := 0
 	for i, n := range counts {

@@ -201,7 +201,10 @@ func (p *parts) have(
 	if result, err = unsettled(result, fixed+prints); err != nil {
 		return err
 	}
-	one.name, one.counts = execution(result), countsOf(result[len(one.name):fixed])
+	one.name = execution(result)
+	if one.counts, err = countsOf(result[len(one.name):fixed]); err != nil {
+		return err
+	}
 	total := 0
 	for _, n := range one.counts {
 		total += int(n)

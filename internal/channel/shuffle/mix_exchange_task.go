@@ -9,6 +9,9 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The kinds of tasks of mixing.
@@ -27,6 +30,27 @@ type mixingTask struct {
 	Announcement []byte         `json:"announcement"`
 	Layout       channel.Layout `json:"layout"`
 	Secret       secret         `json:"secret"`
+}
+
+// What a task can be at most: far above what any lead asks for, and such that a malformed task cannot take the worker's
+// memory.
+const (
+	maxBuckets     = 1 << 20
+	maxBucketBytes = 1 << 30
+)
+
+// errTask says that a task is none that a lead of this version makes.
+var errTask = errors.New("shuffle: a task of mixing is malformed: run lead and workers of one version")
+
+// check refuses a task whose sizes no release has.
+func (t *mixingTask) check() error {
+	l := t.Layout
+	if len(t.Announcement) != 32 || len(t.Secret) != secretSize || l.Messages < 1 ||
+		l.Messages > plan.MaxReportMessages || l.Payload < 0 || l.Size() > wire.MaxPayload ||
+		messageSize(l) < seal.EncapsulatedSize || l.Size()%l.Messages != 0 {
+		return errTask
+	}
+	return nil
 }
 
 func taskOf(r *channel.Release, s secret) mixingTask {
@@ -57,7 +81,11 @@ func packMembers(members []channel.Member) []byte {
 	return b
 }
 
-func unpackMembers(b []byte) []channel.Member {
+// unpackMembers reads what packMembers wrote. The error is errTask.
+func unpackMembers(b []byte) ([]channel.Member, error) {
+	if len(b)%memberSize != 0 {
+		return nil, errTask
+	}
 	members := make([]channel.Member, len(b)/memberSize)
 	for i := range members {
 		at := b[i*memberSize:]
@@ -65,7 +93,20 @@ func unpackMembers(b []byte) []channel.Member {
 		copy(m.Digest[:], at[12:])
 		members[i] = m
 	}
-	return members
+	return members, nil
+}
+
+// check refuses a task without buckets or members, or with more of them than fit into memory. It returns the members.
+func (t *gatherTask) check() ([]channel.Member, error) {
+	members, err := unpackMembers(t.Members)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.mixingTask.check() != nil, t.Buckets < 1, t.Buckets > maxBuckets, (t.Noise == nil) == (len(members) == 0),
+		len(members) > maxBucketBytes/t.Layout.Size():
+		return nil, errTask
+	}
+	return members, nil
 }
 
 // mixTask asks for one bucket to be put into a uniformly random order and to be forwarded.
@@ -78,6 +119,26 @@ type mixTask struct {
 	Chunk    int           `json:"chunk"`  // messages of a chunk
 	Auditor  []byte        `json:"auditor,omitempty"`
 	Retained time.Duration `json:"retained,omitempty"`
+}
+
+// check refuses a task whose executions are not whole, or whose messages do not fit into memory. It returns how many
+// messages each execution put into the bucket.
+func (t *mixTask) check() (counts []uint32, err error) {
+	if err := t.mixingTask.check(); err != nil {
+		return nil, err
+	}
+	if counts, err = countsOf(t.Counts); err != nil {
+		return nil, err
+	}
+	total := uint64(0)
+	for _, n := range counts {
+		total += uint64(n)
+	}
+	if len(t.Names) != len(counts)*len(execution{}) || t.Chunk < 1 || t.Retained < 0 ||
+		total > uint64(maxBucketBytes/messageSize(t.Layout)) {
+		return nil, errTask
+	}
+	return counts, nil
 }
 
 // What a result begins with.
@@ -126,10 +187,14 @@ func appendCounts(b []byte, counts []uint32) []byte {
 	return b
 }
 
-func countsOf(b []byte) []uint32 {
+// countsOf reads what appendCounts wrote. The error is errTask.
+func countsOf(b []byte) ([]uint32, error) {
+	if len(b)%4 != 0 {
+		return nil, errTask
+	}
 	counts := make([]uint32, len(b)/4)
 	for i := range counts {
 		counts[i] = binary.BigEndian.Uint32(b[4*i:])
 	}
-	return counts
+	return counts, nil
 }

@@ -80,8 +80,11 @@ func (x *Mixer) Handlers() worker.Handlers {
 // The result is the execution's name, the number of messages in each bucket, and of members the digests of their
 // messages, member by member.
 func (x *Mixer) gather(ctx context.Context, t *gatherTask) ([]byte, error) {
+	members, err := t.check()
+	if err != nil {
+		return nil, err
+	}
 	r, src, size := t.release(), x.Source(), messageSize(t.Layout)
-	members := unpackMembers(t.Members)
 	messages, err := x.messages(ctx, r, t, members, src)
 	if err != nil {
 		return nil, err

@@ -125,7 +125,7 @@ func EncodeKey(key []byte) string { return base64.RawStdEncoding.EncodeToString(
 // DecodeKey reads EncodeKey's form of a key of 32 bytes.
 func DecodeKey(text string) ([]byte, error) {
 	key, err := base64.RawStdEncoding.Strict().DecodeString(text)
-	if err != nil || len(key) != 32 {
+	if err != nil || len(key) != 32 || EncodeKey(key) != text { // the decoder skips newlines
 		return nil, fmt.Errorf("%w: a key is 43 characters of base64 without padding", ErrFormat)
 	}
 	return key, nil

@@ -184,7 +184,7 @@ func TestLogsAreReadStrictly(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzDecisionLog(f *testing.F) {
 	f.Add([]byte(`{"arms":[[1],[0.5]],"arm":0,"reward":1,"propensity":0.5}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		log, err := evaluate.Read(strings.NewReader(string(text)))

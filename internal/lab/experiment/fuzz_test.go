@@ -7,8 +7,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/experiment"
 )
 
-// FuzzParse: whatever a file holds, it is refused with ErrExperiment or can be validated again.
-func FuzzParse(f *testing.F) {
+// FuzzExperiment: whatever a file holds, it is refused with ErrExperiment or can be validated again.
+func FuzzExperiment(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte(`{"name":"x","environments":[{"kind":"adult"}],"horizons":[0],"seeds":1,` +
 		`"algorithms":[{"name":"uniform"}]}`))

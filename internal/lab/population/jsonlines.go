@@ -270,7 +270,7 @@ func readLines(in io.Reader, maxLine int, do func(text []byte) (bool, error)) (i
 		}
 	}
 	if watched.err != nil {
-		return n, fmt.Errorf("the file cannot be read further: %w", watched.err)
+		return max(n, 1), fmt.Errorf("the file cannot be read further: %w", watched.err)
 	}
 	if lines.Err() != nil { // bufio.ErrTooLong is the only other way to fail
 		return n + 1, lineTooLong(maxLine)

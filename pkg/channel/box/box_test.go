@@ -339,8 +339,8 @@ func TestStoredBoxesOpen(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens what anyone could send, and what anyone could seal.
-func FuzzOpen(f *testing.F) {
+// FuzzOpenBox opens what anyone could send, and what anyone could seal.
+func FuzzOpenBox(f *testing.F) {
 	b := newBench(f, plan.Local)
 	honest := b.box(1, [][]float64{{0, 0}, {0}})
 	plain, err := seal.NewBoxOpener(b.key, domain(plan.Local), b.digest).Open(honest, nil)

@@ -2,6 +2,8 @@ package shuffle
 
 import (
 	"context"
+	"errors"
+	"math"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -45,10 +47,29 @@ func NoiseParts(a *plan.Announcement, digest [32]byte, most uint64) (parts []Par
 	return parts
 }
 
-// Append appends the part's messages to dst, as AppendNoise does, and with its errors.
+// ErrPart says that a part is none of NoiseParts.
+var ErrPart = errors.New("shuffle: a part of the noise is malformed: run lead and workers of one version")
+
+// check refuses a part of which no announced round can be.
+func (p Part) check() error {
+	if len(p.Digest) != 32 || len(p.Releases) > math.MaxUint8+1 {
+		return ErrPart
+	}
+	for _, r := range p.Releases {
+		if r.Coordinates < 0 || r.Coordinates > math.MaxUint16+1 || r.Noise > MaxNoiseMessages {
+			return ErrPart
+		}
+	}
+	return nil
+}
+
+// Append appends the part's messages to dst, as AppendNoise does, and with its errors and ErrPart.
 func (p Part) Append(ctx context.Context, dst []byte, src protocol.Source) ([]byte, error) {
 	if p.To-p.From > MaxNoiseMessages || p.To < p.From {
 		return dst, ErrNoise
+	}
+	if err := p.check(); err != nil {
+		return dst, err
 	}
 	var digest [32]byte
 	copy(digest[:], p.Digest)

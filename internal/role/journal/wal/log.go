@@ -222,6 +222,9 @@ func parse(b []byte) (c Change, rest []byte, err error) {
 		if width <= 0 || n > uint64(len(b)-width) {
 			return c, nil, io.ErrUnexpectedEOF
 		}
+		if width > 1 && b[width-1] == 0 || forget && part == &c.Value && n > 0 {
+			return c, nil, errors.New("a change that is not written as this program writes it")
+		}
 		*part = b[width : width+int(n) : width+int(n)]
 		b = b[width+int(n):]
 	}

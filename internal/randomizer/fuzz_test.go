@@ -1,0 +1,248 @@
+package randomizer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role/journal/wal"
+	"github.com/riffle-dp/riffle/internal/testing/allocated"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// granting is a broker behind which a shuffler gives every device a slot.
+type granting struct {
+	Broker
+	*testbed.Bed
+}
+
+func (b granting) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
+	e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: b.Registrar.Public()})
+	if err != nil {
+		return nil, err
+	}
+	reply, _, err := wire.Sign(&wire.EnrolReply{
+		Request: e.Digest[:], Enrolled: true, Slot: e.Request.Device, ReportAfter: time.Minute,
+	}, b.Shuffler)
+	return reply, err
+}
+
+// fuzzed is the configuration of a host, and the announcement that it follows.
+func fuzzed(f *testing.F) (Config, bus.Announcement) {
+	bed := testbed.New(f)
+	identity, credential := bed.Host(capacity)
+	a := bed.Announcement(glm.Practical, 12)
+	signed, _, err := wire.Sign[plan.Announcement](a, bed.Analyzer)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return Config{
+		Deployment: testbed.Deployment, Analyzer: bed.Analyzer.Public(), Shuffler: bed.Shuffler.Public(),
+		Identity: identity, Credential: credential, Devices: capacity, Source: testbed.Source,
+		Limits: device.Limits{Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
+			Records: 1},
+		Bus: granting{Bed: bed}, Log: zerolog.Nop(),
+	}, bus.Announcement{Epoch: a.Epoch, Round: a.Round, Payload: signed}
+}
+
+// recorded is an answer on a connection that has deadlines.
+type recorded struct{ *httptest.ResponseRecorder }
+
+func (recorded) SetReadDeadline(time.Time) error  { return nil }
+func (recorded) SetWriteDeadline(time.Time) error { return nil }
+func (recorded) EnableFullDuplex() error          { return nil }
+
+// value is a number that an app would not send by chance: nine digits or more.
+var value = regexp.MustCompile(`[0-9]{9,}`)
+
+// FuzzLocalAPI calls every endpoint of the API with any device, token and body. Each call is answered with JSON: what
+// was asked for, or one of the API's errors, which is no fault of the host and quotes no number of the body.
+func FuzzLocalAPI(f *testing.F) {
+	config, announced := fuzzed(f)
+	f.Add(byte(1), "a", []byte(twoArms))
+	f.Add(byte(1), "a/b", []byte(`{"arms": [[0.123456789, 1e999]]}`))
+	f.Add(byte(0), "", []byte{})
+	f.Add(byte(2), "a", []byte(`{"token": "x", "reward": 123456789012}`))
+	f.Add(byte(2), "a", []byte(`{"token": "x", "reward": 1, "extra": 1}`))
+	f.Add(byte(3), "a", []byte{})
+	f.Add(byte(4), "", []byte{})
+	f.Add(byte(5), "", []byte{})
+	f.Add(byte(6), "..", []byte("PUT"))
+	f.Fuzz(func(t *testing.T, endpoint byte, name string, body []byte) {
+		config := config
+		config.Store = &memory{devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{}}
+		host, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			host.stop()
+			host.asking.Wait()
+		}()
+		if fresh, err := host.follow(announced); !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+		api := host.API()
+		call := func(method, path string, body []byte) (int, []byte) {
+			r := httptest.NewRequest(method, "http://127.0.0.1:8400"+path, bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			w := recorded{httptest.NewRecorder()}
+			api.ServeHTTP(w, r)
+			return w.Code, w.Body.Bytes()
+		}
+		at := "/v1/devices/" + url.PathEscape(name)
+		paths := [][2]string{
+			{http.MethodPost, at}, {http.MethodPost, at + "/decisions"}, {http.MethodPost, "/v1/rewards"},
+			{http.MethodGet, at + "/ledger"}, {http.MethodGet, "/v1/status"}, {http.MethodGet, "/v1/schema"},
+			{http.MethodPut, "/v1/" + url.PathEscape(name)},
+		}
+		of := paths[int(endpoint)%len(paths)]
+		var status int
+		var said []byte
+		allocated.ForInput(t, len(body), func() { status, said = call(of[0], of[1], body) })
+		if status >= 300 && status < 400 { // a path that net/http cleans
+			return
+		}
+		if !json.Valid(said) || status == http.StatusInternalServerError {
+			t.Fatalf("%s %s with %q: %d %s", of[0], of[1], body, status, said)
+		}
+		if status != http.StatusOK {
+			var failed failure
+			if err := json.Unmarshal(said, &failed); err != nil || failed.Error == "" || failed.Detail == "" {
+				t.Fatalf("%d %s", status, said)
+			}
+			for _, number := range value.FindAll(body, -1) {
+				if bytes.Contains(said, number) && !bytes.Contains([]byte(name), number) {
+					t.Fatalf("the error shows what was sent: %s", said)
+				}
+			}
+			return
+		}
+		var made struct {
+			Arm     int
+			Token   string
+			Sampled bool
+		}
+		if int(endpoint)%len(paths) != 1 {
+			return
+		}
+		if err := json.Unmarshal(said, &made); err != nil || made.Token == "" || made.Arm < 0 {
+			t.Fatalf("%d %s, %v", status, said, err)
+		}
+		reward, err := json.Marshal(map[string]any{"token": made.Token, "reward": 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, said := call(http.MethodPost, "/v1/rewards", reward); status != http.StatusOK {
+			t.Fatalf("the reward of %s: %d %s", made.Token, status, said)
+		}
+	})
+}
+
+// FuzzStore puts any bytes into a host's store, as a device, a report that was not sent, the last announcement and the
+// evidence against the shuffler, and reads them again. What is read is put back as the same; a key that no version wrote
+// is an error, and so is a device under another name.
+func FuzzStore(f *testing.F) {
+	good, err := json.Marshal(Device{Name: "a", State: device.State{Number: 1}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte("a"), good)
+	f.Add(Outgoing{Epoch: 1, Round: 2, Number: 3}.key(), []byte("envelope"))
+	f.Add([]byte("evidence"), []byte(`{"epoch":1,"device":2,"what":"x"}`))
+	f.Add(make([]byte, 12), []byte(`{}`))
+	f.Fuzz(func(t *testing.T, key, text []byte) {
+		if len(key) == 0 || len(key) > 1<<10 || len(text) > 1<<16 || bytes.Equal(key, markKey) {
+			return
+		}
+		st, err := OpenUnsyncedStore(filepath.Join(t.TempDir(), "devices"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		put := func(bucket []byte) {
+			if err := st.(*fileStore).db.Commit([]wal.Change{{Bucket: bucket, Key: key, Value: text}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.(*fileStore).db.Settle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(bucketDevices)
+		err = st.Load(func(d Device) error {
+			if d.Name != string(key) {
+				t.Fatalf("device %q stands under %q", d.Name, key)
+			}
+			return st.Put(d)
+		})
+		if err == nil {
+			if err := st.Load(func(Device) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(bucketOutbox)
+		unsent := 0
+		err = st.Unsent(func(o Outgoing) {
+			if unsent++; !bytes.Equal(o.key(), key) || !bytes.Equal(o.Envelope, text) {
+				t.Fatalf("%x is %+v", key, o)
+			}
+		})
+		if (err == nil) != (len(key) == 16) || unsent > 0 && err != nil {
+			t.Fatalf("a key of %d bytes: %d reports, %v", len(key), unsent, err)
+		}
+		put(bucketChain)
+		if last, err := st.Latest(); (err == nil) != (len(key) == 12) || err != nil && last != (RoundID{}) {
+			t.Fatalf("a key of %d bytes: %+v, %v", len(key), last, err)
+		}
+		if err := st.PutNote(noteEvidence, text); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := keptEvidence(st); (err != nil) != (e == nil && len(text) > 0) {
+			t.Fatalf("%+v with %v", e, err)
+		}
+	})
+}
+
+// FuzzReward reads any bytes as the one JSON object of a reward. What is read is one object with known fields and
+// nothing behind it; the error is the app's fault, and quotes no number.
+func FuzzReward(f *testing.F) {
+	f.Add([]byte(`{"token": "x", "reward": 123456789}`))
+	f.Add([]byte(`{"token": "x"} {}`))
+	f.Add([]byte(`{"token": 123456789}`))
+	f.Add([]byte(`{"reward": 1e999999999}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var into struct {
+			Token  string   `json:"token"`
+			Reward *float64 `json:"reward"`
+		}
+		err := readStruct(bytes.NewReader(body), &into)
+		if err == nil {
+			if !json.Valid(body) {
+				t.Fatalf("%q is read", body)
+			}
+			return
+		}
+		if apiReason(err) == Internal {
+			t.Fatalf("%q: %v", body, err)
+		}
+		for _, number := range value.FindAll(body, -1) {
+			if bytes.Contains([]byte(err.Error()), number) {
+				t.Fatalf("the error shows what was sent: %v", err)
+			}
+		}
+	})
+}
