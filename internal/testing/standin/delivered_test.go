@@ -156,18 +156,24 @@ func TestReadersShareTheReports(t *testing.T) {
 func TestReadersAskForSoManyAhead(t *testing.T) {
 	conforms(t, func(r *rig) {
 		h, s := r.connect(bus.Randomizer), r.connect(bus.Shuffler)
-		const ahead, stored = 1024, 1040
+		const ahead, stored, taken = 1024, 1040, 5
 		for i := range stored {
 			r.report(h, fmt.Sprint(i))
 		}
 		hold := make(chan struct{})
 		busy := run(r, func(ctx ctx, handler func(*bus.Delivery)) error {
-			return s.Reports(ctx, func(d *bus.Delivery) { handler(d); <-hold })
+			return s.Reports(ctx, func(d *bus.Delivery) {
+				if handler(d); d.Sequence >= taken {
+					<-hold
+				}
+			})
 		})
-		busy.next()
-		r.backlog(s, bus.Backlog{Waiting: stored, Sent: ahead})
+		for range taken {
+			busy.next()
+		}
+		r.backlog(s, bus.Backlog{Waiting: stored, Sent: ahead}) // more is asked for when half of it is taken
 		close(hold)
-		for range stored - 1 {
+		for range stored - taken {
 			busy.next()
 		}
 		r.backlog(s, bus.Backlog{Waiting: stored, Sent: stored})

@@ -312,6 +312,27 @@ func TestFullBroker(t *testing.T) {
 	})
 }
 
+// TestSoManyWaitForTheirAcknowledgement: what the server does with max_ack_pending. Riffle's is 65536.
+func TestSoManyWaitForTheirAcknowledgement(t *testing.T) {
+	gated(t, standin.Options{}, func(h *held) {
+		h.b.LimitPending(bus.StreamReports, 2)
+		for i := range 4 {
+			h.report(h.host, fmt.Sprint(i))
+		}
+		reading := h.reading(h.shuf)
+		one := reading.next()
+		reading.next()
+		synctest.Wait()
+		h.backlog(h.shuf, bus.Backlog{Waiting: 4, Sent: 2})
+		h.must(one.Retry(0)) // it comes again all the same
+		again := reading.next()
+		h.equal("again", shown(again), "1:report 0+")
+		h.must(again.Ack())
+		h.equal("next", shown(reading.next()), "3:report 2")
+		h.backlog(h.shuf, bus.Backlog{Waiting: 3, Floor: 1, Sent: 3})
+	})
+}
+
 // TestClockOfTheBroker: ages and waits are counted by the clock that the options give.
 func TestClockOfTheBroker(t *testing.T) {
 	var ahead time.Duration
