@@ -116,10 +116,17 @@ func TestStoppedReaderSendsBackWhatItWasNotHanded(t *testing.T) {
 		busy.stop()
 		close(hold)
 		r.want("the end", busy.result(), errCanceled)
+		handed := 1
+		for ; len(busy.came) > 0; handed++ { // it may still have been handed some when it was stopped
+			busy.next()
+		}
+		var others []string
+		for n := handed; n < 5; n++ {
+			others = append(others, fmt.Sprintf("%d:report %d+", n+1, n))
+		}
 		r.report(h, "new")
 		// at once, although the wait for an acknowledgement is long; the server may mix their order
-		r.equal("the others", sorted(payloads(r.reading(s), 5)),
-			[]string{"2:report 1+", "3:report 2+", "4:report 3+", "5:report 4+", "6:report new"})
+		r.equal("the others", sorted(payloads(r.reading(s), len(others)+1)), append(others, "6:report new"))
 	})
 }
 

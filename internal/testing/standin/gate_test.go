@@ -193,6 +193,7 @@ func TestNoticeIsAHintOnly(t *testing.T) {
 		if d := time.Since(began); d < 10*time.Second || d > 20*time.Second {
 			t.Errorf("without a notice it came after %s; bus looks every 10 to 20 s", d)
 		}
+		synctest.Wait() // until it waits again
 		began = time.Now()
 		h.must(h.ana.PutAnnouncement(h.ctx(), 2, 0, []byte("b")))
 		h.equal("announcement", string(watching.next().Payload), "b")
