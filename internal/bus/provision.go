@@ -234,7 +234,9 @@ func once(c jetstream.StreamConfig) jetstream.StreamConfig {
 func (o ProvisionOptions) Streams() []jetstream.StreamConfig { return o.withDefaults().streams() }
 
 // Consumers are the durable consumers that Provision makes, by stream.
-func (o ProvisionOptions) Consumers() map[string]jetstream.ConsumerConfig { return o.withDefaults().consumers() }
+func (o ProvisionOptions) Consumers() map[string]jetstream.ConsumerConfig {
+	return o.withDefaults().consumers()
+}
 
 func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	base := func(name, description string, subjects ...string) jetstream.StreamConfig {
