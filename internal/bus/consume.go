@@ -25,7 +25,20 @@ type Delivery struct {
 	Sequence    uint64 // place in the stream; for ever the same message
 	Redelivered bool   // delivered before, here or elsewhere
 	Payload     []byte
-	msg         jetstream.Msg
+	msg         Settler
+}
+
+// Settler tells the broker what became of a message that it delivered. A jetstream.Msg is one.
+type Settler interface {
+	Ack() error
+	NakWithDelay(delay time.Duration) error
+	InProgress() error
+}
+
+// NewDelivery is d as a broker hands it over that no Conn leads to: its methods are those of s.
+func NewDelivery(d Delivery, s Settler) *Delivery {
+	d.msg = s
+	return &d
 }
 
 // Ack tells the broker that the message is dealt with. Call it after what follows from it is durable. An error, or a

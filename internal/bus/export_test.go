@@ -33,9 +33,6 @@ func (c *Conn) Batch(ctx context.Context, stream, filter string, from uint64) er
 	return err
 }
 
-// Streams are the streams that Provision makes.
-func (o ProvisionOptions) Streams() []jetstream.StreamConfig { return o.withDefaults().streams() }
-
 func ReportSubject(host string) string { return subjectReport(host) }
 
 func AnnouncementSubject(epoch uint64, round uint32, payload []byte) string {

@@ -230,6 +230,12 @@ func once(c jetstream.StreamConfig) jetstream.StreamConfig {
 	return c
 }
 
+// Streams are the streams that Provision makes.
+func (o ProvisionOptions) Streams() []jetstream.StreamConfig { return o.withDefaults().streams() }
+
+// Consumers are the durable consumers that Provision makes, by stream.
+func (o ProvisionOptions) Consumers() map[string]jetstream.ConsumerConfig { return o.withDefaults().consumers() }
+
 func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	base := func(name, description string, subjects ...string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{

@@ -59,7 +59,13 @@ type Task struct {
 	Payload     []byte
 	Redelivered bool          // delivered before, here or elsewhere
 	Wait        time.Duration // for how long the broker waits to hear of it
-	msg         jetstream.Msg
+	msg         Settler
+}
+
+// NewTask is t as a broker hands it over that no Conn leads to: its methods are those of s.
+func NewTask(t Task, s Settler) *Task {
+	t.msg = s
+	return &t
 }
 
 // Done removes the task for ever: its result is with the lead, or nobody wants it.
