@@ -1,11 +1,23 @@
 package simulation
 
 import (
+	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
+)
+
+var (
+	lists     = flag.Int("lists", 40, "how many lists TestLists draws")
+	firstSeed = flag.Uint64("seed", 1, "seed of the first list")
+	asJSON    = flag.String("json", "", "file for the result of TestLists")
+	tries     = flag.Int("shrink", 200, "how many runs may be spent on making a failing list smaller")
+	failures  = flag.Int("failures", 1, "after how many failing lists TestLists ends")
 )
 
 // TestMain runs everything on one processor: what goes on at the same time then goes on in an order that the schedule
@@ -30,5 +42,128 @@ func TestWithoutFaults(t *testing.T) {
 				t.Errorf("%s: %q", l, r.Violations)
 			}
 		}
+	}
+}
+
+// The same list gives the same run, and another seed another one.
+func TestAListIsRepeatable(t *testing.T) {
+	traces := map[string]uint64{}
+	for seed := uint64(1); seed <= 8; seed++ {
+		l := Generate(seed)
+		first, second := Run(t, l), Run(t, l)
+		if first.Trace != second.Trace {
+			t.Errorf("%s: two runs differ: %s after %d steps, %s after %d", l, first.Trace, first.Steps, second.Trace,
+				second.Steps)
+		}
+		if other, met := traces[first.Trace]; met {
+			t.Errorf("seeds %d and %d have the same run", other, seed)
+		}
+		traces[first.Trace] = seed
+	}
+}
+
+// summary is what TestLists says of all lists together.
+type summary struct {
+	Seed       uint64         `json:"seed"`
+	Lists      int            `json:"lists"`
+	ByChannel  map[string]int `json:"by_channel"`
+	Panels     int            `json:"panels"`
+	Steps      int            `json:"steps"`
+	Faults     map[string]int `json:"faults"`
+	Releases   int            `json:"releases"`
+	Destroyed  int            `json:"destroyed"`
+	Violations []violation    `json:"violations"`
+}
+
+type violation struct {
+	Seed uint64   `json:"seed"`
+	What []string `json:"what"`
+	List List     `json:"list"` // made smaller
+}
+
+func (s *summary) add(l List, r Result) {
+	s.Lists++
+	s.ByChannel[string(l.Channel)]++
+	if l.Panel {
+		s.Panels++
+	}
+	s.Steps += r.Steps
+	s.Releases += r.Releases
+	s.Destroyed += r.Destroyed
+	for kind, n := range r.Faults {
+		s.Faults[kind] += n
+	}
+}
+
+// Lists of operations that are drawn from seeds: whatever goes wrong, no person is counted twice or where they are no
+// member, the counts are the members' exact sums, and a deployment that is healed goes on.
+//
+//	go test ./internal/testing/simulation -run TestLists -v -args -lists 10000 -seed 1 -json FILE
+func TestLists(t *testing.T) {
+	s := summary{Seed: *firstSeed, ByChannel: map[string]int{}, Faults: map[string]int{}, Violations: []violation{}}
+	for n := range *lists {
+		l := Generate(*firstSeed + uint64(n))
+		r := Run(t, l)
+		s.add(l, r)
+		if len(r.Violations) == 0 {
+			continue
+		}
+		what := kindOf(r.Violations[0])
+		small := Shrink(l, *tries, func(l List) bool {
+			r := Run(t, l)
+			return len(r.Violations) > 0 && kindOf(r.Violations[0]) == what
+		})
+		s.Violations = append(s.Violations, violation{l.Seed, r.Violations, small})
+		t.Errorf("list %d of seed %d: %q\nfor testdata/lists: %s", n+1, l.Seed, r.Violations, small)
+		if len(s.Violations) >= *failures {
+			break
+		}
+	}
+	total := 0
+	for _, n := range s.Faults {
+		total += n
+	}
+	t.Logf("%d lists from seed %d, %d faults, %d releases, %d cohorts destroyed, %d violations", s.Lists, s.Seed, total,
+		s.Releases, s.Destroyed, len(s.Violations))
+	if *asJSON != "" {
+		b, err := json.MarshalIndent(s, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(*asJSON, append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// kindOf is what a violation is of.
+func kindOf(v string) string {
+	var kind string
+	if _, err := fmt.Sscanf(v, "%s", &kind); err != nil {
+		return v
+	}
+	return kind
+}
+
+// The lists that found something once find nothing any more.
+func TestFixedLists(t *testing.T) {
+	files, err := filepath.Glob("testdata/lists/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var l List
+			if err := json.Unmarshal(b, &l); err != nil {
+				t.Fatal(err)
+			}
+			if r := Run(t, l); len(r.Violations) > 0 {
+				t.Errorf("%q", r.Violations)
+			}
+		})
 	}
 }
