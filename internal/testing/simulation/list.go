@@ -62,14 +62,8 @@ func (l List) String() string {
 // hosts is how many hosts a simulated deployment has.
 const hosts = 3
 
-// who are the processes.
-func who() (names []string) {
-	names = []string{"shuffler", "analyzer"}
-	for n := range hosts {
-		names = append(names, hostName(n))
-	}
-	return names
-}
+// who are the processes, in the order in which they start.
+func who() []string { return []string{"shuffler", "analyzer", "host-0", "host-1", "host-2"} }
 
 func hostName(n int) string { return fmt.Sprintf("host-%d", n) }
 

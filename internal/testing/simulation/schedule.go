@@ -21,8 +21,8 @@ const (
 
 // play runs the list, heals everything, and has the oracle look at what is left.
 func (w *World) play() {
-	for _, name := range who() {
-		w.parties[name].start()
+	for _, p := range w.order {
+		p.start()
 	}
 	if w.list.Panel {
 		w.advance(time.Second)
@@ -37,6 +37,7 @@ func (w *World) play() {
 	}
 	w.heal()
 	w.recover()
+	w.audit()
 	w.oracle.look()
 	w.end()
 }
@@ -68,11 +69,10 @@ func (w *World) advance(d time.Duration) {
 // tend does what is due: processes that ended are taken away and started again, faults that had their time are over.
 func (w *World) tend() {
 	now := time.Now()
-	for _, name := range who() {
-		p := w.parties[name]
+	for _, p := range w.order {
 		p.reap()
 		if p.run == nil && !p.again.IsZero() && !now.Before(p.again) {
-			w.noted("%s starts", name)
+			w.noted("%s starts", p.name)
 			p.start()
 		}
 		if !p.stalled.IsZero() && !now.Before(p.stalled) {
@@ -97,7 +97,7 @@ func (w *World) soon() time.Duration {
 			next = min(next, max(time.Until(t), 0)+time.Microsecond)
 		}
 	}
-	for _, p := range w.parties {
+	for _, p := range w.order {
 		if p.run == nil {
 			at(p.again)
 		}
@@ -204,6 +204,7 @@ func (w *World) apply(o Operation) {
 	case Decide:
 		for range o.N {
 			w.decideOn(p)
+			synctest.Wait() // one after the other: who asks together would be a matter of chance
 		}
 		return
 	case Reward:

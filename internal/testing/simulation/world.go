@@ -54,6 +54,7 @@ type World struct {
 	keys    keys
 	scratch string // folder
 	parties map[string]*process
+	order   []*process // the same, as they start
 	begin   time.Time
 
 	// of the schedule alone
@@ -122,6 +123,7 @@ func newWorld(t *testing.T, l List, scratch string) *World {
 	for _, name := range who() {
 		p := &process{w: w, name: name, role: roleOf(name), disk: newDisk(), clock: new(clock)}
 		w.parties[name] = p
+		w.order = append(w.order, p)
 	}
 	return w
 }
