@@ -31,10 +31,10 @@ type counting struct {
 	missed  atomic.Bool   // a chunk came out of order: it must be read again
 	taken   atomic.Int64  // reports that were answered
 
-	working turn // guards what follows
-	failed  error      // after which Count cannot go on
-	refused error      // why the round is not accepted; wraps an outcome.Reason
-	settled bool       // the statement is out
+	working turn  // guards what follows
+	failed  error // after which Count cannot go on
+	refused error // why the round is not accepted; wraps an outcome.Reason
+	settled bool  // the statement is out
 
 	header    *header
 	secret    shares.Secret

@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
 
-// auditEvery is of how many seeds one has its logs audited: an audit computes every guarantee and policy anew, and takes
-// as long as a list.
+// auditEvery is of how many seeds one has its logs audited: an audit computes every guarantee and policy anew, and
+// takes as long as a list.
 const auditEvery = 8
 
 // audit has an auditor look at the logs of the healed deployment: an honest one is never accused.

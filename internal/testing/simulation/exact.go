@@ -18,8 +18,8 @@ import (
 )
 
 // exact holds counts against the sum of what the members put into their reports, which the simulation can open. The
-// simulated plans have no noise of servers but in the channel central: there the counts lie between the sum and the sum
-// with all noise bits.
+// simulated plans have no noise of servers but in the channel central: there the counts lie between the sum and the
+// sum with all noise bits.
 func (o *oracle) exact(r round, l *released, c *wire.Counts) {
 	w, a := o.w, o.announced[r]
 	sums, err := w.sums(a, o.announced[round{r.epoch, 0}].digest, l.members)

@@ -18,7 +18,7 @@ const (
 	Wait       Kind = "wait"       // Ms pass
 	Stall      Kind = "stall"      // Who stands still for Ms
 	Crash      Kind = "crash"      // Who is killed What ("before" or "after") its N-th write from now
-	Restart    Kind = "restart"    // Who is killed and started with What: its "same" state, an "older" copy, or a "lost" one
+	Restart    Kind = "restart"    // Who is killed and started with What: the "same" state, an "older" one, or "lost"
 	Copy       Kind = "copy"       // a copy of Who's disk is made, for Restart
 	Drop       Kind = "drop"       // the next N requests or deliveries What of Who are lost
 	LoseAnswer Kind = "lose"       // the answers to the next N requests What of Who are lost
@@ -131,7 +131,20 @@ func Generate(seed uint64) List {
 			add(Operation{Do: PowerLoss, N: r.IntN(8)})
 		}
 	}
+	// late holds reports back until after the deadline, and what leaves of the release too, so that they meet.
+	late := func() {
+		add(Operation{Do: Delay, Who: hostName(r.IntN(hosts)), What: "PublishReport", N: 1 + r.IntN(2),
+			Ms: 800 + r.IntN(2400)})
+		add(Operation{Do: Delay, Who: "shuffler", What: pick([]string{"PublishChunk", "AppendAuditAfter", "PublishManifest"}),
+			N: 1 + r.IntN(3), Ms: 800 << r.IntN(3)})
+		if r.IntN(2) == 0 {
+			add(Operation{Do: Crash, Who: "shuffler", What: pick([]string{"before", "after"}), N: 8 + r.IntN(12)})
+		}
+	}
 	for range 1 + r.IntN(3) { // cohorts, if nothing goes wrong
+		if r.IntN(4) == 0 {
+			late()
+		}
 		for n := range hosts {
 			if r.IntN(4) == 0 {
 				fault()

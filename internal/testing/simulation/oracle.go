@@ -16,8 +16,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// oracle knows what every device put into its reports, and holds what leaves each role against it. It sees bytes before
-// the broker does: what was tried and lost counts as having left.
+// oracle knows what every device put into its reports, and holds what leaves each role against it. It sees bytes
+// before the broker does: what was tried and lost counts as having left.
 type oracle struct {
 	w *World
 

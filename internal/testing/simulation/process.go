@@ -18,8 +18,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/standin"
 )
 
-// process is one role's place in the deployment: what it keeps, and the process that runs there, if one does. Its fields
-// are the schedule's own, but for those that the world's lock guards.
+// process is one role's place in the deployment: what it keeps, and the process that runs there, if one does. Its
+// fields are the schedule's own, but for those that the world's lock guards.
 type process struct {
 	w     *World
 	name  string

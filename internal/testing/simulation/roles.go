@@ -124,7 +124,9 @@ func (b shufflerBroker) PublishManifest(ctx context.Context, epoch uint64, round
 	return b.Conn.PublishManifest(ctx, epoch, round, payload)
 }
 
-func (b shufflerBroker) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+func (b shufflerBroker) AppendAuditAfter(
+	ctx context.Context, kind string, payload []byte, last uint64,
+) (uint64, error) {
 	if kind == wire.KindManifest {
 		b.i.w.oracle.manifest(b.i, payload, false)
 	}
@@ -142,7 +144,9 @@ func (b analyzerBroker) PutAnnouncement(ctx context.Context, epoch uint64, round
 	return b.Conn.PutAnnouncement(ctx, epoch, round, payload)
 }
 
-func (b analyzerBroker) AppendAuditAfter(ctx context.Context, kind string, payload []byte, last uint64) (uint64, error) {
+func (b analyzerBroker) AppendAuditAfter(
+	ctx context.Context, kind string, payload []byte, last uint64,
+) (uint64, error) {
 	if kind == wire.KindCounts {
 		b.i.w.oracle.counts(b.i, payload)
 	}

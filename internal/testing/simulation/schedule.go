@@ -9,7 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/standin"
 )
 
-// A run's schedule is one goroutine: everything else waits at the gate, for a time, or for something of its own process.
+// A run's schedule is one goroutine: everything else waits at the gate, for a time, or for something of its own
+// process.
 
 const (
 	// mostSteps bounds the choices of one run.
@@ -343,9 +344,17 @@ func (w *World) heal() {
 // list did ends the deployment, or one of its parties, as documented.
 func (w *World) recover() {
 	until := time.Now().Add(recovery)
-	before := w.oracle.progress()
+	before, calls := w.oracle.progress(), 0
 	w.advance(5 * time.Second)
 	for !w.oracle.final() && w.oracle.progress() == before {
+		if refused := w.refusing(); refused != "" {
+			if calls++; calls > patientCalls {
+				w.noted("the shuffler says why it does not go on: %s", refused)
+				return
+			}
+		} else {
+			calls = 0
+		}
 		if time.Now().After(until) || w.steps >= mostSteps {
 			w.stuck()
 			return
@@ -356,6 +365,27 @@ func (w *World) recover() {
 	}
 	w.noted("another cohort is counted, or learning is over")
 	w.advance(3 * time.Second)
+}
+
+// patientCalls is for how many seconds a shuffler may say why it does not go on before that is taken for its last
+// word.
+const patientCalls = 30
+
+// refusing is what the shuffler's readiness says where its state was set back. What it knows of registered devices,
+// and of what it signed, stands nowhere else: it decides nothing then, as documented, and says so.
+func (w *World) refusing() string {
+	p := w.parties["shuffler"]
+	if !p.back || p.run == nil {
+		return ""
+	}
+	p.run.mu.Lock()
+	defer p.run.mu.Unlock()
+	for _, condition := range []string{"history", "panel"} {
+		if err := p.run.unmet[condition]; err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // restoreNewest does what is documented for an analyzer that refuses an older folder: the newest one is put back.
@@ -389,10 +419,6 @@ func (w *World) stuck() {
 			unready = append(unready, fmt.Sprintf("%s: epoch %d, enrolling %v, pending %d, refused %q", name, s.Epoch,
 				s.Enrolling, s.Pending, s.Refused))
 		}
-	}
-	if w.parties["shuffler"].back && len(unready) > 0 {
-		w.noted("no cohort was counted, after a state that was set back: %v", unready)
-		return
 	}
 	w.violated("liveness", "no cohort is counted within %v after everything was healed; %v; excuses %v", recovery,
 		unready, why)

@@ -1,7 +1,7 @@
 package simulation
 
-// Shrink makes a failing list smaller while it still fails: without some of its operations, then with smaller numbers. It
-// runs at most so many lists.
+// Shrink makes a failing list smaller while it still fails: without some of its operations, then with smaller numbers.
+// It runs at most so many lists.
 func Shrink(l List, runs int, fails func(List) bool) List {
 	try := func(ops []Operation) bool {
 		if runs <= 0 {

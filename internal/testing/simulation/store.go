@@ -41,8 +41,8 @@ func (s stored) clone() stored {
 	return stored{maps.Clone(s.devices), maps.Clone(s.outbox), maps.Clone(s.chain), maps.Clone(s.notes)}
 }
 
-// store is a randomizer.Store in memory. A host writes while it holds locks, so a write takes no turn of the schedule: it
-// is durable at once, or the process is killed.
+// store is a randomizer.Store in memory. A host writes while it holds locks, so a write takes no turn of the schedule:
+// it is durable at once, or the process is killed.
 type store struct{ i *incarnation }
 
 var _ randomizer.Store = store{}

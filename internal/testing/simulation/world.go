@@ -96,8 +96,8 @@ type hostKeys struct {
 	credential []byte
 }
 
-// Run runs a list. The test is for temporary files and for the source of cryptographic randomness: what the list finds is
-// in the result.
+// Run runs a list. The test is for temporary files and for the source of cryptographic randomness: what the list finds
+// is in the result.
 func Run(t *testing.T, l List) (result Result) {
 	t.Helper()
 	scratch := t.TempDir()
