@@ -40,8 +40,11 @@ func (d *disk) clone() *disk {
 	return c
 }
 
-// storeFile names a host's store in contents.
-const storeFile = "store"
+// Names in contents: of a host's store, and of the shuffler's journal.
+const (
+	storeFile   = "store"
+	journalFile = "journal"
+)
 
 // contents hands over everything on the disk.
 func (d *disk) contents(f func(where string, b []byte)) {
@@ -164,6 +167,9 @@ func (l *ledger) sync() {
 				}
 			})
 			l.failed = err
+			if err == nil {
+				l.i.w.oracle.wrote(l.i, l.name, lines)
+			}
 		}
 		for _, e := range lines {
 			e.err = err

@@ -28,8 +28,10 @@ type oracle struct {
 	rounds    map[round]*released
 	announced map[round]*announcement
 	counted   map[mark]uint64 // epoch in which a device was counted last
-	lastEpoch uint64          // announced
-	ended     bool            // the last policy is announced
+	// acknowledged reports of which a process's disk did not have that they are admitted, by sequence
+	early     map[*incarnation]map[uint64]bool
+	lastEpoch uint64 // announced
+	ended     bool   // the last policy is announced
 	released  int
 	destroyed int
 }
@@ -74,6 +76,7 @@ func newOracle(w *World) *oracle {
 	return &oracle{
 		w: w, reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
 		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark]uint64{},
+		early: map[*incarnation]map[uint64]bool{},
 	}
 }
 

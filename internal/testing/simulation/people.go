@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"testing/synctest"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/randomizer"
@@ -55,6 +56,9 @@ func (w *World) decideOn(p *process) {
 	w.decisions = append(w.decisions, d)
 	name := fmt.Sprintf("person-%d", person)
 	arms := [][]float64{{markArm}, {-0.5}}
+	if w.others {
+		arms = [][]float64{{0.25}, {markArm}, {-0.125}}
+	}
 	if w.list.Panel { // of those who registered
 		name = fmt.Sprintf("%s-member-%d", p.name, person%((pool+hosts)/hosts))
 	}
@@ -77,6 +81,7 @@ func (w *World) register(p *process, n int) {
 		if _, err := i.host.Register(name); err != nil && !errors.Is(err, errKilled) {
 			w.noted("%s: %s: %v", p.name, name, err)
 		}
+		synctest.Wait() // one after the other, as people come
 	}
 }
 
@@ -92,7 +97,11 @@ func (w *World) reward(p *process) {
 	}
 	w.mu.Unlock()
 	for _, d := range due {
-		_, err := d.i.host.Reward(d.Token, float64(d.person%2))
+		reward := float64(d.person % 2)
+		if w.others {
+			reward = 1 - reward
+		}
+		_, err := d.i.host.Reward(d.Token, reward)
 		if err != nil && !errors.Is(err, randomizer.ErrToken) {
 			w.violated("reward", "%s: %v", p.name, err)
 		}

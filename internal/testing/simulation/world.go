@@ -67,6 +67,7 @@ type World struct {
 	faults map[string]int
 	people int
 	talk   bool
+	others bool // everybody has another record
 
 	mu         sync.Mutex
 	all        []*incarnation
@@ -98,12 +99,24 @@ type hostKeys struct {
 
 // Run runs a list. The test is for temporary files and for the source of cryptographic randomness: what the list finds
 // is in the result.
-func Run(t *testing.T, l List) (result Result) {
+func Run(t *testing.T, l List) Result {
+	t.Helper()
+	return run(t, l, false)
+}
+
+// RunOthers is Run of the same people with other records: other arms to decide between, and other rewards.
+func RunOthers(t *testing.T, l List) Result {
+	t.Helper()
+	return run(t, l, true)
+}
+
+func run(t *testing.T, l List, others bool) (result Result) {
 	t.Helper()
 	scratch := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, l.Seed)
 		w := newWorld(t, l, scratch)
+		w.others = others
 		w.play()
 		result = w.result()
 	})

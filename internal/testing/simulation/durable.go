@@ -1,0 +1,120 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// What the shuffler says rests on what its disk has: the oracle compares the two at the moment in which it is said.
+
+// Reports implements shuffler.Broker, and sees each acknowledgement.
+func (b shufflerBroker) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.Conn.Reports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
+}
+
+// settler is a delivery whose acknowledgement the oracle sees.
+type settler struct {
+	*bus.Delivery
+	i *incarnation
+}
+
+// Ack implements bus.Settler.
+func (s settler) Ack() error {
+	s.i.w.oracle.acknowledged(s.i, s.Sequence)
+	return s.Delivery.Ack()
+}
+
+// NakWithDelay implements bus.Settler.
+func (s settler) NakWithDelay(after time.Duration) error { return s.Retry(after) }
+
+// InProgress implements bus.Settler.
+func (settler) InProgress() error { return nil } // the shuffler does not use it
+
+// ServeEnrol implements shuffler.Broker, and sees each reply.
+func (b shufflerBroker) ServeEnrol(
+	ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error),
+) error {
+	return b.Conn.ServeEnrol(ctx, workers, func(ctx context.Context, request []byte) ([]byte, error) {
+		reply, err := handler(ctx, request)
+		if err == nil {
+			b.i.w.oracle.replied(b.i, request, reply)
+		}
+		return reply, err
+	})
+}
+
+// events are what a shuffler's disk has of its journal.
+func (i *incarnation) events() (all []*shuffler.Event) {
+	i.disk.contents(func(where string, b []byte) {
+		if where != journalFile {
+			return
+		}
+		if ev, err := shuffler.DecodeEvent(b); err == nil {
+			all = append(all, ev)
+		}
+	})
+	return all
+}
+
+// acknowledged sees that the broker need not deliver a report again. If it is admitted, that is durable.
+func (o *oracle) acknowledged(i *incarnation, sequence uint64) {
+	for _, ev := range i.events() {
+		if ev.Admitted != nil && ev.Admitted.Sequence == sequence {
+			return
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.early[i] == nil {
+		o.early[i] = map[uint64]bool{}
+	}
+	o.early[i][sequence] = true
+}
+
+// wrote sees what a shuffler makes durable: an admission must be before its report is acknowledged.
+func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
+	if name != journalFile {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range entries {
+		ev, err := shuffler.DecodeEvent(e.b)
+		if err == nil && ev.Admitted != nil && o.early[i][ev.Admitted.Sequence] {
+			o.w.violated("acknowledged", "report %d is admitted, and was acknowledged before that was durable",
+				ev.Admitted.Sequence)
+		}
+	}
+}
+
+// replied sees what a device is told: the slot that it gets stands in the journal.
+func (o *oracle) replied(i *incarnation, request, signed []byte) {
+	reply, err := wire.OpenEnrolReply(signed, o.w.keys.shuffler.Public(), wire.RequestDigest(request))
+	if err != nil || o.w.list.Panel {
+		return
+	}
+	most, given := -1, 0
+	if reply.Enrolled {
+		most = int(reply.Slot)
+	}
+	for _, further := range reply.Further {
+		if further.Enrolled {
+			most = max(most, int(further.Slot))
+		}
+	}
+	for _, ev := range i.events() {
+		switch {
+		case ev.Opened != nil && ev.Opened.Round == 0:
+			given = 0
+		case ev.Enrolled != nil:
+			given++
+		}
+	}
+	if most >= given {
+		o.w.violated("enrolment", "slot %d is given to a device, and the journal has only %d", most, given)
+	}
+}
