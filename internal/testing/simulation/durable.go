@@ -60,6 +60,20 @@ func (i *incarnation) events() (all []*shuffler.Event) {
 	return all
 }
 
+// committed tells whether the membership of a round that is released is durable.
+func (i *incarnation) committed(epoch uint64, number uint32) (committed bool) {
+	open := uint64(0)
+	for _, ev := range i.events() {
+		switch {
+		case ev.Opened != nil:
+			open = ev.Opened.Epoch
+		case ev.Committed != nil && open == epoch && ev.Committed.Round == number:
+			committed = ev.Committed.Outcome == wire.Released
+		}
+	}
+	return committed
+}
+
 // acknowledged sees that the broker need not deliver a report again. If it is admitted, that is durable.
 func (o *oracle) acknowledged(i *incarnation, sequence uint64) {
 	for _, ev := range i.events() {

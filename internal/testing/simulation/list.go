@@ -13,11 +13,13 @@ type Kind string
 
 // The operations. Who is a process: "shuffler", "analyzer", "host-0" and so on.
 const (
-	Decide     Kind = "decide"     // N new people decide on the host Who
-	Reward     Kind = "reward"     // everybody on the host Who who decided and has no reward gets one
-	Wait       Kind = "wait"       // Ms pass
-	Stall      Kind = "stall"      // Who stands still for Ms
-	Crash      Kind = "crash"      // Who is killed What ("before" or "after") its N-th write from now
+	Decide Kind = "decide" // N new people decide on the host Who
+	Reward Kind = "reward" // everybody on the host Who who decided and has no reward gets one
+	Wait   Kind = "wait"   // Ms pass
+	Stall  Kind = "stall"  // Who stands still for Ms
+	// Who is killed What ("before" or "after") its N-th write from now; "before log": to what has "log" in its name, which
+	// may be "journal", "log", "store" (a file), "put" or "seal"
+	Crash      Kind = "crash"
 	Restart    Kind = "restart"    // Who is killed and started with What: the "same" state, an "older" one, or "lost"
 	Copy       Kind = "copy"       // a copy of Who's disk is made, for Restart
 	Drop       Kind = "drop"       // the next N requests or deliveries What of Who are lost
@@ -80,6 +82,15 @@ func requests(name string) []string {
 	return []string{"PublishReport", "EnrolOnce", "Notice", "Announcements"}
 }
 
+// written are the names of a process's writes.
+func written(name string) []string {
+	switch name {
+	case "shuffler", "analyzer":
+		return []string{"log", "store", "journal", "remove"}
+	}
+	return []string{"put", "seal", "sent", "follow"}
+}
+
 // Generate draws a list.
 func Generate(seed uint64) List {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
@@ -98,7 +109,11 @@ func Generate(seed uint64) List {
 		case 0:
 			add(Operation{Do: Stall, Who: name, Ms: 100 << r.IntN(7)})
 		case 1, 2, 3, 4:
-			add(Operation{Do: Crash, Who: name, What: pick([]string{"before", "after"}), N: 1 + r.IntN(12)})
+			o := Operation{Do: Crash, Who: name, What: pick([]string{"before", "after"}), N: 1 + r.IntN(12)}
+			if r.IntN(2) == 0 {
+				o.What, o.N = o.What+" "+pick(written(name)), 1+r.IntN(3)
+			}
+			add(o)
 		case 5:
 			what := "same"
 			if !rolled && r.IntN(2) == 0 {
@@ -138,7 +153,8 @@ func Generate(seed uint64) List {
 		add(Operation{Do: Delay, Who: "shuffler", What: pick([]string{"PublishChunk", "AppendAuditAfter", "PublishManifest"}),
 			N: 1 + r.IntN(3), Ms: 800 << r.IntN(3)})
 		if r.IntN(2) == 0 {
-			add(Operation{Do: Crash, Who: "shuffler", What: pick([]string{"before", "after"}), N: 8 + r.IntN(12)})
+			add(Operation{Do: Crash, Who: "shuffler", What: pick([]string{"before log", "after log", "after store"}),
+				N: 1 + r.IntN(2)})
 		}
 	}
 	for range 1 + r.IntN(3) { // cohorts, if nothing goes wrong

@@ -27,7 +27,7 @@ type oracle struct {
 	first     map[mark][32]byte    // the report of a device in a round
 	rounds    map[round]*released
 	announced map[round]*announcement
-	counted   map[mark]uint64 // epoch in which a device was counted last
+	counted   map[mark][]uint64 // epochs in which a device was counted
 	// acknowledged reports of which a process's disk did not have that they are admitted, by sequence
 	early     map[*incarnation]map[uint64]bool
 	lastEpoch uint64 // announced
@@ -75,7 +75,7 @@ type released struct {
 func newOracle(w *World) *oracle {
 	return &oracle{
 		w: w, reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
-		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark]uint64{},
+		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]uint64{},
 		early: map[*incarnation]map[uint64]bool{},
 	}
 }
@@ -168,7 +168,7 @@ func (o *oracle) messages(payload []byte) [][]byte {
 
 // spent holds a report that leaves against the ledger on its host's disk: what it costs stands there before.
 func (o *oracle) spent(i *incarnation, r *report) {
-	spent := false
+	spent, due := false, time.Time{}
 	i.disk.contents(func(where string, b []byte) {
 		var d randomizer.Device
 		if where != storeFile || json.Unmarshal(b, &d) != nil || d.Number != r.Device {
@@ -177,7 +177,13 @@ func (o *oracle) spent(i *incarnation, r *report) {
 		for _, e := range d.Ledger.Entries {
 			spent = spent || e.Epoch == r.at.epoch && e.State == privacy.Spent
 		}
+		if d.Enrolment != nil && d.Enrolment.Epoch == r.at.epoch {
+			due = d.Enrolment.ReportAt
+		}
 	})
+	if now := i.p.clock.Now(); now.Before(due) {
+		o.w.violated("early", "the report of device %d of %s leaves %v before its time", r.Device, i.p.name, due.Sub(now))
+	}
 	if spent {
 		return
 	}
@@ -186,7 +192,11 @@ func (o *oracle) spent(i *incarnation, r *report) {
 }
 
 // chunk sees what the shuffler forwards.
-func (o *oracle) chunk(_ *incarnation, epoch uint64, number, index uint32, payload []byte) {
+func (o *oracle) chunk(i *incarnation, epoch uint64, number, index uint32, payload []byte) {
+	if !i.committed(epoch, number) {
+		o.w.violated("commit", "a chunk of round %d of epoch %d leaves, and the journal does not have its membership",
+			number, epoch)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.at(round{epoch, number})
@@ -265,16 +275,13 @@ func (o *oracle) membership(r round, l *released) {
 	}
 }
 
-// once sees that a device is in no more releases than a plan counts.
+// once sees that a device is in no more releases than the plan counts.
 func (o *oracle) once(r round, one *report) {
 	who := mark{host: one.host, device: one.device}
-	if o.w.list.Panel {
-		return // in two of them, which the device's ledger says, too
+	o.counted[who] = append(o.counted[who], r.epoch)
+	if all := o.counted[who]; len(all) > o.w.records() && !o.w.anyBack() {
+		o.w.violated("counted twice", "device %d is in the releases of epochs %v", one.device, all)
 	}
-	if before, counted := o.counted[who]; counted && !o.w.anyBack() {
-		o.w.violated("counted twice", "device %d is in the releases of epochs %d and %d", one.device, before, r.epoch)
-	}
-	o.counted[who] = r.epoch
 }
 
 // mixed sees that what left are the members' messages, each once, and the planned noise.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +35,7 @@ type process struct {
 	again time.Time    // when a supervisor starts it again; zero: not by itself
 
 	// Guarded by the world's lock.
-	points  int      // writes so far
-	armed   []trap   // where it is killed
+	armed   []*trap  // where it is killed
 	full    bool     // its disk has no room
 	excuse  []string // what was done to it that may end it
 	sources int      // seeded sources so far
@@ -48,8 +49,9 @@ type process struct {
 
 // trap kills a process at one of its writes.
 type trap struct {
-	point int
-	after bool
+	left  int    // writes until then
+	of    string // that this is part of the name of
+	after bool   // when it is done
 }
 
 // incarnation is a process that runs, or ran.
@@ -84,15 +86,17 @@ func (i *incarnation) persist(what string, write func(*disk)) error {
 	if i.p.full {
 		return errFull
 	}
-	i.p.points++
 	killed, after := false, false
-	for n, t := range i.p.armed {
-		if t.point == i.p.points {
-			killed, after = true, t.after
-			i.p.armed = append(i.p.armed[:n:n], i.p.armed[n+1:]...)
-			break
+	i.p.armed = slices.DeleteFunc(i.p.armed, func(t *trap) bool {
+		if killed || !strings.Contains(what, t.of) {
+			return false
 		}
-	}
+		if t.left--; t.left > 0 {
+			return false
+		}
+		killed, after = true, t.after
+		return true
+	})
 	if !killed || after {
 		i.disk.mu.Lock()
 		write(i.disk)

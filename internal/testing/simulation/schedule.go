@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -227,7 +228,8 @@ func (w *World) apply(o Operation) {
 		p.stalled, p.slow = until, true
 	case Crash:
 		w.mu.Lock()
-		p.armed = append(p.armed, trap{p.points + max(1, o.N), o.What == "after"})
+		when, of, _ := strings.Cut(o.What, " ")
+		p.armed = append(p.armed, &trap{max(1, o.N), of, when == "after"})
 		w.mu.Unlock()
 	case Restart:
 		w.restart(p, o)
