@@ -2,14 +2,19 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// What the shuffler says rests on what its disk has: the oracle compares the two at the moment in which it is said.
+// What a role says rests on what its disk has: the oracle compares the two at the moment in which it is said.
 
 // Reports implements shuffler.Broker, and sees each acknowledgement.
 func (b shufflerBroker) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
@@ -130,5 +135,37 @@ func (o *oracle) replied(i *incarnation, request, signed []byte) {
 	}
 	if most >= given {
 		o.w.violated("enrolment", "slot %d is given to a device, and the journal has only %d", most, given)
+	}
+}
+
+// EnrolOnce implements randomizer.Broker, and sees each request.
+func (b hostBroker) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
+	b.i.w.oracle.asked(b.i, request)
+	return b.Conn.EnrolOnce(ctx, request)
+}
+
+// asked sees what a host asks for its devices: the shuffler must know of no wish that the host's disk does not have.
+func (o *oracle) asked(i *incarnation, signed []byte) {
+	admitted := wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: o.w.keys.registrar.Public()})
+	e, err := admitted.OpenEnrolRequest(signed)
+	if err != nil {
+		o.w.violated("request", "%s sends what is no request: %v", i.p.name, err)
+		return
+	}
+	known := map[uint32]bool{}
+	i.disk.contents(func(where string, b []byte) {
+		var d randomizer.Device
+		if where != storeFile || json.Unmarshal(b, &d) != nil {
+			return
+		}
+		known[d.Number] = d.Registration != nil || slices.ContainsFunc(d.Ledger.Entries, func(entry privacy.Entry) bool {
+			return entry.Epoch == e.Request.Epoch
+		})
+	})
+	for _, number := range e.Request.Devices() {
+		if !known[number] {
+			o.w.violated("wish", "%s asks for device %d in epoch %d, and its disk does not know of it", i.p.name, number,
+				e.Request.Epoch)
+		}
 	}
 }

@@ -60,6 +60,9 @@ func sameTrace(first, second func() Result) (same bool, a, b Result) {
 // The same list gives the same run, and so it does with other records: who asks for what and when, and what each role
 // writes and sends when, depends on no record. Another seed gives another run.
 func TestAListIsRepeatableAndShowsNoRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestWithoutFaults runs the same goroutines")
+	}
 	traces := map[string]uint64{}
 	for _, seed := range []uint64{1, 4} {
 		l := Generate(seed)
@@ -118,6 +121,9 @@ func (s *summary) add(l List, r Result) {
 //
 //	go test ./internal/testing/simulation -run TestLists -v -args -lists 10000 -seed 1 -json FILE
 func TestLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestWithoutFaults runs the same goroutines")
+	}
 	s := summary{Seed: *firstSeed, ByChannel: map[string]int{}, Faults: map[string]int{}, Violations: []violation{}}
 	for n := range *lists {
 		l := Generate(*firstSeed + uint64(n))
@@ -165,9 +171,15 @@ func kindOf(v string) string {
 
 // The lists that found something once find nothing any more.
 func TestFixedLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestWithoutFaults runs the same goroutines")
+	}
 	files, err := filepath.Glob("testdata/lists/*.json")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Error("there are none")
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

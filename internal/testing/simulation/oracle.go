@@ -436,6 +436,11 @@ func (o *oracle) look() {
 			w.violated("decision", "person %d waited %v for a decision", d.person, took)
 		}
 	}
+	for _, p := range w.order {
+		if p.run != nil && p.run.host != nil && len(p.excuse) == 0 && p.run.host.Status().Refused != "" {
+			w.violated("refused", "%s takes no part, and nothing was done to it: %s", p.name, p.run.host.Status().Refused)
+		}
+	}
 	for _, name := range who() {
 		p := w.parties[name]
 		var leaks []string

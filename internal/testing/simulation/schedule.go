@@ -371,7 +371,7 @@ func (w *World) recover() {
 
 // patientCalls is for how many seconds a shuffler may say why it does not go on before that is taken for its last
 // word.
-const patientCalls = 30
+const patientCalls = 10
 
 // refusing is what the shuffler's readiness says where its state was set back. What it knows of registered devices,
 // and of what it signed, stands nowhere else: it decides nothing then, as documented, and says so.
