@@ -92,7 +92,7 @@ func (in *incoming) carry(ctx context.Context) {
 		in.mu.Unlock()
 		verdict := in.c.b.before(in.session, next.op)
 		if verdict == Lose {
-			in.more()
+			in.more(1)
 			continue
 		}
 		in.mu.Lock()
@@ -105,11 +105,11 @@ func (in *incoming) carry(ctx context.Context) {
 	}
 }
 
-// more asks for one more message.
-func (in *incoming) more() {
+// more asks for so many more messages.
+func (in *incoming) more(n int) {
 	in.c.b.mu.Lock()
 	defer in.c.b.mu.Unlock()
-	in.of.more(in.p)
+	in.of.more(in.p, n)
 }
 
 // next waits for a message. It is false when one of the contexts ended, or the connection.
@@ -222,9 +222,13 @@ func (c *Conn) consume(ctx context.Context, method, stream string, ahead int, fn
 		}
 		reading, stop := context.WithCancel(ctx)
 		in := c.attach(reading, stream, ahead)
+		asked := ahead
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
-			in.more()
 			fn(h, in.settles(h))
+			if asked--; 2*asked < ahead { // nats.go asks again when less than half is under way
+				in.more(ahead - asked)
+				asked = ahead
+			}
 		}
 		stop()
 		in.leave()
@@ -307,7 +311,7 @@ func (c *Conn) work(ctx context.Context, stream string, handler func(*bus.Task))
 		for h, ok := in.next(ctx); ok; h, ok = in.next(ctx) {
 			handler(bus.NewTask(bus.Task{Payload: bytes.Clone(h.m.data), Redelivered: h.count > 1,
 				Wait: in.of.config.AckWait}, in.settles(h)))
-			in.more()
+			in.more(1)
 		}
 		stop()
 		in.leave()

@@ -101,9 +101,9 @@ func (c *consumer) ask(p *pull) {
 	c.dispatch()
 }
 
-// more says that a client takes one more message.
-func (c *consumer) more(p *pull) {
-	p.room++
+// more says that a client takes so many more messages.
+func (c *consumer) more(p *pull, n int) {
+	p.room += n
 	c.expire()
 	c.dispatch()
 }

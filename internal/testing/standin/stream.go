@@ -226,8 +226,15 @@ func (s *stream) purge(filter string, before uint64) {
 		}
 		return doomed
 	})
-	if len(gone) > 0 {
-		s.b.wrote(true, func() { s.bring(gone) })
+	last := s.last
+	if filter == "" && before > s.last+1 { // the server lets the sequences go on behind the purge
+		s.last, s.first = before-1, before
+		if s.consumer != nil {
+			s.consumer.purged()
+		}
+	}
+	if len(gone) > 0 || s.last != last {
+		s.b.wrote(true, func() { s.last = last; s.bring(gone) })
 	}
 }
 
