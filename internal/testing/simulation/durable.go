@@ -99,8 +99,10 @@ func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
 	if name != journalFile {
 		return
 	}
+	all := i.events()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.inTime(all, len(entries))
 	for _, e := range entries {
 		ev, err := shuffler.DecodeEvent(e.b)
 		if err == nil && ev.Admitted != nil && o.early[i][ev.Admitted.Sequence] {
@@ -110,30 +112,53 @@ func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
 	}
 }
 
+// inTime sees when the membership of a release is fixed without all whose devices hold a slot: not before the last of
+// them could report, whatever the clocks of the shuffler's machine say. The last n events are new.
+func (o *oracle) inTime(all []*shuffler.Event, n int) {
+	epoch, enrolled, admitted := uint64(0), 0, 0
+	for k, ev := range all {
+		switch {
+		case ev.Opened != nil:
+			epoch, enrolled, admitted = ev.Opened.Epoch, 0, 0
+		case ev.Enrolled != nil:
+			enrolled++
+		case ev.Admitted != nil:
+			admitted++
+		case ev.Committed != nil && k >= len(all)-n && admitted < enrolled && time.Now().Before(o.due[epoch]):
+			o.w.violated("window", "the membership of epoch %d is fixed with %d of %d reports, %v before the last is due",
+				epoch, admitted, enrolled, time.Until(o.due[epoch]))
+		}
+	}
+}
+
 // replied sees what a device is told: the slot that it gets stands in the journal.
 func (o *oracle) replied(i *incarnation, request, signed []byte) {
 	reply, err := wire.OpenEnrolReply(signed, o.w.keys.shuffler.Public(), wire.RequestDigest(request))
-	if err != nil || o.w.list.Panel {
+	if err != nil {
 		return
 	}
-	most, given := -1, 0
-	if reply.Enrolled {
-		most = int(reply.Slot)
-	}
-	for _, further := range reply.Further {
-		if further.Enrolled {
-			most = max(most, int(further.Slot))
+	most, given, after, epoch := -1, 0, time.Duration(0), uint64(0)
+	for n := range len(reply.Further) + 1 {
+		if one := reply.Of(n); one.Enrolled {
+			most, after = max(most, int(one.Slot)), max(after, one.ReportAfter)
 		}
 	}
 	for _, ev := range i.events() {
 		switch {
 		case ev.Opened != nil && ev.Opened.Round == 0:
-			given = 0
+			given, epoch = 0, ev.Opened.Epoch
 		case ev.Enrolled != nil:
 			given++
 		}
 	}
-	if most >= given {
+	if due := time.Now().Add(after); most >= 0 {
+		o.mu.Lock()
+		if due.After(o.due[epoch]) {
+			o.due[epoch] = due
+		}
+		o.mu.Unlock()
+	}
+	if most >= given && !o.w.list.Panel {
 		o.w.violated("enrolment", "slot %d is given to a device, and the journal has only %d", most, given)
 	}
 }

@@ -27,7 +27,8 @@ type oracle struct {
 	first     map[mark][32]byte    // the report of a device in a round
 	rounds    map[round]*released
 	announced map[round]*announcement
-	counted   map[mark][]uint64 // epochs in which a device was counted
+	counted   map[mark][]uint64    // epochs in which a device was counted
+	due       map[uint64]time.Time // when the last report of an epoch is due, by the simulation's time
 	// acknowledged reports of which a process's disk did not have that they are admitted, by sequence
 	early     map[*incarnation]map[uint64]bool
 	lastEpoch uint64 // announced
@@ -76,7 +77,7 @@ func newOracle(w *World) *oracle {
 	return &oracle{
 		w: w, reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
 		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]uint64{},
-		early: map[*incarnation]map[uint64]bool{},
+		early: map[*incarnation]map[uint64]bool{}, due: map[uint64]time.Time{},
 	}
 }
 

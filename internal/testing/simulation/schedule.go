@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/standin"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // A run's schedule is one goroutine: everything else waits at the gate, for a time, or for something of its own
@@ -176,6 +177,9 @@ func (w *World) decide(h *waiting) {
 		}
 	}
 	w.steps++
+	if w.first == "" && strings.HasSuffix(h.op.Subject, ".analyzer."+wire.KindCounts) {
+		w.first = w.digest()
+	}
 	fmt.Fprintln(w.trace, w.since(), h.op.Client, h.op.Name, h.op.Subject, h.op.Nth, h.after, v)
 	if w.talk && loud() {
 		fmt.Println(w.since(), h.op.Client, h.op.Name, h.op.Subject, h.op.Nth, h.after, v)

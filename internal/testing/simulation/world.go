@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,6 +38,7 @@ const (
 type Result struct {
 	Violations []string
 	Trace      string         // digest of everything that was chosen, in order
+	First      string         // the same until the first counts, on which everything later may depend
 	Steps      int            // choices
 	Faults     map[string]int // that were injected, by kind
 	Releases   int            // cohorts that were counted
@@ -63,6 +65,7 @@ type World struct {
 	filled time.Time // until then the broker has no room
 	calm   bool      // no more chance faults
 	trace  hash.Hash
+	first  string // the trace until the first counts
 	steps  int
 	faults map[string]int
 	people int
@@ -235,11 +238,14 @@ func (w *World) violated(what, format string, v ...any) {
 	w.violations = append(w.violations, text)
 }
 
+// digest is that of everything that was chosen so far.
+func (w *World) digest() string { return hex.EncodeToString(w.trace.Sum(nil)[:8]) }
+
 func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Result{
-		Violations: w.violations, Trace: hex.EncodeToString(w.trace.Sum(nil)[:8]), Steps: w.steps, Faults: w.faults,
+		Violations: w.violations, Trace: w.digest(), First: cmp.Or(w.first, w.digest()), Steps: w.steps, Faults: w.faults,
 		Releases: w.oracle.released, Destroyed: w.oracle.destroyed, Notes: w.notes,
 	}
 }
