@@ -46,9 +46,9 @@ func TestWithoutFaults(t *testing.T) {
 }
 
 // agree runs a list until what it is compared by is as given, some times at most: on a machine that is busy Go's
-// scheduler may interrupt a goroutine in the middle of a computation, and what was about to happen at the same time then
-// happens in another order. That was seen in 1 of 16 runs, at most: three of them differ by chance with a probability
-// below 1e-3.
+// scheduler may interrupt a goroutine in the middle of a computation, and what was about to happen at the same time
+// happens in another order then. That was seen in 1 of 16 runs, at most: three of them differ by chance with a
+// probability below 1e-3.
 func agree(want string, run func() string) (got string, same bool) {
 	for range 3 {
 		if got = run(); got == want {
