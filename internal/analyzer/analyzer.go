@@ -65,16 +65,17 @@ type Config struct {
 	Rules      plan.Rules
 	Schema     []byte // canonical, of features; empty: none
 	Bus        Broker
-	LogPath    string          // file that keeps the transparency log; empty: the audit log alone keeps it
-	Version    string          // of this program, as statements name it
-	Disk       channel.Disk    // for the channel; belongs to one process; nil: none, which shares and central refuse
-	Pool       worker.Pool     // does what WorkerHandlers can; nil: this process alone, without tasks
-	Memory     int64           // bytes that counting may take, beside what grows with people; 0: DefaultMemory
-	Scratch    string          // folder for what does not fit into it; belongs to one process; empty: a temporary one
-	Source     protocol.Source // of the analyzer's noise: a CSPRNG; nil: the system's
-	Registrar  []byte          // Ed25519 public key that credentials of hosts must be signed with
-	HostShare  float64         // largest share of a cohort that one host's devices may be; 0: 1, all of it
-	Clock      role.Clock      // nil: the system's
+	LogPath    string           // file that keeps the transparency log; empty: the audit log alone keeps it
+	LogJournal translog.Journal // keeps it in place of a file; may be nil
+	Version    string           // of this program, as statements name it
+	Disk       channel.Disk     // for the channel; belongs to one process; nil: none, which shares and central refuse
+	Pool       worker.Pool      // does what WorkerHandlers can; nil: this process alone, without tasks
+	Memory     int64            // bytes that counting may take, beside what grows with people; 0: DefaultMemory
+	Scratch    string           // folder for what does not fit into it; belongs to one process; empty: a temporary one
+	Source     protocol.Source  // of the analyzer's noise: a CSPRNG; nil: the system's
+	Registrar  []byte           // Ed25519 public key that credentials of hosts must be signed with
+	HostShare  float64          // largest share of a cohort that one host's devices may be; 0: 1, all of it
+	Clock      role.Clock       // nil: the system's
 	Log        zerolog.Logger
 	Messages   *outcome.Outcomes // account of the channel's messages, made with Reasons
 	Steps      *role.Steps       // made with Steps; may be nil
@@ -197,7 +198,7 @@ func (z *Analyzer) Progress() Progress {
 func (z *Analyzer) Run(ctx context.Context) (err error) {
 	log, err := translog.Open(ctx, translog.Config{
 		Deployment: z.c.Deployment, Role: bus.Analyzer, Identity: z.c.Identity, Broker: z.c.Bus, Path: z.c.LogPath,
-		Log: z.c.Log,
+		Journal: z.c.LogJournal, Log: z.c.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", unlogged("all that was said before", err))

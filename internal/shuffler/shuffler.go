@@ -41,21 +41,22 @@ import (
 // Config is what a shuffler needs.
 type Config struct {
 	Deployment string
-	Analyzer   []byte          // Ed25519 public key that announcements must be signed with
-	Registrar  []byte          // Ed25519 public key that credentials must be signed with
-	Identity   *seal.Identity  // signs manifests and replies
-	Keys       []*seal.HPKEKey // that reports may be sealed to, newest first
-	MinCohort  int             // fewest reports of a release, whatever is announced
-	HostShare  float64         // largest share of a cohort's slots that one host may hold; 0: 1, all of them
-	Channels   []plan.Channel  // whose cohorts are served; nil: every one
-	StateDir   string          // folder of the log, and of journal and disk where these are nil; it belongs to one process
-	Journal    Journal         // nil: the file "journal" in StateDir
-	Disk       channel.Disk    // for the channel; nil: StateDir
-	Source     protocol.Source // for the channel: a CSPRNG
-	Memory     int             // MiB that mixing may take of the process's memory; 0: DefaultMemory
-	Retain     time.Duration   // how long what is forwarded is retained for the auditor; 0: not at all
-	Auditor    []byte          // HPKE public key that it is sealed to; empty: none, and Retain must be 0
-	Clock      role.Clock      // nil: the system's
+	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
+	Registrar  []byte           // Ed25519 public key that credentials must be signed with
+	Identity   *seal.Identity   // signs manifests and replies
+	Keys       []*seal.HPKEKey  // that reports may be sealed to, newest first
+	MinCohort  int              // fewest reports of a release, whatever is announced
+	HostShare  float64          // largest share of a cohort's slots that one host may hold; 0: 1, all of them
+	Channels   []plan.Channel   // whose cohorts are served; nil: every one
+	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
+	Journal    Journal          // nil: the file "journal" in StateDir
+	Entries    translog.Journal // of the log; nil: the file "log" in StateDir
+	Disk       channel.Disk     // for the channel; nil: StateDir
+	Source     protocol.Source  // for the channel: a CSPRNG
+	Memory     int              // MiB that mixing may take of the process's memory; 0: DefaultMemory
+	Retain     time.Duration    // how long what is forwarded is retained for the auditor; 0: not at all
+	Auditor    []byte           // HPKE public key that it is sealed to; empty: none, and Retain must be 0
+	Clock      role.Clock       // nil: the system's
 	Bus        Broker
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of reports; made with Reasons
@@ -163,7 +164,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s.log, err = translog.New(translog.Config{
 		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
-		Path: filepath.Join(c.StateDir, "log"), Log: c.Log,
+		Path: filepath.Join(c.StateDir, "log"), Journal: c.Entries, Log: c.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())

@@ -38,7 +38,17 @@ type Config struct {
 	Broker     Broker
 	// Path is the file that keeps the log. It belongs to one process. Empty: the stream alone keeps the log.
 	Path string
-	Log  zerolog.Logger
+	// Journal keeps the log in place of a file at Path; nil: the file does. The log closes it.
+	Journal Journal
+	Log     zerolog.Logger
+}
+
+// Journal keeps the entries of a log in order. *journal.Journal is one, and documents each method.
+type Journal interface {
+	Replay(f func(entry []byte) error) error
+	Entry(number uint64) (entry []byte, err error)
+	Append(entry []byte) (durable func() error)
+	Close() error
 }
 
 var (
@@ -63,7 +73,7 @@ type Log struct {
 	c       Config
 	origin  string
 	own     wire.Party
-	journal *journal.Journal // nil without a path
+	journal Journal // nil where the stream alone keeps the log
 
 	turn   chan struct{} // holds a token while a method works on what follows
 	leaves []transparency.Hash
@@ -79,14 +89,19 @@ func New(c Config) (*Log, error) {
 		own:  wire.Party{Deployment: c.Deployment, Key: c.Identity.Public()},
 		turn: make(chan struct{}, 1), places: map[transparency.Hash]int{},
 	}
-	if c.Path == "" {
+	switch {
+	case c.Journal != nil:
+		l.journal = c.Journal
+	case c.Path == "":
 		return l, nil
+	default:
+		file, err := journal.Open(c.Path)
+		if err != nil {
+			return nil, err
+		}
+		l.journal = file
 	}
-	var err error
-	if l.journal, err = journal.Open(c.Path); err != nil {
-		return nil, err
-	}
-	err = l.journal.Replay(func(b []byte) error {
+	err := l.journal.Replay(func(b []byte) error {
 		e, err := decode(b)
 		if err == nil && !wire.Leaf(e.kind, e.signed, l.own) {
 			err = ErrStatement

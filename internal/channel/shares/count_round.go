@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -32,10 +31,10 @@ type counting struct {
 	missed  atomic.Bool   // a chunk came out of order: it must be read again
 	taken   atomic.Int64  // reports that were answered
 
-	working sync.Mutex // guards what follows
-	failed  error      // after which Count cannot go on
-	refused error      // why the round is not accepted; wraps an outcome.Reason
-	settled bool       // the statement is out
+	working turn  // guards what follows
+	failed  error // after which Count cannot go on
+	refused error // why the round is not accepted; wraps an outcome.Reason
+	settled bool  // the statement is out
 
 	header    *header
 	secret    shares.Secret
@@ -52,6 +51,13 @@ type counting struct {
 	sumDigest [32]byte
 }
 
+// turn is a lock whose holder may wait for the broker. It is a channel, and no sync.Mutex, so that under the virtual time
+// of testing/synctest whoever waits for it counts as waiting.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
+
 // helper is what one goroutine verifies and adds with.
 type helper struct {
 	*shares.Helper
@@ -64,7 +70,7 @@ func (c *Counting) newCounting(ctx context.Context, of *channel.Round) (*countin
 		return nil, err
 	}
 	return &counting{
-		Round: of, c: c, ctx: ctx, round: round, arrived: make(chan struct{}, 1),
+		Round: of, c: c, ctx: ctx, round: round, arrived: make(chan struct{}, 1), working: make(turn, 1),
 		known: map[nonce]struct{}{}, who: map[devices.Participant]struct{}{},
 		hosts: map[[seal.IdentitySize]byte]int{}, most: of.HostQuota(c.HostShare),
 	}, nil

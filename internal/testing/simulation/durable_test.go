@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/shuffler"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// What a role says rests on what its disk has: the oracle compares the two at the moment in which it is said.
+
+// Reports implements shuffler.Broker, and sees each acknowledgement.
+func (b shufflerBroker) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return b.Conn.Reports(ctx, func(d *bus.Delivery) { handler(bus.NewDelivery(*d, settler{d, b.i})) })
+}
+
+// settler is a delivery whose acknowledgement the oracle sees.
+type settler struct {
+	*bus.Delivery
+	i *incarnation
+}
+
+// Ack implements bus.Settler.
+func (s settler) Ack() error {
+	s.i.w.oracle.acknowledged(s.i, s.Sequence)
+	return s.Delivery.Ack()
+}
+
+// NakWithDelay implements bus.Settler.
+func (s settler) NakWithDelay(after time.Duration) error { return s.Retry(after) }
+
+// InProgress implements bus.Settler.
+func (settler) InProgress() error { return nil } // the shuffler does not use it
+
+// ServeEnrol implements shuffler.Broker, and sees each reply.
+func (b shufflerBroker) ServeEnrol(
+	ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error),
+) error {
+	return b.Conn.ServeEnrol(ctx, workers, func(ctx context.Context, request []byte) ([]byte, error) {
+		reply, err := handler(ctx, request)
+		if err == nil {
+			b.i.w.oracle.replied(b.i, request, reply)
+		}
+		return reply, err
+	})
+}
+
+// events are what a shuffler's disk has of its journal.
+func (i *incarnation) events() (all []*shuffler.Event) {
+	i.disk.contents(func(where string, b []byte) {
+		if where != journalFile {
+			return
+		}
+		if ev, err := shuffler.DecodeEvent(b); err == nil {
+			all = append(all, ev)
+		}
+	})
+	return all
+}
+
+// committed tells whether the membership of a round that is released is durable.
+func (i *incarnation) committed(epoch uint64, number uint32) (committed bool) {
+	open := uint64(0)
+	for _, ev := range i.events() {
+		switch {
+		case ev.Opened != nil:
+			open = ev.Opened.Epoch
+		case ev.Committed != nil && open == epoch && ev.Committed.Round == number:
+			committed = ev.Committed.Outcome == wire.Released
+		}
+	}
+	return committed
+}
+
+// acknowledged sees that the broker need not deliver a report again. If it is admitted, that is durable.
+func (o *oracle) acknowledged(i *incarnation, sequence uint64) {
+	for _, ev := range i.events() {
+		if ev.Admitted != nil && ev.Admitted.Sequence == sequence {
+			return
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.early[i] == nil {
+		o.early[i] = map[uint64]bool{}
+	}
+	o.early[i][sequence] = true
+}
+
+// wrote sees what a shuffler makes durable: an admission must be before its report is acknowledged.
+func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
+	if name != journalFile {
+		return
+	}
+	all := i.events()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inTime(all, len(entries))
+	for _, e := range entries {
+		ev, err := shuffler.DecodeEvent(e.b)
+		if err == nil && ev.Admitted != nil && o.early[i][ev.Admitted.Sequence] {
+			o.w.violated("acknowledged", "report %d is admitted, and was acknowledged before that was durable",
+				ev.Admitted.Sequence)
+		}
+	}
+}
+
+// inTime sees when the membership of a release is fixed without all whose devices hold a slot: not before the last of
+// them could report, whatever the clocks of the shuffler's machine say. The last n events are new.
+func (o *oracle) inTime(all []*shuffler.Event, n int) {
+	epoch, enrolled, admitted := uint64(0), 0, 0
+	for k, ev := range all {
+		switch {
+		case ev.Opened != nil:
+			epoch, enrolled, admitted = ev.Opened.Epoch, 0, 0
+		case ev.Enrolled != nil:
+			enrolled++
+		case ev.Admitted != nil:
+			admitted++
+		case ev.Committed != nil && k >= len(all)-n && admitted < enrolled && time.Now().Before(o.due[epoch]):
+			o.w.violated("window", "the membership of epoch %d is fixed with %d of %d reports, %v before the last is due",
+				epoch, admitted, enrolled, time.Until(o.due[epoch]))
+		}
+	}
+}
+
+// replied sees what a device is told: the slot that it gets stands in the journal.
+func (o *oracle) replied(i *incarnation, request, signed []byte) {
+	reply, err := wire.OpenEnrolReply(signed, o.w.keys.shuffler.Public(), wire.RequestDigest(request))
+	if err != nil {
+		return
+	}
+	most, given, after, epoch := -1, 0, time.Duration(0), uint64(0)
+	for n := range len(reply.Further) + 1 {
+		if one := reply.Of(n); one.Enrolled {
+			most, after = max(most, int(one.Slot)), max(after, one.ReportAfter)
+		}
+	}
+	for _, ev := range i.events() {
+		switch {
+		case ev.Opened != nil && ev.Opened.Round == 0:
+			given, epoch = 0, ev.Opened.Epoch
+		case ev.Enrolled != nil:
+			given++
+		}
+	}
+	if due := time.Now().Add(after); most >= 0 {
+		o.mu.Lock()
+		if due.After(o.due[epoch]) {
+			o.due[epoch] = due
+		}
+		o.mu.Unlock()
+	}
+	if most >= given && !o.w.list.Panel {
+		o.w.violated("enrolment", "slot %d is given to a device, and the journal has only %d", most, given)
+	}
+}
+
+// EnrolOnce implements randomizer.Broker, and sees each request.
+func (b hostBroker) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
+	b.i.w.oracle.asked(b.i, request)
+	return b.Conn.EnrolOnce(ctx, request)
+}
+
+// asked sees what a host asks for its devices: the shuffler must know of no wish that the host's disk does not have.
+func (o *oracle) asked(i *incarnation, signed []byte) {
+	admitted := wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: o.w.keys.registrar.Public()})
+	e, err := admitted.OpenEnrolRequest(signed)
+	if err != nil {
+		o.w.violated("request", "%s sends what is no request: %v", i.p.name, err)
+		return
+	}
+	known := map[uint32]bool{}
+	i.disk.contents(func(where string, b []byte) {
+		var d randomizer.Device
+		if where != storeFile || json.Unmarshal(b, &d) != nil {
+			return
+		}
+		known[d.Number] = d.Registration != nil || slices.ContainsFunc(d.Ledger.Entries, func(entry privacy.Entry) bool {
+			return entry.Epoch == e.Request.Epoch
+		})
+	})
+	for _, number := range e.Request.Devices() {
+		if !known[number] {
+			o.w.violated("wish", "%s asks for device %d in epoch %d, and its disk does not know of it", i.p.name, number,
+				e.Request.Epoch)
+		}
+	}
+}
