@@ -56,6 +56,7 @@ func FuzzMixingTask(f *testing.F) {
 	members := packMembers([]channel.Member{{Slot: 1, Sequence: 2, Digest: [32]byte{3}}})
 	of := taskOf(r, make([]byte, 32))
 	f.Add(encodeTask(gatherTask{mixingTask: of, Buckets: 2, Members: members}))
+	f.Add(encodeTask(gatherTask{mixingTask: of, Members: members}))
 	f.Add(encodeTask(mixTask{
 		mixingTask: of, Names: make([]byte, 16), Counts: []byte{0, 0, 0, 1}, Chunk: 1,
 	}))
@@ -153,21 +154,33 @@ func FuzzBarrier(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
+	f.Add(encodeTask(barrier{Buckets: 2, Names: make([]byte, 16), Counts: make([]byte, 8)}))
+	f.Add(encodeTask(barrier{Buckets: 2, Chunk: 1, Names: make([]byte, 16), Counts: make([]byte, 4)}))
 	f.Add([]byte(`{"sent":{}}`))
 	f.Add([]byte(`{"buckets":4294967295}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		m := &Mixing{Disk: one{file: file}}
-		b, err := m.begun(r)
-		if (b == nil) != (err != nil) {
-			t.Fatalf("%+v, %v", b, err)
+		kept := new(barrier)
+		if json.Unmarshal(file, kept) != nil {
+			kept = new(barrier)
 		}
-		if b != nil {
-			if tasks := (&mixed{release: r, barrier: b}).tasks(nil); b.Sent == nil && len(tasks) != int(b.Buckets) {
+		kept.Members, kept.Announcement = members[:], r.Announcement[:]
+		for _, file := range [][]byte{file, encodeTask(kept)} {
+			b, err := (&Mixing{Disk: one{file: file}}).begun(r)
+			if (b == nil) != (err != nil) {
+				t.Fatalf("%+v, %v", b, err)
+			}
+			if b == nil {
+				continue
+			}
+			if !slices.Equal(b.Members, members[:]) || !bytes.Equal(b.Announcement, r.Announcement[:]) {
+				t.Fatalf("%+v is of another release", b)
+			}
+			if b.Sent != nil {
+				continue
+			}
+			if tasks := (&mixed{release: r, barrier: b}).tasks(nil); len(tasks) != int(b.Buckets) {
 				t.Fatalf("%d tasks of %d buckets", len(tasks), b.Buckets)
 			}
-		}
-		if b != nil && (!slices.Equal(b.Members, members[:]) || !bytes.Equal(b.Announcement, r.Announcement[:])) {
-			t.Fatalf("%+v is of another release", b)
 		}
 	})
 }
