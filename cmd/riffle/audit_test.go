@@ -229,7 +229,8 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 		t.Errorf("exit %d:\n%s", exit, out)
 	}
 	other := bus.Options{URL: server.URL(), Role: bus.Auditor, Seed: analyzer.Seed, Name: "test"}
-	if _, err := reach(t.Context(), other, testbed.Patience); err == nil || !strings.Contains(err.Error(), "the credential is the") {
+	if _, err := reach(t.Context(), other, testbed.Patience); err == nil ||
+		!strings.Contains(err.Error(), "the credential is the") {
 		t.Errorf("with the analyzer's credential: %v", err)
 	}
 	m, err := ledger.Open[wire.Manifest](l, bus.Shuffler, 0)

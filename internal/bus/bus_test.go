@@ -236,8 +236,8 @@ func TestAnnouncements(t *testing.T) {
 			t.Fatalf("watcher saw %d, not %d", a.Epoch, e)
 		}
 	}
-	late := time.Hour
-	for e := uint64(12); e < 16 && late > 5*time.Second; e++ { // the next look comes after ten; a busy machine may be late once
+	late := time.Hour // the next look comes after ten seconds; a busy machine may be late once
+	for e := uint64(12); e < 16 && late > 5*time.Second; e++ {
 		time.Sleep(200 * time.Millisecond) // the watcher has looked, found no more, and waits
 		begin := time.Now()
 		put(e)

@@ -62,7 +62,8 @@ func TestASilentAnalyzerIsToldOf(t *testing.T) {
 		seen[said] = true
 	}
 	last := len(told) - 2
-	if last < 2 || !seen[""] || !strings.Contains(told[0], "round 0 of epoch 1 has waited for its answer to chunk 1 of 3") ||
+	if last < 2 || !seen[""] ||
+		!strings.Contains(told[0], "round 0 of epoch 1 has waited for its answer to chunk 1 of 3") ||
 		!strings.Contains(told[0], "see that the analyzer runs") ||
 		!strings.Contains(told[last], "its statement of the set that it accepts, in the audit log") {
 		t.Errorf("told %q", told)
