@@ -37,7 +37,7 @@ type shuffleFlags struct {
 const (
 	defaultReleases     = 2000
 	defaultSize         = 48
-	defaultWireReleases = 30
+	defaultWireReleases = 100
 	defaultPowerRuns    = 20
 )
 
@@ -52,7 +52,8 @@ const (
 	workersMixing  = 3
 	workersBuckets = 4
 	leastMemory    = 1       // bytes: the store takes the least that it can
-	powerItems     = 300_000 // of a simulated run: seconds for all faults together
+	powerItems     = 50_000  // of a simulated run, unless more are judged: seconds for all faults together
+	powerReleases  = 100_000 // of a simulated run, at most
 )
 
 func shufflecheckCommand() *cobra.Command {
@@ -202,7 +203,7 @@ func (f *shuffleFlags) judge(
 	}
 	f.progress.Update(func(s *progress.State) { *s = progress.State{Phase: "simulating power"} })
 	return uniform.Verdict(ctx, samples, rules, uniform.PowerOptions{
-		Runs: f.power, Items: powerItems, Seed: seed,
+		Runs: f.power, Items: powerItems, Most: powerReleases, Seed: seed,
 		Progress: func(done, all int) {
 			f.progress.Update(func(s *progress.State) { s.Work, s.AllWork = max(s.Work, done), all })
 		},

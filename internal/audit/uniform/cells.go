@@ -82,14 +82,18 @@ func (c *cells) log() float64 {
 	return logSum(append(logs, -math.Log(float64(len(c.sizes)+1))))
 }
 
-// log is the logarithm of the mean over the four kinds of events; those that are not counted keep what they began with.
+// log is the logarithm of the mean over the kinds of events; those that are not counted keep what they began with. Items
+// that stay, and the first and the last item at the ends, are kinds of their own: they are suspects before others.
 func (s *sizeCells) log() float64 {
-	n, logs := s.n, [4]float64{}
+	n, logs := s.n, [6]float64{}
+	end := func(i int) bool { return i == 0 || i == n-1 }
 	logs[0] = s.mean(s.half, float64(n/2)/float64(n), nil)
 	if s.place != nil {
 		logs[1] = s.mean(s.place, 1/float64(n), nil)
 		logs[2] = s.mean(s.behind, 1/float64(n), func(i, j int) bool { return i != j })
 		logs[3] = s.mean(s.before, 0.5, func(i, j int) bool { return i < j })
+		logs[4] = s.mean(s.place, 1/float64(n), func(i, j int) bool { return i == j })
+		logs[5] = s.mean(s.place, 1/float64(n), func(i, j int) bool { return end(i) && end(j) })
 	}
 	return logMean(logs[:])
 }

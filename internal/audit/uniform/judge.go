@@ -34,7 +34,7 @@ func Explained(test string) string {
 		TestPlaces:     "which items come to which places, in 2, 8 and 48 groups of both",
 		TestNeighbours: "the distance at arrival of items that leave one after the other",
 		TestShifts:     "the distance between an item's place before and after, fixed points included",
-		TestRanks:      "the rank of an item among those left, and of its place: rising orders, pairs",
+		TestRanks:      "the rank of an item among those left, and of its place; whether it is above the one before it",
 		TestDraws:      "the draws of a Fisher-Yates shuffle that would give the order, in four variants",
 		TestReports:    "items of one report next to each other, in one chunk, and by their place in the report",
 		TestRepeats:    "an order that follows the one before",
@@ -63,6 +63,7 @@ type Judge struct {
 	neighbours  neighbours
 	shifts      shifts
 	ranks, back ranks
+	rises       rises
 	draws       [4]draws
 	reports     reports
 	repeats     repeats
@@ -119,6 +120,7 @@ func (j *Judge) add(r *Release) {
 	for place, item := range r.Order {
 		if before >= 0 {
 			j.neighbours.at(&j.left, before, item)
+			j.rises.at(&j.left, before, item)
 			j.alone.neighbours.step(0, j.neighbours.counts[:], n-place, distance((item-before+n)%n, n))
 		}
 		j.shifts.at(&j.left, place, item)
@@ -184,7 +186,7 @@ func (j *Judge) log(test string) float64 {
 	case TestShifts:
 		all = j.shifts.logs(all)
 	case TestRanks:
-		all = j.back.logs(j.ranks.logs(all))
+		all = j.rises.logs(j.back.logs(j.ranks.logs(all)))
 	case TestDraws:
 		for i := range j.draws {
 			all = j.draws[i].own.logs(j.draws[i].shared.logs(all))

@@ -103,6 +103,24 @@ func (t *ranks) at(rank, m, place, n int) {
 	t.step(rankRow(m, place, n), t.counts[:], m, class)
 }
 
+// rises bets on whether the item of a place is above the one before it, by whether that one was.
+type rises struct {
+	bet
+	counts [2]int
+	rose   int
+}
+
+func (t *rises) at(l *left, before, item int) {
+	t.counts[0] = l.below(before)
+	t.counts[1] = l.all - t.counts[0]
+	class := 0
+	if item > before {
+		class = 1
+	}
+	t.step(t.rose, t.counts[:], l.all, class)
+	t.rose = class
+}
+
 // ownDraws is up to how many items the tables for each draw are their own.
 const ownDraws = 64
 

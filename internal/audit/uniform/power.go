@@ -1,6 +1,7 @@
 package uniform
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -25,7 +26,8 @@ type PowerOptions struct {
 	Releases   int     // that are judged
 	Most       int     // releases of a simulated run, at most; at least Releases is taken
 	Runs       int     // of each fault, at most
-	Items      int     // of a run, at most; four times as many are simulated of each fault
+	Items      int     // of a run, at most
+	Total      int     // of the runs of a fault, behind which no further one begins; 0: four times Items
 	Seed       [32]byte
 	Faults     []Fault             // nil: all
 	Progress   func(done, all int) // may be nil; called from several goroutines
@@ -87,7 +89,7 @@ func (o *PowerOptions) simulate(ctx context.Context, f Fault) (Power, error) {
 	within, items, longest, found := 0, 0, 0, 0
 	sum, squares := 0.0, 0.0
 	for run := range o.Runs {
-		if items > runsOfItems*o.Items {
+		if items > cmp.Or(o.Total, runsOfItems*o.Items) {
 			break
 		}
 		took, used, rejects, err := o.run(ctx, f, run, p.Simulated)
@@ -117,7 +119,7 @@ func (o *PowerOptions) simulate(ctx context.Context, f Fault) (Power, error) {
 	return p, nil
 }
 
-// runsOfItems is how many of the longest runs are simulated of a fault that is not found.
+// runsOfItems is how many of the longest runs are simulated of a fault that is not found, unless the options say more.
 const runsOfItems = 4
 
 // run judges a shuffler with the fault until it is rejected, or enough was simulated.

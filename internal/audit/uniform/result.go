@@ -47,12 +47,21 @@ type Result struct {
 	OK bool `json:"ok"`
 	// FalseAlarm is how likely it is at most that uniformly random orders are rejected.
 	FalseAlarm float64         `json:"false_alarm_rate"`
-	Releases   int             `json:"releases"`
-	Items      int             `json:"items"`
+	Samples    []Size          `json:"samples"`
 	Tests      []Finding       `json:"tests"`
 	Power      map[Fault]Power `json:"power"` // of the sample that finds the fault best
 	Planted    Fault           `json:"planted,omitempty"`
 	Warning    string          `json:"warning,omitempty"` // that the data show little, or nothing
+}
+
+// largeSample is up to how many times the options' Items a simulated run has, where the sample has as many.
+const largeSample = 10
+
+// Size is how large a sample is.
+type Size struct {
+	Name     string `json:"name,omitempty"`
+	Releases int    `json:"releases"`
+	Items    int    `json:"items"`
 }
 
 // lowPower is the power below which a fault counts as one that the data would not show.
@@ -67,21 +76,25 @@ func Rule(name string, holds bool) Finding {
 }
 
 // Verdict judges all samples, and simulates the power that they have. The options' shapes, numbers of releases and rate
-// of false alarms follow from the samples. Without runs no power is simulated.
+// of false alarms follow from the samples, and a run has as many items as the sample if that is more than Items, up to ten
+// times as many. Without runs no power is simulated.
 func Verdict(ctx context.Context, samples []*Sample, rules []Finding, o PowerOptions) (*Result, error) {
 	r := &Result{OK: true, Power: map[Fault]Power{}}
-	for _, s := range samples {
+	for i, s := range samples {
 		r.FalseAlarm += s.judge.falseAlarm
-		r.Releases += s.judge.Releases()
-		r.Items += s.judge.Items()
+		r.Samples = append(r.Samples, Size{s.Name, s.judge.Releases(), s.judge.Items()})
 		for _, f := range s.judge.Findings() {
 			if s.Name != "" {
 				f.Test = s.Name + ": " + f.Test
 			}
 			r.Tests = append(r.Tests, f)
 		}
+		if slices.ContainsFunc(samples[:i], s.like) {
+			continue
+		}
 		of := o
 		of.Shapes, of.Releases, of.FalseAlarm = s.shapes, s.judge.Releases(), s.judge.falseAlarm
+		of.Items = max(o.Items, min(s.judge.Items(), largeSample*o.Items))
 		all, err := Simulate(ctx, of)
 		if err != nil {
 			return nil, err
@@ -99,6 +112,11 @@ func Verdict(ctx context.Context, samples []*Sample, rules []Finding, o PowerOpt
 	return r, nil
 }
 
+// like tells whether simulations of two samples would be of the same.
+func (s *Sample) like(other *Sample) bool {
+	return s.judge.Releases() == other.judge.Releases() && slices.Equal(s.shapes, other.shapes)
+}
+
 // better tells which of two samples shows a fault better.
 func (p Power) better(than Power) bool {
 	return p.Power > than.Power || p.Power == than.Power && p.AtLeast > than.AtLeast
@@ -113,7 +131,7 @@ func (r *Result) warn() {
 		}
 	}
 	switch {
-	case r.Items <= r.Releases:
+	case !slices.ContainsFunc(r.Samples, func(s Size) bool { return s.Items > s.Releases }):
 		r.Warning = "there is nothing to judge: no release has two items"
 	case len(unseen) > 0:
 		r.Warning = "so few releases would probably not show these faults: " + strings.Join(unseen, ", ")
@@ -135,7 +153,13 @@ func (r *Result) WriteTable(w io.Writer) error {
 	if r.Planted != "" {
 		fmt.Fprintf(&b, "A fault was planted: %s.\n", r.Planted.Explained())
 	}
-	fmt.Fprintf(&b, "%d releases with %d items.\n\n", r.Releases, r.Items)
+	for _, s := range r.Samples {
+		if s.Name != "" {
+			fmt.Fprintf(&b, "%s: ", s.Name)
+		}
+		fmt.Fprintf(&b, "%d releases with %d items\n", s.Releases, s.Items)
+	}
+	b.WriteString("\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "test\tlog10 of the wealth\tp at most\trejects below\tverdict\t")
 	for _, f := range r.Tests {
