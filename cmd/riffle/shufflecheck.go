@@ -35,7 +35,7 @@ type shuffleFlags struct {
 // The defaults. In releases of 48 messages every planted fault but the weakest is found with power 0.99
 // (docs/shufflecheck.md).
 const (
-	defaultReleases     = 2000
+	defaultReleases     = 4000
 	defaultSize         = 48
 	defaultWireReleases = 100
 	defaultPowerRuns    = 20

@@ -16,9 +16,9 @@ var update = flag.Bool("update", false, "write the table of power instead of com
 
 // What the page's table is of.
 const (
-	pageRuns  = 100
+	pageRuns  = 40
 	pageItems = 400_000 // of a run
-	pageTotal = 4_000_000
+	pageTotal = 2_000_000
 	quickRuns = 3
 	quickCost = 6000 // items of a cell's run that is simulated again by default
 )
@@ -103,7 +103,12 @@ func powerTable(t *testing.T) string {
 	for _, f := range Faults() {
 		fmt.Fprintf(&b, "| `%s` | %s |", f, f.Explained())
 		for i := range pageSizes {
-			fmt.Fprintf(&b, " %s |", all[i][f].needs())
+			p := all[i][f]
+			fmt.Fprintf(&b, " %s", p.needs())
+			if p.Runs < pageRuns {
+				fmt.Fprintf(&b, " (%d runs)", p.Runs)
+			}
+			b.WriteString(" |")
 		}
 		b.WriteString("\n")
 	}

@@ -132,23 +132,23 @@ func (d sorted) Store(name string, write func(io.Writer) error) error {
 }
 
 // A running shuffler that leaves messages as they came, or nearly so, is rejected, and so is one that goes by slots or by
-// the devices' numbers. Each of these faults is found in a single release of 96 messages with power 0.99, or in three where
-// a message alone says nothing of its neighbours.
+// the devices' numbers. Each of these faults is found in a single release of 96 messages with power 0.99.
 func TestBadShufflersOnTheWireAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault uniform.Fault
 		view  int
 		apart bool // first all first messages leave, then all second ones
 	}{
-		"identity":          {uniform.Identity, byArrival, false},
-		"rotation":          {uniform.Rotation, byArrival, false},
-		"batches":           {uniform.Batches, byArrival, false},
-		"chunk-local":       {uniform.ChunkLocal, byArrival, false},
-		"together":          {uniform.Together, byArrival, false},
-		"slots":             {uniform.Identity, bySlot, false},
-		"batches of slots":  {uniform.Batches, bySlot, false},
-		"batches of device": {uniform.Batches, byDevice, false},
-		"by coordinate":     {uniform.ChunkLocal, byArrival, true},
+		"identity":        {uniform.Identity, byArrival, false},
+		"rotation":        {uniform.Rotation, byArrival, false},
+		"batches":         {uniform.Batches, byArrival, false},
+		"chunk-local":     {uniform.ChunkLocal, byArrival, false},
+		"together":        {uniform.Together, byArrival, false},
+		"reports by slot": {uniform.Batches, bySlot, false},
+		"arrivals apart":  {uniform.Identity, byArrival, true},
+		"slots apart":     {uniform.Identity, bySlot, true},
+		"devices apart":   {uniform.Identity, byDevice, true},
+		"by coordinate":   {uniform.ChunkLocal, byArrival, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,11 +171,32 @@ func TestBadShufflersOnTheWireAreRejected(t *testing.T) {
 					messages[i] = in[from]
 				}
 			})
-			if own := b.judged(t, 5)[c.view].Judge(); !own.Rejects() {
+			samples := b.judged(t, 5)
+			if own := samples[c.view].Judge(); !own.Rejects() {
 				t.Errorf("not rejected: %+v", own.Findings())
+			}
+			if c.apart && c.fault == uniform.Identity { // only in the view of the fault do neighbours stay
+				for view, s := range samples {
+					if view != c.view && neighbours(s) > neighbours(samples[c.view])-clear {
+						t.Errorf("%s finds that neighbours stay as well as %s", s.Name, samples[c.view].Name)
+					}
+				}
 			}
 		})
 	}
+}
+
+// clear is by how many decimal digits evidence must differ.
+const clear = 5
+
+// neighbours is the evidence that neighbours stay.
+func neighbours(s *uniform.Sample) float64 {
+	for _, f := range s.Judge().Findings() {
+		if f.Test == uniform.TestNeighbours {
+			return f.Evidence
+		}
+	}
+	return 0
 }
 
 // A message that stands at the broker before the last report was sent is seen.
