@@ -19,6 +19,9 @@ func long() bool { return os.Getenv("RIFFLE_LONG") != "" }
 // chi-square in place of the proof it would tell nothing of rates of 1e-6; here it only confirms what is proved
 // (TestWealthIsAMartingale).
 func TestFalseAlarmsAreRare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	sets, rate := 2500, 0.01
 	if long() {
 		sets = 20_000
@@ -66,6 +69,9 @@ func TestFalseAlarmsAreRare(t *testing.T) {
 // Each test finds the fault that it is for, at the full verdict's rate of false alarms: so none can be left out or broken
 // unnoticed. The numbers of releases are about twice those that the test needs; the seeds are fixed.
 func TestEachTestFindsItsFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	src := rand.NewChaCha8([32]byte{4})
 	rng := rand.New(src)
 	plant := func(f Fault) func(Shape) *Release {
