@@ -181,7 +181,7 @@ func TestEachTestFindsItsFault(t *testing.T) {
 				return r
 			}
 		}()},
-		"one item early": {TestCells, Shape{Items: 100}, 1500, changed(func(r *Release) {
+		"one item early": {TestCells, Shape{Items: 100}, 2200, changed(func(r *Release) {
 			if i := slices.Index(r.Order, 37); i >= 50 && rng.IntN(5) == 0 {
 				r.Order[i], r.Order[7] = r.Order[7], r.Order[i]
 			}
@@ -214,6 +214,7 @@ func TestEachTestFindsItsFault(t *testing.T) {
 		}()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			src.Seed([32]byte{4}) // the same draws, whichever was before
 			j := New(0)
 			for range c.releases {
 				if err := j.Add(c.shuffle(c.shape)); err != nil {
