@@ -142,7 +142,6 @@ func (t *draws) add(order []int) {
 		j := t.at[order[i]]
 		last := t.items[i]
 		t.items[j], t.at[last] = last, j
-		t.items[i], t.at[order[i]] = order[i], i
 		var counts [rankClasses]int
 		class := rankClasses // itself
 		if j == i {
