@@ -38,7 +38,8 @@ Begin with: riffle demo`[1:],
 	}{
 		{"try", "Try it:", []*cobra.Command{demoCommand(), planCommand(), simulateCommand(), evaluateCommand(),
 			fitCommand()}},
-		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand()}},
+		{"check", "Check it:", []*cobra.Command{auditCommand(), verifyCommand(), reportCommand(), witnessCommand(),
+			shufflecheckCommand()}},
 		{"run", "Run it:", []*cobra.Command{
 			keygenCommand(), brokerCommand(), role.Command(randomizer.Role()),
 			withWorkers(role.Command(shuffler.Role()), role.Command(shuffler.WorkerRole())),
