@@ -41,6 +41,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -149,6 +150,10 @@ type ReleaseStats struct {
 	Messages  int     // per report; 0 if destroyed
 	Epsilon   float64 // of the epoch's whole plan, for the reports that really came; 0 if destroyed
 	Destroyed bool
+	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
+	// standard deviations (status.InfluenceOf).
+	Influence []status.Influence
+	Moved     float64
 }
 
 // New checks the configuration as a whole: the learner's, and that a plan can be made for every cohort of the schedule.
@@ -324,6 +329,9 @@ func (z *Analyzer) absorb(
 			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 	} else {
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
+		if stats.Influence, stats.Moved, err = status.InfluenceOf(a, counts.Reports); err != nil {
+			return fmt.Errorf("analyzer: %w", err)
+		}
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 		if learned.Action != "" {
@@ -337,6 +345,11 @@ func (z *Analyzer) absorb(
 	}
 	planned := len(z.machine.Schedule())
 	z.note(func(p *Progress) {
+		if stats.Influence != nil {
+			for i := range p.Releases {
+				p.Releases[i].Influence = nil
+			}
+		}
 		p.Releases, p.Epochs = append(p.Releases, stats), planned
 		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
 			p.Learned = append(p.Learned, Learned{

@@ -491,3 +491,23 @@ func TestInfluenceOfNobody(t *testing.T) {
 		t.Errorf("after the last round: %v, %v", of, err)
 	}
 }
+
+// A count that reports and servers cannot make is cut, so that a cohort of dishonest devices alone moves a sum by no more
+// than honest entries at their largest and all noise of servers: less than the proofs of shares let each of them say.
+func TestInfluenceEndsWhereCountsAreCut(t *testing.T) {
+	const devices = 12
+	s := newScene(t, plan.Shares, devices, 1)
+	of := made(s.a.Influence(devices, devices))[0]
+	all, _ := s.sums(0, s.strongest(devices, 0))
+	none, _ := s.sums(0, s.strongest(devices, -1))
+	e := s.a.Encodings[0]
+	noise := 3 * float64(s.a.Releases()[0].ServerNoise()) / e.Scale // at most, and it is in both sums
+	for j, most := range of.Moves() {
+		if got := all[0][j] - none[0][j]; got > most+1e-9 || got < most-noise-1e-9 {
+			t.Errorf("coordinate %d moved by %v, stated is %v, with up to %v of noise", j, got, most, noise)
+		}
+		if want := 3 * float64(devices*e.MessagesAt(j)) / e.Scale; !closeTo(most, want+noise) {
+			t.Errorf("coordinate %d: %v is stated, what can be counted is %v and %v of noise", j, most, want, noise)
+		}
+	}
+}

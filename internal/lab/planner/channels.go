@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -28,11 +29,14 @@ type Channel struct {
 	// where only servers add noise, a device's own in local. Null where bits are sent.
 	IdealRatio *float64 `json:"ideal_ratio"`
 	// Poison is how far one lying report can move a released sum, in standard deviations of its noise.
-	Poison      *float64 `json:"poison"`
-	Messages    int      `json:"messages"` // of one person: bit messages in shuffle, reports in the others
-	Bytes       int      `json:"bytes"`    // of one person's sealed reports
-	NoiseBits   uint32   `json:"noise_bits"`
-	ServerNoise uint64   `json:"server_noise_bits"` // of all servers, once per coordinate
+	Poison *float64 `json:"poison"`
+	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan expects
+	// can do in the cohort in which Poison is largest.
+	Influence   []status.Influence `json:"influence,omitempty"`
+	Messages    int                `json:"messages"` // of one person: bit messages in shuffle, reports in the others
+	Bytes       int                `json:"bytes"`    // of one person's sealed reports
+	NoiseBits   uint32             `json:"noise_bits"`
+	ServerNoise uint64             `json:"server_noise_bits"` // of all servers, once per coordinate
 	// CPU time of one person's part, estimated from measurements of this machine; servers without the broker.
 	DeviceCPU   float64 `json:"device_cpu_seconds_per_user"`
 	ShufflerCPU float64 `json:"shuffler_cpu_seconds_per_user"`
@@ -159,7 +163,12 @@ func (c *Channel) worst(p *proposed, o Options) error {
 		c.EpsilonAlone = larger(c.EpsilonAlone, alone.Epsilon(o.Delta))
 	}
 	c.VarianceRatio = larger(c.VarianceRatio, cost.VarianceRatio)
-	c.Poison = larger(c.Poison, p.announcement.Poison())
+	if poison := p.announcement.Poison(); c.Poison == nil || poison > *c.Poison {
+		c.Poison = &poison
+		if c.Influence, _, err = status.InfluenceOf(p.announcement, p.announcement.Cohort.Size); err != nil {
+			return err
+		}
+	}
 	for i, r := range p.Plan.Rounds[0].Releases {
 		c.NoiseBits, c.ServerNoise = max(c.NoiseBits, r.NoiseBits), max(c.ServerNoise, r.ServerNoise())
 		if ideal := p.Details.Releases[i].IdealRatio; ideal > 0 {
