@@ -41,7 +41,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/role/worker"
 	"github.com/riffle-dp/riffle/internal/translog"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -151,8 +150,8 @@ type ReleaseStats struct {
 	Epsilon   float64 // of the epoch's whole plan, for the reports that really came; 0 if destroyed
 	Destroyed bool
 	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
-	// standard deviations (status.InfluenceOf).
-	Influence []status.Influence
+	// standard deviations (plan.Announcement.StateInfluence).
+	Influence []plan.StatedInfluence
 	Moved     float64
 }
 
@@ -329,9 +328,7 @@ func (z *Analyzer) absorb(
 			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 	} else {
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
-		if stats.Influence, stats.Moved, err = status.InfluenceOf(a, counts.Reports); err != nil {
-			return fmt.Errorf("analyzer: %w", err)
-		}
+		stats.Influence, stats.Moved = a.StateInfluence(counts.Reports)
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 		if learned.Action != "" {

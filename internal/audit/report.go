@@ -161,9 +161,9 @@ type Row struct {
 	Unchanged float64 `json:"unchanged,omitempty"`
 	// Influence is how far dishonest devices can have moved each number that was released, as the plan says, and Moved the
 	// most of one device in standard deviations of a number's error; none where nothing was released, or records were read.
-	Influence []status.Influence `json:"influence,omitempty"`
-	Moved     float64            `json:"one_device_deviations,omitempty"`
-	Action    string             `json:"action,omitempty"` // by the rules: rollback, stop or nothing
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
+	Moved     float64                `json:"one_device_deviations,omitempty"`
+	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing
 }
 
 // Refused is how many reports of a round were refused for a reason.

@@ -101,6 +101,35 @@ func (a *Announcement) Influence(devices int, reports uint32) ([]Influence, erro
 	return all, nil
 }
 
+// StatedInfluence is how far dishonest devices can move the sums of one statistic of a round, number by number, in the
+// statistic's own units, as it is shown to people: Influence of one device, and of as many as the plan expects.
+type StatedInfluence struct {
+	Statistic string    `json:"statistic"`
+	One       []float64 `json:"one_device"`        // the most by which one dishonest device can move each number
+	Devices   int       `json:"dishonest_devices"` // that the plan expects among the reports at most
+	All       []float64 `json:"all_devices"`       // the most by which so many can together
+	Honest    []float64 `json:"honest_device"`     // the most by which one honest device can, apart from its noise
+	Deviation float64   `json:"deviation"`         // standard deviation of each number's error from noise and rounding
+}
+
+// StateInfluence is the influence of dishonest devices on the announced round with so many reports, and the most by which
+// one of them can move a number in standard deviations of its error (Influence.Worst). Both are zero where nothing is
+// summed.
+func (a *Announcement) StateInfluence(reports uint32) (all []StatedInfluence, worst float64) {
+	expected := min(int(a.Cohort.MaxDishonest), int(reports))
+	one, err := a.Influence(min(1, int(reports)), reports)
+	many, err2 := a.Influence(expected, reports)
+	if err != nil || err2 != nil { // not reached: neither has more devices than reports
+		return nil, 0
+	}
+	for i, of := range one {
+		worst = max(worst, of.Worst())
+		all = append(all, StatedInfluence{Statistic: string(of.Statistic), One: of.Moves(), Devices: expected,
+			All: many[i].Moves(), Honest: of.Honest, Deviation: of.Deviation})
+	}
+	return all, worst
+}
+
 // limits are what a channel enforces of a report.
 type limits struct {
 	channel   Channel

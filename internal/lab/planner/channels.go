@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -32,11 +31,11 @@ type Channel struct {
 	Poison *float64 `json:"poison"`
 	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan expects
 	// can do in the cohort in which Poison is largest.
-	Influence   []status.Influence `json:"influence,omitempty"`
-	Messages    int                `json:"messages"` // of one person: bit messages in shuffle, reports in the others
-	Bytes       int                `json:"bytes"`    // of one person's sealed reports
-	NoiseBits   uint32             `json:"noise_bits"`
-	ServerNoise uint64             `json:"server_noise_bits"` // of all servers, once per coordinate
+	Influence   []plan.StatedInfluence `json:"influence,omitempty"`
+	Messages    int                    `json:"messages"` // of one person: bit messages in shuffle, reports in the others
+	Bytes       int                    `json:"bytes"`    // of one person's sealed reports
+	NoiseBits   uint32                 `json:"noise_bits"`
+	ServerNoise uint64                 `json:"server_noise_bits"` // of all servers, once per coordinate
 	// CPU time of one person's part, estimated from measurements of this machine; servers without the broker.
 	DeviceCPU   float64 `json:"device_cpu_seconds_per_user"`
 	ShufflerCPU float64 `json:"shuffler_cpu_seconds_per_user"`
@@ -165,9 +164,7 @@ func (c *Channel) worst(p *proposed, o Options) error {
 	c.VarianceRatio = larger(c.VarianceRatio, cost.VarianceRatio)
 	if poison := p.announcement.Poison(); c.Poison == nil || poison > *c.Poison {
 		c.Poison = &poison
-		if c.Influence, _, err = status.InfluenceOf(p.announcement, p.announcement.Cohort.Size); err != nil {
-			return err
-		}
+		c.Influence, _ = p.announcement.StateInfluence(p.announcement.Cohort.Size)
 	}
 	for i, r := range p.Plan.Rounds[0].Releases {
 		c.NoiseBits, c.ServerNoise = max(c.NoiseBits, r.NoiseBits), max(c.ServerNoise, r.ServerNoise())

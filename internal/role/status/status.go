@@ -132,8 +132,8 @@ type Round struct {
 	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations of
 	// its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of the
 	// newest round alone.
-	Moved     float64     `json:"one_device_deviations,omitempty"`
-	Influence []Influence `json:"influence,omitempty"`
+	Moved     float64                `json:"one_device_deviations,omitempty"`
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 }
 
 // Outcomes of a round.
