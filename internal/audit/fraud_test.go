@@ -82,7 +82,8 @@ func TestHonestDeploymentsPass(t *testing.T) {
 					row.Outcome, row.Moved, row.Influence)
 			}
 			for _, of := range row.Influence {
-				if worst := slices.Max(of.One) / of.Deviation; worst > row.Moved*(1+1e-12) || slices.Max(of.Honest) > slices.Max(of.One) ||
+				worst := slices.Max(of.One)
+				if worst/of.Deviation > row.Moved*(1+1e-12) || slices.Max(of.Honest) > worst ||
 					len(of.All) != len(of.One) || len(of.Honest) != len(of.One) {
 					t.Errorf("%s, %s: %+v, said to be at most %v deviations", x.profile, x.channel, of, row.Moved)
 				}

@@ -79,8 +79,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			one.Messages, refused, moved(one.Moved), spell(one.Epsilon))
 	}
 	if slices.ContainsFunc(r.Rounds, func(one Row) bool { return one.Moved > 0 }) {
-		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard deviations of " +
-			"its error.")
+		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard deviations " +
+			"of its error.")
 	}
 	if len(r.Breaches) > 0 {
 		line("")

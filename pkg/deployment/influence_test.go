@@ -45,8 +45,8 @@ func made[T any](v T, err error) T {
 	return v
 }
 
-// newScene is a round of two releases with ranges and noise of different sizes, whose reports hold up to three decisions,
-// with so many dishonest reports expected.
+// newScene is a round of two releases with ranges and noise of different sizes, whose reports hold up to three
+// decisions, with so many dishonest reports expected.
 func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 	t.Helper()
 	first, second := uint32(8), uint32(3)
@@ -169,7 +169,8 @@ func (s *scene) vectors(of attack) (vectors [][]float64) {
 // host is who sends, admitted by the registrar.
 func (s *scene) host(commitment []byte) (channel.Sender, *channel.Verifier) {
 	registrar, host := made(seal.NewIdentity(seedOf(6))), made(seal.NewIdentity(seedOf(8)))
-	credential, _, err := wire.Sign(&wire.Credential{Deployment: "influence", HostKey: host.Public(), Devices: 100}, registrar)
+	admitted := &wire.Credential{Deployment: "influence", HostKey: host.Public(), Devices: 100}
+	credential, _, err := wire.Sign(admitted, registrar)
 	return channel.Sender{Identity: host, Credential: made(credential, err), Number: 1, Commitment: commitment},
 		channel.NewVerifier(wire.Party{Deployment: "influence", Key: registrar.Public()})
 }
@@ -262,8 +263,8 @@ func (s *scene) own() (own []int) {
 	return own
 }
 
-// strongest are attacks of k devices that together put as many ones as the channel lets pass on one coordinate of all, or
-// on every one where coordinates do not share bits; at < 0 puts none anywhere.
+// strongest are attacks of k devices that together put as many ones as the channel lets pass on one coordinate of all,
+// or on every one where coordinates do not share bits; at < 0 puts none anywhere.
 func (s *scene) strongest(k, at int) (all []attack) {
 	own := s.own()
 	spare := int(s.a.Cohort.MaxDishonest) * s.a.ReportMessages() // bits too many on their coordinate
@@ -300,8 +301,8 @@ func (s *scene) strongest(k, at int) (all []attack) {
 func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(a)+math.Abs(b)) }
 
 // The sums of real reports, sealed, opened, counted and decoded, move by exactly what Influence says when dishonest
-// devices do the most or the least that passes, on every coordinate of every channel: one device, and several, more than
-// the plan expects among them.
+// devices do the most or the least that passes, on every coordinate of every channel: one device, and several, more
+// than the plan expects among them.
 func TestInfluenceIsReachedOnEveryCoordinate(t *testing.T) {
 	for _, c := range plan.Channels() {
 		for _, x := range []struct{ devices, expected int }{{1, 1}, {3, 1}, {2, 2}, {2, 0}} {
@@ -345,7 +346,8 @@ func distance(a, b []float64) float64 {
 }
 
 // Whatever dishonest devices report, 300 times at random and in each corner, no sum leaves the stated range and no two
-// sums are farther apart than Distance. It is reached but where several devices share bits of which one may be too many.
+// sums are farther apart than Distance. It is reached but where several devices share bits of which one may be too
+// many.
 func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 	const attackers = 2
 	for _, c := range plan.Channels() {
@@ -492,8 +494,9 @@ func TestInfluenceOfNobody(t *testing.T) {
 	}
 }
 
-// A count that reports and servers cannot make is cut, so that a cohort of dishonest devices alone moves a sum by no more
-// than honest entries at their largest and all noise of servers: less than the proofs of shares let each of them say.
+// A count that reports and servers cannot make is cut, so that a cohort of dishonest devices alone moves a sum by no
+// more than honest entries at their largest and all noise of servers: less than the proofs of shares let each of them
+// say.
 func TestInfluenceEndsWhereCountsAreCut(t *testing.T) {
 	const devices = 12
 	s := newScene(t, plan.Shares, devices, 1)

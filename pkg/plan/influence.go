@@ -8,9 +8,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
-// Influence is how far dishonest devices of a cohort can move the sums of one release, whatever they report, in units of
-// the sums: those of the statistic, over decisions (deployment.Sums). It follows from the announcement alone. Servers
-// follow the protocol: a malicious one can set a sum as it likes.
+// Influence is how far dishonest devices of a cohort can move the sums of one release, whatever they report, in units
+// of the sums: those of the statistic, over decisions (deployment.Sums). It follows from the announcement alone.
+// Servers follow the protocol: a malicious one can set a sum as it likes.
 //
 // What a device adds to coordinate c of a sum is K_max ((e - b p) / scale + offset), where e is what the analyzer takes
 // from it, b its noise bits and p their bias. Noise bits are as free as the others, so that a dishonest device may make
@@ -22,9 +22,9 @@ import (
 //	shares   k (2^B - 1), where B is EntryBits, for all coordinates alike: the proof (shares.Helper.Verify)
 //	shuffle  min(k T, k (L + b) + m T), where T is ReportMessages and m is Cohort.MaxDishonest
 //
-// In shuffle the coordinate of a bit is sealed with it. The shuffler admits T bits of a device and cannot see what they
-// are for, so that all of them may be for one coordinate. The analyzer refuses a round in which more than m T bits exceed
-// their coordinates' numbers or do not open, so that k devices can spend at most m T such bits together.
+// In shuffle the coordinate of a bit is sealed with it. The shuffler admits T bits of a device and cannot see what
+// they are for, so that all of them may be for one coordinate. The analyzer refuses a round in which more than m T
+// bits exceed their coordinates' numbers or do not open, so that k devices can spend at most m T such bits together.
 //
 // In every channel a count above what all reports and servers can make together is cut to that: n (L + b) + S.
 //
@@ -112,9 +112,9 @@ type StatedInfluence struct {
 	Deviation float64   `json:"deviation"`         // standard deviation of each number's error from noise and rounding
 }
 
-// StateInfluence is the influence of dishonest devices on the announced round with so many reports, and the most by which
-// one of them can move a number in standard deviations of its error (Influence.Worst). Both are zero where nothing is
-// summed.
+// StateInfluence is the influence of dishonest devices on the announced round with so many reports, and the most by
+// which one of them can move a number in standard deviations of its error (Influence.Worst). Both are zero where
+// nothing is summed.
 func (a *Announcement) StateInfluence(reports uint32) (all []StatedInfluence, worst float64) {
 	expected := min(int(a.Cohort.MaxDishonest), int(reports))
 	one, err := a.Influence(min(1, int(reports)), reports)

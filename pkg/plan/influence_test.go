@@ -7,9 +7,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// In shuffle a dishonest device can spend all bits of its report on one coordinate, since a bit names its coordinate under
-// the seal: the default plan's poison counts them all, unless the plan expects no dishonest report and one bit too many
-// has the round refused.
+// In shuffle a dishonest device can spend all bits of its report on one coordinate, since a bit names its coordinate
+// under the seal: the default plan's poison counts them all, unless the plan expects no dishonest report and one bit
+// too many has the round refused.
 func TestPoisonOfShuffleCountsEveryBitOfAReport(t *testing.T) {
 	step := stepAt(t, glm.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
 	p, err := Propose(step, DefaultTerms())

@@ -50,8 +50,8 @@ func (r *Result) WriteTable(w io.Writer, markdown bool) error {
 		text = t.RenderMarkdown()
 	}
 	s := r.Setting
-	_, err := fmt.Fprintf(w, "%s\n\n%s people, %d numbers an arm, %d arms, epsilon %g, delta %g, seeds: %d. Added: regret "+
-		"beyond that with honest devices.\nBound: the most by which the dishonest devices of a cohort could move a "+
+	_, err := fmt.Fprintf(w, "%s\n\n%s people, %d numbers an arm, %d arms, epsilon %g, delta %g, seeds: %d. Added: "+
+		"regret beyond that with honest devices.\nBound: the most by which the dishonest devices of a cohort could move a "+
 		"released number, in standard\ndeviations of its error, in the cohort where that is largest.\n", text,
 		chart.Number(float64(s.People), 0), s.Dimension, s.Arms, s.Epsilon, s.Delta, r.Rows[0].Seeds)
 	return err
@@ -67,12 +67,12 @@ func (r *Result) worst(of Row) Row {
 	return of
 }
 
-// Picture is the regret under the strategy that hurts most over the share of dishonest devices, by channel, with a band of
-// one standard error.
+// Picture is the regret under the strategy that hurts most over the share of dishonest devices, by channel, with a
+// band of one standard error.
 func (r *Result) Picture() chart.Chart {
 	c := chart.Chart{Title: "What dishonest devices cost",
-		Subtitle: fmt.Sprintf("%s people, epsilon %g, the strategy that hurts most", chart.Number(float64(r.Setting.People), 0),
-			r.Setting.Epsilon),
+		Subtitle: fmt.Sprintf("%s people, epsilon %g, the strategy that hurts most",
+			chart.Number(float64(r.Setting.People), 0), r.Setting.Epsilon),
 		X: "share of dishonest devices", Y: "regret", LogY: true, Places: []string{"0"}}
 	for _, share := range r.Setting.Shares {
 		c.Places = append(c.Places, percent(share))

@@ -1,9 +1,9 @@
-// Package poison measures what dishonest devices cost the people of a deployment: the regret of its learner while a share
-// of the devices report what hurts it most.
+// Package poison measures what dishonest devices cost the people of a deployment: the regret of its learner while a
+// share of the devices report what hurts it most.
 //
-// Policies, learner, statistics, plans, encodings and noise are those of the deployed roles, in one process. A dishonest
-// device can do here what its channel lets it do (plan.Influence), together with all others of its cohort; its own
-// decisions are made and scored like anybody's, so that all runs have as many. It protects no one.
+// Policies, learner, statistics, plans, encodings and noise are those of the deployed roles, in one process. A
+// dishonest device can do here what its channel lets it do (plan.Influence), together with all others of its cohort;
+// its own decisions are made and scored like anybody's, so that all runs have as many. It protects no one.
 package poison
 
 import (
@@ -59,13 +59,15 @@ type Setting struct {
 	DishonestReports int            `json:"dishonest_reports"`
 	Channels         []plan.Channel `json:"channels"` // default all
 	Strategies       []Strategy     `json:"strategies"`
-	Shares           []float64      `json:"shares"` // of the devices that are dishonest, above 0 and below 1; default 0.1, 1, 5 %
+	// Shares of the devices that are dishonest, above 0 and below 1; default 0.1 %, 1 % and 5 %.
+	Shares []float64 `json:"shares"`
 }
 
 // Resolve checks the setting and fills in the defaults. Errors wrap ErrSetting.
 func (s Setting) Resolve() (Setting, error) {
 	s.People, s.Dimension, s.Arms = cmp.Or(s.People, 5000), cmp.Or(s.Dimension, 5), cmp.Or(s.Arms, 10)
-	s.Norm, s.Epsilon, s.Delta = cmp.Or(s.Norm, 3), cmp.Or(s.Epsilon, plan.DefaultEpsilon), cmp.Or(s.Delta, plan.DefaultDelta)
+	s.Norm, s.Epsilon = cmp.Or(s.Norm, 3), cmp.Or(s.Epsilon, plan.DefaultEpsilon)
+	s.Delta = cmp.Or(s.Delta, plan.DefaultDelta)
 	if len(s.Channels) == 0 {
 		s.Channels = plan.Channels()
 	}
@@ -115,7 +117,8 @@ type world struct {
 }
 
 func (s Setting) world(seed uint64, share float64) (*world, error) {
-	e, err := environment.Spec{Kind: environment.Ball, Dimension: s.Dimension, Arms: s.Arms, Norm: s.Norm}.Open(seed, s.People)
+	spec := environment.Spec{Kind: environment.Ball, Dimension: s.Dimension, Arms: s.Arms, Norm: s.Norm}
+	e, err := spec.Open(seed, s.People)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +195,8 @@ func (r *round) dishonest() (n int) {
 }
 
 // Aggregate implements simulated.Channel. The law is that of simulated.Integer, but for the reports of the dishonest
-// devices, in whose place their entries are added. A count that reports and servers cannot make is cut, as the roles do.
+// devices, in whose place their entries are added. A count that reports and servers cannot make is cut, as the roles
+// do.
 func (r *round) Aggregate(cohort iter.Seq[simulated.Report], src protocol.Source) ([]simulated.Aggregate, error) {
 	lies := r.entries()
 	ones := make([][]uint64, len(r.a.Encodings))

@@ -79,9 +79,9 @@ func TestHonestDevicesGiveTheChannelsSums(t *testing.T) {
 	}
 }
 
-// What dishonest devices add to each sum lies within what the plan says they can, and reaches it: on every number at once
-// where all ones are sent, but in shuffle, where it is a report's own bits; and where the worst is promoted, on the
-// gradient's numbers, in shuffle on the best one with every bit that passes. The gradient moves along the truth.
+// What dishonest devices add to each sum lies within what the plan says they can, and reaches it: on every number at
+// once where all ones are sent, but in shuffle, where it is a report's own bits; and where the worst is promoted, on
+// the gradient's numbers, in shuffle on the best one with every bit that passes. The gradient moves along the truth.
 func TestAttacksKeepToTheirInfluenceAndReachIt(t *testing.T) {
 	truth := []float64{1.5, -0.5}
 	for _, c := range plan.Channels() {
@@ -205,7 +205,8 @@ func TestDishonestDevicesAddRegret(t *testing.T) {
 	if honest.Strategy != "" || honest.Added != nil || honest.Bound != 0 {
 		t.Errorf("honest devices: %+v", honest)
 	}
-	if !(promoted.Regret > 3*honest.Regret && *promoted.Added > 0 && promoted.Bound > 1 && flipped.Regret > honest.Regret) {
+	if !(promoted.Regret > 3*honest.Regret && *promoted.Added > 0 && promoted.Bound > 1 &&
+		flipped.Regret > honest.Regret) {
 		t.Errorf("regret %v, promoted %v, flipped %v", honest.Regret, promoted.Regret, flipped.Regret)
 	}
 }

@@ -80,7 +80,8 @@ func (s Setting) play(ctx context.Context, of attack, seed uint64, advance func(
 }
 
 // Compare runs every strategy with every share of dishonest devices in every channel, and each channel with honest
-// devices, on all seeds. The rows come channel by channel, honest devices first. They do not depend on the order of runs.
+// devices, on all seeds. The rows come channel by channel, honest devices first. They do not depend on the order of
+// runs.
 func Compare(ctx context.Context, s Setting, o Options) (*Result, error) {
 	s, err := s.Resolve()
 	if err != nil {
