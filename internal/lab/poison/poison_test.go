@@ -185,8 +185,8 @@ func TestFlippedRewardsAreThoseOfDishonestDevices(t *testing.T) {
 	}
 }
 
-// Half of the devices that promote the worst arms make the learner worse than playing at random would be, a comparison
-// begins with honest devices, and its rows do not depend on how many run at a time.
+// If half of the devices promote the worst arms, regret is more than three times as much; a comparison begins with honest
+// devices, and its rows do not depend on how many run at a time.
 func TestDishonestDevicesAddRegret(t *testing.T) {
 	s := Setting{People: 1200, Dimension: 2, Epsilon: 8, Channels: []plan.Channel{plan.Central},
 		Strategies: []Strategy{Promote, Flip}, Shares: []float64{0.5}}
