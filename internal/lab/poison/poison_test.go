@@ -210,3 +210,41 @@ func TestDishonestDevicesAddRegret(t *testing.T) {
 		t.Errorf("regret %v, promoted %v, flipped %v", honest.Regret, promoted.Regret, flipped.Regret)
 	}
 }
+
+// Dishonest devices report in place of their honest reports and not beside them: the sums are those of the others alone,
+// drawn from the same random words, and what the dishonest entries add. Devices that flip their reward report as they are.
+func TestDishonestEntriesReplaceReports(t *testing.T) {
+	const k = 3
+	for _, c := range plan.Channels() {
+		a := planned(t, c)
+		all := reports(a)
+		for _, strategy := range []Strategy{AllOnes, Promote, Flip} {
+			r := &round{a: a, strategy: strategy, truth: []float64{1.5, -0.5}, liars: someLiars(a, k)}
+			left, lies := k, r.entries()
+			if strategy == Flip {
+				left = 0
+			}
+			got, err := r.Aggregate(slices.Values(all), stream(3, 'n'))
+			if err != nil {
+				t.Fatal(err)
+			}
+			others := &round{a: a, liars: someLiars(a, 0)}
+			without, err := others.Aggregate(slices.Values(all[left:]), stream(3, 'n'))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, e := range a.Encodings {
+				for j := range e.Coordinates {
+					want := without[i].Sum[j]
+					if lies != nil {
+						mean := k * float64(e.NoiseBits) * e.Bias.Float()
+						want += (float64(lies[i][j])-mean)/e.Scale + k*e.Coordinates[j].Offset
+					}
+					if math.Abs(got[i].Sum[j]-want) > 1e-6*(1+math.Abs(want)) || got[i].Reports != len(all) {
+						t.Errorf("%s, %s: sum %v of %d reports, want %v", c, strategy, got[i].Sum[j], got[i].Reports, want)
+					}
+				}
+			}
+		}
+	}
+}
