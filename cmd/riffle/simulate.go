@@ -78,7 +78,7 @@ are added to those already run. The results are a function of the experiment and
 	flags.StringVar(&f.logs, "logs", "",
 		"folder for decisions and last policies, for riffle evaluate; finished runs are run again")
 	flags.IntVar(&f.workers, "workers", 0, "number of runs at the same time; 0: one for each processor")
-	cmd.AddCommand(simulateLifeCommand())
+	cmd.AddCommand(simulateLifeCommand(), simulatePoisonCommand())
 	return cmd
 }
 

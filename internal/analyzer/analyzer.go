@@ -150,6 +150,10 @@ type ReleaseStats struct {
 	Messages  int     // per report; 0 if destroyed
 	Epsilon   float64 // of the epoch's whole plan, for the reports that really came; 0 if destroyed
 	Destroyed bool
+	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
+	// standard deviations (plan.Announcement.StateInfluence).
+	Influence []plan.StatedInfluence
+	Moved     float64
 }
 
 // New checks the configuration as a whole: the learner's, and that a plan can be made for every cohort of the schedule.
@@ -325,6 +329,7 @@ func (z *Analyzer) absorb(
 			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
 	} else {
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
+		stats.Influence, stats.Moved = a.StateInfluence(counts.Reports)
 		log.Info().Uint64("epoch", a.Epoch).Uint32("round", a.Round).Uint32("reports", counts.Reports).
 			Float64("epsilon", stats.Epsilon).Msg("round absorbed")
 		if learned.Action != "" {
@@ -338,6 +343,11 @@ func (z *Analyzer) absorb(
 	}
 	planned := len(z.machine.Schedule())
 	z.note(func(p *Progress) {
+		if stats.Influence != nil {
+			for i := range p.Releases {
+				p.Releases[i].Influence = nil
+			}
+		}
 		p.Releases, p.Epochs = append(p.Releases, stats), planned
 		if !counts.Destroyed && int(a.Round) == len(a.Plan.Rounds)-1 {
 			p.Learned = append(p.Learned, Learned{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -71,8 +72,27 @@ func TestCountsAreExact(t *testing.T) {
 				t.Errorf("progress %+v", p)
 			}
 			shown(t, s.analyzer, learner)
+			stated(t, s.analyzer.Snapshot().Releases)
 			s.must(s.stop())
 		})
+	}
+}
+
+// stated demands that every release says what one dishonest device can have done to it, and the newest of them number
+// by number.
+func stated(t *testing.T, releases []status.Round) {
+	t.Helper()
+	for i, r := range releases {
+		newest := i == len(releases)-1
+		if r.Outcome != status.Released || !(r.Moved > 0) || newest != (len(r.Influence) > 0) {
+			t.Errorf("release %d of %d: one device moves it by %v deviations, %d statistics are stated", i, len(releases),
+				r.Moved, len(r.Influence))
+		}
+		for _, of := range r.Influence {
+			if slices.Max(of.One)/of.Deviation > r.Moved*(1+1e-12) || len(of.All) != len(of.One) {
+				t.Errorf("%+v, at most %v deviations", of, r.Moved)
+			}
+		}
 	}
 }
 

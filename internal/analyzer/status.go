@@ -66,7 +66,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		row := status.Round{Epoch: r.Epoch, Round: r.Round, Outcome: status.Destroyed, Reports: int(r.Reports)}
 		if !r.Destroyed {
 			row.Outcome, row.Messages = status.Released, r.Messages*int(r.Reports)
-			row.Epsilon = status.Epsilon(r.Epsilon)
+			row.Epsilon, row.Moved, row.Influence = status.Epsilon(r.Epsilon), r.Moved, r.Influence
 			spent = max(spent, row.Epsilon)
 		}
 		out.Releases = append(out.Releases, row)

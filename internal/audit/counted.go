@@ -213,6 +213,8 @@ func (r *round) fill(x *mixture) {
 	}
 	if r.row.Outcome = wire.Released.String(); r.counts.Destroyed {
 		r.row.Outcome = refusedOutcome
+	} else {
+		r.row.Influence, r.row.Moved = r.a.StateInfluence(r.counts.Reports)
 	}
 	if x == nil {
 		return

@@ -75,6 +75,20 @@ func TestHonestDeploymentsPass(t *testing.T) {
 			!(r.Epsilon > 0 && r.Epsilon <= 4) || !(r.EpsilonAlone >= r.Epsilon) {
 			t.Errorf("%s, %s: %+v", x.profile, x.channel, r)
 		}
+		for _, row := range rows {
+			if summed := row.Outcome == "released" && x.profile != glm.Joint; summed != (row.Moved > 0) ||
+				summed != (len(row.Influence) > 0) {
+				t.Errorf("%s, %s: a round that was %s says that a device moves numbers by %v deviations: %+v", x.profile, x.channel,
+					row.Outcome, row.Moved, row.Influence)
+			}
+			for _, of := range row.Influence {
+				worst := slices.Max(of.One)
+				if worst/of.Deviation > row.Moved*(1+1e-12) || slices.Max(of.Honest) > worst ||
+					len(of.All) != len(of.One) || len(of.Honest) != len(of.One) {
+					t.Errorf("%s, %s: %+v, said to be at most %v deviations", x.profile, x.channel, of, row.Moved)
+				}
+			}
+		}
 	}
 }
 

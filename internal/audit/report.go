@@ -159,7 +159,12 @@ type Row struct {
 	Total *Lift `json:"total,omitempty"`
 	// Unchanged is how probable such sums are if the world is what it was; 0: it was not tested.
 	Unchanged float64 `json:"unchanged,omitempty"`
-	Action    string  `json:"action,omitempty"` // by the rules: rollback, stop or nothing
+	// Influence is how far dishonest devices can have moved each number that was released, as the plan says, and Moved
+	// the most of one device in standard deviations of a number's error; none where nothing was released, or records were
+	// read.
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
+	Moved     float64                `json:"one_device_deviations,omitempty"`
+	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing
 }
 
 // Refused is how many reports of a round were refused for a reason.

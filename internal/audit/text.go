@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -67,15 +68,19 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("witness\t%s saw %d entries of the %s on %s", one.Witness, one.Size, one.Role, one.At.Format("2006-01-02 15:04:05Z"))
 	}
 	if len(r.Rounds) > 0 {
-		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tepsilon")
+		line("\nround\toutcome\tdevices\treports\tmessages\trefused\tone device\tepsilon")
 	}
 	for _, one := range r.Rounds {
 		refused := uint64(0)
 		for _, why := range one.Refused {
 			refused += why.Reports
 		}
-		line("%s\t%s\t%d\t%d\t%d\t%d\t%s", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
-			one.Messages, refused, spell(one.Epsilon))
+		line("%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s", place(one.Epoch, one.Round), one.Outcome, one.Enrolled, one.Reports,
+			one.Messages, refused, moved(one.Moved), spell(one.Epsilon))
+	}
+	if slices.ContainsFunc(r.Rounds, func(one Row) bool { return one.Moved > 0 }) {
+		line("\nOne device: the most by which a dishonest device can have moved a released number, in standard deviations " +
+			"of its error.")
 	}
 	if len(r.Breaches) > 0 {
 		line("")
@@ -110,6 +115,14 @@ func printable(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
+}
+
+// moved is a number of standard deviations; a dash where nothing was moved.
+func moved(deviations float64) string {
+	if deviations == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", deviations)
 }
 
 // spell is an epsilon for people.

@@ -61,27 +61,24 @@ func (a *Announcement) EntryBits() int {
 
 // Poison is by how many standard deviations of its error one dishonest report can move a released sum at most, over all
 // coordinates of the round, with a cohort of the planned size: what a report can say beyond an honest one of the lowest
-// value, at what the channel checks. In Shares that is the width of an entry, elsewhere the coordinate's own range.
+// value, at what the channel enforces (Influence).
 func (a *Announcement) Poison() float64 {
 	worst := 0.0
+	of := limits{a.Plan.Channel, a.Cohort.MaxDishonest, a.EntryBits(), a.ReportMessages()}
 	for i, e := range a.Encodings {
-		for _, p := range poison(a.Plan.Channel, e, a.EntryBits(), a.Releases()[i].ServerNoise(), a.Cohort.Size) {
+		for _, p := range poison(of, e, a.Releases()[i].ServerNoise(), a.Cohort.Size) {
 			worst = max(worst, p)
 		}
 	}
 	return worst
 }
 
-func poison(c Channel, e protocol.Encoding, entryBits int, serverNoise uint64, reports uint32) []float64 {
+func poison(of limits, e protocol.Encoding, serverNoise uint64, reports uint32) []float64 {
 	variance := e.Variance(uint64(reports), serverNoise)
 	mean := float64(e.NoiseBits) * e.Bias.Float()
 	out := make([]float64, len(e.Coordinates))
 	for j := range out {
-		most := float64(e.MessagesAt(j))
-		if c == Shares {
-			most = math.Ldexp(1, entryBits) - 1
-		}
-		out[j] = (most - mean) / (math.Sqrt(variance[j]) * e.Scale)
+		out[j] = (of.entries(e, j, 1) - mean) / (math.Sqrt(variance[j]) * e.Scale)
 	}
 	return out
 }
@@ -214,18 +211,22 @@ func (p *Proposal) keep(step glm.Step, t Terms) error {
 	p.Details.Guarantee, p.Details.Epsilon, p.Details.Delta = g, g.Epsilon(t.Delta), t.Delta
 	k := 0
 	for i, round := range p.Plan.Rounds {
+		messages := 0
+		for _, rel := range p.Details.Releases[k : k+len(round.Releases)] {
+			messages += rel.Encoding.Messages()
+		}
 		for j, r := range round.Releases {
 			rel := &p.Details.Releases[k]
 			k++
 			variance := rel.Encoding.Variance(uint64(p.Cohort.Size), r.ServerNoise())[0]
 			rel.Deviation, rel.VarianceRatio = math.Sqrt(variance), variance/(rel.Central*rel.Central)
 			rel.ServerNoise = max(r.ShufflerNoise, r.AnalyzerNoise)
-			width := p.Details.EntryBits
+			of := limits{t.Channel, p.Cohort.MaxDishonest, p.Details.EntryBits, messages}
 			if i == step.Round {
-				width = a.EntryBits()
+				of.entryBits, of.messages = a.EntryBits(), a.ReportMessages()
 				rel.Encoding = p.Encodings[j]
 			}
-			rel.Poison = slices.Max(poison(t.Channel, rel.Encoding, width, r.ServerNoise(), p.Cohort.Size))
+			rel.Poison = slices.Max(poison(of, rel.Encoding, r.ServerNoise(), p.Cohort.Size))
 		}
 	}
 	return nil

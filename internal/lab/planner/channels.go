@@ -28,11 +28,14 @@ type Channel struct {
 	// where only servers add noise, a device's own in local. Null where bits are sent.
 	IdealRatio *float64 `json:"ideal_ratio"`
 	// Poison is how far one lying report can move a released sum, in standard deviations of its noise.
-	Poison      *float64 `json:"poison"`
-	Messages    int      `json:"messages"` // of one person: bit messages in shuffle, reports in the others
-	Bytes       int      `json:"bytes"`    // of one person's sealed reports
-	NoiseBits   uint32   `json:"noise_bits"`
-	ServerNoise uint64   `json:"server_noise_bits"` // of all servers, once per coordinate
+	Poison *float64 `json:"poison"`
+	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan expects
+	// can do in the cohort in which Poison is largest.
+	Influence   []plan.StatedInfluence `json:"influence,omitempty"`
+	Messages    int                    `json:"messages"` // of one person: bit messages in shuffle, reports in the others
+	Bytes       int                    `json:"bytes"`    // of one person's sealed reports
+	NoiseBits   uint32                 `json:"noise_bits"`
+	ServerNoise uint64                 `json:"server_noise_bits"` // of all servers, once per coordinate
 	// CPU time of one person's part, estimated from measurements of this machine; servers without the broker.
 	DeviceCPU   float64 `json:"device_cpu_seconds_per_user"`
 	ShufflerCPU float64 `json:"shuffler_cpu_seconds_per_user"`
@@ -159,7 +162,10 @@ func (c *Channel) worst(p *proposed, o Options) error {
 		c.EpsilonAlone = larger(c.EpsilonAlone, alone.Epsilon(o.Delta))
 	}
 	c.VarianceRatio = larger(c.VarianceRatio, cost.VarianceRatio)
-	c.Poison = larger(c.Poison, p.announcement.Poison())
+	if poison := p.announcement.Poison(); c.Poison == nil || poison > *c.Poison {
+		c.Poison = &poison
+		c.Influence, _ = p.announcement.StateInfluence(p.announcement.Cohort.Size)
+	}
 	for i, r := range p.Plan.Rounds[0].Releases {
 		c.NoiseBits, c.ServerNoise = max(c.NoiseBits, r.NoiseBits), max(c.ServerNoise, r.ServerNoise())
 		if ideal := p.Details.Releases[i].IdealRatio; ideal > 0 {

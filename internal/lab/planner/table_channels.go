@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -60,6 +61,12 @@ func (r Result) channelNotes() (notes []string) {
 			"broker's is not in it.",
 		fmt.Sprintf("%s. The rule: %s.", taken, r.Rule))
 	for _, c := range r.Channels {
+		for _, of := range c.Influence {
+			notes = append(notes, fmt.Sprintf("Channel %s, %s: a dishonest device moves a number of the sum by at most %.3g, "+
+				"the %d that the plan expects by at most %.3g, an honest one by at most %.3g; the standard deviation of its error "+
+				"is %.3g.", c.Trust, of.Statistic, slices.Max(of.One), of.Devices, slices.Max(of.All), slices.Max(of.Honest),
+				of.Deviation))
+		}
 		if c.Infeasible != "" {
 			notes = append(notes, fmt.Sprintf("Channel %s: %s.", c.Trust, c.Infeasible))
 		}

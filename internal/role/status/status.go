@@ -129,6 +129,11 @@ type Round struct {
 	Reports  int     `json:"reports"`
 	Messages int     `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
 	Epsilon  Epsilon `json:"epsilon"`  // of the epoch's whole plan, with the reports that came; 0: nothing was released
+	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations of
+	// its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of the
+	// newest round alone.
+	Moved     float64                `json:"one_device_deviations,omitempty"`
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 }
 
 // Outcomes of a round.
