@@ -169,7 +169,7 @@ func TestEachTestFindsItsFault(t *testing.T) {
 			return r
 		}},
 		"one order again": {TestRepeats, Shape{Items: 60}, 3, plant(Repeated)},
-		"parts of the last order again": {TestRepeats, Shape{Items: 60}, 60, func() func(Shape) *Release {
+		"parts of the last order again": {TestRepeats, Shape{Items: 60}, 8, func() func(Shape) *Release {
 			var last []int
 			return func(s Shape) *Release {
 				r := good(s)
