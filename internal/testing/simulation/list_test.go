@@ -138,7 +138,7 @@ func Generate(seed uint64) List {
 			case 0:
 				add(Operation{Do: Rotate, Who: pick(servers)})
 			default:
-				add(Operation{Do: Jump, Who: name, Ms: 100 << r.IntN(10)})
+				add(Operation{Do: Jump, Who: name, Ms: 400 << r.IntN(8)})
 			}
 		case 13:
 			add(Operation{Do: Fill, Who: pick(append([]string{"broker", "broker"}, who()...)), Ms: 100 << r.IntN(6)})
@@ -148,8 +148,7 @@ func Generate(seed uint64) List {
 	}
 	// late holds reports back until after the deadline, and what leaves of the release too, so that they meet.
 	late := func() {
-		add(Operation{Do: Delay, Who: hostName(r.IntN(hosts)), What: "PublishReport", N: 1 + r.IntN(2),
-			Ms: 800 + r.IntN(2400)})
+		add(Operation{Do: Delay, Who: hostName(r.IntN(hosts)), What: "PublishReport", N: 3, Ms: 7500 + r.IntN(3500)})
 		add(Operation{Do: Delay, Who: "shuffler", What: pick([]string{"PublishChunk", "AppendAuditAfter", "PublishManifest"}),
 			N: 1 + r.IntN(3), Ms: 800 << r.IntN(3)})
 		if r.IntN(2) == 0 {
@@ -182,7 +181,7 @@ func Generate(seed uint64) List {
 				add(Operation{Do: Wait, Ms: 10 << r.IntN(8)})
 			}
 		}
-		add(Operation{Do: Wait, Ms: 500 + r.IntN(2000)})
+		add(Operation{Do: Wait, Ms: 500 << r.IntN(6)})
 	}
 	return l
 }

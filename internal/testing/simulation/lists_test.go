@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	lists     = flag.Int("lists", 6, "how many lists TestLists draws")
+	lists     = flag.Int("lists", 4, "how many lists TestLists draws")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first list")
 	asJSON    = flag.String("json", "", "file for the result of TestLists")
 	tries     = flag.Int("shrink", 200, "how many runs may be spent on making a failing list smaller")

@@ -19,7 +19,8 @@ import (
 // oracle knows what every device put into its reports, and holds what leaves each role against it. It sees bytes
 // before the broker does: what was tried and lost counts as having left.
 type oracle struct {
-	w *World
+	w     *World
+	marks []testbed.Mark // of records
 
 	mu        sync.Mutex
 	reports   map[[32]byte]*report // by digest
@@ -75,7 +76,8 @@ type released struct {
 
 func newOracle(w *World) *oracle {
 	return &oracle{
-		w: w, reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
+		w: w, marks: testbed.Marks(markArm),
+		reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
 		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]uint64{},
 		early: map[*incarnation]map[uint64]bool{}, due: map[uint64]time.Time{},
 	}
@@ -127,6 +129,7 @@ func (o *oracle) announcement(_ *incarnation, signed []byte) {
 // report sees what a host sends.
 func (o *oracle) report(i *incarnation, epoch uint64, number uint32, envelope []byte) {
 	w := o.w
+	o.leak("a report of "+i.p.name, envelope)
 	plain, err := w.open(epoch, number, envelope)
 	if err != nil {
 		w.violated("report", "%s sends what does not open: %v", i.p.name, err)
@@ -167,6 +170,13 @@ func (o *oracle) messages(payload []byte) [][]byte {
 	return nil
 }
 
+// leak sees that nothing of a record stands where others can read it.
+func (o *oracle) leak(where string, b []byte) {
+	for _, found := range testbed.Find(b, o.marks) {
+		o.w.violated("leak", "%s: %s", where, found)
+	}
+}
+
 // spent holds a report that leaves against the ledger on its host's disk: what it costs stands there before.
 func (o *oracle) spent(i *incarnation, r *report) {
 	spent, due := false, time.Time{}
@@ -198,6 +208,7 @@ func (o *oracle) chunk(i *incarnation, epoch uint64, number, index uint32, paylo
 		o.w.violated("commit", "a chunk of round %d of epoch %d leaves, and the journal does not have its membership",
 			number, epoch)
 	}
+	o.leak("a chunk", payload)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.at(round{epoch, number})
@@ -332,22 +343,12 @@ func (o *oracle) look() {
 	}
 	for _, name := range who() {
 		p := w.parties[name]
-		var leaks []string
-		p.disk.contents(func(where string, b []byte) {
-			for _, found := range testbed.Find(b, marks()) {
-				leaks = append(leaks, where+": "+found)
-			}
-		})
-		for _, leak := range leaks {
-			w.violated("leak", "on the disk of %s: %s", name, leak)
-		}
+		p.disk.clone().contents(func(where string, b []byte) { o.leak("the disk of "+name+", "+where, b) })
 	}
 	w.mu.Lock()
-	found := testbed.Find(w.spoken, marks())
+	spoken := w.spoken
 	w.mu.Unlock()
-	for _, f := range found {
-		w.violated("leak", "a role's log: %s", f)
-	}
+	o.leak("a role's log", spoken)
 }
 
 func (r round) String() string { return fmt.Sprintf("%d.%d", r.epoch, r.round) }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/randomizer"
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -29,20 +28,14 @@ type decision struct {
 	person   int
 	asked    time.Duration
 	answered time.Duration
-	stood    bool // the host stood still meanwhile
 	randomizer.Decision
 	err      error
 	done     bool
 	rewarded bool
 }
 
-// Two numbers that are written nowhere but in people's records.
-const (
-	markArm    = 0.7312948301
-	markReward = 0.6180339887
-)
-
-func marks() []testbed.Mark { return testbed.Marks(markArm) }
+// markArm is a number that stands nowhere but in people's records.
+const markArm = 0.7312948301
 
 // decideOn has a new person's device decide.
 func (w *World) decideOn(p *process) {
