@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -87,7 +88,7 @@ func attacks() []attack {
 				r := m.next()
 				all := m.people(r, int(r.Cohort.Minimum))
 				m.release(r, all, lies{})
-				return fmt.Sprintf("succeeds: %s of %d; whom it leaves out, nobody else can tell", m.verdict(r, all), size)
+				return succeeds(m.verdict(r, all), fmt.Sprintf(" of %d; whom it leaves out, nobody else can tell", size))
 			},
 		},
 		{
@@ -134,6 +135,7 @@ func attacks() []attack {
 		},
 		{
 			name: "signs a made-up report with a genuine credential and another report's signature", channels: boxes,
+			always: boxes[:1],
 			run: func(m *tier) string {
 				r := m.next()
 				all := m.people(r, size-1)
@@ -186,8 +188,7 @@ func attacks() []attack {
 				again := m.person(r, twice)
 				m.release(r, append(slices.Clone(all), again), lies{})
 				if m.channel == plan.Shuffle {
-					return "succeeds: " + m.verdict(r, append(slices.Clone(all), again)) +
-						", and nobody sees whose a bit is"
+					return succeeds(m.verdict(r, append(slices.Clone(all), again)), ", and nobody sees whose a bit is")
 				}
 				return m.verdict(r, all)
 			},
@@ -200,7 +201,11 @@ func attacks() []attack {
 				r := m.next()
 				before := r.Policy
 				m.destroy(r)
-				return "succeeds: " + m.verdict(r, nil) + m.unchanged(before) + "; the log shows a destroyed cohort"
+				v := m.verdict(r, nil)
+				if v != lost {
+					return v
+				}
+				return "succeeds: " + v + m.unchanged(before) + "; the log shows a destroyed cohort"
 			},
 		},
 		{
@@ -341,11 +346,19 @@ func attacks() []attack {
 	}
 }
 
+// succeeds says so of a verdict on what should not count and does.
+func succeeds(verdict, more string) string {
+	if strings.HasPrefix(verdict, "counted: ") {
+		return "succeeds: " + verdict + more
+	}
+	return verdict
+}
+
 // unseen is a lie in a manifest that no role can find.
 func unseen(name string, lie func(*wire.Manifest), who string) attack {
 	a := altered(name, lie)
 	run := a.run
-	a.run = func(m *tier) string { return "succeeds: " + run(m) + "; " + who }
+	a.run = func(m *tier) string { return succeeds(run(m), "; "+who) }
 	return a
 }
 
@@ -409,13 +422,19 @@ func TestAMaliciousShuffler(t *testing.T) {
 		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
 	}
 	all, long := attacks(), os.Getenv("RIFFLE_LONG") != ""
+	found := play(t, all, long, "TestAMaliciousShuffler")
+	if !t.Failed() {
+		written(t, "malicious shuffler", found, long)
+	}
+}
+
+// play goes through attacks in every channel, audits each deployment, and returns what came of each.
+func play(t *testing.T, all []attack, long bool, test string, change ...func(*analyzer.Config)) hostile.Table {
+	t.Helper()
 	found := make([]hostile.Table, len(all))
 	for _, c := range plan.Channels() {
 		t.Run(string(c), func(t *testing.T) {
-			if !long && c == plan.Central {
-				t.Skip("with RIFFLE_LONG=1")
-			}
-			m := newTier(t, c)
+			var m *tier
 			type tried struct {
 				attack int
 				row    hostile.Row
@@ -426,19 +445,29 @@ func TestAMaliciousShuffler(t *testing.T) {
 				if a.channels != nil && !slices.Contains(a.channels, c) || !long && !slices.Contains(a.always, c) {
 					continue
 				}
+				if m == nil {
+					m = newTier(t, c, change...)
+				}
 				begin := m.epoch + 1
-				row := hostile.Row{Attack: a.name, Channel: string(c), Left: a.left[c], Test: "TestAMaliciousShuffler"}
+				row := hostile.Row{Attack: a.name, Channel: string(c), Left: a.left[c], Test: test}
 				row.Outcome = a.run(m)
 				rows = append(rows, tried{i, row, [2]uint64{begin, m.epoch}})
 			}
+			if m == nil {
+				t.Skip("with RIFFLE_LONG=1")
+			}
 			breaches := m.audited()
 			for _, r := range rows {
+				var named []string
 				for epoch := r.epochs[0]; epoch <= r.epochs[1]; epoch++ {
-					name := fmt.Sprintf("%d.0", epoch)
-					if b := breaches[name]; len(b) > 0 {
-						r.row.Outcome += "; found by the audit as " + strings.Join(b, ", ")
+					for n := range 2 {
+						name := fmt.Sprintf("%d.%d", epoch, n)
+						named = append(named, breaches[name]...)
+						delete(breaches, name)
 					}
-					delete(breaches, name)
+				}
+				if len(named) > 0 {
+					r.row.Outcome += "; found by the audit as " + strings.Join(named, ", ")
 				}
 				found[r.attack] = append(found[r.attack], r.row)
 			}
@@ -447,9 +476,7 @@ func TestAMaliciousShuffler(t *testing.T) {
 			}
 		})
 	}
-	if !t.Failed() {
-		written(t, "malicious shuffler", slices.Concat(found...), long)
-	}
+	return slices.Concat(found...)
 }
 
 // readsShare tells whether a key opens the analyzer's share in a report of the channel of shares.

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
@@ -34,18 +36,26 @@ type trick struct {
 // the broker, each once.
 func (d *world) verdict(r *round) string {
 	d.t.Helper()
-	var c *wire.Counts
+	over := func() bool {
+		return slices.ContainsFunc(d.analyzer.Progress().Releases, func(s analyzer.ReleaseStats) bool {
+			return s.Epoch == r.Epoch
+		})
+	}
 	testbed.Eventually(d.t, fmt.Sprintf("over: epoch %d", r.Epoch), func() bool {
-		d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
-			func(s bus.Statement) error {
-				one, _, err := wire.Open[wire.Counts](s.Payload, d.AnalyzerParty())
-				if err == nil && one.Epoch == r.Epoch {
-					c = one
-				}
-				return nil
-			}))
-		return c != nil || d.dead() != ""
+		if len(d.l.reports(r.Epoch)) < size { // the shuffler waits for its deadline, in steps that it takes for ordinary
+			d.clock.Pass(time.Second)
+		}
+		return over() || d.dead() != ""
 	})
+	var c *wire.Counts
+	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
+		func(s bus.Statement) error {
+			one, _, err := wire.Open[wire.Counts](s.Payload, d.AnalyzerParty())
+			if err == nil && one.Epoch == r.Epoch {
+				c = one
+			}
+			return nil
+		}))
 	if c == nil {
 		return "stopped: the " + numbers.ReplaceAllString(d.dead(), "…")
 	}
@@ -61,7 +71,7 @@ func (d *world) verdict(r *round) string {
 		for _, text := range d.said.of(r.Epoch, "round rejected") {
 			why = ": the analyzer refuses the release, `" + strings.Replace(text, ": ", "`: ", 1)
 		}
-		return "the cohort is lost" + why
+		return lost + why
 	}
 	sums := make([][]uint64, len(c.Releases))
 	for i := range sums {
@@ -73,7 +83,7 @@ func (d *world) verdict(r *round) string {
 	return fmt.Sprintf("the result is that of %d of %d reports, each once", c.Reports, size)
 }
 
-var numbers = regexp.MustCompile(`[0-9]{2,}|[0-9a-f]{16,}`)
+var numbers = regexp.MustCompile(`[0-9a-f]{16,}|[0-9]+`)
 
 // refusals are the reasons that the manifest of an epoch names.
 func (d *world) refusals(r *round) string {
@@ -173,20 +183,25 @@ func tricks() []trick {
 			}
 			return "refused by the host: `malformed`; " + v
 		}},
-		{name: "enrolment request: reads it", always: true, run: func(d *world) string {
+		{name: "enrolment request and reply: reads them", always: true, run: func(d *world) string {
 			var mu sync.Mutex
-			sizes, seen := map[int]bool{}, map[uint32]bool{}
+			seen, slots := map[uint32]bool{}, map[uint32]bool{}
 			d.l.set(faults{enrol: func(ctx context.Context, request []byte, ask asking) ([]byte, error) {
-				e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: d.Registrar.Public()})
+				reply, err := ask(ctx, request)
 				mu.Lock()
-				sizes[len(request)] = true
-				if err == nil && e.HostKey == [32]byte(d.identity.Public()) {
-					for _, n := range e.Request.Devices() {
-						seen[n] = true
+				defer mu.Unlock()
+				e, unread := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: d.Registrar.Public()})
+				if unread != nil || e.HostKey != [32]byte(d.identity.Public()) || err != nil {
+					return reply, err
+				}
+				answer, unread := wire.OpenEnrolReply(reply, d.Shuffler.Public(), e.Digest)
+				for i, n := range e.Request.Devices() {
+					seen[n] = true
+					if unread == nil && answer.Of(i).ReportAfter > 0 {
+						slots[answer.Of(i).Slot] = true
 					}
 				}
-				mu.Unlock()
-				return ask(ctx, request)
+				return reply, err
 			}})
 			r := d.cohort()
 			d.l.set(faults{})
@@ -196,8 +211,8 @@ func tricks() []trick {
 			if len(seen) == 0 {
 				return "reads nothing; " + v
 			}
-			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, and when each asked; nothing of a record "+
-				"exists yet. %s", len(seen), size, v)
+			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, when each asked, and of %d the slot and "+
+				"when it will report; nothing of a record exists yet; %s", len(seen), size, len(slots), v)
 		}},
 		{name: "enrolment request: drops every second one", run: func(d *world) string {
 			var n atomic.Int32
@@ -283,7 +298,6 @@ func tricks() []trick {
 			}})
 			r := d.cohort()
 			d.l.set(faults{})
-			d.clock.Pass(2 * r.Timing.Grace)
 			return "a drop-out, as planned for: " + d.verdict(r)
 		}},
 		{name: "report: delivers each twice, in another order", always: true, run: func(d *world) string {

@@ -457,6 +457,9 @@ func holds(r *round, c *wire.Counts, sums [][]uint64) bool {
 	return true
 }
 
+// lost is the verdict on a round that the shuffler destroyed.
+const lost = "the cohort is lost"
+
 // verdict says what came of a round, for whose reports honest are what may count.
 func (m *tier) verdict(r *round, honest []person) string {
 	m.t.Helper()
@@ -466,7 +469,7 @@ func (m *tier) verdict(r *round, honest []person) string {
 	case c.Destroyed && why != "":
 		return "refused by the analyzer, the whole release: " + why
 	case c.Destroyed:
-		return "the cohort is lost"
+		return lost
 	case !holds(r, c, sum(honest...)):
 		return "counted, **and the sums are not those of the honest reports**"
 	case why != "":
