@@ -1,9 +1,11 @@
 package analyzer
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
@@ -136,8 +138,8 @@ func TestDestroyedCohort(t *testing.T) {
 	s.must(s.stop())
 }
 
-// A manifest that the shuffler did not sign, or signed for another round, stops the analyzer: the broker stores no other
-// one in its place.
+// Under a manifest that the shuffler did not sign, or signed for another round, nothing is counted, and readiness says
+// why.
 func TestForeignManifest(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]func(s *scene, m *wire.Manifest) (signed []byte, want string){
@@ -155,14 +157,20 @@ func TestForeignManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, glm.Practical)
+			var unmet atomic.Value
+			s.config.Notice = func(condition string, err error) { unmet.Store(condition + ": " + fmt.Sprint(err)) }
 			s.start()
 			a, digest := s.announcement(1, 0)
 			signed, want := foreign(s, destroyed(a, digest).manifest)
 			s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
-			s.end()
-			if err := s.stop(); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
+			testbed.Eventually(t, "not ready: "+want, func() bool {
+				why, _ := unmet.Load().(string)
+				return strings.HasPrefix(why, "manifest: ") && strings.Contains(why, want)
+			})
+			if p := s.analyzer.Progress(); len(p.Releases) != 0 {
+				t.Errorf("counted: %+v", p)
 			}
+			s.must(s.stop())
 		})
 	}
 }

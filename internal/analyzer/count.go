@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -91,54 +90,6 @@ func (z *Analyzer) count(
 	}
 	counts.Destroyed = err != nil
 	return counts, nil
-}
-
-// poll is how often the broker is asked for a manifest whose arrival may have been missed, and for its entry in the
-// audit log.
-const poll = 2 * time.Second
-
-// manifest waits for the shuffler's manifest of a round, and until it stands in the audit log: the analyzer acts on
-// nothing that the shuffler could deny later.
-func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, digest [32]byte, err error) {
-	from := wire.Party{Deployment: z.c.Deployment, Key: z.c.Shuffler}
-	for waiting := false; ; {
-		payload, err := z.c.Bus.ReadManifest(ctx, at.epoch, at.round)
-		if err != nil && !errors.Is(err, bus.ErrGone) {
-			return nil, digest, err
-		}
-		if err == nil {
-			m, digest, err = wire.Open[wire.Manifest](payload, from)
-			if err == nil && (m.Epoch != at.epoch || m.Round != at.round) {
-				err = fmt.Errorf("it is about round %d of epoch %d", m.Round, m.Epoch)
-			}
-			if err != nil { // no other one can be stored in its place
-				return nil, digest, fmt.Errorf("analyzer: manifest of round %d of epoch %d: %w",
-					at.round, at.epoch, err)
-			}
-			logged, err := z.c.Bus.Audited(ctx, bus.Shuffler, wire.KindManifest, payload)
-			if err != nil {
-				return nil, digest, err
-			}
-			if logged {
-				z.c.notice(manifestCondition, nil)
-				return m, digest, nil
-			}
-			unlogged := fmt.Errorf("the shuffler published the manifest of round %d of epoch %d "+
-				"and has not put it into the audit log: nothing is counted until it is there", at.round, at.epoch)
-			z.c.notice(manifestCondition, unlogged)
-			if !waiting {
-				waiting = true
-				z.c.Log.Warn().Err(unlogged).Uint64("epoch", at.epoch).Uint32("round", at.round).
-					Msg("a manifest is not in the audit log yet")
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, digest, context.Cause(ctx)
-		case <-z.published:
-		case <-z.c.Clock.After(poll):
-		}
-	}
 }
 
 // settle appends a round's counts to the audit log and returns those that stand there. If the broker's data was set

@@ -3,8 +3,10 @@ package analyzer
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,4 +97,39 @@ func TestSecondAnalyzer(t *testing.T) {
 	if err != nil || len(after) != len(before) || len(before) != 2 {
 		t.Errorf("%d announcements of epoch 2, then %d, %v", len(before), len(after), err)
 	}
+}
+
+// What lies at a manifest's place and is not the shuffler's stops nothing: of whoever has the shuffler's broker
+// credential, or an older manifest that a broker shows there. Once the genuine one stands in the audit log it counts.
+func TestJunkAtAManifestsPlaceStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	var unmet atomic.Value
+	s.config.Notice = func(condition string, err error) { unmet.Store(condition + ": " + fmt.Sprint(err)) }
+	s.start()
+	var old []byte
+	for epoch, junk := range [][]byte{[]byte("junk"), nil} {
+		a, digest := s.announcement(uint64(epoch+1), 0)
+		if junk == nil {
+			junk = old // genuine, and of another round
+		}
+		s.must(s.shuffler.PublishManifest(s.Context(), a.Epoch, 0, junk))
+		testbed.Eventually(t, "not ready", func() bool {
+			why, _ := unmet.Load().(string)
+			return strings.Contains(why, "is not the shuffler's")
+		})
+		r, ones := s.honest(a, digest, cohort)
+		for i, c := range r.chunks {
+			s.must(s.shuffler.PublishChunk(s.Context(), a.Epoch, 0, uint32(i), c))
+		}
+		old, _ = s.Sign(r.manifest, s.Shuffler)
+		s.must(s.shuffler.AppendAudit(s.Context(), wire.KindManifest, old))
+		if c := s.counts(a.Epoch, 0); !sameOnes(c, ones) {
+			t.Errorf("epoch %d was counted as %v", a.Epoch, c)
+		}
+		if why := unmet.Load(); why != "manifest: <nil>" {
+			t.Errorf("not ready: %q", why)
+		}
+	}
+	s.must(s.stop())
 }

@@ -66,10 +66,13 @@ func (z *Analyzer) draw(
 			return z.drawOf(ctx, h, a, digest, pool, named)
 		}
 		if h.draws[a.Epoch] == nil {
-			if _, err := z.c.Bus.ReadManifest(ctx, a.Epoch, a.Round); err == nil {
-				return nil, errEnded
-			} else if !errors.Is(err, bus.ErrGone) {
+			switch m, _, unmet, err := z.logged(ctx, roundID{a.Epoch, a.Round}); {
+			case err != nil:
 				return nil, err
+			case m != nil:
+				return nil, errEnded
+			case unmet != nil:
+				z.c.notice(manifestCondition, unmet)
 			}
 		} else if look == lastLook {
 			z.c.notice(poolCondition, fmt.Errorf("the audit log lacks the shuffler's pool of epoch %d, which was drawn from: "+

@@ -32,8 +32,9 @@ var errState = errors.New("the state folder is older than what this shuffler has
 // historyCondition is the readiness condition that recall keeps.
 const historyCondition = "history"
 
-// manifest reads a round's manifest; nil where there is none. One that is not this shuffler's own is an error.
-func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*wire.Manifest, error) {
+// manifest reads a round's manifest; nil where there is none. What lies at its place may be another's, who has this
+// shuffler's broker credential and was there first: then the one in the audit log counts.
+func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (m *wire.Manifest, err error) {
 	signed, err := s.c.Bus.ReadManifest(ctx, epoch, round)
 	if errors.Is(err, bus.ErrGone) {
 		return nil, nil
@@ -41,15 +42,19 @@ func (s *Shuffler) manifest(ctx context.Context, epoch uint64, round uint32) (*w
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := wire.Open[wire.Manifest](signed, s.own())
-	if err == nil && (m.Epoch != epoch || m.Round != round) {
-		err = fmt.Errorf("it is that of round %d of epoch %d", m.Round, m.Epoch)
+	take := func(signed []byte) error {
+		if one, _, err := wire.Open[wire.Manifest](signed, s.own()); err == nil && one.Epoch == epoch &&
+			one.Round == round && m == nil {
+			m = one
+		}
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: the manifest of round %d of epoch %d is not this shuffler's: %w",
-			errBroker, round, epoch, err)
+	if err := take(signed); m != nil || err != nil {
+		return m, err
 	}
-	return m, nil
+	s.c.Log.Warn().Uint64("epoch", epoch).Uint32("round", round).Msg("what lies at the manifest's place is not this " +
+		"shuffler's: another writes with its broker credential, rotate it")
+	return m, s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, take)
 }
 
 // recall holds the log against the audit stream, and the journal against the broker's announcements and against this

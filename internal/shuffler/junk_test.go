@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // What lies at an announcement's place and is not the analyzer's opens nothing and stops nothing, wherever it lies and
@@ -44,5 +45,28 @@ func TestJunkAnnouncementsOpenAndStopNothing(t *testing.T) {
 	if m := s.manifest(1, 0); m.Reports != 12 || [32]byte(m.Announcement) != s.digest {
 		t.Errorf("manifest %v", m)
 	}
+	s.finished()
+}
+
+// Whoever has the shuffler's broker credential can be first at a manifest's place. The round is over all the same, with
+// the manifest in the audit log.
+func TestJunkAtAManifestsPlaceHoldsUpNoRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.must(s.broker.PublishManifest(s.Context(), 1, 0, []byte("junk")))
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	s.sendAll(12)
+	found := false
+	s.eventually("in the audit log", func() bool {
+		s.must(s.Connect(bus.Auditor).ReadAudit(s.Context(), bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindManifest},
+			func(st bus.Statement) error {
+				m, _, err := wire.Open[wire.Manifest](st.Payload, s.ShufflerParty())
+				found = found || err == nil && m.Epoch == 1 && m.Reports == 12
+				return nil
+			}))
+		return found
+	})
 	s.finished()
 }

@@ -1,0 +1,360 @@
+package hostile_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	devices "github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// attack is what a malicious shuffler does in one epoch or more. It returns what came of it.
+type attack struct {
+	name     string
+	channels []plan.Channel          // nil: all
+	always   []plan.Channel          // in which it is tried without RIFFLE_LONG, too
+	left     map[plan.Channel]string // what protects a person then, where it is not what the channel assumes
+	run      func(m *tier) string
+}
+
+// What is left of a person's protection where a malicious shuffler has its way.
+const (
+	deviceAlone = "**that device's own noise bits alone**"
+	serverNoise = "(ε, δ) by the analyzer's noise, while the analyzer is honest"
+	ownNoise    = "(ε, δ) by the device's own noise, whatever others do"
+	cohort      = "(ε, δ), by the noise of those who are left: the plan counts on no more"
+	noRecord    = "what the channel assumes; what is learnt suffers"
+	collusion   = "(ε, δ), while the confederate is not the analyzer; together with it **the device's own noise alone**"
+)
+
+// altered is a lie in the manifest of an otherwise honest release.
+func altered(name string, lie func(*wire.Manifest)) attack {
+	return attack{name: "the manifest lies: " + name, run: func(m *tier) string {
+		r := m.next()
+		all := m.people(r, size)
+		m.release(r, all, lies{manifest: lie})
+		return m.verdict(r, all)
+	}}
+}
+
+// often is an attack that is always tried in a channel.
+func often(a attack, c plan.Channel) attack {
+	a.always = append(a.always, c)
+	return a
+}
+
+func flipped(b []byte) []byte {
+	b = bytes.Clone(b)
+	b[0] ^= 1
+	return b
+}
+
+// invented are reports that the shuffler makes up, of devices that no registrar admitted.
+func (m *tier) invented(r *round, n int) (all []person) {
+	m.t.Helper()
+	id := testbed.NewIdentity(m.t)
+	credential, _ := m.Sign(&wire.Credential{Deployment: testbed.Deployment, HostKey: id.Public(), Devices: 100},
+		testbed.NewIdentity(m.t))
+	for i := range n {
+		all = append(all, m.person(r, devices.Sender{Identity: id, Credential: credential, Number: uint32(i)}))
+	}
+	return all
+}
+
+// attacks are in the order of the table.
+func attacks() []attack {
+	boxes := []plan.Channel{plan.Local, plan.Central}
+	return []attack{
+		{
+			name: "drops reports, down to the minimum",
+			left: map[plan.Channel]string{
+				plan.Shuffle: cohort, plan.Shares: cohort, plan.Local: ownNoise, plan.Central: serverNoise},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, int(r.Cohort.Minimum))
+				m.release(r, all, lies{})
+				return succeeds(m.verdict(r, all), fmt.Sprintf(" of %d; whom it leaves out, nobody else can tell", size))
+			},
+		},
+		{
+			name: "drops reports, below the minimum", always: []plan.Channel{plan.Shares},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, int(r.Cohort.Minimum)-1)
+				m.release(r, all, lies{})
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "doubles a report, in place of another", always: []plan.Channel{plan.Shuffle, plan.Local},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size-1)
+				m.release(r, append(slices.Clone(all), all[0]), lies{})
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "gathers one victim with reports that it makes up", always: []plan.Channel{plan.Shuffle, plan.Shares, plan.Local},
+			left: map[plan.Channel]string{plan.Shuffle: deviceAlone},
+			run: func(m *tier) string {
+				r := m.next()
+				victim, made := m.people(r, 1), m.invented(r, size-1)
+				m.release(r, append(slices.Clone(made), victim...), lies{})
+				c := m.counts(r)
+				if c.Destroyed {
+					return m.verdict(r, victim)
+				}
+				known := sum(made...)
+				for i := range known {
+					for j := range known[i] {
+						known[i][j] = c.Releases[i].Ones[j] - known[i][j]
+					}
+				}
+				if fmt.Sprint(known) != fmt.Sprint(victim[0].entries) {
+					m.t.Errorf("what is left is %v, the victim sent %v", known, victim[0].entries)
+				}
+				return fmt.Sprintf("succeeds: %d made-up reports count, and the signed counts less these are the victim's "+
+					"own %d numbers, exactly as its device noised them", len(made), len(slices.Concat(known...)))
+			},
+		},
+		{
+			name: "signs a made-up report with a genuine credential and another report's signature", channels: boxes,
+			always: boxes[:1],
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size-1)
+				proof, err := m.host.AppendProof(nil, r.digest, []byte("of another content"))
+				m.must(err)
+				domain := map[plan.Channel]seal.BoxDomain{plan.Local: seal.LocalBox, plan.Central: seal.CentralBox}
+				sealer, err := seal.NewBoxSealer(r.AnalyzerKey, domain[m.channel], r.digest)
+				m.must(err)
+				content := make([]byte, registry.MessageSize(r.Announcement)-seal.BoxOverhead-len(proof))
+				box, err := sealer.AppendSeal(nil, append(content, proof...), nil)
+				m.must(err)
+				m.release(r, append(slices.Clone(all), person{payload: box}), lies{})
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "replays reports of an earlier epoch", always: []plan.Channel{plan.Shuffle},
+			run: func(m *tier) string {
+				r := m.next()
+				old := m.people(r, size)
+				before := m.release(r, old, lies{})
+				m.counts(r)
+				r = m.next()
+				if m.channel == plan.Shares { // rows of then: the shuffler itself cannot prepare an old report under the new key
+					m.release(r, m.people(r, size), lies{chunk: func(index uint32, chunk []byte) []byte {
+						if index == 1 {
+							return m.moved(before.chunks[index], r)
+						}
+						return chunk
+					}})
+					return m.verdict(r, nil)
+				}
+				all := m.people(r, int(r.Cohort.Minimum))
+				m.release(r, append(slices.Clone(all), old[0]), lies{})
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "has a device counted in two epochs, whose host helps", always: []plan.Channel{plan.Shares, plan.Local},
+			left: map[plan.Channel]string{plan.Shuffle: "honest devices refuse by their own ledger (`record_used`)"},
+			run: func(m *tier) string {
+				r := m.next()
+				twice := m.host
+				twice.Number = m.number
+				first := m.people(r, size)
+				m.release(r, first, lies{})
+				m.counts(r)
+				r = m.next()
+				all := m.people(r, int(r.Cohort.Minimum))
+				again := m.person(r, twice)
+				m.release(r, append(slices.Clone(all), again), lies{})
+				if m.channel == plan.Shuffle {
+					return succeeds(m.verdict(r, append(slices.Clone(all), again)), ", and nobody sees whose a bit is")
+				}
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "says that a whole cohort is destroyed",
+			left: map[plan.Channel]string{
+				plan.Shuffle: noRecord, plan.Shares: noRecord, plan.Local: noRecord, plan.Central: noRecord},
+			run: func(m *tier) string {
+				r := m.next()
+				before := r.Policy
+				m.destroy(r)
+				v := m.verdict(r, nil)
+				if v != lost {
+					return v
+				}
+				return "succeeds: " + v + m.unchanged(before) + "; the log shows a destroyed cohort"
+			},
+		},
+		{
+			name: "releases a second subset of a cohort", always: []plan.Channel{plan.Shares},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				out := m.release(r, all, lies{})
+				was := m.verdict(r, all)
+				second := *out.manifest
+				second.Reports, second.ReportsDigest = second.Reports-1, flipped(second.ReportsDigest)
+				second.Messages -= uint64(r.ReportMessages())
+				if m.channel == plan.Shares {
+					second.Messages = uint64(second.Reports)
+				}
+				signed, _ := m.Sign(&second, m.Shuffler)
+				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
+				err := m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, signed)
+				if !errors.Is(err, bus.ErrExists) {
+					return fmt.Sprintf("the second manifest is stored: %v", err)
+				}
+				return was + " of the first, and the second manifest finds its name taken at the broker"
+			},
+		},
+		{
+			name: "sends another chunk in place of its own", always: []plan.Channel{plan.Shuffle},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				m.release(r, all, lies{chunk: func(index uint32, chunk []byte) []byte {
+					c, err := wire.ParseChunk(chunk)
+					m.must(err)
+					if index != 1 {
+						return chunk
+					}
+					c.Payload = bytes.Clone(c.Payload)
+					c.Payload[len(c.Payload)-1] ^= 1
+					chunk, err = wire.BuildChunk(*c)
+					m.must(err)
+					return chunk
+				}})
+				return m.verdict(r, all)
+			},
+		},
+		{
+			name: "sends a chunk twice, with other content the second time",
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				var again error
+				m.release(r, all, lies{chunk: func(index uint32, chunk []byte) []byte {
+					if index == 1 {
+						m.must(m.shuffler.PublishChunk(m.Context(), r.Epoch, r.Round, index, chunk))
+						again = m.shuffler.PublishChunk(m.Context(), r.Epoch, r.Round, index, flipped(chunk))
+					}
+					return chunk
+				}})
+				if !errors.Is(again, bus.ErrExists) {
+					return fmt.Sprintf("the second chunk is stored: %v", again)
+				}
+				return m.verdict(r, all) + ", and the second chunk finds its name taken at the broker"
+			},
+		},
+		altered("one report more", func(w *wire.Manifest) {
+			w.Messages += w.Messages / uint64(w.Reports)
+			w.Reports++
+			w.Enrolled = max(w.Enrolled, w.Reports)
+		}),
+		altered("one report fewer", func(w *wire.Manifest) { w.Messages -= w.Messages / uint64(w.Reports); w.Reports-- }),
+		altered("noise that it did not add", func(w *wire.Manifest) { w.NoiseMessages++; w.Messages++ }),
+		often(altered("another announcement", func(w *wire.Manifest) { w.Announcement = flipped(w.Announcement) }),
+			plan.Local),
+		often(altered("other messages", func(w *wire.Manifest) { w.MessagesRoot = flipped(w.MessagesRoot) }), plan.Local),
+		altered("other chunks", func(w *wire.Manifest) { w.ChunksDigest = flipped(w.ChunksDigest) }),
+		unseen("other members' digests", func(w *wire.Manifest) { w.ReportsDigest = flipped(w.ReportsDigest) },
+			"all hosts together could tell, by their own copies of what they sent"),
+		unseen("refusals that it made up", func(w *wire.Manifest) {
+			w.Refused = append(w.Refused, wire.Refused{Reason: wire.RefusalNotDrawn, Reports: 99})
+		}, "what was refused without having had a slot is the shuffler's word"),
+		often(altered("more devices enrolled than the cohort has slots", func(w *wire.Manifest) { w.Enrolled += 100 }),
+			plan.Shares),
+		{
+			name: "shifts its share of the sums by one", channels: []plan.Channel{plan.Shares},
+			always: []plan.Channel{plan.Shares},
+			left:   map[plan.Channel]string{plan.Shares: "what the channel assumes; what is learnt is false"},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				m.release(r, all, lies{shift: true})
+				c := m.counts(r)
+				sums := sum(all...)
+				if holds(r, c, sums) {
+					return m.verdict(r, all)
+				}
+				sums[0][0]++
+				if !holds(r, c, sums) {
+					return m.verdict(r, all)
+				}
+				return "succeeds unseen: the first count is one more than the reports hold, under the signatures of both servers"
+			},
+		},
+		{
+			name: "keeps the manifest out of the audit log",
+			left: map[plan.Channel]string{
+				plan.Shuffle: noRecord, plan.Shares: noRecord, plan.Local: noRecord, plan.Central: noRecord},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				out := m.release(r, all, lies{unlogged: true})
+				testbed.Eventually(m.t, "not ready", func() bool {
+					m.mu.Lock()
+					defer m.mu.Unlock()
+					return m.unmet["manifest"] != nil
+				})
+				m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, out.signed))
+				return "stopped: the analyzer's readiness condition `manifest` is unmet until it is there; then " +
+					m.verdict(r, all)
+			},
+		},
+		{
+			name: "hands copies of what it holds to a confederate",
+			left: map[plan.Channel]string{
+				plan.Shuffle: collusion, plan.Shares: collusion, plan.Local: ownNoise,
+				plan.Central: "(ε, δ), while the analyzer is honest; **nothing** if it is the confederate"},
+			run: func(m *tier) string {
+				r := m.next()
+				all := m.people(r, size)
+				m.release(r, all, lies{})
+				if v := m.verdict(r, all); !strings.HasPrefix(v, "counted") {
+					return v
+				}
+				own, analyzers := m.reads(r, all[0], m.ShufflerKey), m.reads(r, all[0], m.AnalyzerKey)
+				if own != 0 || analyzers == 0 {
+					m.t.Errorf("the shuffler's key opens %d parts of a report, the analyzer's %d", own, analyzers)
+				}
+				return fmt.Sprintf("succeeds unseen: without the analyzer's key %d parts of a report open, with it all that "+
+					"are sealed to it", own)
+			},
+		},
+		{
+			name: "says nothing more",
+			left: map[plan.Channel]string{
+				plan.Shuffle: noRecord, plan.Shares: noRecord, plan.Local: noRecord, plan.Central: noRecord},
+			run: func(m *tier) string {
+				r := m.next()
+				m.people(r, size)
+				if _, err := m.shuffler.ReadManifest(m.Context(), r.Epoch, 0); !errors.Is(err, bus.ErrGone) {
+					return fmt.Sprintf("there is a manifest: %v", err)
+				}
+				select {
+				case <-m.ended:
+					return fmt.Sprintf("the analyzer ended: %v", m.failed)
+				default:
+				}
+				return "stopped: the epoch waits, for as long as the shuffler likes; no role can tell this from a long window"
+			},
+		},
+	}
+}

@@ -1,0 +1,194 @@
+package hostile_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/channel/registry"
+)
+
+// faults are what a malicious broker does with what passes through it. Where a function is nil it does as it should.
+type faults struct {
+	// To hosts.
+	announcement func(a bus.Announcement, show func(bus.Announcement) error) error
+	keys         func(payload []byte, show func([]byte) error) error
+	enrol        func(ctx context.Context, request []byte, ask asking) ([]byte, error)
+	report       func(envelope []byte, publish func([]byte) error) error
+	// To the shuffler.
+	deliver  func(d *bus.Delivery, hand func(*bus.Delivery))
+	prepared func(index uint32, answer []byte) []byte
+	// Between the shuffler and the analyzer.
+	chunk    func(index uint32, payload []byte, publish func([]byte) error) error
+	mixed    func(m *bus.Mixed, hand func(*bus.Mixed))
+	manifest func(payload []byte, err error) ([]byte, error)
+	audited  func(logged bool) bool
+}
+
+type asking func(ctx context.Context, request []byte) ([]byte, error)
+
+// layer is a malicious broker between the roles and a real one.
+type layer struct {
+	mu   sync.Mutex
+	f    faults
+	kept map[uint64][][]byte // reports that reached the real broker, by epoch, each once
+}
+
+// set changes what the broker does from now on.
+func (l *layer) set(f faults) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.f = f
+}
+
+func (l *layer) now() faults {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f
+}
+
+func (l *layer) keep(epoch uint64, envelope []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.kept[epoch], func(e []byte) bool { return bytes.Equal(e, envelope) }) {
+		l.kept[epoch] = append(l.kept[epoch], bytes.Clone(envelope))
+	}
+}
+
+// reports are those of an epoch that reached the real broker.
+func (l *layer) reports(epoch uint64) [][]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.kept[epoch])
+}
+
+type hostSide struct {
+	*bus.Conn
+	l *layer
+}
+
+func (s hostSide) WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error {
+	return s.Conn.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+		if f := s.l.now().announcement; f != nil {
+			return f(a, handler)
+		}
+		return handler(a)
+	})
+}
+
+func (s hostSide) Announcements(ctx context.Context) ([]bus.Announcement, error) {
+	all, err := s.Conn.Announcements(ctx)
+	f := s.l.now().announcement
+	if f == nil || err != nil {
+		return all, err
+	}
+	var shown []bus.Announcement
+	for _, a := range all {
+		if err := f(a, func(a bus.Announcement) error { shown = append(shown, a); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return shown, nil
+}
+
+func (s hostSide) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
+	return s.Conn.WatchKeys(ctx, func(role bus.Role, payload []byte) error {
+		if f := s.l.now().keys; f != nil && role == bus.Shuffler {
+			return f(payload, func(b []byte) error { return handler(role, b) })
+		}
+		return handler(role, payload)
+	})
+}
+
+func (s hostSide) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
+	if f := s.l.now().enrol; f != nil {
+		return f(ctx, request, s.Conn.EnrolOnce)
+	}
+	return s.Conn.EnrolOnce(ctx, request)
+}
+
+func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32, id string, envelope []byte) error {
+	copies := 0
+	publish := func(envelope []byte) error {
+		name := id
+		if copies++; copies > 1 {
+			name += "x" // the broker stores each name once
+		}
+		err := s.Conn.PublishReport(ctx, epoch, round, name, envelope)
+		if err == nil {
+			s.l.keep(epoch, envelope)
+		}
+		return err
+	}
+	if f := s.l.now().report; f != nil {
+		return f(envelope, publish)
+	}
+	return publish(envelope)
+}
+
+type shufflerSide struct {
+	*bus.Conn
+	l *layer
+}
+
+func (s shufflerSide) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
+	return s.Conn.Reports(ctx, func(d *bus.Delivery) {
+		if f := s.l.now().deliver; f != nil {
+			f(d, handler)
+			return
+		}
+		handler(d)
+	})
+}
+
+func (s shufflerSide) ReadPrepared(ctx context.Context, epoch uint64, round, index uint32) ([]byte, error) {
+	answer, err := s.Conn.ReadPrepared(ctx, epoch, round, index)
+	if f := s.l.now().prepared; f != nil && err == nil {
+		answer = f(index, answer)
+	}
+	return answer, err
+}
+
+func (s shufflerSide) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
+	publish := func(b []byte) error { return s.Conn.PublishChunk(ctx, epoch, round, index, b) }
+	if f := s.l.now().chunk; f != nil {
+		return f(index, payload, publish)
+	}
+	return publish(payload)
+}
+
+type analyzerSide struct {
+	*bus.Conn
+	l *layer
+}
+
+func (s analyzerSide) Mixed(ctx context.Context, handler func(*bus.Mixed)) error {
+	return s.Conn.Mixed(ctx, func(m *bus.Mixed) {
+		if f := s.l.now().mixed; f != nil {
+			f(m, handler)
+			return
+		}
+		handler(m)
+	})
+}
+
+func (s analyzerSide) ReadManifest(ctx context.Context, epoch uint64, round uint32) ([]byte, error) {
+	payload, err := s.Conn.ReadManifest(ctx, epoch, round)
+	if f := s.l.now().manifest; f != nil {
+		return f(payload, err)
+	}
+	return payload, err
+}
+
+func (s analyzerSide) Audited(ctx context.Context, role bus.Role, kind string, payload []byte) (bool, error) {
+	logged, err := s.Conn.Audited(ctx, role, kind, payload)
+	if f := s.l.now().audited; f != nil && err == nil {
+		logged = f(logged)
+	}
+	return logged, err
+}
+
+// payloadSize is the length of the payload of every report of a round.
+func payloadSize(r *round) int { return registry.PayloadSize(r.Plan.Channel, r.Encodings) }
