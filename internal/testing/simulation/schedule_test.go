@@ -243,8 +243,11 @@ func (w *World) apply(o Operation) {
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Lose, after: true, left: o.N})
 	case Double:
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Twice, left: o.N})
-		if o.What == "EnrolOnce" { // a host takes the second answer for proof that its state is old, as it says
-			w.excuse(p, "a request was delivered twice")
+		if o.What == "EnrolOnce" || o.What == "Serve" {
+			// A host may take the second answer for proof that its state is old (randomizer.provedOld says so).
+			for n := range hosts {
+				w.excuse(w.parties[hostName(n)], "a request was delivered twice")
+			}
 		}
 	case Delay:
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, delay: span, left: o.N})
