@@ -84,7 +84,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 }
 
 // Whatever is read is a release that can be judged, or an error.
-func FuzzReleases(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	for _, text := range []string{
 		"[2,0,1]\n", "[\"b\",\"a\"]", "{\"input\":[3,1],\"reports\":[1,1],\"chunk_size\":1}\n[1,3]\n", "{\"report_size\":2}\n[0,1,2]",
 		"[0,0]", "[1e3]", "{", "[\"a01\",\"a1\",\"A1\"]",
