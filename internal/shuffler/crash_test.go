@@ -273,3 +273,65 @@ func TestJournalHoldsNoReport(t *testing.T) {
 		}
 	}
 }
+
+// A process that ends when its manifest is in the audit log and not yet out, and a state folder from before the round
+// was committed: the next process publishes the manifest that was signed, and signs no second one.
+func TestARestoredStateFolderSignsNoSecondManifest(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{stepAudited, stepSigned} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.start()
+			s.open(s.announcement())
+			s.enrol(12)
+			s.sendAll(5)
+			s.admitted(5)
+			s.crashAt(step)
+			folder := s.backup()
+			for i := range uint32(7) {
+				s.send(s.report(5 + i))
+			}
+			s.eventually("crashed", s.crashed)
+			first := s.logged()
+			s.config.Source = testbed.Source() // the next process draws other random words
+			s.restore(folder)
+			m := s.manifest(1, 0)
+			s.finished()
+			if m.Outcome != wire.Released || m.Reports != 12 {
+				t.Errorf("manifest %v", m)
+			}
+			shown, err := s.analyzer.ReadManifest(s.Context(), 1, 0)
+			s.must(err)
+			if all := s.logged(); len(first) != 1 || len(all) != 1 || !bytes.Equal(all[0], shown) {
+				t.Errorf("%d manifests were logged, now %d, and not the one that is out", len(first), len(all))
+			}
+			s.transparent(shown)
+		})
+	}
+}
+
+// Where the journal comes to the manifest that is in the audit log, the release is repeated as a whole before it is out:
+// what a broker lost that went down at the same time leaves again.
+func TestAReleaseIsRepeatedBeforeItsLoggedManifestIsOut(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.crashAt(stepSigned)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	s.sendAll(12)
+	s.eventually("crashed", s.crashed)
+	if err := s.stop(); !errors.Is(err, errCrash) {
+		t.Fatalf("stopped by %v", err)
+	}
+	before := s.left(1, 0)
+	s.must(s.analyzer.PurgeMixed(s.Context(), 1, 0))
+	s.crash = nil
+	s.start()
+	s.manifest(1, 0)
+	s.finished()
+	if after := s.left(1, 0); len(before) < 2 || !slices.EqualFunc(before, after, bytes.Equal) {
+		t.Errorf("%d chunks had left, %d are there after the crash, or others", len(before), len(after))
+	}
+}

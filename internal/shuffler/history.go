@@ -127,6 +127,11 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 			return nil, err
 		}
 		if m == nil {
+			if m, err = s.unpublished(ctx, o); err != nil {
+				return nil, err
+			}
+		}
+		if m == nil {
 			break // nothing after it can be over
 		}
 		if Digest(m.Announcement) != o.digest {
@@ -158,6 +163,37 @@ func (s *Shuffler) recall(ctx context.Context) (trouble, err error) {
 		_, trouble, err = s.adoptPool(ctx, e.number)
 	}
 	return trouble, err
+}
+
+// unpublished is this shuffler's manifest of an announced round that stands in the audit log and not at its place: a
+// process ended between the two, and its state folder was restored from an older copy. It is published now, for a round
+// has one manifest: what this journal would come to is another. nil where there is none, and where the journal comes to
+// the same one, because then the release is repeated as a whole.
+func (s *Shuffler) unpublished(ctx context.Context, o *opening) (m *wire.Manifest, err error) {
+	var signed []byte
+	err = s.c.Bus.Said(ctx, bus.Shuffler, wire.KindManifest, func(b []byte) error {
+		one, _, err := wire.Open[wire.Manifest](b, s.own())
+		if err == nil && m == nil && one.Epoch == o.Epoch && one.Round == o.Round && Digest(one.Announcement) == o.digest {
+			m, signed = one, bytes.Clone(b)
+		}
+		return nil
+	})
+	if m == nil || err != nil {
+		return nil, err
+	}
+	if err := s.opened(o); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	known := s.state.Adopt(m) == nil
+	s.mu.Unlock()
+	if known {
+		return nil, nil
+	}
+	if err := (logged{s.c.Bus, s.log}).AppendAudit(ctx, wire.KindManifest, signed); err != nil { // under a checkpoint
+		return nil, err
+	}
+	return m, s.c.Bus.PublishManifest(ctx, o.Epoch, o.Round, signed)
 }
 
 // seen checks that the broker still shows the last announcement that the journal knows, and the manifest of the last
