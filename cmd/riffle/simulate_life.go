@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -137,27 +135,5 @@ func runLife(cmd *cobra.Command, f lifeFlags) error {
 	if err != nil {
 		return err
 	}
-	result := life.Result{Setting: f.setting, Rows: rows}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return err
-	}
-	picture := filepath.Join(f.out, "life.png")
-	if err := result.Picture().Save(picture); err != nil {
-		return err
-	}
-	file, err := os.Create(filepath.Join(f.out, "life.json"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(result.WriteJSON(file), file.Close()); err != nil {
-		return err
-	}
-	if f.json {
-		return result.WriteJSON(cmd.OutOrStdout())
-	}
-	if err := result.WriteTable(cmd.OutOrStdout(), f.markdown); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Picture:", picture)
-	return err
+	return showSimulated(cmd, life.Result{Setting: f.setting, Rows: rows}, f.out, "life", f.json, f.markdown)
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -120,26 +118,5 @@ func runPoison(cmd *cobra.Command, f poisonFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return err
-	}
-	picture := filepath.Join(f.out, "poison.png")
-	if err := result.Picture().Save(picture); err != nil {
-		return err
-	}
-	file, err := os.Create(filepath.Join(f.out, "poison.json"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(result.WriteJSON(file), file.Close()); err != nil {
-		return err
-	}
-	if f.json {
-		return result.WriteJSON(cmd.OutOrStdout())
-	}
-	if err := result.WriteTable(cmd.OutOrStdout(), f.markdown); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "Picture:", picture)
-	return err
+	return showSimulated(cmd, result, f.out, "poison", f.json, f.markdown)
 }
