@@ -50,7 +50,7 @@ type Config struct {
 	Channels   []plan.Channel   // whose cohorts are served; nil: every one
 	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
 	Journal    Journal          // nil: the file "journal" in StateDir
-	Entries    translog.Journal // of the log; nil: the file "log" in StateDir
+	LogJournal translog.Journal // of the log; nil: the file "log" in StateDir
 	Disk       channel.Disk     // for the channel; nil: StateDir
 	Source     protocol.Source  // for the channel: a CSPRNG
 	Memory     int              // MiB that mixing may take of the process's memory; 0: DefaultMemory
@@ -164,7 +164,7 @@ func New(c Config) (*Shuffler, error) {
 	}
 	s.log, err = translog.New(translog.Config{
 		Deployment: c.Deployment, Role: bus.Shuffler, Identity: c.Identity, Broker: c.Bus,
-		Path: filepath.Join(c.StateDir, "log"), Journal: c.Entries, Log: c.Log,
+		Path: filepath.Join(c.StateDir, "log"), Journal: c.LogJournal, Log: c.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.journal.Close())

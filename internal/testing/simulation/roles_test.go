@@ -44,7 +44,7 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 	s, err := shuffler.New(shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Registrar: w.keys.registrar.Public(),
 		Identity: w.keys.shuffler, Keys: w.keys.reports, MinCohort: least, StateDir: w.scratch,
-		Journal: newLedger(i, journalFile), Entries: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
+		Journal: newLedger(i, journalFile), LogJournal: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
 		Clock: i.p.clock, Bus: shufflerBroker{i.conn, i}, Log: log, Notice: i.notice,
 		Reports:    i.account("report", held((*shuffler.Shuffler).Held), shuffler.Reasons()),
 		Enrolments: i.account("enrolment", nil, shuffler.Reasons()),
