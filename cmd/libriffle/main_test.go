@@ -93,12 +93,43 @@ func run(t *testing.T, name string, arguments ...string) string {
 	return string(out)
 }
 
+// answer seals a reply to the request that the program keeps, and sends the request's signed bytes. It ends with the
+// test.
+func answer(t *testing.T, folder, request, reply string, key *seal.HPKEKey, shuffler *seal.Identity,
+	r *wire.EnrolReply) <-chan []byte {
+	opener, done := must(seal.NewRequestOpener(deployment, key)), make(chan []byte, 1)
+	go func() {
+		defer close(done)
+		for t.Context().Err() == nil {
+			b, _ := os.ReadFile(filepath.Join(folder, request))
+			o, err := wire.OpenSealedRequest(b, opener)
+			if err != nil { // it is not there yet, or not all of it
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			digest := wire.RequestDigest(o.Signed)
+			r.Request = digest[:]
+			whole := filepath.Join(folder, reply+".new")
+			err = os.WriteFile(whole, must(o.SealReply(sign(r, shuffler))), 0o600)
+			if err == nil {
+				err = os.Rename(whole, filepath.Join(folder, reply))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			done <- o.Signed
+			return
+		}
+	}()
+	return done
+}
+
 // live has the program live a device's life in a channel.
 func live(t *testing.T, in plan.Channel, program string) {
 	analyzer, shuffler, registrar, own := identity(1), identity(2), identity(3), identity(4)
 	analyzerKey, shufflerKey := must(seal.GenerateHPKE()), must(seal.GenerateHPKE())
 	a := announcement(analyzerKey)
-	a.Plan.Channel = in
+	a.Plan.Channel, a.Plan.Labelled = in, in == plan.Shuffle
 	a.Schema = []byte(`{"version":1,"arms":[{"name":"on","kind":"flag"}],"terms":[["bias"],["on"]]}`)
 	c := config{
 		Deployment: deployment, Number: 3, Analyzer: analyzer.Public(), Shuffler: shuffler.Public(),
@@ -113,26 +144,25 @@ func live(t *testing.T, in plan.Channel, program string) {
 		Deployment: deployment, Analyzer: c.Analyzer, Shuffler: c.Shuffler, Identity: own, Credential: c.Credential,
 		Limits: c.Limits,
 	}))
-	request := must(core.Request(must(core.Judge(sign(a, analyzer), 1, 0)), 3)) // the same bytes as the library's
-	digest := wire.RequestDigest(request)
 	judged := must(core.Judge(sign(a, analyzer), 1, 0)).Digest
 	secret := shares.NewSecret(shuffler, judged)
-	yes := &wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute}
+	yes := &wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
 	if in == plan.Shares {
 		yes.Commitment = secret.Commitment()
 	}
 	folder := t.TempDir()
 	for name, b := range map[string][]byte{
 		"config": must(json.Marshal(c)), "announcement": sign(a, analyzer),
-		"keys":  sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
-		"reply": sign(yes, shuffler),
+		"keys": sign(&wire.KeySet{Deployment: deployment, Number: 1, Keys: [][]byte{shufflerKey.Public()}}, shuffler),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 
+	answered := answer(t, folder, "request", "reply", shufflerKey, shuffler, yes)
 	out := run(t, program, folder)
+	request := <-answered
 
 	for _, want := range []string{
 		`follow: {"fresh":true}`, `answer: {"enrolled":true,"report_at":"2026-01-01T12:01:00Z"}`,
@@ -159,8 +189,10 @@ func live(t *testing.T, in plan.Channel, program string) {
 			t.Errorf("a value of the record is shown:\n%s", out)
 		}
 	}
-	if !bytes.Equal(file("request"), request) {
-		t.Error("the request differs")
+	asked, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: deployment, Key: registrar.Public()})
+	if err != nil || asked.Request.Device != 3 || asked.Request.Epoch != 1 ||
+		[32]byte(asked.Request.Announcement) != judged {
+		t.Errorf("the request is %+v, %v", asked.Request, err)
 	}
 	opener := must(seal.NewReportOpener(shufflerKey))
 	plain := must(wire.OpenEnvelope(file("report"), opener, seal.ReportContext{Deployment: deployment, Epoch: 1}))
@@ -184,7 +216,7 @@ func live(t *testing.T, in plan.Channel, program string) {
 		}
 		return
 	}
-	bits := seal.NewBitOpener(analyzerKey, report.Announcement)
+	bits := seal.NewBitOpener(analyzerKey, report.Announcement, a.Plan.Labelled)
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		if _, _, _, err := bits.Open(report.Payload[at : at+seal.BitSize]); err != nil {
 			t.Fatal(err)

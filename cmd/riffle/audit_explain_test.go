@@ -16,6 +16,9 @@ import (
 // riffle audit explain reads an export as riffle audit does, answers in words and in JSON, and lists what there is where a
 // name is unknown. riffle audit --html writes the page, with a breach, too.
 func TestAuditExplainsAndWritesAPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	c := ledger.Small(glm.Joint, plan.Central, 3)
 	c.Batch = 12

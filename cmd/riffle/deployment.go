@@ -56,16 +56,24 @@ func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn,
 	if err != nil {
 		return nil, err
 	}
-	// The broker answers nothing to one who asks with another role's credential, and later requests are repeated for ever.
-	if _, err := conn.Audited(limited, bus.Shuffler, "manifest", nil); err != nil {
+	if err := audits(ctx, conn, within); err != nil {
 		conn.Close()
-		if limited.Err() != nil && ctx.Err() == nil {
-			return nil, fmt.Errorf("the broker at %s does not answer about the audit log: see whether the credential is the "+
-				"auditor's (auditor/ of --keys) and whether riffle broker provision was run: %w", o.URL, err)
-		}
-		return nil, err
+		return nil, fmt.Errorf("the broker at %s: %w", o.URL, err)
 	}
 	return conn, nil
+}
+
+// audits makes sure that the connection may read the audit log. The broker answers nothing to one who asks with another
+// role's credential, and later requests are repeated for ever.
+func audits(ctx context.Context, conn *bus.Conn, within time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err := conn.Audited(limited, bus.Shuffler, "manifest", nil)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("it does not answer about the audit log: see whether the credential is the auditor's (auditor/ of "+
+			"--keys) and whether riffle broker provision was run: %w", err)
+	}
+	return err
 }
 
 // reportLimits declares the flags that bound the reports at the broker.

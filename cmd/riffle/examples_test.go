@@ -337,6 +337,9 @@ func TestExamplesInDocumentsAreRight(t *testing.T) {
 
 // What is wrong in a page is found, and named with its line.
 func TestWrongExamplesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	e := newExaminer(t)
 	fenced := func(info, text string) string {
 		if info == "prose" {

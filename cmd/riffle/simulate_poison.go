@@ -56,8 +56,7 @@ result is a function of the flags and the program.`[1:],
 	flags.Float64Var(&s.Epsilon, "epsilon", plan.DefaultEpsilon, "guarantee of a person")
 	flags.Float64Var(&s.Delta, "delta", plan.DefaultDelta, "delta of the guarantee")
 	flags.IntVar(&s.DishonestReports, "dishonest-reports", plan.DefaultDishonestReports,
-		"reports of a cohort that the plan expects to be dishonest; with 0, the analyzer of shuffle refuses a round\n"+
-			"in which one bit too many is for a coordinate")
+		"reports of a cohort that the plan expects to be dishonest, whose noise it does not count")
 	flags.StringSliceVar(&f.trust, "trust", []string{"shuffle", "shares", "local", "central"},
 		"channels, separated by commas")
 	flags.StringSliceVar(&f.strategies, "strategy", []string{"ones", "flip", "promote"},

@@ -32,6 +32,9 @@ func exported(t *testing.T, c plan.Channel) (in func(name string) string) {
 // A certificate of an export is verified with keys from elsewhere, offline: the exit code tells what holds, what does not,
 // and what could not be looked at, and the text says whom one must trust.
 func TestVerifyTellsWhatACertificateShows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	in := exported(t, plan.Shares)
 	good := in("export/certificates/epoch-1.json")
@@ -86,6 +89,9 @@ func TestVerifyTellsWhatACertificateShows(t *testing.T) {
 
 // An export can be copied, and described, without a broker.
 func TestAnExportIsDescribedWithoutABroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	in := exported(t, plan.Local)
 	out, code := witnessed(t, "audit", "export", in("copy"), "--from", in("export"), "--registry", in("r.json"),

@@ -74,6 +74,7 @@ type Config struct {
 	Scratch    string           // folder for what does not fit into it; belongs to one process; empty: a temporary one
 	Source     protocol.Source  // of the analyzer's noise: a CSPRNG; nil: the system's
 	Registrar  []byte           // Ed25519 public key that credentials of hosts must be signed with
+	Hosts      *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
 	HostShare  float64          // largest share of a cohort that one host's devices may be; 0: 1, all of it
 	Clock      role.Clock       // nil: the system's
 	Log        zerolog.Logger
@@ -103,6 +104,7 @@ type Analyzer struct {
 	machine   *deployment.Machine
 	published chan struct{} // holds a token after a manifest arrived
 	few       bool          // the pool under way is too small, and that was said
+	manifests manifests     // that the audit log showed
 
 	mu       sync.Mutex
 	progress Progress
@@ -211,6 +213,9 @@ func (z *Analyzer) Run(ctx context.Context) (err error) {
 	z.bus = logged{z.c.Bus, log}
 	past, err := z.past(ctx)
 	if err != nil {
+		return err
+	}
+	if err := z.asBegun(past); err != nil {
 		return err
 	}
 	if err := z.c.provisioned(ctx); err != nil {

@@ -97,7 +97,7 @@ func (c Config) counting(
 			return nil, err
 		}
 	}
-	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar})
+	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts})
 	switch c.Terms.Channel {
 	case plan.Shares:
 		return &shares.Counting{

@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // report is one report's bit messages, sealed.
@@ -92,8 +96,8 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 	}
 	signed, _ := s.Sign(r.manifest, s.Shuffler)
 	s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, signed))
-	// A statement that is not this manifest is no substitute.
-	another, _ := s.Sign(destroyed(a, digest).manifest, s.Shuffler)
+	// A statement of another is no substitute.
+	another, _ := s.Sign(destroyed(a, digest).manifest, testbed.NewIdentity(t))
 	s.must(s.shuffler.AppendAudit(s.Context(), "manifest", another))
 	unlogged := "manifest: the shuffler published the manifest of round 0 of epoch 1"
 	testbed.Eventually(t, "not ready, because nothing can be counted", func() bool { // it has looked, and looks again
@@ -119,5 +123,94 @@ func TestManifestIsLoggedFirst(t *testing.T) {
 		t.Errorf("counts %v", c)
 	}
 	s.announcement(2, 0)
+	s.must(s.stop())
+}
+
+// Of two manifests of a round that the shuffler signed, the first in the audit log counts, whichever of them lies at the
+// manifest's place: an audit of the same log takes that one, too.
+func TestTheFirstManifestInTheLogCounts(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		logged    []int
+		published int
+		copied    bool // the first in the log stands under another name than the shuffler gives
+	}{
+		"the first published":                                {[]int{0, 1}, 0, false},
+		"the second published":                               {[]int{0, 1}, 1, false},
+		"the second alone published, and logged before it":   {[]int{1, 0}, 0, false},
+		"a copy that the shuffler did not append, before it": {[]int{1, 0}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, glm.Practical)
+			var copied atomic.Pointer[[]byte]
+			s.config.Bus = shiftedAudit{s.config.Bus, new(atomic.Uint64), &copied}
+			s.start()
+			a, digest := s.announcement(1, 0)
+			r, ones := s.honest(a, digest, int(a.Cohort.Size))
+			for i, c := range r.chunks {
+				s.must(s.shuffler.PublishChunk(s.Context(), 1, 0, uint32(i), c))
+			}
+			released, _ := s.Sign(r.manifest, s.Shuffler)
+			lost, _ := s.Sign(destroyed(a, digest).manifest, s.Shuffler)
+			both := [][]byte{released, lost}
+			counts := of.logged[0]
+			if of.copied {
+				copied.Store(&both[counts])
+				counts = of.logged[1]
+			}
+			for _, i := range of.logged {
+				s.must(s.shuffler.AppendAudit(s.Context(), wire.KindManifest, both[i]))
+			}
+			s.must(s.shuffler.PublishManifest(s.Context(), 1, 0, both[of.published]))
+			c := s.counts(1, 0)
+			_, first, err := wire.Open[wire.Manifest](both[counts], s.ShufflerParty())
+			if err != nil || !bytes.Equal(c.Manifest, first[:]) || c.Destroyed == sameOnes(c, ones) ||
+				c.Destroyed != (counts == 1) {
+				t.Errorf("counted under %x, destroyed %v; the one that counts is %x, %v", c.Manifest, c.Destroyed, first, err)
+			}
+			s.must(s.stop())
+		})
+	}
+}
+
+// shiftedAudit is a broker whose audit log shows the shuffler's statements at later places, and one of them under another
+// name than its own.
+type shiftedAudit struct {
+	Broker
+	by     *atomic.Uint64
+	copied *atomic.Pointer[[]byte]
+}
+
+func (b shiftedAudit) ReadAudit(ctx context.Context, f bus.AuditFilter, handler func(bus.Statement) error) error {
+	by := b.by.Load()
+	f.After -= min(f.After, by)
+	return b.Broker.ReadAudit(ctx, f, func(s bus.Statement) error {
+		if f.Role == bus.Shuffler {
+			s.Sequence += by
+			copied := b.copied.Load()
+			s.Misnamed = copied != nil && bytes.Equal(s.Payload, *copied)
+		}
+		return handler(s)
+	})
+}
+
+// A broker whose data was set back shows the next manifest at a place that was read before. It is found there.
+func TestAManifestIsFoundInALogThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, glm.Practical)
+	var by atomic.Uint64
+	by.Store(1000)
+	s.config.Bus = shiftedAudit{s.config.Bus, &by, new(atomic.Pointer[[]byte])}
+	s.start()
+	for epoch := range uint64(2) {
+		a, digest := s.announcement(epoch+1, 0)
+		r, ones := s.honest(a, digest, int(a.Cohort.Size))
+		s.publish(r)
+		if c := s.counts(epoch+1, 0); !sameOnes(c, ones) {
+			t.Errorf("epoch %d is counted as %v", epoch+1, c)
+		}
+		by.Store(0)
+	}
 	s.must(s.stop())
 }

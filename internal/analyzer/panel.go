@@ -92,12 +92,11 @@ func (z *Analyzer) draw(
 func (z *Analyzer) pool(
 	ctx context.Context, h *history, a *plan.Announcement, digest [32]byte,
 ) (pool *wire.Pool, named [32]byte, err error) {
-	from := wire.Party{Deployment: z.c.Deployment, Key: z.c.Shuffler}
 	before := h.draws[a.Epoch]
 	err = z.c.Bus.ReadAudit(ctx, bus.AuditFilter{Role: bus.Shuffler, Kind: wire.KindPool}, func(s bus.Statement) error {
-		p, this, err := wire.Open[wire.Pool](s.Payload, from)
+		p, this, err := wire.Open[wire.Pool](s.Payload, z.shuffler())
 		switch {
-		case err != nil || p.Epoch != a.Epoch: // junk, or of another epoch
+		case err != nil || s.Misnamed || p.Epoch != a.Epoch: // junk, not the shuffler's own entry, or of another epoch
 		case before != nil && !bytes.Equal(before.Pool, this[:]):
 		case !bytes.Equal(p.Announcement, digest[:]):
 			z.c.Log.Warn().Uint64("epoch", a.Epoch).Uint64("sequence", s.Sequence).

@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -97,6 +98,9 @@ func (s *scene) replace(a *plan.Announcement, digest [32]byte, by []byte) *relea
 	s.t.Helper()
 	all, _ := bits(a.Encodings, int(a.Cohort.Size), half)
 	messages := s.seal(a, digest, all...)
+	for i := range len(by) / seal.BitSize { // under the labels of those that they replace
+		copy(seal.Label(by[i*seal.BitSize:]), seal.Label(messages[i*seal.BitSize:]))
+	}
 	copy(messages, by)
 	return s.cut(a, digest, messages, int(a.Cohort.Size))
 }
@@ -150,12 +154,12 @@ func TestDishonestMessagesAreBorne(t *testing.T) {
 	}
 }
 
-// A dishonest report can put all its ones on one coordinate where all other reports have ones, too. No more are counted
-// than honest reports could bring, and the deployment goes on.
+// In a deployment that was begun before labels a dishonest report can put all its ones on one coordinate where all other
+// reports have ones, too. No more are counted than honest reports could bring, and the deployment goes on.
 func TestOnesOnOneCoordinateAreBorne(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
-	s.config.Terms.DishonestReports = 1
+	s.config.Terms.DishonestReports, s.config.Terms.Labelled = 1, false
 	s.start()
 	a, digest := s.announcement(1, 0)
 	all, _ := bits(a.Encodings, cohort-1, func(release, coordinate int) float64 {

@@ -330,7 +330,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Disk: disk, LogPath: log, Version: build(), HostShare: s.Admission.HostShare,
 		Memory: int64(s.Memory) << 20, Scratch: scratch,
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
-		Registrar: keys.Bundle.Registrar, Source: entropy.New(),
+		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
 		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
 		Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,

@@ -17,6 +17,7 @@ type WorkerConfig struct {
 	Deployment string
 	Keys       []*seal.HPKEKey // as Config.Keys
 	Registrar  []byte          // Ed25519 public key that credentials of hosts must be signed with
+	Hosts      *wire.Hosts     // whose keys were replaced or withdrawn; nil: none
 	Bus        chunks.Reader
 }
 
@@ -24,7 +25,7 @@ type WorkerConfig struct {
 // does the same with them where it does tasks itself. All that is decided or kept stays with the lead; and where a
 // curator reads records, no worker opens them.
 func WorkerHandlers(c WorkerConfig) worker.Handlers {
-	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar})
+	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts})
 	return worker.Handlers{
 		shuffle.TaskCount: shuffle.CountHandler(c.Bus, c.Keys),
 		box.TaskCount:     box.CountHandler(c.Bus, c.Keys, verifier),

@@ -173,9 +173,12 @@ func (c *checker) recounting(r *round) recount {
 		}
 		switch r.a.Plan.Channel {
 		case plan.Shuffle:
-			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest), shuffle.NewTally(r.a.Encodings)}
+			return &bitRecount{r.a, seal.NewBitOpener(key, r.digest, r.a.Plan.Labelled),
+				shuffle.NewTally(r.a.Encodings, r.a.Plan.Labelled)}
 		case plan.Local:
-			verifier := channel.NewVerifier(c.o.Trust.RegistrarParty())
+			registrar := c.o.Trust.RegistrarParty()
+			registrar.Hosts = registrar.Hosts.Past() // keys that were in force then may have been replaced since
+			verifier := channel.NewVerifier(registrar)
 			if o, err := box.NewOpener(r.a, r.digest, key, verifier); err == nil {
 				return &boxRecount{a: r.a, opener: o, absent: box.Absent(nil, r.a.Encodings),
 					sums: make([]uint64, o.Entries()), who: map[channel.Participant]bool{}}

@@ -19,7 +19,10 @@ import (
 )
 
 const (
-	attemptTime = 5 * time.Second        // one try of one request
+	attemptTime = 5 * time.Second // one try of one request, at first
+	// longestTry is what a try gets after tries that were too short, each twice as long as the one before: an answer of
+	// MaxPayload comes within it at 0.9 Mbit/s. With a fixed time a slow network would bring no such answer ever.
+	longestTry  = 80 * time.Second
 	firstPause  = 50 * time.Millisecond  // between tries, doubling
 	maxPause    = 2 * time.Second        //
 	dialTime    = 5 * time.Second        // one try to connect

@@ -48,7 +48,7 @@ func (c *Conn) EnrolOnce(ctx context.Context, payload []byte) (reply []byte, err
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
 	}
 	asked := false
-	err = c.try(ctx, SubjectEnrol, func(ctx context.Context) (err error) {
+	err = c.try(ctx, SubjectEnrol, attemptTime, func(ctx context.Context) (err error) {
 		asked = true
 		reply, err = c.requestEnrolment(ctx, payload)
 		return err

@@ -33,6 +33,11 @@ func (c *Conn) Batch(ctx context.Context, stream, filter string, from uint64) er
 	return err
 }
 
+// Do tries fn as every call does.
+func (c *Conn) Do(ctx context.Context, subject string, fn func(context.Context) error) error {
+	return c.do(ctx, subject, fn)
+}
+
 func ReportSubject(host string) string { return subjectReport(host) }
 
 func AnnouncementSubject(epoch uint64, round uint32, payload []byte) string {

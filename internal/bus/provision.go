@@ -49,6 +49,25 @@ const (
 	DefaultMaxAnnouncementBytes = 256 << 20
 	DefaultMaxKeyBytes          = 16 << 20
 
+	// The broker keeps some hundred bytes of memory for each subject of a stream. Where each message has a subject of
+	// its own a stream therefore holds only so many messages as its bytes are enough for, at the fewest bytes that
+	// messages of it have on average, so that a stolen credential cannot fill the broker's memory with tiny ones. The
+	// figures are for the default bytes, and those of --max-...-bytes.
+	leastAverageMixed         = 16 << 10 // chunks of 16384 messages of 100 bytes, a manifest for each round: 131 072
+	leastAveragePrepared      = 4 << 10  // answers of 33 bytes for each of a chunk's reports: 65 536
+	leastAverageRetained      = 16 << 10 // as mixed: 65 536
+	leastAverageMixing        = 4 << 10  // segments, of a bucket each: 524 288
+	leastAverageAudit         = 512      // statements and checkpoints, ten or so in a round: 1 048 576
+	leastAverageAnnouncements = 1 << 10  // a policy each: 262 144
+	leastAverageReports       = 512      // a report has 1 kB or more: 4 194 304
+
+	// leastMessages is what a stream may have however few bytes it may: about a megabyte of the broker's memory.
+	leastMessages = 4096
+
+	// maxKeySet is the bytes of one key set at most. 16 of each of five roles fit into the stream, so that no role's push
+	// out another's.
+	maxKeySet = 128 << 10
+
 	// DefaultTaskWait is how long a worker may be silent before its task is given to another one. Workers say three
 	// times as often that they live.
 	DefaultTaskWait = 6 * time.Second
@@ -258,12 +277,15 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	reports.MaxMsgSize = int32(o.ReportSize + reportHeaders)
 	reports.Duplicates = o.DedupWindow
 	reports.MaxBytes = o.MaxReportBytes
+	reports.MaxMsgs = messages(o.MaxReportBytes, leastAverageReports)
 
 	mixed := once(base(StreamMixed, "mixed bit messages and manifests", SubjectMixed+".*.*.*", SubjectManifest+".*.*"))
 	mixed.MaxBytes = o.MaxMixedBytes
+	mixed.MaxMsgs = messages(o.MaxMixedBytes, leastAverageMixed)
 
 	prepared := once(base(StreamPrepared, "answers about rounds that are prepared", SubjectPrepared+".*.*.*"))
 	prepared.MaxBytes = o.MaxPreparedBytes
+	prepared.MaxMsgs = messages(o.MaxPreparedBytes, leastAveragePrepared)
 	prepared.RePublish = &jetstream.RePublish{Source: SubjectPrepared + ".*.*.*",
 		Destination: SubjectAnswered + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
@@ -273,14 +295,17 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	retained.AllowMsgTTL = true
 	retained.MaxAge = MaxRetain
 	retained.MaxBytes = o.MaxRetainedBytes
+	retained.MaxMsgs = messages(o.MaxRetainedBytes, leastAverageRetained)
 
 	audit := once(base(StreamAudit, "signed statements", SubjectAudit+".*.*.*"))
 	audit.DenyPurge = true
 	audit.MaxBytes = o.MaxAuditBytes
+	audit.MaxMsgs = messages(o.MaxAuditBytes, leastAverageAudit)
 
 	announcements := once(base(StreamAnnouncements, "announcements", SubjectAnnouncements+".*.*.*"))
 	announcements.DenyPurge = true
 	announcements.MaxBytes = o.MaxAnnouncementBytes
+	announcements.MaxMsgs = messages(o.MaxAnnouncementBytes, leastAverageAnnouncements)
 	announcements.RePublish = &jetstream.RePublish{Source: SubjectAnnouncements + ".*.*.*",
 		Destination: SubjectAnnounced + ".{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true}
 
@@ -289,6 +314,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	keys.Discard = jetstream.DiscardOld
 	keys.DenyDelete = true
 	keys.MaxBytes = o.MaxKeyBytes
+	keys.MaxMsgSize = maxKeySet
 	keys.RePublish = &jetstream.RePublish{Source: SubjectKeys + ".*", Destination: SubjectRekeyed + ".{{wildcard(1)}}",
 		HeadersOnly: true}
 
@@ -298,6 +324,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	}
 	mixing := once(base(StreamMixing, "what mixing processes hand each other", SubjectMixing+".*.*.*.*"))
 	mixing.MaxBytes = o.MaxMixingBytes
+	mixing.MaxMsgs = messages(o.MaxMixingBytes, leastAverageMixing)
 
 	all = append(all, mixing)
 	for _, r := range leading() {
@@ -310,6 +337,14 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 		all = append(all, tasks)
 	}
 	return all
+}
+
+// messages is how many messages a stream of so many bytes may have; without a limit of bytes it has none of messages.
+func messages(bytes, leastAverage int64) int64 {
+	if bytes < 0 {
+		return -1
+	}
+	return max(leastMessages, bytes/leastAverage)
 }
 
 // byDefault is a limit as the broker writes it, whatever the caller wrote: -1 is none.

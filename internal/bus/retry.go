@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -13,17 +14,17 @@ import (
 const oddTries = 8
 
 // do tries fn until it succeeds, fails for good, or the context ends. Subject is where fn sends to: the broker's
-// refusal of it ends the try at once. Each try gets a context of its own.
+// refusal of it ends the try at once. Each try gets a context of its own, and more time than one that was too short.
 //
 // A call is repeated for as long as its context lives while there is no answer, or one that is known to pass. An
 // answer that is not known here ends the call as ErrRefused after oddTries tries: it may never change.
 func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) error) error {
-	pause, odd := firstPause, 0
+	pause, odd, limit := firstPause, 0, attemptTime
 	waiting := c.await(subject)
 	defer waiting.done()
 	for {
 		connected := c.sessionNow()
-		err := c.try(ctx, subject, fn)
+		err := c.try(ctx, subject, limit, fn)
 		if err == nil {
 			return nil
 		}
@@ -38,6 +39,9 @@ func (c *Conn) do(ctx context.Context, subject string, fn func(context.Context) 
 		}
 		if c.closed.Load() {
 			return fmt.Errorf("%w (%w)", ErrClosed, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) && connected.Err() == nil {
+			limit = min(2*limit, longestTry)
 		}
 		waiting.failed(err)
 		if ctx.Err() != nil || !sleep(ctx, &pause) {
@@ -55,7 +59,7 @@ func (c *Conn) sessionNow() context.Context {
 	return c.session
 }
 
-func (c *Conn) try(ctx context.Context, subject string, fn func(context.Context) error) error {
+func (c *Conn) try(ctx context.Context, subject string, limit time.Duration, fn func(context.Context) error) error {
 	if !c.connected.Load() && !c.closed.Load() {
 		// at once: nats.go would have the call wait while it dials, whatever its context says
 		return nats.ErrDisconnected
@@ -66,7 +70,7 @@ func (c *Conn) try(ctx context.Context, subject string, fn func(context.Context)
 	asked, lose := context.WithCancelCause(guarded)
 	defer lose(nil)
 	defer context.AfterFunc(session, func() { lose(context.Cause(session)) })()
-	limited, cancel := context.WithTimeout(asked, attemptTime)
+	limited, cancel := context.WithTimeout(asked, limit)
 	defer cancel()
 	err := fn(limited)
 	if cause := context.Cause(asked); err != nil && (errors.Is(cause, ErrForbidden) || errors.Is(cause, errLost)) {

@@ -28,6 +28,10 @@ const taskPull = 5 * time.Second
 // repeated meanwhile once.
 const askTime = 2 * time.Second
 
+// backlogBytes is how many bytes of requests wait at most, of whatever size: honest requests for enrolment have some kB,
+// and a stranger's 8 MB would fill the memory long before they are as many as may wait.
+const backlogBytes = 64 << 20
+
 // leadBacklog is how many messages to the lead wait for it. Workers repeat those that are lost.
 const leadBacklog = 1024
 
@@ -148,7 +152,7 @@ func (c *Conn) AskLead(ctx context.Context, payload []byte) (reply []byte, err e
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxMessage)
 	}
 	subject := subjectLead(c.role)
-	err = c.try(ctx, subject, func(ctx context.Context) error {
+	err = c.try(ctx, subject, attemptTime, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		m, err := c.nc.RequestWithContext(ctx, subject, payload)
@@ -189,10 +193,19 @@ func (c *Conn) ServeLead(ctx context.Context, parallel int,
 	})
 }
 
-// serve hands the requests on a subject to the handler, on this number of goroutines, until the context ends.
+// serve hands the requests on a subject to the handler, on this number of goroutines, until the context ends. What comes
+// while as many wait as may, or as many bytes, is lost: who asked will ask again.
 func (c *Conn) serve(ctx context.Context, subject, queue string, backlog, parallel int, handler func(*nats.Msg)) error {
-	requests := make(chan *nats.Msg, backlog)
-	sub, err := c.nc.ChanQueueSubscribe(subject, queue, requests)
+	requests := make(chan *nats.Msg)
+	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
+		select {
+		case requests <- m:
+		case <-ctx.Done():
+		}
+	})
+	if err == nil {
+		err = sub.SetPendingLimits(backlog, backlogBytes)
+	}
 	if err != nil {
 		return fmt.Errorf("bus: serve %s: %w (%v)", subject, ErrClosed, err)
 	}
@@ -203,10 +216,7 @@ func (c *Conn) serve(ctx context.Context, subject, queue string, backlog, parall
 				select {
 				case <-ctx.Done():
 					return
-				case m, ok := <-requests:
-					if !ok {
-						return
-					}
+				case m := <-requests:
 					handler(m)
 				}
 			}

@@ -63,6 +63,8 @@ type Layout struct {
 	Channel plan.Channel `json:"channel,omitempty"`
 	// Payload is the length in bytes of a report's payload; 0 where it is as many bit messages.
 	Payload int `json:"payload,omitempty"`
+	// Labels is the digest of the labels of a report's bit messages (shuffle.LabelsOf); empty where they have none.
+	Labels string `json:"labels,omitempty"`
 }
 
 // Size is the length in bytes of the payload of every report.

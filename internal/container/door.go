@@ -20,6 +20,9 @@ const (
 	// doorCallers is the largest number of open connections: far more than a role serves at the same time, and far
 	// fewer than fit into the container's memory.
 	doorCallers = 1024
+	// doorIdle is how long nothing may pass through a connection in either direction: longer than a role lets an idle one
+	// stand, so that only a caller who keeps places from others meets it.
+	doorIdle = 3 * time.Minute
 	// doorPatience is the longest time in which a role must accept a connection.
 	doorPatience = 5 * time.Second
 	// doorVariable is the environment variable with the addresses to forward; the door and its health check read it.
@@ -79,7 +82,7 @@ func Door(ctx context.Context, forwards []Forward) error {
 				}
 				all.Go(func() {
 					defer func() { <-places }()
-					pass(ctx, near, f.To)
+					pass(ctx, near, f.To, doorIdle)
 				})
 			}
 		})
@@ -88,8 +91,9 @@ func Door(ctx context.Context, forwards []Forward) error {
 	return nil
 }
 
-// pass connects to an address and copies bytes in both directions until both sides have closed theirs.
-func pass(ctx context.Context, near net.Conn, to string) {
+// pass connects to an address and copies bytes in both directions until both sides have closed theirs, or nothing passes
+// for so long.
+func pass(ctx context.Context, near net.Conn, to string, idle time.Duration) {
 	defer func() { _ = near.Close() }()
 	dialer := net.Dialer{Timeout: doorPatience}
 	far, err := dialer.DialContext(ctx, "tcp", to)
@@ -98,10 +102,12 @@ func pass(ctx context.Context, near net.Conn, to string) {
 	}
 	defer func() { _ = far.Close() }()
 	defer context.AfterFunc(ctx, func() { _, _ = near.Close(), far.Close() })()
+	silence := time.AfterFunc(idle, func() { _, _ = near.Close(), far.Close() })
+	defer silence.Stop()
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
-			_, err := io.Copy(way[1], way[0])
+			_, err := io.Copy(way[1], &heard{way[0], silence, idle})
 			if half, ok := way[1].(*net.TCPConn); ok && err == nil {
 				_ = half.CloseWrite()
 				return
@@ -110,6 +116,21 @@ func pass(ctx context.Context, near net.Conn, to string) {
 		})
 	}
 	both.Wait()
+}
+
+// heard is a connection that puts off its end whenever something comes from it.
+type heard struct {
+	net.Conn
+	silence *time.Timer
+	idle    time.Duration
+}
+
+// Read implements io.Reader.
+func (h *heard) Read(b []byte) (n int, err error) {
+	if n, err = h.Conn.Read(b); n > 0 {
+		h.silence.Reset(h.idle)
+	}
+	return n, err
 }
 
 // DoorCommand is Door as a command, with the health check of its image.

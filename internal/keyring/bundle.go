@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -57,8 +58,54 @@ type Bundle struct {
 	// deployments without an auditor, have none: then nothing can be retained.
 	Auditor Key `json:"auditor,omitempty"`
 	// Until is the last epoch for which a role's signing key is good, by role (analyzer or shuffler); a role that is not in
-	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here.
+	// it has a key without an end. Only audits look at it: whoever had a key taken from them says so here (EndKey).
 	Until map[string]uint64 `json:"until,omitempty"`
+	// Hosts are those whose key was replaced or that were withdrawn. The shuffler and the analyzer refuse what is signed
+	// with a key that is not in force, and know a host's devices by its first key.
+	Hosts []HostKeysOf `json:"hosts,omitempty"`
+}
+
+// HostKeysOf are the keys of one host, by its name.
+type HostKeysOf struct {
+	Name      string `json:"name"`
+	First     Key    `json:"first"`               // with which the host was first admitted
+	Then      []Key  `json:"then,omitempty"`      // that replaced it, in order; the last one is in force
+	Withdrawn bool   `json:"withdrawn,omitempty"` // none of them is in force
+}
+
+// hosts are the bundle's in the form in which statements are held against them.
+func (b Bundle) hosts() (*wire.Hosts, error) {
+	var list []wire.HostKeys
+	names := map[string]bool{}
+	for _, h := range b.Hosts {
+		if err := checkName(ErrBundle, "a host", h.Name); err != nil {
+			return nil, err
+		}
+		if names[h.Name] {
+			return nil, fmt.Errorf("%w: host %q stands in it twice", ErrBundle, h.Name)
+		}
+		names[h.Name] = true
+		one := wire.HostKeys{Withdrawn: h.Withdrawn}
+		for i, key := range append([]Key{h.First}, h.Then...) {
+			if len(key) != 32 {
+				return nil, fmt.Errorf("%w: host %q has a key of %d bytes, must have 32", ErrBundle, h.Name, len(key))
+			}
+			if i == 0 {
+				one.First = [32]byte(key)
+			} else {
+				one.Then = append(one.Then, [32]byte(key))
+			}
+		}
+		list = append(list, one)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	hosts, err := wire.NewHosts(list)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	return hosts, nil
 }
 
 // Validate refuses a bundle with a bad name, a missing key, or one key in two roles.
@@ -86,6 +133,9 @@ func (b Bundle) Validate() error {
 			return fmt.Errorf("%w: the auditor's key: %w", ErrBundle, err)
 		}
 	}
+	if _, err := b.hosts(); err != nil {
+		return err
+	}
 	for role, epoch := range b.Until {
 		if role != Analyzer && role != Shuffler || epoch == 0 {
 			return fmt.Errorf("%w: until names %q and epoch %d; it can name %s and %s, and epochs from 1", ErrBundle, role,
@@ -105,9 +155,10 @@ func (b Bundle) ShufflerParty() wire.Party {
 	return wire.Party{Deployment: b.Deployment, Key: b.Shuffler}
 }
 
-// RegistrarParty is whom credentials must come from.
+// RegistrarParty is whom credentials must come from, with the hosts whose keys were replaced or withdrawn.
 func (b Bundle) RegistrarParty() wire.Party {
-	return wire.Party{Deployment: b.Deployment, Key: b.Registrar}
+	hosts, _ := b.hosts() // Validate has refused a list that is not usable
+	return wire.Party{Deployment: b.Deployment, Key: b.Registrar, Hosts: hosts}
 }
 
 type bundleJSON struct {
@@ -168,6 +219,24 @@ func load(path string, into any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: %w: something follows the object", path, ErrBundle)
+	}
+	return nil
+}
+
+// replaceBundle replaces the bundle of a folder in one step.
+func replaceBundle(root string, b Bundle) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	to := filepath.Join(root, BundleFile)
+	if err := os.Remove(to + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a run that was ended
+		return err
+	}
+	if err := writeBundle(to+".new", b); err != nil {
+		return err
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		return errors.Join(err, os.Remove(to+".new"))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@
 //	analyzer/              identity.key  hpke-0001.key  nats.seed
 //	shuffler/              identity.key  hpke-0001.key  nats.seed
 //	registrar/             identity.key: admits hosts; ca.key: vouches for brokers. Keep it offline
-//	randomizer-<host>/     host.key  credential  nats.seed
+//	randomizer-<host>/     host.key  credential  nats.seed; order.key where the host's key was replaced
 //	auditor/               hpke-0001.key: opens what is retained  nats.seed
 //	admin/                 nats.seed
 //	ca.pem                 public: the authority that vouches for the brokers, where they have certificates
@@ -20,6 +20,9 @@
 //
 // HPKE keys are rotated by number: new messages are sealed to the highest, and the lower ones still open what is in
 // flight. Delete a file to retire its key.
+//
+// A host's key is replaced by RotateHost: the bundle then lists which keys of the host are in force. The identities of
+// analyzer, shuffler and registrar are the deployment's, and end with it.
 //
 // # Guarantees and limits
 //

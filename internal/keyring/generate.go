@@ -45,6 +45,7 @@ const (
 	hostFile       = "host.key"
 	credentialFile = "credential"
 	seedFile       = "nats.seed"
+	orderFile      = "order.key" // of a host whose key was replaced
 )
 
 // ErrOptions means a name, a role or a number that a deployment cannot have.
@@ -169,12 +170,8 @@ func RotateHPKE(root, role string) (string, error) {
 		return "", err
 	}
 	bundle.Auditor = key.Public()
-	to := filepath.Join(root, BundleFile)
-	if err := writeBundle(to+".new", bundle); err != nil {
+	if err := replaceBundle(root, bundle); err != nil {
 		return "", errors.Join(err, os.Remove(path))
-	}
-	if err := os.Rename(to+".new", to); err != nil {
-		return "", errors.Join(err, os.Remove(to+".new"), os.Remove(path))
 	}
 	return path, nil
 }
@@ -287,15 +284,8 @@ func newHost(root, deployment string, h HostOptions, by *seal.Identity, users ma
 	if err != nil {
 		return err
 	}
-	if err := keyfile.WriteIdentity(filepath.Join(folder, hostFile), host); err != nil {
-		return err
-	}
-	signed, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: host.Public(),
+	return writeHost(folder, host, nil, wire.Credential{Deployment: deployment, HostKey: host.Public(),
 		Devices: h.Devices}, by)
-	if err != nil {
-		return err
-	}
-	return keyfile.Create(filepath.Join(folder, credentialFile), signed, 0o644)
 }
 
 // writeUsers replaces the users file in one step.

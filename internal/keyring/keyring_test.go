@@ -303,7 +303,7 @@ func TestRotatedUserReplacesTheOld(t *testing.T) {
 		}
 	}
 	before = snapshot(t, root)
-	for _, role := range []string{"randomizer", "registrar", "nobody"} {
+	for _, role := range []string{"randomizer", "registrar", "nobody", "randomizer-../x"} {
 		if err := keyring.RotateUser(root, role); !errors.Is(err, keyring.ErrOptions) {
 			t.Errorf("%s: %v", role, err)
 		}

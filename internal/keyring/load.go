@@ -37,6 +37,7 @@ type HostKeys struct {
 	Credential []byte         // the registrar's, for enrolment requests
 	Devices    uint32         // devices 0..Devices-1 may enrol
 	Seed       []byte         // NATS
+	Order      [32]byte       // OrderOf the host's first key
 }
 
 // RegistrarKeys is what the registrar needs.
@@ -138,27 +139,14 @@ func LoadRandomizer(root, host string) (*HostKeys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &HostKeys{Bundle: bundle}
 	folder := hostFolder(root, host)
-	if k.Identity, err = keyfile.LoadIdentity(filepath.Join(folder, hostFile)); err != nil {
-		return nil, err
-	}
-	if k.Seed, err = keyfile.LoadSeed(filepath.Join(folder, seedFile)); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(folder, credentialFile)
-	signed, err := os.ReadFile(filepath.Clean(path))
+	k, c, err := readHost(folder, bundle)
 	if err != nil {
 		return nil, err
 	}
-	credential, _, err := wire.Open[wire.Credential](signed, bundle.RegistrarParty())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, ErrMismatch, err)
+	if _, err := bundle.RegistrarParty().Hosts.First([32]byte(c.HostKey)); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", folder, ErrMismatch, err)
 	}
-	if !bytes.Equal(credential.HostKey, k.Identity.Public()) {
-		return nil, fmt.Errorf("%s: %w: the credential is another host's", path, ErrMismatch)
-	}
-	k.Credential, k.Devices = signed, credential.Devices
 	return k, nil
 }
 

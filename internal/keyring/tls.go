@@ -139,10 +139,6 @@ func renewBroker(root, name string, now time.Time) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	hosts := slices.Clone(old.DNSNames)
-	for _, ip := range old.IPAddresses {
-		hosts = append(hosts, ip.String())
-	}
 	public, ok := old.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
 		return time.Time{}, fmt.Errorf("%s: %w: not made by this program", path, ErrCertificate)
@@ -151,7 +147,7 @@ func renewBroker(root, name string, now time.Time) (time.Time, error) {
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, err
 	}
-	if err := ca.issue(next, name, hosts, public, now); err != nil {
+	if err := ca.issue(next, name, hostsOf(old), public, now); err != nil {
 		return time.Time{}, err
 	}
 	if err := os.Rename(next, path); err != nil {
@@ -162,6 +158,15 @@ func renewBroker(root, name string, now time.Time) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return fresh.NotAfter, nil
+}
+
+// hostsOf are the names and addresses that a broker's certificate is made out to.
+func hostsOf(c *x509.Certificate) []string {
+	hosts := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return hosts
 }
 
 // authority is the deployment's certificate authority.

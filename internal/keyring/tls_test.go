@@ -234,3 +234,32 @@ func TestGenerateRefusesFaultyBrokers(t *testing.T) {
 		t.Error("no authority")
 	}
 }
+
+// After the authority's rotation a role with the new ca.pem believes no key from before, and a role with the old one no
+// key from after. The names stay.
+func TestANewAuthorityEndsTheOldOne(t *testing.T) {
+	root := withBrokers(t, BrokerOptions{"n1", []string{"nats", "127.0.0.1"}}, BrokerOptions{"n2", []string{"n2"}})
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := os.CopyFS(kept, os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := RotateAuthority(root); err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	before, after := &tls.Config{RootCAs: authorityPool(t, kept)}, &tls.Config{RootCAs: authorityPool(t, root)}
+	for _, c := range []struct {
+		root, broker, name string
+		client             *tls.Config
+		ok                 bool
+	}{
+		{root, "n1", "nats", after, true}, {root, "n1", "127.0.0.1", after, true}, {root, "n2", "n2", after, true},
+		{kept, "n1", "nats", after, false}, {root, "n1", "nats", before, false}, {kept, "n1", "nats", before, true},
+	} {
+		if err := handshake(t, c.root, c.broker, c.name, c.client); (err == nil) != c.ok {
+			t.Errorf("%s as %s: %v", c.broker, c.name, err)
+		}
+	}
+	if _, err := RenewBroker(root, "n1"); err != nil { // the authority is whole
+		t.Error(err)
+	}
+}

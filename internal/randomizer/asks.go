@@ -3,6 +3,7 @@ package randomizer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -15,9 +16,9 @@ import (
 // all of them. Nobody waits for company: a question that comes while few requests are on their way leaves at once, and
 // those that come while many are leave together.
 //
-// It says nothing new to the broker, which sees each request with the host that sends it and the devices' numbers, in
-// one message or in several. Within a request the devices stand in the order of their numbers, which is not that of
-// arrival.
+// It says nothing new to the broker, which sees that a host asks, and not for whom or for how many: every request is
+// sealed to the shuffler and has one size, and so has every answer. Within a request the devices stand in the order of
+// their numbers, which is not that of arrival.
 
 // maxRequests bounds how many requests of one kind are on their way.
 const maxRequests = 4
@@ -29,8 +30,7 @@ type asks struct {
 
 	mu      sync.Mutex
 	waiting []*wish
-	running int  // requests on their way
-	singly  bool // the shuffler is of a version that answers one device at a time
+	running int // requests on their way
 }
 
 // wish is one question with its answer.
@@ -77,12 +77,8 @@ func (k *asks) run() {
 func (k *asks) next() (together []*wish) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	most := wire.MaxFurther + 1
-	if k.singly {
-		most = 1
-	}
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *wish) bool {
-		fits := len(together) < most && (len(together) == 0 || w.q.a == together[0].q.a)
+		fits := len(together) <= wire.MaxFurther && (len(together) == 0 || w.q.a == together[0].q.a)
 		if fits {
 			together = append(together, w)
 		}
@@ -95,8 +91,7 @@ func (k *asks) next() (together []*wish) {
 	return together
 }
 
-// ask sends one request, and one for each device to a shuffler that refuses requests for several: it has given nothing
-// then.
+// ask puts questions with one request, and notes the answers.
 func (k *asks) ask(together []*wish) {
 	ctx := k.h.life
 	if k.limit > 0 {
@@ -104,26 +99,11 @@ func (k *asks) ask(together []*wish) {
 		ctx, cancel = k.h.c.Clock.WithTimeout(ctx, k.limit)
 		defer cancel()
 	}
-	k.request(ctx, together)
-	accepted := func(w *wish) bool { return w.err != nil || w.reply.Refusal != wire.RefusalMalformed }
-	if len(together) == 1 || slices.ContainsFunc(together, accepted) {
-		return
-	}
-	k.mu.Lock()
-	k.singly = true
-	k.mu.Unlock()
-	for i := range together { // each with an error of its own: of those before it the shuffler has heard
-		k.request(ctx, together[i:i+1])
-	}
-}
-
-// request puts questions with one request, and notes the answers.
-func (k *asks) request(ctx context.Context, together []*wish) {
-	numbers := make([]uint32, len(together))
+	asking := make([]device.State, len(together))
 	for i, w := range together {
-		numbers[i] = w.q.number
+		asking[i] = w.q.seat.now()
 	}
-	replies, err := k.h.requested(ctx, together[0].q.a, numbers)
+	replies, err := k.h.requested(ctx, together[0].q.a, asking)
 	for i, w := range together {
 		if w.err = err; err == nil {
 			w.reply = replies[i]
@@ -132,14 +112,45 @@ func (k *asks) request(ctx context.Context, together []*wish) {
 }
 
 // requested asks for devices under an announcement, once.
-func (h *Host) requested(ctx context.Context, a *device.Announced, numbers []uint32) ([]*wire.EnrolReply, error) {
-	request, err := h.core.Requests(a, numbers)
+func (h *Host) requested(ctx context.Context, a *device.Announced, asking []device.State) ([]*wire.EnrolReply, error) {
+	request, err := h.core.Requests(a, asking...)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := h.c.Bus.EnrolOnce(ctx, request)
+	signed, err := h.exchange(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	return h.core.Replies(a, request, signed, len(numbers))
+	return h.core.Replies(a, request, signed, len(asking))
+}
+
+// errNoKeys says that no set of the shuffler's keys was seen yet, so that nothing can be sealed.
+var errNoKeys = errors.New("the shuffler's keys are not known yet")
+
+// exchange sends a signed request, sealed to the newest key of the shuffler that this host has seen, and returns the
+// signed reply. No request leaves the host in the clear, whatever the shuffler is said to read. An answer that the
+// shuffler could not open the request is none: a broker that keeps the shuffler's later keys from the host can bring
+// it about.
+func (h *Host) exchange(ctx context.Context, request []byte) (signed []byte, err error) {
+	h.mu.Lock()
+	key := h.shuffler
+	h.mu.Unlock()
+	if key == nil {
+		return nil, errNoKeys
+	}
+	sealed, err := h.core.Seal(request, key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := h.c.Bus.EnrolOnce(ctx, sealed.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	signed, err = h.core.Unseal(sealed, reply)
+	if errors.Is(err, wire.ErrEarlier) {
+		h.earlier.Do(func() {
+			h.c.Log.Error().Err(err).Msg("no device of this host is enrolled")
+		})
+	}
+	return signed, err
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -28,12 +27,12 @@ func together(t *testing.T, s *scene, people int) {
 	t.Helper()
 	s.mu.Lock()
 	several, awaited := s.several, people
-	s.several = func(devices []uint32) bool { // the first request is answered once everybody asks
+	s.several = func(devices []uint32) { // the first request is answered once everybody asks
 		for begin := time.Now(); asking(s.host) < awaited && time.Since(begin) < patience; {
 			time.Sleep(time.Millisecond)
 		}
 		awaited = 0
-		return several(devices)
+		several(devices)
 	}
 	s.mu.Unlock()
 	var deciding sync.WaitGroup
@@ -67,10 +66,9 @@ func TestPeopleEnrolTogether(t *testing.T) {
 	s.open(a)
 	var requests [][]uint32
 	s.mu.Lock()
-	s.several = func(devices []uint32) bool {
+	s.several = func(devices []uint32) {
 		requests = append(requests, devices)
 		time.Sleep(20 * time.Millisecond)
-		return true
 	}
 	s.mu.Unlock()
 	together(t, s, 40)
@@ -84,35 +82,4 @@ func TestPeopleEnrolTogether(t *testing.T) {
 	if len(requests) > 30 {
 		t.Errorf("%d requests for 40 people", len(requests))
 	}
-}
-
-// A shuffler of a version before that of such requests refuses them, and gives nothing. Everybody is enrolled all the
-// same, and nothing is taken for proof of an older state.
-func TestAnEarlierShufflerIsAskedSingly(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.start()
-	a := s.unhurried(40)
-	s.open(a)
-	refused := 0
-	s.mu.Lock()
-	s.several = func(devices []uint32) bool {
-		time.Sleep(10 * time.Millisecond)
-		if len(devices) > 1 {
-			refused++
-		}
-		return len(devices) == 1
-	}
-	s.mu.Unlock()
-	together(t, s, 30)
-	s.mu.Lock()
-	n := refused
-	s.mu.Unlock()
-	if n == 0 || n > maxRequests {
-		t.Errorf("%d requests for several, want 1 to %d", n, maxRequests)
-	}
-	if st := s.host.Status(); st.Refused != "" {
-		t.Errorf("the host says %q", st.Refused)
-	}
-	testbed.Eventually(t, "all answered", func() bool { return s.host.Pending() == 0 })
 }

@@ -2,7 +2,6 @@ package randomizer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,7 @@ import (
 )
 
 // announcer is the part of a broker that has one announcement, ever, and no keys.
-type announcer struct{ signed []byte }
+type announcer struct{ signed, keys []byte }
 
 func (a *announcer) Announcements(context.Context) ([]bus.Announcement, error) {
 	return []bus.Announcement{{Epoch: 1, Payload: a.signed}}, nil
@@ -35,9 +34,12 @@ func (a *announcer) WatchAnnouncements(ctx context.Context, _ func(bus.Announcem
 	return ctx.Err()
 }
 
-func (a *announcer) Keys(context.Context, bus.Role) ([]byte, error) { return nil, errors.New("none") }
+func (a *announcer) Keys(context.Context, bus.Role) ([]byte, error) { return a.keys, nil }
 
-func (a *announcer) WatchKeys(ctx context.Context, _ func(bus.Role, []byte) error) error {
+func (a *announcer) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) error) error {
+	if err := handler(bus.Shuffler, a.keys); err != nil {
+		return err
+	}
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -54,24 +56,18 @@ type away struct {
 
 func (u *away) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	reply := &wire.EnrolReply{Refusal: wire.RefusalNotRegistered}
-	if e, err := wire.OpenEnrolRequest(request, wire.Party{
-		Deployment: testbed.Deployment, Key: u.bed.Registrar.Public(),
-	}); err != nil {
-		return nil, err
-	} else if e.Request.Epoch == 0 {
-		reply = &wire.EnrolReply{Enrolled: true}
-	}
-	if u.answers.Add(-1) < 0 {
-		var err error
-		if reply, err = u.silence(); err != nil {
+	return u.bed.Asked(request, func(signed []byte) (*wire.EnrolReply, error) {
+		e, err := wire.OpenEnrolRequest(signed, wire.Party{Deployment: testbed.Deployment, Key: u.bed.Registrar.Public()})
+		switch {
+		case err != nil:
 			return nil, err
+		case u.answers.Add(-1) < 0:
+			return u.silence()
+		case e.Request.Epoch == 0:
+			return &wire.EnrolReply{Enrolled: true}, nil
 		}
-	}
-	digest := wire.RequestDigest(request)
-	reply.Request = digest[:]
-	signed, _, err := wire.Sign(reply, u.bed.Shuffler)
-	return signed, err
+		return &wire.EnrolReply{Refusal: wire.RefusalNotRegistered}, nil
+	})
 }
 
 func (u *away) PublishReport(context.Context, uint64, uint32, string, []byte) error { return nil }
@@ -169,7 +165,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 	c := panel.Commit(make([]byte, panel.ContributionSize))
 	a.Commitment = c[:]
 	a.Timing.RewardWindow, a.Timing.Jitter = 10*time.Second, 0
-	u := &away{bed: bed}
+	u := &away{bed: bed, announcer: announcer{keys: bed.KeySet()}}
 	u.signed, _ = bed.Sign(a, bed.Analyzer)
 	identity, credential := bed.Host(uint32(devices))
 	store := &counted{memory: memory{

@@ -14,7 +14,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // One person's record in every shape that it can take. What the app sends for them differs; what leaves the host must
@@ -74,14 +73,6 @@ type sent struct {
 	Device  uint32
 	Size    int
 	Reports int
-}
-
-// numberSize is how many bytes a device's number takes in a request.
-func numberSize(number uint32) int {
-	if number == 0 {
-		return 0
-	}
-	return 1 + protowire.SizeVarint(uint64(number))
 }
 
 // Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody
@@ -193,7 +184,7 @@ func outside(t *testing.T, name string, window time.Duration) (v view, inTime bo
 	rank := map[uint32]uint32{}
 	for i, e := range s.enrolments() {
 		rank[e.device] = uint32(i)
-		v.Enrolled = append(v.Enrolled, seen{rank[e.device], e.slot, e.size - numberSize(e.device)})
+		v.Enrolled = append(v.Enrolled, seen{rank[e.device], e.slot, e.size})
 		// The promise was made when the enrolment was answered: nothing of the record had a part in its time.
 		if wait := due[e.device].Sub(e.at); wait < window || wait > window+patience {
 			t.Errorf("device %d enrolled and is due %v later, announced are %v", e.device, wait, window)

@@ -198,7 +198,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 		if h.waitsPast(q, wait) {
 			h.c.Decisions.Retried(why)
 		} else if !heard {
-			return nil, why, h.takeBack(q)
+			return nil, why, h.withdraw(q)
 		} else {
 			wait = pause
 		}
@@ -211,7 +211,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 			why, err = nil, errStopped
 		}
 		if !heard {
-			err = errors.Join(h.takeBack(q), err)
+			err = errors.Join(h.withdraw(q), err)
 		}
 		return nil, why, err
 	}
@@ -266,10 +266,15 @@ func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *ses
 }
 
 // takeBack releases what was set aside for a slot that will not be given.
-func (h *Host) takeBack(q *question) error {
+func (h *Host) takeBack(q *question) error { return h.release(q, device.State.Release) }
+
+// withdraw is takeBack where only the broker says that the shuffler has not heard of the wish.
+func (h *Host) withdraw(q *question) error { return h.release(q, device.State.Withdraw) }
+
+func (h *Host) release(q *question, by func(device.State, *device.Announced) (device.State, error)) error {
 	q.seat.mu.Lock()
 	defer q.seat.mu.Unlock()
-	next, err := q.seat.state.Release(q.a)
+	next, err := by(q.seat.state, q.a)
 	if err != nil {
 		return fmt.Errorf("randomizer: %w", err)
 	}

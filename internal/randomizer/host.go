@@ -42,6 +42,7 @@ type Config struct {
 	Identity   *seal.Identity // the host's key
 	Credential []byte         // the registrar's word that this host may enrol Devices devices
 	Devices    int            // as in the credential
+	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
 	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
@@ -76,6 +77,7 @@ type Host struct {
 	asking              sync.WaitGroup
 	promptly, patiently *asks       // for slots: while a decision waits, and while none does
 	attendance          *attendance // in panels
+	earlier             sync.Once   // it is said that the shuffler is of a version that reads no sealed requests
 
 	bodies    *bodies
 	played    played // how often, where arms have limits
@@ -163,6 +165,9 @@ func New(c Config) (*Host, error) {
 		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
 		numbers: newNumbers(c.Identity, uint32(c.Devices)),
+	}
+	if c.Order != nil {
+		h.numbers.order = *c.Order
 	}
 	h.life, h.stop = context.WithCancel(context.Background())
 	h.attendance = newAttendance(h)

@@ -168,7 +168,7 @@ func TestShufflerAway(t *testing.T) {
 		t.Skip("waits for a time limit")
 	}
 	s := newScene(t)
-	s.config.Shuffler = s.Analyzer.Public() // every reply is signed by somebody else: as good as none
+	s.signer = s.Analyzer // every reply is signed by somebody else: as good as none
 	s.clock.Strict = true
 	s.start()
 	s.announced = s.Announcement(glm.Practical, 12)

@@ -36,9 +36,9 @@ type undrawn struct {
 
 func (u *undrawn) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
 	u.asked.Add(1)
-	digest := wire.RequestDigest(request)
-	reply, _, err := wire.Sign(&wire.EnrolReply{Request: digest[:], Refusal: wire.RefusalWrongEpoch}, u.bed.Shuffler)
-	return reply, err
+	return u.bed.Asked(request, func([]byte) (*wire.EnrolReply, error) {
+		return &wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, nil
+	})
 }
 
 func (u *undrawn) PublishReport(context.Context, uint64, uint32, string, []byte) error { return nil }
@@ -61,7 +61,7 @@ func BenchmarkIdleDevices(b *testing.B) {
 				a.Commitment = c[:]
 				a.Timing.RewardWindow = time.Hour
 			}
-			u := &undrawn{bed: bed}
+			u := &undrawn{bed: bed, announcer: announcer{keys: bed.KeySet()}}
 			u.signed, _ = bed.Sign(a, bed.Analyzer)
 			config := settled(b, bed, u, devices, panels)
 			debug.FreeOSMemory()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -25,7 +26,7 @@ type numbers struct {
 
 func newNumbers(host *seal.Identity, covered uint32) *numbers {
 	return &numbers{
-		taken: map[uint32]bool{}, order: host.Derive([]byte("riffle/v1/device numbers")),
+		taken: map[uint32]bool{}, order: keyring.OrderOf(host),
 		at: map[uint32]uint32{}, left: covered,
 	}
 }

@@ -197,9 +197,10 @@ func (h *Host) register(s *seat, e *errand) (again time.Duration, err error) {
 	}
 	s.mu.Lock()
 	state := s.state
+	asking := state.Register()
 	e.heard = e.heard || state.Registering() // by an earlier process, or under an earlier announcement
 	if !state.Registered() && !state.Registering() {
-		err = h.keep(s, state.Register())
+		err = h.keep(s, asking)
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -208,11 +209,11 @@ func (h *Host) register(s *seat, e *errand) (again time.Duration, err error) {
 	if state.Registered() {
 		return 0, nil
 	}
-	request, err := h.core.Registration(state.Number)
+	request, err := h.core.Registration(asking)
 	if err != nil {
 		return never, err
 	}
-	signed, err := h.c.Bus.EnrolOnce(h.life, request)
+	signed, err := h.exchange(h.life, request)
 	var r *wire.EnrolReply
 	again = inTurn
 	if err == nil {
@@ -251,12 +252,14 @@ func (h *Host) giveUp(s *seat, e *errand) error {
 	if !s.state.Registering() {
 		return nil
 	}
-	return h.keep(s, s.state.Unregister())
+	return h.keep(s, s.state.Unasked())
 }
 
-// unheard tells whether an error of the bus says that the shuffler did not hear a request.
+// unheard tells whether an error says that the shuffler did not hear a request, or is of a version that cannot read it.
+// Of the former only the broker knows.
 func unheard(err error) bool {
-	return errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrForbidden) || errors.Is(err, bus.ErrTooLarge)
+	return errors.Is(err, bus.ErrNoShuffler) || errors.Is(err, bus.ErrForbidden) || errors.Is(err, bus.ErrTooLarge) ||
+		errors.Is(err, errNoKeys) || errors.Is(err, wire.ErrEarlier)
 }
 
 // registered makes the answer to a registration durable.
@@ -325,7 +328,7 @@ func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
 	if err != nil {
 		return never, err
 	}
-	signed, err := h.c.Bus.EnrolOnce(h.life, request)
+	signed, err := h.exchange(h.life, request)
 	if err != nil {
 		h.attendance.unanswered()
 		return inTurn, nil

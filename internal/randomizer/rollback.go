@@ -31,11 +31,13 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // Where panels are drawn, the shuffler speaks of a registration, which is durable here before it is asked for; and of a
 // report, whose promise is marked as spent here, durably, before it leaves.
 //
+// "Held" is said of another wish than the one that the request names by its nonce, which is durable here too. So it does not
+// matter if the broker delivers a request twice, or says of one that no shuffler heard it when one has: the next request
+// in this epoch has the same nonce. What the shuffler says of earlier epochs proves nothing once a wish was taken back
+// upon the broker's word alone (State.Wish).
+//
 // What it misses: a first question whose first try got no answer is not judged. Its device then takes the slot that
 // its number had before, which the shuffler lets report once. The host's next numbers are judged again.
-//
-// What it relies on: a broker that delivers one request twice and hands the host the second answer makes the host stop.
-// It could as well withhold everything; it learns nothing by it.
 func (h *Host) provedOld(detail string) (why, err error) {
 	h.mu.Lock()
 	first := h.rolledBack == nil
@@ -43,12 +45,10 @@ func (h *Host) provedOld(detail string) (why, err error) {
 		h.rolledBack = fmt.Errorf("%w: %s", device.ErrRolledBack, detail)
 		close(h.changed) // ends the other questions
 		h.changed = make(chan struct{})
+		h.sayOld() // before anybody is told of it by a refusal
 	}
 	sessions := slices.Collect(maps.Values(h.open))
 	h.mu.Unlock()
-	if first {
-		h.sayOld()
-	}
 	for _, s := range sessions {
 		s.seat.mu.Lock()
 		if !s.record.Over() {

@@ -58,7 +58,8 @@ type scene struct {
 	unserve func() // ends the shuffler's service of enrolment, and returns when the broker knows
 
 	mu        sync.Mutex
-	several   func(devices []uint32) bool             // whether a request for them is taken; nil: every one is
+	signer    *seal.Identity                          // of the answers
+	several   func(devices []uint32)                  // hears of a request for them, before it is answered
 	lost      func(*wire.EnrolReply) bool             // whether an answer does not arrive; nil: none is lost
 	asked     int                                     // requests so far
 	answer    func(e wire.Enrolment) *wire.EnrolReply // nil: the next slot, at the announced time
@@ -79,6 +80,7 @@ func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOption
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)
 	var credential []byte
 	s.identity, credential = s.Host(capacity)
+	s.signer = s.Shuffler
 	s.PublishKeys(s.shuffler)
 	s.config = Config{
 		Deployment: testbed.Deployment, Analyzer: s.Analyzer.Public(), Shuffler: s.Shuffler.Public(),
@@ -179,6 +181,22 @@ func (s *scene) judged(a *plan.Announcement) {
 
 // enrol is the scripted shuffler's answer.
 func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
+	opener, err := seal.NewRequestOpener(testbed.Deployment, s.ShufflerKey)
+	s.must(err)
+	o, err := wire.OpenSealedRequest(request, opener)
+	if err != nil {
+		s.t.Errorf("a request that is not sealed: %v", err)
+		return nil, err
+	}
+	reply, err := s.answered(o.Signed, len(request))
+	if err != nil || reply == nil {
+		return []byte("as good as no answer, and quicker"), err
+	}
+	return o.SealReply(reply)
+}
+
+// answered is the signed answer to a request that was opened; nil where it is lost.
+func (s *scene) answered(request []byte, size int) ([]byte, error) {
 	now := s.clock.Now()
 	e, err := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: s.Registrar.Public()})
 	if err != nil {
@@ -187,15 +205,14 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.several != nil && !s.several(e.Request.Devices()) {
-		signed, _, err := wire.Sign(&wire.EnrolReply{Request: e.Digest[:], Refusal: wire.RefusalMalformed}, s.Shuffler)
-		return signed, err
+	if s.several != nil {
+		s.several(e.Request.Devices())
 	}
 	var whole *wire.EnrolReply
 	for _, number := range e.Request.Devices() {
 		one := e
 		one.Request = &wire.EnrolRequest{Epoch: e.Request.Epoch, Announcement: e.Request.Announcement, Device: number}
-		if reply := s.enrolOne(one, now, len(request)); whole == nil {
+		if reply := s.enrolOne(one, now, size); whole == nil {
 			whole = reply
 		} else {
 			whole.Add(reply)
@@ -203,11 +220,11 @@ func (s *scene) enrol(_ context.Context, request []byte) ([]byte, error) {
 	}
 	for i := range e.Request.Devices() {
 		if s.lost != nil && s.lost(whole.Of(i)) {
-			return []byte("as good as no answer, and quicker"), nil
+			return nil, nil
 		}
 	}
 	whole.Request = e.Digest[:]
-	signed, _, err := wire.Sign(whole, s.Shuffler)
+	signed, _, err := wire.Sign(whole, s.signer)
 	return signed, err
 }
 
@@ -310,7 +327,7 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 	for _, e := range a.Encodings {
 		ones, seen = append(ones, make([]uint64, len(e.Coordinates))), append(seen, make([]uint64, len(e.Coordinates)))
 	}
-	opener := seal.NewBitOpener(s.AnalyzerKey, digest)
+	opener := seal.NewBitOpener(s.AnalyzerKey, digest, a.Plan.Labelled)
 	report := s.Open(envelope, a)
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		release, coordinate, one, err := opener.Open(report.Payload[at : at+seal.BitSize])

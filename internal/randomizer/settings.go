@@ -228,7 +228,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		h, err := New(Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
-			Credential: keys.Credential, Devices: int(keys.Devices), Limits: s.Limits.limits(), Clock: env.Clock,
+			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,

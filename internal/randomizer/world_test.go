@@ -27,7 +27,8 @@ type world struct {
 	first    []byte // announcement
 	keys     []byte
 	shuffler *seal.Identity
-	sent     chan []byte // envelopes
+	opens    *seal.HPKEKey // the shuffler's
+	sent     chan []byte   // envelopes
 }
 
 // alarm is a channel that receives the time when it has come.
@@ -86,11 +87,9 @@ func (w *world) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) er
 }
 
 func (w *world) EnrolOnce(_ context.Context, request []byte) ([]byte, error) {
-	digest := wire.RequestDigest(request)
-	reply, _, err := wire.Sign(&wire.EnrolReply{
-		Request: digest[:], Enrolled: true, Slot: 5, ReportAfter: 24 * time.Hour,
-	}, w.shuffler)
-	return reply, err
+	return testbed.Answer(request, w.opens, w.shuffler, func([]byte) (*wire.EnrolReply, error) {
+		return &wire.EnrolReply{Enrolled: true, Slot: 5, ReportAfter: 24 * time.Hour}, nil
+	})
 }
 
 func (w *world) PublishReport(_ context.Context, _ uint64, _ uint32, _ string, envelope []byte) error {
@@ -134,9 +133,15 @@ func (m *memory) PutNote(name, text []byte) error {
 	return nil
 }
 
-func (m *memory) Note(name []byte) ([]byte, error)      { return m.notes[string(name)], nil }
-func (m *memory) Load(func(Device) error) error         { return nil }
-func (m *memory) Unsent(func(Outgoing)) error           { return nil }
+func (m *memory) Note(name []byte) ([]byte, error) { return m.notes[string(name)], nil }
+func (m *memory) Load(func(Device) error) error    { return nil }
+func (m *memory) Unsent(func(Outgoing)) error      { return nil }
+
+// noDevices is a store in which nothing is yet.
+func noDevices() *memory {
+	return &memory{devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{}}
+}
+
 func (m *memory) Follow(uint64, uint32, [32]byte) error { return nil }
 func (m *memory) Latest() (RoundID, error)              { return RoundID{}, nil }
 func (m *memory) Close() error                          { return nil }
@@ -147,12 +152,13 @@ func TestAHostRunsOnAnotherBrokerStoreAndClock(t *testing.T) {
 	t.Parallel()
 	b := testbed.New(t) // for its keys and statements only
 	a := b.Announcement(glm.Practical, 12)
-	w := &world{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), shuffler: b.Shuffler, sent: make(chan []byte, 1)}
+	w := &world{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), shuffler: b.Shuffler, opens: b.ShufflerKey,
+		sent: make(chan []byte, 1)}
 	w.first, _ = b.Sign(a, b.Analyzer)
 	w.keys, _ = b.Sign(&wire.KeySet{
 		Deployment: testbed.Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()},
 	}, b.Shuffler)
-	kept := &memory{devices: map[string]Device{}, outbox: map[string]Outgoing{}, notes: map[string][]byte{}}
+	kept := noDevices()
 	identity, credential := b.Host(1)
 	var host *Host
 	host, err := New(Config{

@@ -70,10 +70,14 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	id := DeviceID{r.HostKey, r.Device}
+	id, err := s.known(DeviceID{r.HostKey, r.Device})
+	if err != nil {
+		return false, err
+	}
 	durable, err := s.begin(func(state *State) (*Event, error) {
 		ev, err := state.Admit(id, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
 		fresh = ev != nil
+		s.strange(id, d.Epoch, d.Round, err)
 		return ev, err
 	})
 	if fresh { // before the wait, so that a release that is due finds it
@@ -85,6 +89,15 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 		}
 	}
 	return fresh, err
+}
+
+// known names a device by the first key of its host, whatever key signed. It refuses a key that is not in force.
+func (s *Shuffler) known(signer DeviceID) (DeviceID, error) {
+	first, err := s.c.Hosts.First(signer.Host)
+	if err != nil {
+		return DeviceID{}, refuse(wire.RefusalNoCredential, "%v", err)
+	}
+	return DeviceID{first, signer.Number}, nil
 }
 
 // keep hands an admitted report to its channel. Where the disk is full the release reads it again.

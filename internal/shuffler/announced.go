@@ -96,6 +96,9 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		} else {
 			s.hopeless(o)
 		}
+		if no.Reason == wire.RefusalCapacity {
+			s.noticeCapacity()
+		}
 		return refused(err)
 	case err != nil:
 		return err

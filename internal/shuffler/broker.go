@@ -66,5 +66,6 @@ func (l logged) AppendAudit(ctx context.Context, kind string, signed []byte) err
 type Journal interface {
 	Replay(f func(entry []byte) error) error
 	Append(entry []byte) (durable func() error)
+	Replace(entries ...[]byte) (durable func() error)
 	Close() error
 }

@@ -26,6 +26,12 @@ const (
 	panelPatience = time.Minute
 	// drawEvery is how often the shuffler looks whether there are devices enough, and for the analyzer's contribution.
 	drawEvery = 250 * time.Millisecond
+	// rereadAfter is after how many looks in vain the shuffler reads the analyzer's part of the audit log from its
+	// beginning again: after two seconds, and then after twice as many each time, up to rereadMost, which is about a minute.
+	// A broker can show what is behind a draw and not the draw. To read all at every look would take too long, as
+	// entries are read one by one.
+	rereadAfter = 8
+	rereadMost  = 256
 )
 
 // errPool says that the audit log has a pool of this shuffler's that the state folder cannot have made.
@@ -41,6 +47,8 @@ type drawer struct {
 	looked       bool      // for a pool of this shuffler's in the audit log
 	said         bool      // the pool stands in the audit log, and is the first one there
 	from         uint64    // the first entry of the analyzer's that was not read
+	looks        int       // in vain since the log was read from its beginning
+	reread       int       // after how many of them it is read so again; 0: rereadAfter
 	draws        []said    // the analyzer's contributions for the epoch
 	refused      outcome.Reason
 }
@@ -258,6 +266,7 @@ func (s *Shuffler) sayPool(ctx context.Context, epoch uint64) (trouble, err erro
 
 // drawn draws the panel if the analyzer's contribution is in the audit log. Its error is the broker's or fatal.
 func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err error) {
+	s.drawing.again()
 	err = s.c.Bus.SaidSince(ctx, bus.Analyzer, s.drawing.from, func(st bus.Statement) error {
 		s.drawing.from = st.Sequence + 1
 		if st.Kind != wire.KindDraw {
@@ -273,6 +282,7 @@ func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err err
 		return false, err
 	}
 	if len(s.drawing.draws) == 0 {
+		s.drawing.looks++
 		s.late("epoch %d waits for the analyzer's contribution to the draw of its panel", epoch)
 		return false, nil
 	}
@@ -314,6 +324,17 @@ func (s *Shuffler) drawn(ctx context.Context, epoch uint64) (drawn bool, err err
 		s.dominated()
 	}
 	return drawn, nil
+}
+
+// again goes back to the beginning of the log after enough looks in vain: what was behind the last entry that was read
+// is not all that a broker can show later.
+func (d *drawer) again() {
+	if d.reread == 0 {
+		d.reread = rereadAfter
+	}
+	if d.looks >= d.reread {
+		d.from, d.looks, d.reread = 0, 0, min(2*d.reread, rereadMost)
+	}
 }
 
 // drawAhead draws the panel that an event would draw, from a pool, while the state is free for others: a pool that is

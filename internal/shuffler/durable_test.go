@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -135,6 +137,49 @@ func TestNothingLeavesBeforeTheMembershipIsDurable(t *testing.T) {
 	}
 	release()
 	s.released(10)
+}
+
+// broken is a journal of which one entry does not become durable from some moment on. Only who waits for it first
+// hears so: what asks the journal for other reasons must not be what ends the shuffler.
+type broken struct {
+	Journal
+	now atomic.Bool
+}
+
+var errBroken = errors.New("the disk is broken")
+
+func (b *broken) Append(entry []byte) func() error {
+	durable := b.Journal.Append(entry)
+	return func() error {
+		if b.now.CompareAndSwap(true, false) {
+			return errBroken
+		}
+		return durable()
+	}
+}
+
+// A shuffler that cannot make an admission durable stops at once, and not only when it is asked to: it says nothing of
+// the report, which the broker still has.
+func TestAShufflerThatCannotAdmitStops(t *testing.T) {
+	t.Parallel()
+	s, disk := newScene(t), &broken{}
+	sh, err := New(s.configured())
+	s.must(err)
+	disk.Journal, sh.journal, s.shuffler = sh.journal, disk, sh
+	ctx, cancel := context.WithTimeout(s.Context(), testbed.Patience)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- sh.Run(ctx) }()
+	s.open(s.announcement())
+	s.enrol(1)
+	disk.now.Store(true)
+	s.send(s.report(0))
+	if err := <-done; !errors.Is(err, errFatal) || !errors.Is(err, errBroken) {
+		t.Errorf("stopped by %v", err)
+	}
+	if b, err := s.broker.Backlog(s.Context()); err != nil || b.Waiting != 1 {
+		t.Errorf("%d reports wait at the broker, %v", b.Waiting, err)
+	}
 }
 
 // A shuffler all of whose workers are busy is not ready, and says so: here the disk takes nothing, and more reports

@@ -2,24 +2,72 @@ package shuffler
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// enrol answers one request, of one device or of several. Its error is fatal.
-func (s *Shuffler) enrol(signed []byte) ([]byte, error) {
+// asked answers one request as it came: sealed, or in the clear from a host of an earlier version. Its error is fatal.
+//
+// What could be opened is answered sealed and at one size, whatever the answer. What could not is answered with a signed
+// refusal of these bytes, which a host takes for no answer: the broker may have kept this shuffler's later keys from it.
+func (s *Shuffler) asked(request []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
-	e, err := s.admitted.OpenEnrolRequest(signed)
+	if !wire.IsSealedRequest(request) {
+		return s.askedInTheClear(request)
+	}
+	opened, err := wire.OpenSealedRequest(request, s.requests)
+	if opened == nil {
+		return s.enrol(wire.Enrolment{Digest: wire.RequestDigest(request)}, err)
+	}
+	e, bad := s.admitted.OpenEnrolRequest(opened.Signed)
+	if err == nil {
+		err = bad
+	}
+	signed, err := s.enrol(e, err)
 	if err != nil {
+		return nil, err
+	}
+	return opened.SealReply(signed)
+}
+
+// askedInTheClear answers a request that the broker can read, unless the operator wants none.
+func (s *Shuffler) askedInTheClear(request []byte) ([]byte, error) {
+	if s.c.Sealed {
+		s.c.Clear.Received(1)
+		s.c.Clear.Refused(reason(wire.RefusalUndecryptable), 1)
+		return s.enrol(wire.Enrolment{Digest: wire.RequestDigest(request)}, errClear)
+	}
+	e, err := s.admitted.OpenEnrolRequest(request)
+	if err == nil {
+		s.c.Clear.Received(1)
+		s.c.Clear.Released(1)
+		s.cleartext.Do(func() {
+			s.c.Log.Warn().Msg("a host of an earlier version asks in the clear, so that the broker reads its devices' " +
+				"numbers: upgrade the hosts, and then switch admission.clear_enrolment off")
+		})
+	}
+	return s.enrol(e, err)
+}
+
+// errClear refuses a request in the clear. Hosts of earlier versions know its reason.
+var errClear = fmt.Errorf("the request is not sealed: %w", seal.ErrOpen)
+
+// enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its error
+// is fatal.
+func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
+	if wrong != nil {
 		s.c.Enrolments.Received(1)
-		return s.reply(e.Digest, []given{{err: refuse(wire.Reason(err), "%v", err)}})
+		return s.reply(e.Digest, []given{{err: refuse(wire.Reason(wrong), "%v", wrong)}})
 	}
 	devices := e.Request.Devices()
 	s.c.Enrolments.Received(len(devices))
 	all := make([]given, len(devices))
 	for i, number := range devices {
-		all[i] = s.admitDevice(DeviceID{e.HostKey, number}, e.Request)
+		all[i] = s.admitDevice(DeviceID{e.HostKey, number}, e.Request, e.Request.NonceOf(i))
 	}
 	s.dominated()
 	for _, g := range all { // what they rest on is durable, with one write for all
@@ -55,6 +103,9 @@ func (s *Shuffler) answer(given given) (*wire.EnrolReply, error) {
 	switch {
 	case errors.As(given.err, &refused):
 		s.c.Enrolments.Refused(given.err, 1)
+		if refused.Reason == wire.RefusalCapacity {
+			s.noticeCapacity()
+		}
 		reply := &wire.EnrolReply{Refusal: refused.Reason}
 		if refused.Reason == wire.RefusalNotDrawn {
 			reply.Pool, reply.Draw = given.pool, given.draw
@@ -70,8 +121,8 @@ func (s *Shuffler) answer(given given) (*wire.EnrolReply, error) {
 	}, nil
 }
 
-// given is a device's slot, when its report is due from now on, and whether the device held the slot before it asked. Of a
-// panel, which is drawn before anyone asks, a device held its slot if it has reported.
+// given is a device's slot, when its report is due from now on, and whether the device held the slot before it asked,
+// because of another wish. Of a panel, which is drawn before anyone asks, a device held its slot if it has reported.
 type given struct {
 	slot  uint32
 	after time.Duration
@@ -96,9 +147,9 @@ func (g given) wait() error {
 	return nil
 }
 
-func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest) (g given) {
+func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest, nonce uint32) (g given) {
 	if r.Epoch == 0 {
-		g.held, g.durable, g.err = s.register(id)
+		g.held, g.durable, g.err = s.register(id, nonce)
 		return g
 	}
 	g.durable, g.err = s.begin(func(state *State) (*Event, error) {
@@ -108,7 +159,10 @@ func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest) (g given) {
 		}
 		now, _ := s.clock.now()
 		slot, reportAt, ev, err := state.Enrol(id, r.Epoch, Digest(r.Announcement), now)
-		g.slot, g.after, g.held = slot, reportAt.Sub(now), ev == nil
+		if ev != nil {
+			ev.Enrolled.Nonce = nonce
+		}
+		g.slot, g.after, g.held = slot, reportAt.Sub(now), ev == nil && !state.wishes.granted(id, nonce)
 		g.pool, g.draw = state.statements()
 		if g.pool != nil {
 			g.held = err == nil && state.epoch.reported(slot)
@@ -124,7 +178,7 @@ func (s *Shuffler) admitDevice(id DeviceID, r *wire.EnrolRequest) (g given) {
 
 // register enters a device among those that panels are drawn from. What this shuffler knows of them may be less than it
 // knew before, until it was held against the audit log: till then no device registers.
-func (s *Shuffler) register(id DeviceID) (held bool, durable func() error, err error) {
+func (s *Shuffler) register(id DeviceID, nonce uint32) (held bool, durable func() error, err error) {
 	durable, err = s.begin(func(state *State) (ev *Event, err error) {
 		if !s.recalled || s.trouble != nil {
 			return nil, refuse(wire.RefusalWrongEpoch, "the journal is not held against the audit log yet")
@@ -133,9 +187,29 @@ func (s *Shuffler) register(id DeviceID) (held bool, durable func() error, err e
 			return nil, refuse(wire.RefusalWrongEpoch, "a pool is being fixed: ask again")
 		}
 		held, ev, err = state.Register(id)
+		if ev != nil {
+			ev.Registered.Nonce = nonce
+		}
+		held = held && !state.wishes.granted(id, nonce)
 		return ev, err
 	})
 	return held, durable, err
+}
+
+// noticeCapacity warns once that nobody is let in any more.
+func (s *Shuffler) noticeCapacity() {
+	s.mu.Lock()
+	first := !s.filled
+	s.filled = true
+	if first {
+		s.warnings = append(s.warnings, fmt.Sprintf("As many devices are known as may be, %d: further ones are refused, and "+
+			"those that are known go on. admission.devices sets how many.", s.state.capacity))
+	}
+	s.mu.Unlock()
+	if first {
+		s.c.Log.Warn().Int("devices", s.state.capacity).Str(outcome.Field, string(reason(wire.RefusalCapacity))).
+			Msg("as many devices are known as may be: further ones are refused; admission.devices sets how many")
+	}
 }
 
 // dominated warns once in each epoch where one host holds most of the cohort. It does not name the host: the journal

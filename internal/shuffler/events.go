@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -16,6 +17,7 @@ import (
 // Event is one decision of the shuffler, as its journal keeps it. Exactly one field is set. No event holds a sealed
 // report, or anything from inside one but its digest.
 type Event struct {
+	Snapshot   *Snapshot   `json:"snapshot,omitempty"`
 	Opened     *Opened     `json:"opened,omitempty"`
 	Registered *Registered `json:"registered,omitempty"`
 	Pooled     *Pooled     `json:"pooled,omitempty"`
@@ -61,7 +63,8 @@ type Timing struct {
 type Enrolled struct {
 	Host     []byte `json:"host"`
 	Device   uint32 `json:"device"`
-	ReportAt int64  `json:"report_at_ms"` // by the shuffler's clock
+	ReportAt int64  `json:"report_at_ms"`    // by the shuffler's clock
+	Nonce    uint32 `json:"nonce,omitempty"` // of the device's wish; 0: its host is of an earlier version
 }
 
 // Admitted takes a report into the open round.
@@ -149,6 +152,18 @@ func (ev *Event) Encode() []byte {
 	return b
 }
 
+// newerVersion is what to do about a journal that this version cannot read.
+const newerVersion = "a newer version of Riffle wrote it. Start that version or a later one with this state folder; " +
+	"an older one cannot go on with it"
+
+// unknownField says what an error of decoding means, where it is about a field that this version does not know.
+func unknownField(err error) error {
+	if strings.Contains(err.Error(), "unknown field") { // encoding/json has no type for it
+		return fmt.Errorf("%w: %s", err, newerVersion)
+	}
+	return err
+}
+
 // DecodeEvent reads the journal's form of an event. An event of a kind that this version does not know, and one of
 // several kinds, is an error: what a decision rests on must not be left out.
 func DecodeEvent(b []byte) (*Event, error) {
@@ -156,7 +171,7 @@ func DecodeEvent(b []byte) (*Event, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(ev); err != nil {
-		return nil, fmt.Errorf("shuffler event: %w", err)
+		return nil, fmt.Errorf("shuffler event: %w", unknownField(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("shuffler event: something stands behind it")
@@ -172,7 +187,7 @@ func (ev *Event) kinds() (n int) {
 	for _, set := range []bool{
 		ev.Opened != nil, ev.Registered != nil, ev.Pooled != nil, ev.Drawn != nil, ev.Enrolled != nil, ev.Admitted != nil,
 		ev.Excluded != nil, ev.Committed != nil, ev.Rejected != nil, ev.Finished != nil, ev.Adopted != nil,
-		ev.Passed != nil, ev.Keys != nil,
+		ev.Passed != nil, ev.Keys != nil, ev.Snapshot != nil,
 	} {
 		if set {
 			n++
@@ -187,6 +202,8 @@ func (s *State) Apply(ev *Event) error {
 	switch {
 	case ev.Opened != nil:
 		return s.applyOpened(ev.Opened)
+	case ev.Snapshot != nil:
+		return s.applySnapshot(ev.Snapshot)
 	case ev.Keys != nil:
 		s.keys = *ev.Keys
 	case ev.Registered != nil:
@@ -208,6 +225,7 @@ func (s *State) Apply(ev *Event) error {
 		at := time.UnixMilli(ev.Enrolled.ReportAt)
 		s.tells(at.Add(-e.window() - e.jitter(uint32(e.slots.len()))))
 		s.enter(id, at)
+		s.wishes.grant(id, ev.Enrolled.Nonce)
 		if at.After(e.last) {
 			e.last = at
 		}
@@ -322,10 +340,12 @@ func (s *State) applyOpened(o *Opened) error {
 		for i := range e.slots.len() {
 			s.devices.add(e.slots.at(i).device)
 		}
+		s.arrived += e.slots.len()
 	}
+	s.wishes.turn()
 	s.epoch = &epoch{
 		number: o.Epoch, size: o.Size, minimum: o.Minimum, timing: o.Timing.announced(), opened: r.opened, last: r.opened,
-		planned: o.Rounds, slotOf: map[deviceKey]uint32{}, rounds: []*round{r}, final: o.Final,
+		planned: o.Rounds, room: s.capacity - s.arrived, slotOf: map[deviceKey]uint32{}, rounds: []*round{r}, final: o.Final,
 	}
 	if o.Final {
 		return nil

@@ -9,8 +9,13 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// keysCondition is the readiness condition that the broker shows this shuffler's keys. It is noticed only where it is not
+// met at first.
+const keysCondition = "keys"
 
 // publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host
 // that saw a later set refuses an earlier one. A set that is unchanged keeps its number and, where the broker shows it,
@@ -55,8 +60,31 @@ func (s *Shuffler) publishKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shuffler: %w", err)
 	}
+	if err := s.c.Bus.PutKeys(ctx, signed); err != nil {
+		return err
+	}
 	s.c.Log.Info().Uint64("number", set.Number).Int("keys", len(set.Keys)).Msg("key set published")
-	return s.c.Bus.PutKeys(ctx, signed)
+	return nil
+}
+
+// keepPublishing tries again to publish the keys until the broker has room for them. Until then hosts seal to the set
+// that the broker shows, which this shuffler can open if its keys were rotated with the old one kept. The cause is why
+// they could not be published so far.
+func (s *Shuffler) keepPublishing(ctx context.Context, cause error) error {
+	s.c.Log.Error().Err(cause).Msg("the broker has no room for the key set; tried again until it has")
+	for {
+		s.notice(keysCondition, fmt.Errorf("the key set is not published: %w", cause))
+		if err := role.Sleep(ctx, s.c.Clock, retryPause); err != nil {
+			return err
+		}
+		switch cause = s.publishKeys(ctx); {
+		case cause == nil:
+			s.notice(keysCondition, nil)
+			return nil
+		case !errors.Is(cause, bus.ErrFull):
+			return cause
+		}
+	}
 }
 
 // shownKeys is this shuffler's own latest set at the broker; nil where there is none. A set that this shuffler did not

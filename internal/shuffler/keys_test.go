@@ -2,8 +2,12 @@ package shuffler
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -81,5 +85,50 @@ func TestKeySetsAreTheShufflersOwn(t *testing.T) {
 	s.must(s.broker.PutKeys(s.Context(), forged))
 	if n := s.published(s.ShufflerKey).Number; n != 1 {
 		t.Errorf("after another party's set: number %d", n)
+	}
+}
+
+// full is a broker without room for key sets, until it is told otherwise.
+type full struct {
+	*bus.Conn
+	roomy   atomic.Bool
+	refused atomic.Int32
+}
+
+func (b *full) PutKeys(ctx context.Context, signed []byte) error {
+	if !b.roomy.Load() {
+		b.refused.Add(1)
+		return fmt.Errorf("publish: %w", bus.ErrFull)
+	}
+	return b.Conn.PutKeys(ctx, signed)
+}
+
+// A broker that has no room for the key set does not end the shuffler: it says that it is not ready, mixes meanwhile,
+// which may be what makes room, and publishes the set once there is room.
+func TestAFullBrokerGetsTheKeysWhenItHasRoom(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var broker *full
+	s.wrap = func(c *bus.Conn) Broker {
+		broker = &full{Conn: c}
+		return broker
+	}
+	s.start()
+	s.eventually("tried twice", func() bool { return broker.refused.Load() >= 2 })
+	if why := s.why(keysCondition); !strings.Contains(why, bus.ErrFull.Error()) {
+		t.Errorf("readiness says %q", why)
+	}
+	s.open(s.announcement())
+	s.enrol(12)
+	s.sendAll(12)
+	if m := s.manifest(1, 0); m.Outcome != wire.Released {
+		t.Errorf("the round is %v", m.Outcome)
+	}
+	broker.roomy.Store(true)
+	s.eventually("ready", func() bool { return s.unmetKnown(keysCondition) && s.why(keysCondition) == "" })
+	payload, err := s.devices.Keys(s.Context(), bus.Shuffler)
+	s.must(err)
+	if set, _, err := wire.Open[wire.KeySet](payload, s.ShufflerParty()); err != nil || set.Number != 1 {
+		t.Errorf("the broker shows %v, %v", set, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	labels "github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/transparency"
@@ -191,6 +192,9 @@ func (s *scene) crowd(of plan.Channel) (c crowd) {
 	for range 12 {
 		payload := make([]byte, layout.Size())
 		source.Read(payload)
+		if of == plan.Shuffle {
+			labels.WriteLabels(payload, c.a.Encodings)
+		}
 		c.payloads = append(c.payloads, payload)
 	}
 	copy(c.payloads[9], c.payloads[3][:layout.Size()/layout.Messages]) // a message that two of them hold

@@ -92,8 +92,20 @@ func (e *epoch) release(n int, minimum uint32) *Release {
 			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
 			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
 		},
-		Outcome: r.outcome, Enrolled: uint32(e.slots.len()), Refused: r.refusals(),
+		Outcome: r.outcome, Enrolled: e.enrolled(), Refused: r.refusals(),
 	}
+}
+
+// enrolled is how many devices are in the epoch: those with slots here, or as many as its own manifest says of a round
+// whose events are lost, for the manifests of an epoch agree on that.
+func (e *epoch) enrolled() uint32 {
+	n := uint32(e.slots.len())
+	for _, r := range e.rounds {
+		if r.adopted != nil {
+			n = max(n, r.adopted.Enrolled)
+		}
+	}
+	return n
 }
 
 // deadline is when the open round is released with those who reported; fixed is false while that can still move because

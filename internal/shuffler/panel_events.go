@@ -11,6 +11,7 @@ import (
 type Registered struct {
 	Host   []byte `json:"host"`
 	Device uint32 `json:"device"`
+	Nonce  uint32 `json:"nonce,omitempty"` // of the device's wish; 0: its host is of an earlier version
 }
 
 // Pooled fixes whom the panel of the open epoch is drawn from: the devices that are registered by now and may be in
@@ -42,8 +43,8 @@ func (s *State) applyRegistered(r *Registered) error {
 	if s.registered.has(id) {
 		return fmt.Errorf("registration event: device %d is registered already", r.Device)
 	}
-	s.registered.add(id)
-	s.count++
+	s.enlist(id)
+	s.wishes.grant(id, r.Nonce)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package shuffler
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/channel"
@@ -130,8 +131,28 @@ func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
 		return false, nil, refuse(wire.RefusalWrongEpoch, "this deployment has no panels: its devices do not register")
 	case s.registered.has(id):
 		return true, nil, nil
+	case s.count >= s.capacity:
+		return false, nil, refuse(wire.RefusalCapacity, atCapacity, s.capacity)
+	case s.share < 1 && s.of[id.Host] >= s.registrations():
+		return false, nil, refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
+			s.of[id.Host])
 	}
 	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number}}, nil
+}
+
+// registrations is how many devices of one host may be registered: its share of those that are remembered at most, so
+// that no host can take the room of all others for good.
+func (s *State) registrations() int {
+	return channel.HostQuota(s.share, uint32(min(s.capacity, math.MaxUint32)))
+}
+
+// enlist enters a device among those that panels are drawn from.
+func (s *State) enlist(id DeviceID) {
+	s.registered.add(id)
+	s.count++
+	if s.share < 1 {
+		s.of[id.Host]++
+	}
 }
 
 // Pooling is what a shuffler says of a pool, before it contributes to the seed.

@@ -108,6 +108,48 @@ func (b slowBroker) SaidSince(
 	return b.Conn.SaidSince(ctx, role, from, handler)
 }
 
+// hidingBroker shows what stands behind the analyzer's draws, and the draws themselves only when it is told to.
+type hidingBroker struct {
+	*bus.Conn
+	shows, passed *atomic.Bool // passed: what is behind a draw was read without it
+}
+
+func (b hidingBroker) SaidSince(
+	ctx context.Context, role bus.Role, from uint64, handler func(bus.Statement) error,
+) error {
+	hidden := false
+	return b.Conn.SaidSince(ctx, role, from, func(st bus.Statement) error {
+		if role == bus.Analyzer && st.Kind == wire.KindDraw && !b.shows.Load() {
+			hidden = true
+			return nil
+		}
+		if hidden {
+			b.passed.Store(true)
+		}
+		return handler(st)
+	})
+}
+
+// A broker that shows later entries of the analyzer's, and hides the draw before them for a while, delays the draw, and no
+// more: the shuffler reads the log again.
+func TestADrawThatWasHiddenIsFoundLater(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var shows, passed atomic.Bool
+	s.wrap = func(c *bus.Conn) Broker { return hidingBroker{c, &shows, &passed} }
+	quick(s)
+	s.start()
+	s.opened = s.announcement()
+	s.register(0, 20)
+	s.open(panels(s.announcement()))
+	s.reveal(s.Analyzer)
+	s.must(s.analyzer.AppendAudit(s.Context(), wire.KindCounts, []byte("what stands behind the draw")))
+	s.eventually("read on behind the draw", passed.Load)
+	shows.Store(true)
+	s.drawn()
+	s.slots(20)
+}
+
 // A state folder from between pool and draw, and the draw does not show at once: the reports that were acknowledged since
 // are kept at the broker until it does, and are taken in then.
 func TestReportsWaitForADrawThatTheJournalLacks(t *testing.T) {

@@ -88,6 +88,7 @@ func (s *Shuffler) commit(ctx context.Context) error {
 	f, _ := s.state.Filling()
 	s.mu.Unlock()
 	s.notice(deadlineCondition, late)
+	s.notice(enrolmentsCondition, s.enrolments())
 	if r == nil && fixed && !m.Now.Before(at) {
 		if m.TakenIn = s.takenIn(ctx, mark{epoch: f.Epoch, round: uint32(f.Round), deadline: at}); !m.TakenIn {
 			return nil

@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -8,7 +9,7 @@ import (
 )
 
 // copies makes reports whose bit messages repeat each other's: the message at one place of the first is put at another
-// of the second.
+// of the second, but for its label, with which the report would be none of the plan's.
 func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	s.t.Helper()
 	first := s.report(from)
@@ -17,13 +18,18 @@ func (s *scene) copies(from, to uint32, whole bool) [][]byte {
 	if whole {
 		size = seal.BitSize
 	}
-	repeat := func(r *wire.Report) { copy(r.Payload[3*seal.BitSize:][:size], bits[7*seal.BitSize:]) }
-	if from == to {
-		return [][]byte{s.report(from, func(r *wire.Report) {
-			copy(r.Payload[3*seal.BitSize:][:size], r.Payload[7*seal.BitSize:])
-		})}
+	repeat := func(of []byte) func(r *wire.Report) {
+		return func(r *wire.Report) {
+			message := r.Payload[3*seal.BitSize:]
+			label := bytes.Clone(seal.Label(message))
+			copy(message[:size], of[7*seal.BitSize:])
+			copy(seal.Label(message), label)
+		}
 	}
-	return [][]byte{first, s.report(to, repeat)}
+	if from == to {
+		return [][]byte{s.report(from, func(r *wire.Report) { repeat(r.Payload)(r) })}
+	}
+	return [][]byte{first, s.report(to, repeat(bits))}
 }
 
 // A report that repeats a bit message, its own or another report's, is refused before the membership is fixed, with all

@@ -49,12 +49,15 @@ func (h *hosts) id(key deviceKey) DeviceID { return DeviceID{*h.keys.at(int(key.
 // enrolled is a set of devices that is kept for ever: one bit for each, in words of 32 that follow each other on a host.
 type enrolled map[deviceKey]uint32
 
+// wordBits is how many devices share a word.
+const wordBits = 32
+
 func (e enrolled) has(key deviceKey) bool {
-	return e[deviceKey{key.host, key.number / 32}]&(1<<(key.number%32)) != 0
+	return e[deviceKey{key.host, key.number / wordBits}]&(1<<(key.number%wordBits)) != 0
 }
 
 func (e enrolled) add(key deviceKey) {
-	e[deviceKey{key.host, key.number / 32}] |= 1 << (key.number % 32)
+	e[deviceKey{key.host, key.number / wordBits}] |= 1 << (key.number % wordBits)
 }
 
 // slot is who holds a place in a cohort, and when their report is due, in milliseconds of the Unix epoch.

@@ -92,6 +92,7 @@ func (s *scene) start() {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
+	s.config.Clear = testbed.Account(s.t, "clear_enrolment", nil, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
 	s.config.Notice = func(condition string, err error) {
 		s.mu.Lock()
@@ -125,7 +126,7 @@ func (s *scene) start() {
 		cancel()
 		err := <-done
 		c := &sh.c
-		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Announcements.Check())
+		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Clear.Check(), c.Announcements.Check())
 		if e != nil {
 			s.t.Error(e)
 		}
@@ -192,7 +193,22 @@ func (s *scene) request(device uint32) *wire.EnrolRequest {
 	}
 }
 
+// askRaw asks with the bytes of a signed request, sealed.
 func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
+	s.t.Helper()
+	r, err := wire.SealRequest(signed, s.ShufflerKey.Public(), testbed.Deployment)
+	s.must(err)
+	b, err := s.devices.Enrol(s.Context(), r.Sealed)
+	s.must(err)
+	opened, err := r.OpenReply(b, s.Shuffler.Public())
+	s.must(err)
+	reply, err := wire.OpenEnrolReply(opened, s.Shuffler.Public(), wire.RequestDigest(signed))
+	s.must(err)
+	return reply
+}
+
+// askClear is askRaw as hosts of earlier versions ask: in the clear.
+func (s *scene) askClear(signed []byte) *wire.EnrolReply {
 	s.t.Helper()
 	b, err := s.devices.Enrol(s.Context(), signed)
 	s.must(err)
@@ -214,16 +230,19 @@ func (s *scene) enrol(n int) {
 	}
 }
 
-// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones on coordinate
-// 0, which does not matter here.
+// report makes the sealed report of a device that holds the slot of its own number. All its bits are ones, which does
+// not matter here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
-	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
+	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest, s.opened.Plan.Labelled)
 	s.must(err)
 	var bits []byte
-	for range s.opened.ReportMessages() {
-		bits, err = sealer.AppendSeal(bits, 0, 0, true)
-		s.must(err)
+	for i, e := range s.opened.Encodings {
+		for j := range e.Coordinates {
+			n := e.MessagesAt(j)
+			bits, err = sealer.AppendSealRun(bits, uint8(i), uint16(j), n, n)
+			s.must(err)
+		}
 	}
 	r := wire.Report{
 		Announcement: s.digest, Epoch: s.opened.Epoch, Round: s.opened.Round, Slot: device, Device: device, Payload: bits,

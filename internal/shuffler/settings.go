@@ -21,6 +21,11 @@ import (
 // DefaultMinCohort is the shuffler's own minimum cohort unless it is configured: far below useful cohorts.
 const DefaultMinCohort = 50
 
+// DefaultDevices is how many devices the shuffler remembers at most unless it is configured. One of a host that has
+// thousands takes less than a byte of memory for ever. One that stands alone takes some 150 bytes, and hosts with valid
+// credentials could name only such: 600 MB, in the worst case.
+const DefaultDevices = 4_000_000
+
 // DefaultMemory is how many MiB of memory mixing takes unless it is configured, and leastMemory the fewest.
 const (
 	DefaultMemory = 256
@@ -42,13 +47,18 @@ type Settings struct {
 
 // AdmissionSettings say which devices the shuffler lets into a cohort.
 type AdmissionSettings struct {
-	HostShare float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
+	HostShare      float64 `key:"host_share" doc:"Largest share of a cohort's slots that one host may hold, above 0 and up to 1: the whole slots within it (50 of 101 at 0.5), and at least one. A plan counts how many reports may be dishonest, and one host with most of a cohort can exceed that alone; with several operators set it to no more than the dishonest share that the plans count. Of panels it is the share of the devices that they are drawn from. 1: no limit."`
+	Devices        int     `key:"devices" doc:"Most devices that are ever let in: enrolled in all epochs together or, where there are panels, registered. The shuffler must remember each for ever, so that none takes part more often than it may: in less than a byte for each where hosts have thousands, in some 150 bytes for a host with one. Further devices are refused as capacity; those that are known go on."`
+	ClearEnrolment bool    `key:"clear_enrolment" doc:"Whether requests for enrolment in the clear are answered, as hosts before this version send them: the broker reads the devices' numbers in them. Switch it off once every host is upgraded; riffle_received_total of the item clear_enrolment says whether such requests still come."`
 }
 
 // Validate lists what is wrong.
 func (s AdmissionSettings) Validate() (faults []error) {
 	if !(s.HostShare > 0 && s.HostShare <= 1) {
 		faults = append(faults, role.Wrong("host_share", s.HostShare, "must be above 0 and at most 1"))
+	}
+	if s.Devices < 1 {
+		faults = append(faults, role.Wrong("devices", s.Devices, "must be at least 1"))
 	}
 	return faults
 }
@@ -106,7 +116,7 @@ shares its own share of the sum, which it computes together with the analyzer; i
 boxes, permuted. It can read none of them, and it never releases fewer reports than the minimum cohort.`,
 		Defaults: Settings{
 			MinCohort: DefaultMinCohort, Memory: DefaultMemory, Channels: everyChannel(),
-			Admission: AdmissionSettings{HostShare: 1},
+			Admission: AdmissionSettings{HostShare: 1, Devices: DefaultDevices, ClearEnrolment: true},
 			Workers:   worker.DefaultLead(), Broker: role.DefaultBroker(),
 		},
 		OpsListen: "127.0.0.1:9401",
@@ -149,7 +159,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		held func() int64
 	}{
 		{shuffle.Item, held((*Shuffler).HeldMessages)}, {"report", held((*Shuffler).Held)},
-		{"enrolment", nil}, {"announcement", nil},
+		{"enrolment", nil}, {"clear_enrolment", nil}, {"announcement", nil},
 	} {
 		if accounts[a.item], err = outcome.New(env.Metrics, env.Name, a.item, a.held, Reasons()...); err != nil {
 			return nil, err
@@ -181,11 +191,13 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		defer conn.Close()
 		c := Config{
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Registrar: keys.Bundle.Registrar,
-			Identity: keys.Identity, Keys: keys.HPKE, MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
+			Hosts: keys.Bundle.RegistrarParty().Hosts, Identity: keys.Identity, Keys: keys.HPKE,
+			MinCohort: s.MinCohort, HostShare: s.Admission.HostShare,
+			Devices: s.Admission.Devices, Sealed: !s.Admission.ClearEnrolment,
 			Channels: s.served(), Retain: s.Audit.Retain, Auditor: keys.Bundle.Auditor,
 			StateDir: s.State, Source: entropy.New(), Memory: s.Memory, Clock: env.Clock, Bus: conn, Log: env.Log,
 			Reports: accounts["report"], Enrolments: accounts["enrolment"], Messages: accounts[shuffle.Item],
-			Announcements: accounts["announcement"], Steps: steps,
+			Announcements: accounts["announcement"], Clear: accounts["clear_enrolment"], Steps: steps,
 			Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 		}
 		lead, err := s.lead(env, conn, keys, &c)

@@ -43,13 +43,17 @@ type Config struct {
 	Deployment string
 	Analyzer   []byte           // Ed25519 public key that announcements must be signed with
 	Registrar  []byte           // Ed25519 public key that credentials must be signed with
+	Hosts      *wire.Hosts      // whose keys were replaced or withdrawn; nil: none
 	Identity   *seal.Identity   // signs manifests and replies
 	Keys       []*seal.HPKEKey  // that reports may be sealed to, newest first
 	MinCohort  int              // fewest reports of a release, whatever is announced
 	HostShare  float64          // largest share of a cohort's slots that one host may hold; 0: 1, all of them
+	Devices    int              // the most devices that are remembered; 0: DefaultDevices
+	Sealed     bool             // requests for enrolment in the clear are refused
 	Channels   []plan.Channel   // whose cohorts are served; nil: every one
 	StateDir   string           // folder of journal, log and disk where these are nil; it belongs to one process
 	Journal    Journal          // nil: the file "journal" in StateDir
+	Compact    int              // bytes of its events that a snapshot replaces; 0: compactAfter
 	LogJournal translog.Journal // of the log; nil: the file "log" in StateDir
 	Disk       channel.Disk     // for the channel; nil: StateDir
 	Source     protocol.Source  // for the channel: a CSPRNG
@@ -66,6 +70,7 @@ type Config struct {
 	// Further accounts, made with Reasons, and times, made with Steps. All may be nil.
 	Messages      *outcome.Outcomes // the channel's messages in admitted reports
 	Announcements *outcome.Outcomes
+	Clear         *outcome.Outcomes // requests for enrolment in the clear, which hosts of earlier versions send
 	Steps         *role.Steps
 	// Notice hears of a condition of readiness, by name, that is met (nil) or not. May be nil.
 	Notice func(condition string, err error)
@@ -90,6 +95,8 @@ const (
 type Shuffler struct {
 	c         Config
 	envelopes *envelopes
+	requests  *seal.RequestOpener
+	cleartext sync.Once         // the first request in the clear is said
 	admitted  *wire.Credentials // that the registrar admits
 	channels  map[plan.Channel]channel.Mixing
 	journal   Journal
@@ -102,24 +109,27 @@ type Shuffler struct {
 	waits     wait          // a report for a worker
 	wake      chan struct{} // a report was admitted
 
-	mu       sync.Mutex
-	state    *State
-	refusals refusals                      // of the open round, as reports came
-	latest   func() error                  // waits until the last decision is durable; nil before the first
-	rounds   []finished                    // that are over, oldest first
-	planned  map[uint64]*plan.Announcement // first announcement of each epoch
-	epsilon  map[sized]float64             // by epoch and reports: it takes a while to compute
-	promises map[uint64]promise            // by epoch
-	unfit    map[roundID]*opening          // announcements that do not fit yet, by epoch and round
-	never    map[roundID]Digest            // announcements that are refused for good, by epoch and round
-	doubt    bool                          // one came since the broker was last held against the journal
-	trouble  error                         // the broker shows less than the journal knows
-	lost     bool                          // the state folder is known to be older than what was signed
-	recalled bool                          // the journal was held against the broker
-	newest   *opening                      // the latest announcement by then
-	looked   seenRound                     // the last round whose stored reports were looked through, or need not be
-	warned   uint64                        // epoch of the last warning that one host holds most of its cohort
-	warnings []string                      // for people
+	mu         sync.Mutex
+	state      *State
+	compacting compacting
+	refusals   refusals                      // of the open round, as reports came
+	strangers  strangers                     // of the open epoch
+	latest     func() error                  // waits until the last decision is durable; nil before the first
+	rounds     []finished                    // that are over, oldest first
+	planned    map[uint64]*plan.Announcement // first announcement of each epoch
+	epsilon    map[sized]float64             // by epoch and reports: it takes a while to compute
+	promises   map[uint64]promise            // by epoch
+	unfit      map[roundID]*opening          // announcements that do not fit yet, by epoch and round
+	never      map[roundID]Digest            // announcements that are refused for good, by epoch and round
+	doubt      bool                          // one came since the broker was last held against the journal
+	trouble    error                         // the broker shows less than the journal knows
+	lost       bool                          // the state folder is known to be older than what was signed
+	recalled   bool                          // the journal was held against the broker
+	newest     *opening                      // the latest announcement by then
+	looked     seenRound                     // the last round whose stored reports were looked through, or need not be
+	warned     uint64                        // epoch of the last warning that one host holds most of its cohort
+	filled     bool                          // somebody was refused because as many devices are known as may be
+	warnings   []string                      // for people
 
 	drawing  drawer   // of the releasing goroutine alone
 	pool     *Pooling // as last looked at; guarded by mu
@@ -143,6 +153,10 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, err
 	}
+	requests, err := seal.NewRequestOpener(c.Deployment, c.Keys...)
+	if err != nil {
+		return nil, err
+	}
 	if c.Journal == nil {
 		if c.Journal, err = journal.Open(filepath.Join(c.StateDir, "journal")); err != nil {
 			return nil, err
@@ -155,11 +169,11 @@ func New(c Config) (*Shuffler, error) {
 		c.Clock = role.SystemClock()
 	}
 	s := &Shuffler{
-		c: c, journal: c.Journal, counter: newCounter(), wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
-		drawEvery: drawEvery,
-		state:     NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare}),
-		admitted:  wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar}),
-		planned:   map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
+		c: c, journal: c.Journal, requests: requests, counter: newCounter(), wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
+		drawEvery: drawEvery, compacting: compacting{after: c.Compact},
+		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
+		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts}),
+		planned:  map[uint64]*plan.Announcement{}, epsilon: map[sized]float64{}, promises: map[uint64]promise{},
 		unfit: map[roundID]*opening{}, never: map[roundID]Digest{},
 	}
 	s.log, err = translog.New(translog.Config{
@@ -203,6 +217,7 @@ func New(c Config) (*Shuffler, error) {
 		if err != nil {
 			return err
 		}
+		s.compacting.read(ev, len(entry))
 		defer s.note(ev)
 		return s.state.Apply(ev)
 	})
@@ -262,10 +277,14 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		s.doubt = true
 		s.c.Log.Error().Err(err).Msg("the broker could not be held against the journal; tried again")
 	}
-	if err := s.publishKeys(ctx); err != nil {
-		return err
+	keys := s.publishKeys(ctx)
+	if keys != nil && !errors.Is(keys, bus.ErrFull) {
+		return keys
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	if keys != nil { // beside the rest: the reports that this shuffler takes in and forgets may be what makes room
+		g.Go(func() error { return s.keepPublishing(ctx, keys) })
+	}
 	deliveries := make(chan *bus.Delivery)
 	g.Go(func() error {
 		return s.c.Bus.WatchAnnouncements(ctx, func(a bus.Announcement) error { return s.announced(ctx, a) })
@@ -274,7 +293,7 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		return s.c.Bus.ServeEnrol(ctx, workers, func(_ context.Context, request []byte) ([]byte, error) {
-			reply, err := s.enrol(request)
+			reply, err := s.asked(request)
 			if err != nil {
 				stop(err)
 			}
@@ -285,18 +304,21 @@ func (s *Shuffler) Run(ctx context.Context) error {
 		defer close(deliveries)
 		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) {
 			s.waits.set(true, s.c.Clock.Now())
-			deliveries <- d
+			select {
+			case deliveries <- d:
+			case <-ctx.Done(): // nobody may take it any more; the broker delivers it again
+			}
 			s.waits.set(false, time.Time{})
 		})
 	})
 	for range workers {
-		g.Go(func() (err error) {
-			for d := range deliveries { // to the end, so that the reader never blocks
-				if err == nil {
-					err = s.take(d)
+		g.Go(func() error {
+			for d := range deliveries {
+				if err := s.take(d); err != nil {
+					return err // which ends the group, and so the reader too
 				}
 			}
-			return err
+			return nil
 		})
 	}
 	close(s.counter.open)
@@ -335,13 +357,22 @@ func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, 
 	defer s.mu.Unlock()
 	ev, err := f(s.state)
 	if err == nil && ev != nil {
-		if err := s.state.Apply(ev); err != nil {
-			return nil, fatal(err)
+		if err := s.apply(ev); err != nil {
+			return nil, err
 		}
-		s.note(ev)
-		s.latest = s.journal.Append(ev.Encode())
 	}
 	return s.latest, err
+}
+
+// apply makes a decision part of the state, and appends it to the journal. The lock is held, and nobody may hear of the
+// decision before latest says that it is durable. Its error is fatal.
+func (s *Shuffler) apply(ev *Event) error {
+	if err := s.state.Apply(ev); err != nil {
+		return fatal(err)
+	}
+	s.note(ev)
+	s.keepEvent(ev)
+	return nil
 }
 
 // record makes a decision that does not depend on the state.

@@ -1,6 +1,7 @@
 package shuffler
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -26,25 +27,30 @@ type DeviceID struct {
 // methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
 // decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
-	share   float64   // the largest share of a cohort's slots that one host may hold
-	epoch   *epoch    // the latest one; earlier ones are over
-	hosts   hosts     // whose devices were in a cohort
-	devices enrolled  // that were enrolled as they arrived, in the epochs before the latest one
-	keys    Keys      // the last set that was published
-	clock   time.Time // at which the latest event that tells a time was decided
+	minimum  uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
+	share    float64   // the largest share of a cohort's slots that one host may hold
+	capacity int       // the most devices that are remembered
+	epoch    *epoch    // the latest one; earlier ones are over
+	hosts    hosts     // whose devices were in a cohort
+	devices  enrolled  // that were enrolled as they arrived, in the epochs before the latest one
+	arrived  int       // of them
+	keys     Keys      // the last set that was published
+	clock    time.Time // at which the latest event that tells a time was decided
+	wishes   wishes    // of slots and registrations
 
 	// Of panels.
 	begun      bool        // an epoch was opened, which says whether the deployment has panels
 	terms      *PanelTerms // nil where it has none
 	registered devices
-	count      int // of them
+	count      int              // of them
+	of         map[[32]byte]int // of them by host; empty where a host may hold all
 	history    history
 }
 
 type epoch struct {
 	number    uint64
 	size      uint32
+	room      int // of devices that are not known yet, at the opening: nobody enrols beyond
 	minimum   uint32
 	timing    plan.Timing
 	opened    time.Time
@@ -78,6 +84,9 @@ type Admission struct {
 	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1. Of
 	// panels it is the share of the devices that they are drawn from: which of them are drawn nobody can choose.
 	HostShare float64
+	// Devices is the most devices that are remembered, so that none takes part more often than it may: nobody enrols or
+	// registers beyond. Of those that register one host has at most its share. 0 stands for DefaultDevices.
+	Devices int
 }
 
 // NewState returns the state before any event.
@@ -86,7 +95,8 @@ func NewState(a Admission) *State {
 		a.HostShare = 1
 	}
 	return &State{
-		minimum: a.Minimum, share: a.HostShare, registered: devices{}, devices: enrolled{},
+		minimum: a.Minimum, share: a.HostShare, capacity: cmp.Or(a.Devices, DefaultDevices),
+		registered: devices{}, of: map[[32]byte]int{}, devices: enrolled{},
 		hosts: hosts{place: map[[8]byte]uint32{}, rest: map[[32]byte]uint32{}},
 	}
 }
@@ -135,6 +145,11 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 		return no(wire.RefusalWrongEpoch, "epoch %d was announced while epoch %d is running", a.Epoch, e.number)
 	}
 	if !a.Final {
+		// Nobody could fill its cohort, nor that of any epoch behind it: they are left for when there is room again.
+		if room := s.room(); a.Plan.Panel == nil && room < int(a.Cohort.Minimum) {
+			return no(wire.RefusalCapacity, "epoch %d needs %d devices that were in no cohort, and %d more can be remembered",
+				a.Epoch, a.Cohort.Minimum, max(0, room))
+		}
 		if terms := termsOf(a.Plan); s.begun && !s.terms.same(terms) {
 			return no(wire.RefusalWeakPlan, "epoch %d is announced with %v; the epochs before had %v: whether there are "+
 				"panels, from how many devices they are drawn and how often a device may be in one cannot change",
@@ -152,6 +167,18 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 	}
 	return open, nil
 }
+
+// room is how many devices can be enrolled as they arrive in the epochs behind the latest one.
+func (s *State) room() int {
+	room := s.capacity - s.arrived
+	if s.epoch != nil && s.epoch.drawing == nil {
+		room -= s.epoch.slots.len()
+	}
+	return room
+}
+
+// atCapacity says why no further device is let in.
+const atCapacity = "the shuffler remembers %d devices, as many as admission.devices lets in"
 
 // Enrol decides on a device's wish to take part, made under the announcement with the given digest. A device that
 // already holds a slot of the open cohort is told it again, with no event. Of a panel, whoever is drawn holds a slot.
@@ -190,6 +217,8 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 		return no(wire.RefusalAlreadyEnrolled, "the device was in the cohort of an earlier epoch")
 	case e.slots.len() >= int(e.size):
 		return no(wire.RefusalCohortFull, "all %d slots of epoch %d are taken", e.size, number)
+	case e.slots.len() >= e.room:
+		return no(wire.RefusalCapacity, atCapacity, s.capacity)
 	case e.closed(now):
 		return no(wire.RefusalEnrolmentClosed, "enrolment of epoch %d is over", number)
 	case held >= channel.HostQuota(s.share, e.size):
@@ -265,7 +294,8 @@ func (e *epoch) closed(now time.Time) bool {
 	}
 	limit := e.timing.Enrolment
 	committed := e.rounds[0].outcome != wire.Undecided // whatever the clock says now
-	return e.final || committed || e.slots.len() >= int(e.size) || limit > 0 && !now.Before(e.opened.Add(limit))
+	full := e.slots.len() >= min(int(e.size), e.room)
+	return e.final || committed || full || limit > 0 && !now.Before(e.opened.Add(limit))
 }
 
 // expected is how many devices may report in round n.

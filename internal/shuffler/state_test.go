@@ -14,6 +14,7 @@ import (
 
 func TestTheLifeOfACohort(t *testing.T) {
 	s := newScript(t, 2)
+	s.apply(&Event{Keys: &Keys{Number: 3, Digest: []byte{1}}})
 	one := digest(1)
 	s.must(s.open(announcement(1, 0, 3, 2, 1), one))
 	for n := range 3 {

@@ -59,6 +59,9 @@ func (s *Shuffler) note(ev *Event) {
 	e := s.state.epoch
 	var n uint32
 	switch {
+	case ev.Snapshot != nil:
+		s.rounds = ev.Snapshot.rounds
+		return
 	case ev.Finished != nil:
 		n = ev.Finished.Round
 	case ev.Adopted != nil:

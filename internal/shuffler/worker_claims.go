@@ -254,7 +254,12 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 		case c.unopened:
 			err = refuse(wire.RefusalWrongEpoch, "round %d of epoch %d is not open", c.round, c.epoch)
 		default:
-			ev, err = s.state.Admit(c.device, c.epoch, c.round, c.slot, c.announced, c.digest, c.sequence)
+			var id DeviceID
+			if id, err = s.known(c.device); err != nil {
+				break
+			}
+			ev, err = s.state.Admit(id, c.epoch, c.round, c.slot, c.announced, c.digest, c.sequence)
+			s.strange(id, c.epoch, c.round, err)
 		}
 		if err != nil {
 			refusals[i] = err
@@ -298,17 +303,6 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 		}
 	}
 	return reply, nil
-}
-
-// apply makes a decision part of the state, and appends it to the journal. The lock is held, and nobody may hear of the
-// decision before latest says that it is durable. Its error is fatal.
-func (s *Shuffler) apply(ev *Event) error {
-	if err := s.state.Apply(ev); err != nil {
-		return fatal(err)
-	}
-	s.note(ev)
-	s.latest = s.journal.Append(ev.Encode())
-	return nil
 }
 
 // rounds are those of the latest epoch.

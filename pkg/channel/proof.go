@@ -9,7 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Participant is a device that took part: the Ed25519 public key of its host, and its number there.
+// Participant is a device that took part: the first Ed25519 public key of its host, by which it is known whatever key the
+// host has now, and its number there.
 type Participant struct {
 	Host   [seal.IdentitySize]byte
 	Number uint32
@@ -51,7 +52,7 @@ type Verifier struct {
 	known map[[seal.IdentitySize]byte]uint32 // devices that a host's credential covers, as verified
 }
 
-// NewVerifier takes the deployment's name and the registrar's key.
+// NewVerifier takes the deployment's name, the registrar's key, and the hosts whose keys were replaced or withdrawn.
 func NewVerifier(registrar wire.Party) *Verifier {
 	return &Verifier{registrar: registrar, known: map[[seal.IdentitySize]byte]uint32{}}
 }
@@ -63,25 +64,30 @@ func (v *Verifier) Check(proof []byte, announcement [32]byte, content []byte) (P
 		return Participant{}, fmt.Errorf("%w: a proof of %d bytes, must have %d", wire.ErrSize, len(proof), ProofSize)
 	}
 	const fixed = ProofSize - seal.SignatureSize
-	p := Participant{
-		Host:   [seal.IdentitySize]byte(proof),
-		Number: binary.BigEndian.Uint32(proof[seal.IdentitySize:]),
+	key := [seal.IdentitySize]byte(proof)
+	first, err := v.registrar.Hosts.First(key)
+	if err != nil {
+		return Participant{}, fmt.Errorf("%w: %w", wire.ErrCredential, err)
 	}
+	p := Participant{Host: first, Number: binary.BigEndian.Uint32(proof[seal.IdentitySize:])}
 	devices := binary.BigEndian.Uint32(proof[seal.IdentitySize+4:])
 	v.mu.Lock()
-	covered := v.known[p.Host]
+	covered := v.known[key]
 	v.mu.Unlock()
 	if covered != devices || covered == 0 {
-		c := wire.Credential{Deployment: v.registrar.Deployment, HostKey: p.Host[:], Devices: devices}
+		c := wire.Credential{Deployment: v.registrar.Deployment, HostKey: key[:], Devices: devices}
+		if first != key {
+			c.FirstKey = first[:]
+		}
 		if err := wire.CheckCredential(c, proof[seal.IdentitySize+8:fixed], v.registrar); err != nil {
 			return Participant{}, fmt.Errorf("%w: %w", wire.ErrCredential, err)
 		}
 		v.mu.Lock()
-		v.known[p.Host] = devices
+		v.known[key] = devices
 		v.mu.Unlock()
 	}
 	if p.Number >= devices {
 		return Participant{}, fmt.Errorf("%w: device %d of a host with %d", wire.ErrCredential, p.Number, devices)
 	}
-	return p, seal.Verify(seal.Share, proven(announcement, proof[:fixed], content), p.Host[:], proof[fixed:])
+	return p, seal.Verify(seal.Share, proven(announcement, proof[:fixed], content), key[:], proof[fixed:])
 }

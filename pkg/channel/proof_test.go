@@ -103,3 +103,50 @@ func otherHost(t testing.TB, registrar *seal.Identity, deployment string) channe
 	}
 	return channel.Sender{Identity: host, Credential: credential}
 }
+
+// A proof by a host's new key names the device that the old key's proofs named, so that it is counted once. The old key
+// proves nothing any more, but to those who judge the past; and the new one nothing to those who do not know it.
+func TestAHostsNewKeyProvesTheSameDevices(t *testing.T) {
+	registrar, content, digest := identity(t, 1), []byte("content"), [32]byte{3}
+	old := sender(t, registrar, deployment, 3)
+	key := identity(t, 7)
+	credential, _, err := wire.Sign(&wire.Credential{Deployment: deployment, HostKey: key.Public(), Devices: 4,
+		FirstKey: old.Identity.Public()}, registrar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []wire.HostKeys{{First: [32]byte(old.Identity.Public()), Then: [][32]byte{[32]byte(key.Public())}}}
+	replaced, err := wire.NewHosts(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list[0].Withdrawn = true
+	withdrawn, err := wire.NewHosts(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := channel.Participant{Host: [32]byte(old.Identity.Public()), Number: 3}
+	for name, c := range map[string]struct {
+		by    channel.Sender
+		hosts *wire.Hosts
+		ok    bool
+	}{
+		"the new key":                   {channel.Sender{Identity: key, Credential: credential, Number: 3}, replaced, true},
+		"the old key":                   {old, replaced, false},
+		"the old key, in the past":      {old, replaced.Past(), true},
+		"the new key, in the past":      {channel.Sender{Identity: key, Credential: credential, Number: 3}, withdrawn.Past(), true},
+		"the new key, withdrawn":        {channel.Sender{Identity: key, Credential: credential, Number: 3}, withdrawn, false},
+		"the new key, which is unknown": {channel.Sender{Identity: key, Credential: credential, Number: 3}, nil, false},
+		"the old key, before":           {old, nil, true},
+	} {
+		proof, err := c.by.AppendProof(nil, digest, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := channel.NewVerifier(wire.Party{Deployment: deployment, Key: registrar.Public(), Hosts: c.hosts})
+		p, err := v.Check(proof, digest, content)
+		if c.ok && (err != nil || p != want) || !c.ok && wire.Reason(err) != wire.RefusalNoCredential {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+}

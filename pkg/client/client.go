@@ -19,6 +19,10 @@ const (
 	DefaultGiveUp  = time.Minute
 )
 
+// maxAnswer is how many bytes of an answer are read. A ledger has some 300 bytes for each epoch in which its device
+// reported; whatever answers with more than this is no randomizer, and must not fill the app's memory.
+const maxAnswer = 4 << 20
+
 // Options of New. Zero values select the defaults.
 type Options struct {
 	Connections int           // idle connections kept to each randomizer; 0: 2, as in net/http
@@ -166,8 +170,11 @@ func attempt[T any](
 	if err != nil {
 		return unreachable(err)
 	}
-	defer func() { _ = response.Body.Close() }() // it was read to its end
-	text, err := io.ReadAll(response.Body)
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is of no use
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(text) > maxAnswer {
+		err = fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+	}
 	if err != nil {
 		return unreachable(err)
 	}

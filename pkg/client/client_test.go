@@ -116,3 +116,25 @@ func TestClientImportsTheStandardLibraryOnly(t *testing.T) {
 		}
 	}
 }
+
+// Whatever answers without end in a randomizer's place does not fill the app's memory.
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	var sent atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for block := make([]byte, 1<<16); r.Context().Err() == nil; {
+			n, err := w.Write(block)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	c := client.New(client.Options{GiveUp: -1, Timeout: time.Minute})
+	defer c.Close()
+	if _, err := c.Status(t.Context(), client.At(server.URL)); !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("an endless answer: %v", err)
+	}
+	if n := sent.Load(); n > 64<<20 { // what the sockets hold is sent, too
+		t.Errorf("%d bytes were sent", n)
+	}
+}

@@ -26,6 +26,12 @@ const honestPeople = 24
 // many bits.
 type attack struct{ ones, bits []int }
 
+// unlabelled stands for the channel shuffle in a deployment that was begun before bit messages had labels.
+const unlabelled plan.Channel = "shuffle without labels"
+
+// ways are those in which devices report.
+func ways() []plan.Channel { return append(plan.Channels(), unlabelled) }
+
 // scene is a round in one channel from sealed reports to sums, with dishonest devices.
 type scene struct {
 	*testing.T
@@ -48,6 +54,10 @@ func made[T any](v T, err error) T {
 // decisions, with so many dishonest reports expected.
 func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 	t.Helper()
+	labelled := c == plan.Shuffle
+	if c == unlabelled {
+		c = plan.Shuffle
+	}
 	first, second := uint32(8), uint32(3)
 	if c == plan.Central {
 		first, second = 0, 0
@@ -72,7 +82,7 @@ func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 		analyzer: made(seal.NewHPKEKey(seedOf(5)))}
 	s.a = &plan.Announcement{
 		Deployment: "influence", Epoch: 1, Encodings: encodings, AnalyzerKey: s.analyzer.Public(),
-		Plan:   plan.Plan{Channel: c, Rounds: []plan.Round{{Releases: releases}}, Decisions: 3},
+		Plan:   plan.Plan{Channel: c, Labelled: labelled, Rounds: []plan.Round{{Releases: releases}}, Decisions: 3},
 		Cohort: plan.Cohort{Size: uint32(people), Minimum: 10, MaxDishonest: uint32(dishonest)},
 	}
 	return s
@@ -116,8 +126,8 @@ func (s *scene) sums(honest int, attackers []attack) (sums [][]float64, odd int)
 }
 
 func (s *scene) shuffled(honest int, attackers []attack) ([][]uint64, int) {
-	d := made(shuffle.NewDevice(s.a.Encodings, s.a.AnalyzerKey, s.digest))
-	sealer := made(seal.NewBitSealer(s.a.AnalyzerKey, s.digest))
+	d := made(shuffle.NewDevice(s.a.Encodings, s.a.AnalyzerKey, s.digest, s.a.Plan.Labelled))
+	sealer := made(seal.NewBitSealer(s.a.AnalyzerKey, s.digest, s.a.Plan.Labelled))
 	var messages []byte
 	for range honest {
 		messages = made(d.Append(messages, channel.Sender{}, s.honest(), s.people))
@@ -133,10 +143,25 @@ func (s *scene) shuffled(honest int, attackers []attack) ([][]uint64, int) {
 		if len(messages)-before != d.Size() {
 			s.Fatalf("an attacker's payload has %d bytes: the shuffler refuses all but %d", len(messages)-before, d.Size())
 		}
+		if s.a.Plan.Labelled {
+			if err := shuffle.CheckLabels(messages[before:], shuffle.LabelsOf(s.a.Encodings)); err != nil {
+				s.Fatalf("the shuffler refuses an attacker's payload: %v", err)
+			}
+		}
 	}
-	t := shuffle.NewTally(s.a.Encodings)
-	t.Open(seal.NewBitOpener(s.analyzer, s.digest), messages)
-	return t.Counts(uint64(honest+len(attackers)), make([]uint64, len(s.a.Encodings)))
+	if s.a.Plan.Labelled && len(attackers) > 0 { // all bits on one coordinate are no report
+		payload := made(sealer.AppendSealRun(nil, 0, 0, s.a.ReportMessages(), s.a.ReportMessages()))
+		if err := shuffle.CheckLabels(payload, shuffle.LabelsOf(s.a.Encodings)); !errors.Is(err, wire.ErrLabels) {
+			s.Errorf("all bits on one coordinate: %v, want ErrLabels", err)
+		}
+	}
+	t := shuffle.NewTally(s.a.Encodings, s.a.Plan.Labelled)
+	t.Open(seal.NewBitOpener(s.analyzer, s.digest, s.a.Plan.Labelled), messages)
+	none := make([]uint64, len(s.a.Encodings))
+	if err := t.Complete(uint64(honest+len(attackers)), none); err != nil {
+		s.Fatalf("the analyzer refuses the round: %v", err)
+	}
+	return t.Counts(uint64(honest+len(attackers)), none)
 }
 
 // liar is the announcement with encodings of the same sizes in which a vector of whole numbers is its own entries.
@@ -269,8 +294,8 @@ func (s *scene) strongest(k, at int) (all []attack) {
 	spare := int(s.a.Cohort.MaxDishonest) * s.a.ReportMessages() // bits too many on their coordinate
 	for range k {
 		of := attack{ones: make([]int, len(own)), bits: slices.Clone(own)}
-		switch s.a.Plan.Channel {
-		case plan.Shuffle:
+		switch {
+		case s.a.Plan.Channel == plan.Shuffle && !s.a.Plan.Labelled:
 			if at < 0 {
 				break
 			}
@@ -280,7 +305,7 @@ func (s *scene) strongest(k, at int) (all []attack) {
 				}
 			}
 			of.ones[at] = of.bits[at]
-		case plan.Shares:
+		case s.a.Plan.Channel == plan.Shares:
 			for j := range own {
 				if at >= 0 {
 					of.ones[j] = 1<<s.a.EntryBits() - 1

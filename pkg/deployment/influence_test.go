@@ -19,7 +19,7 @@ func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(a)+ma
 // devices do the most or the least that passes, on every coordinate of every channel: one device, and several, more
 // than the plan expects among them.
 func TestInfluenceIsReachedOnEveryCoordinate(t *testing.T) {
-	for _, c := range plan.Channels() {
+	for _, c := range ways() {
 		for _, x := range []struct{ devices, expected int }{{1, 1}, {3, 1}, {2, 2}, {2, 0}} {
 			s := newScene(t, c, honestPeople+x.devices, x.expected)
 			influence := made(s.a.Influence(x.devices, uint32(honestPeople+x.devices)))
@@ -65,7 +65,7 @@ func distance(a, b []float64) float64 {
 // many.
 func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 	const attackers = 2
-	for _, c := range plan.Channels() {
+	for _, c := range ways() {
 		for _, expected := range []int{0, 1, attackers} {
 			s := newScene(t, c, honestPeople+attackers, expected)
 			influence := made(s.a.Influence(attackers, honestPeople+attackers))
@@ -77,7 +77,7 @@ func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 				for range attackers {
 					for j := range own {
 						bits := own[j]
-						if c == plan.Shuffle && spare >= bits && src.IntN(2) == 0 { // all for another coordinate
+						if c == unlabelled && spare >= bits && src.IntN(2) == 0 { // all for another coordinate
 							spare -= bits
 							bits = 0
 							total[src.IntN(len(own))] += src.IntN(own[j] + 1)
@@ -118,7 +118,7 @@ func TestNoReportMovesASumFurtherThanItsInfluence(t *testing.T) {
 				if farthest[r] > of.Distance*(1+1e-9) {
 					t.Errorf("%s, m = %d, release %d: two sums are %v apart, stated is %v", c, expected, r, farthest[r], of.Distance)
 				}
-				reached := c != plan.Shuffle || expected != 1
+				reached := c != unlabelled || expected != 1
 				if reached && farthest[r] < of.Distance*(1-1e-9) {
 					t.Errorf("%s, m = %d, release %d: no two sums are more than %v apart, stated is %v", c, expected, r,
 						farthest[r], of.Distance)
@@ -153,7 +153,7 @@ func (s *scene) decoded(ones []int, devices int) (sums [][]float64) {
 // What is stated beside it of honest devices is the difference between the two ends of what they can report with the
 // same noise, and the deviation is that of the sums that the analyzer publishes.
 func TestInfluenceStandsBesideHonestDevicesAndNoise(t *testing.T) {
-	for _, c := range plan.Channels() {
+	for _, c := range ways() {
 		s := newScene(t, c, honestPeople, 1)
 		counts := &wire.Counts{Reports: honestPeople}
 		for _, e := range s.a.Encodings {

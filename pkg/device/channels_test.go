@@ -104,7 +104,7 @@ func TestRepliesOfAnotherChannelAreNoAnswers(t *testing.T) {
 	for _, c := range served() {
 		f := newFixture(t)
 		a := through(f.announcement(glm.Practical), c)
-		d := must(Open(f.everywhere(), 3, nil))
+		d := f.opened(f.everywhere())
 		must(d.Follow(f.announce(a), start))
 		request := must(d.Enrol())
 		right, wrong := f.committed(a), f.committed(a)
@@ -133,7 +133,7 @@ func TestTheCommitmentSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	a := through(f.announcement(glm.Paper), plan.Shares)
-	d := must(Open(f.config(), 3, nil))
+	d := f.opened(f.config())
 	must(d.Follow(f.announce(a), start))
 	if err := d.Keys(f.keys(1, f.shufflerKey)); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestTheChannelNeverChanges(t *testing.T) {
 			next := after(through(honest, to), first)
 			same := func(d *Device) *Device { return d }
 			for how, again := range map[string]func(*Device) *Device{"at once": same, "after a restart": f.restart} {
-				d := must(Open(f.config(), 3, nil))
+				d := f.opened(f.config())
 				must(d.Follow(f.announce(first), start))
 				fresh, err := again(d).Follow(f.announce(next), start)
 				if from == to && (!fresh || err != nil) {
@@ -221,7 +221,7 @@ func TestTheChannelNeverChanges(t *testing.T) {
 			}
 		}
 	}
-	fresh := must(Open(f.config(), 3, nil))
+	fresh := f.opened(f.config())
 	if _, err := fresh.Follow(f.announce(after(through(honest, plan.Shares), honest)), start); !errors.Is(err, ErrRewound) {
 		t.Errorf("a later announcement as the first one: %v", err)
 	}

@@ -41,6 +41,14 @@ func New(c Config) (*Core, error) {
 	return &Core{c}, nil
 }
 
+// first is the identity's first key, by which the shuffler knows its devices.
+func (c *Core) first() [seal.IdentitySize]byte {
+	if credential, _, err := wire.SplitCredential(c.c.Credential); err == nil && len(credential.FirstKey) > 0 {
+		return [seal.IdentitySize]byte(credential.FirstKey)
+	}
+	return [seal.IdentitySize]byte(c.c.Identity.Public())
+}
+
 // Judge opens the announcement that is stored under a round of an epoch and checks it against the limits.
 // wire.ErrForeign means that the bytes are no statement of the analyzer; another error means that the analyzer signed
 // what no device may follow. A plan that the limits rule out is no error: see Announced.Weak.
@@ -77,8 +85,8 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 
 func (c *Core) party(key []byte) wire.Party { return wire.Party{Deployment: c.c.Deployment, Key: key} }
 
-// Request is the signed request of a device for a slot in the announced cohort. Its bytes are the same at every call.
-// It may leave once the state that State.Ask returned is durable.
+// Request is the signed request of a device that asks whether it is in the announced panel. Its bytes are the same at
+// every call. It may leave, sealed, once the state that State.Ask returned is durable.
 func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	request, _, err := wire.Sign(&wire.EnrolRequest{
 		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: number,
@@ -87,14 +95,33 @@ func (c *Core) Request(a *Announced, number uint32) ([]byte, error) {
 	return request, err
 }
 
-// Requests is Request for several devices with different numbers, 1 to wire.MaxFurther+1 in ascending order, where no
-// panels are drawn.
-func (c *Core) Requests(a *Announced, numbers []uint32) ([]byte, error) {
-	request, _, err := wire.Sign(&wire.EnrolRequest{
-		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: numbers[0], Further: numbers[1:],
+// Requests is the signed request of devices for slots in the announced cohort, where no panels are drawn: of 1 to
+// wire.MaxFurther+1 devices, in ascending order of their numbers. It may leave, sealed, once the states, which State.Ask
+// returned, are durable.
+func (c *Core) Requests(a *Announced, asking ...State) ([]byte, error) {
+	r := &wire.EnrolRequest{
+		Deployment: c.c.Deployment, Epoch: a.Epoch, Announcement: a.Digest[:], Device: asking[0].Number,
 		Credential: c.c.Credential,
-	}, c.c.Identity)
+	}
+	for i, s := range asking {
+		if i > 0 {
+			r.Further = append(r.Further, s.Number)
+		}
+		r.Nonces = append(r.Nonces, s.nonce(a.Epoch))
+	}
+	request, _, err := wire.Sign(r, c.c.Identity)
 	return request, err
+}
+
+// Seal seals a signed request to the shuffler's newest key, anew at every call: no request leaves a device otherwise.
+func (c *Core) Seal(request, shuffler []byte) (*wire.SealedRequest, error) {
+	return wire.SealRequest(request, shuffler, c.c.Deployment)
+}
+
+// Unseal returns the signed reply to a sealed request. wire.ErrUnopened says that the shuffler did not open it, which is
+// no answer.
+func (c *Core) Unseal(r *wire.SealedRequest, reply []byte) ([]byte, error) {
+	return r.OpenReply(reply, c.c.Shuffler)
 }
 
 // ErrCommitment says that a reply does not say of the channel what it must, or speaks of a panel where there is none: it is
@@ -113,7 +140,7 @@ func (c *Core) Reply(a *Announced, request, reply []byte) (*wire.EnrolReply, err
 }
 
 // Replies is Reply for a request of Requests for n devices: it returns as many answers, in the order of their numbers.
-// A shuffler that does not know such requests answers each with RefusalMalformed.
+// A refusal of the whole request answers each.
 func (c *Core) Replies(a *Announced, request, reply []byte, n int) (all []*wire.EnrolReply, err error) {
 	r, err := wire.OpenEnrolReply(reply, c.c.Shuffler, wire.RequestDigest(request))
 	if err != nil {

@@ -47,7 +47,7 @@ func TestACuratedRecordIsSentWhole(t *testing.T) {
 	} {
 		f := newFixture(t)
 		config := f.everywhere()
-		d := must(Open(config, 3, nil))
+		d := f.opened(config)
 		a := f.curated()
 		if fresh, err := d.Follow(f.announce(a), start); !fresh || err != nil {
 			t.Fatal(fresh, err)
@@ -139,7 +139,7 @@ func TestACuratorStaysTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	next := func(spoil func(a *plan.Announcement)) error {
-		d := must(Open(f.everywhere(), 3, nil))
+		d := f.opened(f.everywhere())
 		first := f.curated()
 		must(d.Follow(f.announce(first), start))
 		second := f.curated()

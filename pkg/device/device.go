@@ -21,6 +21,9 @@ var (
 	ErrNoPolicy = errors.New("no policy has been announced yet")
 )
 
+// errNoKeys says that nothing can be sealed.
+var errNoKeys = errors.New("the shuffler's keys are not known yet")
+
 // Device is one device with an identity of its own. One goroutine at a time.
 //
 // Whatever a call returns may leave the device once what Save returns after the call is durable. Save holds nothing of
@@ -34,12 +37,12 @@ type Device struct {
 	due    time.Time    // of its next report
 	kept   saved        // what was signed
 
-	request []byte // of the open question, once it was asked in this process
-	heard   bool   // the shuffler may have heard a request of the open question to which no answer came
+	request *wire.SealedRequest // of the open question, once it was asked in this process
+	heard   bool                // the shuffler may have heard a request of the open question to which no answer came
 
-	registering []byte         // the request to be registered, once it left in this process
-	unanswered  bool           // the shuffler may have heard a request to register to which no answer came
-	decisions   map[uint64]int // of the record, by their handles, where panels are drawn
+	registering *wire.SealedRequest // the request to be registered, once it left in this process
+	unanswered  bool                // the shuffler may have heard a request to register to which no answer came
+	decisions   map[uint64]int      // of the record, by their handles, where panels are drawn
 }
 
 // saved is what survives a restart.
@@ -164,7 +167,15 @@ func (d *Device) Keys(signed []byte) error {
 	return err
 }
 
-// Enrol returns the request for a slot in the cohort in force. Call it before the arms of the decision are known, and
+// seal seals a request to the shuffler's newest key.
+func (d *Device) seal(request []byte) (*wire.SealedRequest, error) {
+	if d.keys == nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPlace, errNoKeys)
+	}
+	return d.core.Seal(request, d.keys.Keys[0])
+}
+
+// Enrol returns the sealed request for a slot in the cohort in force. Call it before the arms of the decision are known, and
 // again where no answer came. Where panels are drawn it asks whether the device is in the epoch's: call it once Follow has
 // said that an announcement is fresh, at a time that depends on nothing that the person does, and again until there is an
 // answer. ErrNoPlace says why there is nothing to ask.
@@ -185,17 +196,26 @@ func (d *Device) Enrol() (request []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
 	}
-	request, err = d.core.Request(a, d.state.Number)
-	if err != nil {
-		return nil, err
-	}
 	next, err := d.state.Ask(a)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
 	}
+	var signed []byte
+	if a.Panels() {
+		signed, err = d.core.Request(a, next.Number)
+	} else {
+		signed, err = d.core.Requests(a, next)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := d.seal(signed)
+	if err != nil {
+		return nil, err
+	}
 	d.heard = d.heard || d.request != nil
-	d.state, d.request = next, request
-	return request, nil
+	d.state, d.request = next, sealed
+	return sealed.Sealed, nil
 }
 
 // Answer is what the shuffler said.
@@ -206,7 +226,8 @@ type Answer struct {
 	Again    bool       `json:"again,omitempty"` // no answer: the shuffler is not in this epoch; call Enrol again
 }
 
-// Answer takes the shuffler's signed reply to the latest request. ErrRolledBack says that it proves the device's state
+// Answer takes the shuffler's reply to the latest request. wire.ErrUnopened is no answer: the shuffler did not open the
+// request, because the device has not seen its later keys, or because it is of an earlier version. ErrRolledBack says that it proves the device's state
 // to be older than what the device has done: the device takes no further part in the deployment. *Evidence says that the
 // shuffler's word on a panel cannot be true: the device takes no part in this epoch.
 func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
@@ -216,7 +237,12 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 	if d.request == nil {
 		return Answer{}, errors.New("device: nothing was asked")
 	}
-	r, err := d.core.Reply(d.last, d.request, reply)
+	signed, err := d.core.Unseal(d.request, reply)
+	if err != nil {
+		return Answer{}, err
+	}
+	request := d.request.Signed
+	r, err := d.core.Reply(d.last, request, signed)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -224,7 +250,7 @@ func (d *Device) Answer(reply []byte, now time.Time) (Answer, error) {
 		d.request = nil
 		return Answer{Refusal: r.Refusal.String(), Again: true}, nil
 	}
-	if _, err := d.core.Drawn(d.last, d.state, d.request, reply, r); err != nil {
+	if _, err := d.core.Drawn(d.last, d.state, request, signed, r); err != nil {
 		return Answer{}, d.accuse(err)
 	}
 	if did := d.state.Contradicts(r, d.heard); did != "" { // a device that has promised nothing in this epoch
@@ -262,7 +288,7 @@ func (d *Device) Report(now time.Time, src protocol.Source) (envelope []byte, er
 	case d.last.Weak != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNoReport, d.last.Weak)
 	case d.keys == nil:
-		return nil, errors.New("device: the shuffler's keys are not known yet")
+		return nil, fmt.Errorf("device: %w", errNoKeys)
 	}
 	envelope, next, err := d.core.Report(d.state, *d.record, d.last, d.keys.Keys[0], src)
 	if err != nil {

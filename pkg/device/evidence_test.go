@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -68,9 +69,11 @@ func TestRepliesOfPanelsAreVerified(t *testing.T) {
 			func() wire.EnrolReply { r := f.drawn(a); r.Draw = r.Pool; return r }(), "not the analyzer's"},
 	} {
 		d, _ := f.member()
-		request := must(d.Enrol())
-		signed := f.reply(request, of.reply)
-		got, err := d.Answer(signed, start)
+		sealed := must(d.Enrol())
+		asked := f.asked(sealed)
+		reply := f.reply(sealed, of.reply)
+		request, signed := asked.Signed, must(asked.OpenReply(reply))
+		got, err := d.Answer(reply, start)
 		var proof *Evidence
 		if !errors.As(err, &proof) || got.Enrolled || !strings.Contains(proof.What, of.what) {
 			t.Errorf("%s: %+v %v", name, got, err)
@@ -108,7 +111,6 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 		"after it was not in time": {wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, false},
 	} {
 		d, a := f.member()
-		registration := d.state.Registration.Reply
 		if _, err := d.Answer(f.reply(must(d.Enrol()), of.first), start); err != nil {
 			t.Errorf("%s: the first answer: %v", name, err)
 		}
@@ -116,6 +118,7 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 			t.Errorf("%s: the same epoch: %v", name, err)
 		}
 		d, _ = f.member()
+		registration := d.state.Registration.Reply
 		must(d.Answer(f.reply(must(d.Enrol()), of.first), start))
 		d = f.restart(d)
 		must(d.Follow(f.announce(after(a)), start))
@@ -134,7 +137,7 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 // is told, and the device may ask again.
 func TestRepliesToRegistrations(t *testing.T) {
 	f := newFixture(t)
-	d, a := must(Open(f.panels(), 3, nil)), f.panel()
+	d, a := f.opened(f.panels()), f.panel()
 	must(d.Follow(f.announce(a), start))
 	if _, _, err := d.Registered(nil); err == nil {
 		t.Error("a reply to nothing is taken")
@@ -147,10 +150,7 @@ func TestRepliesToRegistrations(t *testing.T) {
 		"a commitment":    f.reply(request, wire.EnrolReply{Enrolled: true, Commitment: make([]byte, 32)}),
 		"a pool":          f.reply(request, wire.EnrolReply{Enrolled: true, Pool: pool, Draw: draw}),
 		"another request": f.reply(request[1:], wire.EnrolReply{Enrolled: true}),
-		"another key": func() []byte {
-			digest := wire.RequestDigest(request)
-			return sign(&wire.EnrolReply{Request: digest[:], Enrolled: true}, f.analyzer)
-		}(),
+		"another key":     f.replyBy(f.analyzer, request, wire.EnrolReply{Enrolled: true}),
 	} {
 		if _, _, err := d.Registered(reply); err == nil || d.state.Registered() {
 			t.Errorf("%s: %v", name, err)
@@ -176,7 +176,7 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 	f := newFixture(t)
 	held := wire.EnrolReply{Enrolled: true, Held: true}
 	fresh := func() *Device {
-		d := must(Open(f.panels(), 3, nil))
+		d := f.opened(f.panels())
 		must(d.Follow(f.announce(f.panel()), start))
 		return d
 	}
@@ -279,5 +279,56 @@ func TestArrivalsKnowNoPanels(t *testing.T) {
 	}
 	if s := d.Status(); s.Ledger.State(1) != privacy.Asked || s.Evidence != nil {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Every request because of one wish has its nonce, over restarts too, and a copy of the state from before the wish draws
+// another one: by that the shuffler tells a request that comes twice from an older copy.
+func TestAWishKeepsItsNonce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d, a := f.device(glm.Practical)
+	older := f.restart(d)
+	nonce := func(d *Device) uint32 {
+		e, err := wire.OpenEnrolRequest(f.asked(must(d.Enrol())).Signed,
+			wire.Party{Deployment: deployment, Key: f.registrar.Public()})
+		if err != nil || len(e.Request.Nonces) != 1 || e.Request.Nonces[0] == 0 {
+			t.Fatalf("%+v, %v", e.Request, err)
+		}
+		return e.Request.Nonces[0]
+	}
+	first := nonce(d)
+	if again, restarted := nonce(d), nonce(f.restart(d)); again != first || restarted != first {
+		t.Errorf("the nonce of a wish is %d, then %d, and %d after a restart", first, again, restarted)
+	}
+	if other := nonce(older); other == first {
+		t.Error("an older copy of the state draws the same nonce")
+	}
+	judged := must(d.core.Judge(f.announce(a), 1, 0))
+	withdrawn := must(d.state.Withdraw(judged))
+	if next := must(withdrawn.Ask(judged)); next.Wish.Nonce != first || !next.Wish.Unsure {
+		t.Errorf("taken back upon the broker's word, the wish is %+v, before it had the nonce %d", next.Wish, first)
+	}
+	earlier := &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
+	if asked := must(withdrawn.Ask(judged)); asked.Contradicts(earlier, false) != "" || d.state.Contradicts(earlier, false) == "" {
+		t.Error("what the broker hid is taken for proof, or what it did not hide is not")
+	}
+}
+
+// What the broker said of a registration proves nothing: neither of the registration, when it is asked for again, nor of
+// the epochs after it. Without the broker's word, it is proof that the shuffler had registered the device before.
+func TestARegistrationTakenBackUponTheBrokersWordIsNoProof(t *testing.T) {
+	t.Parallel()
+	held := &wire.EnrolReply{Enrolled: true, Held: true}
+	asked := State{}.Register()
+	if asked.Unregistered(held, false) == "" || asked.Unregistered(held, true) != "" {
+		t.Error("a registration that was held is no proof, or is proof although a request may have been heard")
+	}
+	again := asked.Unasked().Register()
+	if again.Wish.Nonce != asked.Wish.Nonce || again.Unregistered(held, false) != "" {
+		t.Errorf("asked again as %+v, before as %+v: what the broker hid is taken for proof", again.Wish, asked.Wish)
+	}
+	if later := again.wished(7); !later.Wish.Unsure || later.Wish.Nonce == asked.Wish.Nonce {
+		t.Errorf("the wish of a later epoch is %+v", later.Wish)
 	}
 }

@@ -42,9 +42,15 @@ func Example() {
 	// A place in the cohort, asked for before there is anything to decide about.
 	request, err := d.Enrol()
 	check(err)
-	digest := wire.RequestDigest(request)
+	opener, err := seal.NewRequestOpener("clinic", shufflerKey)
+	check(err)
+	asked, err := wire.OpenSealedRequest(request, opener)
+	check(err)
+	digest := wire.RequestDigest(asked.Signed)
 	reply := &wire.EnrolReply{Request: digest[:], Enrolled: true, Slot: 7, ReportAfter: time.Minute}
-	answer, err := d.Answer(signed(reply, shuffler), now)
+	sealed, err := asked.SealReply(signed(reply, shuffler))
+	check(err)
+	answer, err := d.Answer(sealed, now)
 	check(err)
 	fmt.Println("enrolled:", answer.Enrolled, "report at:", answer.ReportAt.Format(time.TimeOnly))
 

@@ -59,6 +59,16 @@ func sign[T wire.Statement](s *T, by *seal.Identity) []byte {
 	return must(signed, err)
 }
 
+// opened is a new device that knows the shuffler's key.
+func (f *fixture) opened(c Config) *Device {
+	f.Helper()
+	d := must(Open(c, 3, nil))
+	if err := d.Keys(f.keys(1, f.shufflerKey)); err != nil {
+		f.Fatal(err)
+	}
+	return d
+}
+
 // announcement is the first one of a learner in dimension 2 whose cohort has twelve people.
 func (f *fixture) announcement(profile glm.Profile) *plan.Announcement {
 	learner := must(glm.NewLearner(glm.Config{
@@ -105,11 +115,26 @@ func (f *fixture) keys(number uint64, keys ...*seal.HPKEKey) []byte {
 	return sign(set, f.shuffler)
 }
 
-// reply is the shuffler's answer to a request; its digest is filled in.
+// reply is the shuffler's answer to a request, sealed as the request is; its digest is filled in.
 func (f *fixture) reply(request []byte, r wire.EnrolReply) []byte {
-	digest := wire.RequestDigest(request)
+	return f.replyBy(f.shuffler, request, r)
+}
+
+// replyBy is reply, signed by another than the shuffler.
+func (f *fixture) replyBy(by *seal.Identity, request []byte, r wire.EnrolReply) []byte {
+	signed, sealed := request, func(b []byte) ([]byte, error) { return b, nil }
+	if wire.IsSealedRequest(request) {
+		o := f.asked(request)
+		signed, sealed = o.Signed, o.SealReply
+	}
+	digest := wire.RequestDigest(signed)
 	r.Request = digest[:]
-	return sign(&r, f.shuffler)
+	return must(sealed(sign(&r, by)))
+}
+
+// asked is a request as the shuffler opens it.
+func (f *fixture) asked(request []byte) *wire.OpenedRequest {
+	return must(wire.OpenSealedRequest(request, must(seal.NewRequestOpener(deployment, f.shufflerKey))))
 }
 
 // open is what a report holds, for the shuffler that opens its envelope.
@@ -134,7 +159,7 @@ func (f *fixture) bits(bits []byte, a *plan.Announcement) (ones, seen [][]uint64
 		ones = append(ones, make([]uint64, len(e.Coordinates)))
 		seen = append(seen, make([]uint64, len(e.Coordinates)))
 	}
-	opener := seal.NewBitOpener(f.analyzerKey, digestOf(a))
+	opener := seal.NewBitOpener(f.analyzerKey, digestOf(a), a.Plan.Labelled)
 	for at := 0; at < len(bits); at += seal.BitSize {
 		release, coordinate, one, err := opener.Open(bits[at : at+seal.BitSize])
 		if err != nil {

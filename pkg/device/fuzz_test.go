@@ -58,7 +58,8 @@ func FuzzSavedDevice(f *testing.F) {
 }
 
 // FuzzDeviceHears shows a device that has a slot any bytes as each of the statements that others send it. It believes
-// none, and what it saves stays as it was.
+// none, and what it saves stays as it was. As nothing changes it, all inputs are shown to one device: to open it anew takes
+// nearly all of the time, for the guarantee of the plan that it follows.
 func FuzzDeviceHears(f *testing.F) {
 	fix := newFixture(f)
 	d, a := fix.device(glm.Practical)
@@ -70,7 +71,6 @@ func FuzzDeviceHears(f *testing.F) {
 		f.Add(b[:len(b)/2])
 	}
 	f.Fuzz(func(t *testing.T, signed []byte) {
-		d := must(Open(d.core.c, 3, before))
 		fresh, _ := d.Follow(signed, start)
 		_, _ = d.Answer(signed, start)
 		_, _, _ = d.Registered(signed)

@@ -93,7 +93,7 @@ func (c *Core) plausible(a *Announced, number uint32, seed panel.Seed, registere
 	if r.Enrolled && r.Slot >= a.Cohort.Size {
 		return fmt.Errorf("it gives slot %d of a panel of %d", r.Slot, a.Cohort.Size)
 	}
-	rank := seed.Rank(panel.Device{Host: [32]byte(c.c.Identity.Public()), Number: number})
+	rank := seed.Rank(panel.Device{Host: c.first(), Number: number})
 	if panel.Plausible(rank, registered, int(a.Cohort.Size), r.Enrolled) {
 		return nil
 	}
@@ -122,12 +122,14 @@ func (a *Announced) registers() error {
 // Panels tells whether the cohort of the announcement is a panel of registered devices.
 func (a *Announced) Panels() bool { return !a.Final && a.Plan.Panel != nil }
 
-// Registration is the signed request with which a device registers, so that later panels can be drawn of it. Its bytes
-// are the same at every call. It may leave once the state that State.Register returned is durable.
-func (c *Core) Registration(number uint32) ([]byte, error) {
-	request, _, err := wire.Sign(&wire.EnrolRequest{
-		Deployment: c.c.Deployment, Device: number, Credential: c.c.Credential,
-	}, c.c.Identity)
+// Registration is the signed request with which a device registers, so that later panels can be drawn of it. It may
+// leave, sealed, once the state, which State.Register returned, is durable.
+func (c *Core) Registration(s State) ([]byte, error) {
+	r := &wire.EnrolRequest{Deployment: c.c.Deployment, Device: s.Number, Credential: c.c.Credential}
+	if nonce := s.nonce(0); nonce != 0 {
+		r.Nonces = []uint32{nonce}
+	}
+	request, _, err := wire.Sign(r, c.c.Identity)
 	return request, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Register returns the request to be registered, so that panels can be drawn of the device. Call it when the device
+// Register returns the sealed request to be registered, so that panels can be drawn of the device. Call it when the device
 // begins to follow the deployment, and again where no answer came. ErrNoPlace says why the device does not register: it
 // does so only if its limits allow the announced plan over all the epochs that it may be asked for together.
 func (d *Device) Register() (request []byte, err error) {
@@ -25,15 +25,21 @@ func (d *Device) Register() (request []byte, err error) {
 	if d.state.Registered() {
 		return nil, fmt.Errorf("%w: the device is registered already", ErrNoPlace)
 	}
-	if request, err = d.core.Registration(d.state.Number); err != nil {
+	next := d.state.Register()
+	signed, err := d.core.Registration(next)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := d.seal(signed)
+	if err != nil {
 		return nil, err
 	}
 	d.unanswered = d.unanswered || d.state.Registering()
-	d.state, d.registering = d.state.Register(), request
-	return request, nil
+	d.state, d.registering = next, sealed
+	return sealed.Sealed, nil
 }
 
-// Registered takes the shuffler's signed reply to Register. refusal says why it does not register the device, "" where it
+// Registered takes the shuffler's reply to the latest request of Register. refusal says why it does not register the device, "" where it
 // did; again that this is no answer, because the shuffler is not ready: call Register again. ErrRolledBack is as in
 // Answer.
 func (d *Device) Registered(reply []byte) (refusal string, again bool, err error) {
@@ -43,7 +49,11 @@ func (d *Device) Registered(reply []byte) (refusal string, again bool, err error
 	case d.registering == nil:
 		return "", false, errors.New("device: nothing was asked")
 	}
-	r, err := d.core.Registered(d.registering, reply)
+	signed, err := d.core.Unseal(d.registering, reply)
+	if err != nil {
+		return "", false, err
+	}
+	r, err := d.core.Registered(d.registering.Signed, signed)
 	if err != nil {
 		return "", false, err
 	}
@@ -60,7 +70,7 @@ func (d *Device) Registered(reply []byte) (refusal string, again bool, err error
 		d.state = d.state.Unregister()
 		return r.Refusal.String(), false, nil
 	}
-	d.state = d.state.Confirm(reply)
+	d.state = d.state.Confirm(signed)
 	return "", false, nil
 }
 

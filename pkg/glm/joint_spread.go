@@ -190,8 +190,8 @@ func (s *jointSet) cosines(i, j, width int) (lo, hi float64) {
 // the time of planning is spent here, and comparisons take less of it than max and min.
 func jointUpper(a, b float64, p, q jointCell, lo, hi float64) float64 {
 	largest := 0.0
-	for _, w := range [2]float64{p.w.hi, p.w.lo} {
-		for _, v := range [2]float64{q.w.hi, q.w.lo} {
+	for _, w := range p.w.ends(&[2]float64{}) {
+		for _, v := range q.w.ends(&[2]float64{}) {
 			weights, x := a*(w*w+v*v), a*w*v
 			for _, m := range [2]float64{p.m.hi, p.m.lo} {
 				for _, n := range [2]float64{q.m.hi, q.m.lo} {
@@ -206,6 +206,14 @@ func jointUpper(a, b float64, p, q jointCell, lo, hi float64) float64 {
 		}
 	}
 	return largest
+}
+
+// ends are the ends of a range, in place: one where both are the same, as the weights of a linear model.
+func (r interval) ends(place *[2]float64) []float64 {
+	if place[0], place[1] = r.hi, r.lo; r.lo == r.hi {
+		return place[:1]
+	}
+	return place[:]
 }
 
 // jointSum is the largest squares - 2xc^2 - 2yc over cosines c in [lo, hi].

@@ -23,7 +23,7 @@ func DefaultTermsFor(c Channel) Terms {
 	t := Terms{
 		Epsilon: DefaultEpsilon, Delta: DefaultDelta, DropOut: DefaultDropOut,
 		DishonestReports: DefaultDishonestReports, MinCohort: DefaultMinCohort, MaxMessages: ByCoordinates,
-		MaxShift: DefaultMaxShift, Channel: c,
+		MaxShift: DefaultMaxShift, Channel: c, Labelled: c == Shuffle,
 	}
 	if c != Shuffle {
 		t.MaxMessages, t.MaxShift = 0, 0

@@ -64,7 +64,7 @@ func (a *Announcement) EntryBits() int {
 // value, at what the channel enforces (Influence).
 func (a *Announcement) Poison() float64 {
 	worst := 0.0
-	of := limits{a.Plan.Channel, a.Cohort.MaxDishonest, a.EntryBits(), a.ReportMessages()}
+	of := a.limits()
 	for i, e := range a.Encodings {
 		for _, p := range poison(of, e, a.Releases()[i].ServerNoise(), a.Cohort.Size) {
 			worst = max(worst, p)
@@ -221,7 +221,7 @@ func (p *Proposal) keep(step glm.Step, t Terms) error {
 			variance := rel.Encoding.Variance(uint64(p.Cohort.Size), r.ServerNoise())[0]
 			rel.Deviation, rel.VarianceRatio = math.Sqrt(variance), variance/(rel.Central*rel.Central)
 			rel.ServerNoise = max(r.ShufflerNoise, r.AnalyzerNoise)
-			of := limits{t.Channel, p.Cohort.MaxDishonest, p.Details.EntryBits, messages}
+			of := limits{t.Channel, p.Plan.unlabelled(), p.Cohort.MaxDishonest, p.Details.EntryBits, messages}
 			if i == step.Round {
 				of.entryBits, of.messages = a.EntryBits(), a.ReportMessages()
 				rel.Encoding = p.Encodings[j]

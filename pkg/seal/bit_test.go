@@ -27,9 +27,12 @@ func fixedKey(t testing.TB, b byte) *seal.HPKEKey {
 	return k
 }
 
-func sealer(t testing.TB, public []byte, context [32]byte) *seal.BitSealer {
+// formats are those of bit messages: whether they have labels.
+var formats = []bool{false, true}
+
+func sealer(t testing.TB, public []byte, context [32]byte, labelled bool) *seal.BitSealer {
 	t.Helper()
-	s, err := seal.NewBitSealer(public, context)
+	s, err := seal.NewBitSealer(public, context, labelled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,8 @@ func TestBitRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		context := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "context"))
-		s, err := seal.NewBitSealer(key.Public(), context)
+		labelled := rapid.Bool().Draw(t, "labelled")
+		s, err := seal.NewBitSealer(key.Public(), context, labelled)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +61,7 @@ func TestBitRoundTrip(t *testing.T) {
 		if len(message) != len(prefix)+seal.BitSize || !bytes.HasPrefix(message, prefix) {
 			t.Fatalf("appended %d bytes, want %d", len(message)-len(prefix), seal.BitSize)
 		}
-		r, c, o, err := seal.NewBitOpener(key, context).Open(message[len(prefix):])
+		r, c, o, err := seal.NewBitOpener(key, context, labelled).Open(message[len(prefix):])
 		if err != nil || r != release || c != coordinate || o != one {
 			t.Fatalf("got (%d, %d, %v, %v), want (%d, %d, %v)", r, c, o, err, release, coordinate, one)
 		}
@@ -66,12 +70,21 @@ func TestBitRoundTrip(t *testing.T) {
 
 func TestBitRefusals(t *testing.T) {
 	key, other := fixedKey(t, 1), fixedKey(t, 2)
+	for _, labelled := range formats {
+		bitRefusals(t, key, other, labelled)
+	}
+}
+
+func bitRefusals(t *testing.T, key, other *seal.HPKEKey, labelled bool) {
 	context := [32]byte{7}
-	message, err := sealer(t, key.Public(), context).AppendSeal(nil, 1, 2, true)
+	message, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, 1, 2, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opener := seal.NewBitOpener(key, context)
+	opener := seal.NewBitOpener(key, context, labelled)
+	if _, _, _, err := seal.NewBitOpener(key, context, !labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
+		t.Errorf("the other format: %v", err)
+	}
 	for i := range message { // every bit of every byte
 		for bit := range 8 {
 			bad := bytes.Clone(message)
@@ -89,10 +102,10 @@ func TestBitRefusals(t *testing.T) {
 	if _, _, _, err := opener.Open(append(bytes.Clone(message), 0)); !errors.Is(err, seal.ErrSize) {
 		t.Errorf("one byte more: %v", err)
 	}
-	if _, _, _, err := seal.NewBitOpener(other, context).Open(message); !errors.Is(err, seal.ErrOpen) {
+	if _, _, _, err := seal.NewBitOpener(other, context, labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("other key: %v", err)
 	}
-	if _, _, _, err := seal.NewBitOpener(key, [32]byte{8}).Open(message); !errors.Is(err, seal.ErrOpen) {
+	if _, _, _, err := seal.NewBitOpener(key, [32]byte{8}, labelled).Open(message); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("other context: %v", err)
 	}
 	lowOrder := append(make([]byte, 32), message[32:]...)
@@ -100,7 +113,7 @@ func TestBitRefusals(t *testing.T) {
 		t.Errorf("low-order encapsulated key: %v", err)
 	}
 	for name, plain := range map[string][]byte{"bit 2": {0, 0, 0, 2}, "bit 255": {0, 0, 0, 255}} {
-		message := circlSeal(t, key.Public(), bitInfo(context), plain, nil)
+		message := circlBit(t, key.Public(), context, plain, labelled)
 		if _, _, _, err := opener.Open(message); !errors.Is(err, seal.ErrPlaintext) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -109,14 +122,14 @@ func TestBitRefusals(t *testing.T) {
 
 // TestBitMessagesShareNothing: no two messages have an encapsulated key or a ciphertext in common, even of equal bits.
 func TestBitMessagesShareNothing(t *testing.T) {
-	s := sealer(t, fixedKey(t, 1).Public(), [32]byte{})
 	seen := map[string]bool{}
-	for range 500 {
+	for i := range 1000 {
+		s := sealer(t, fixedKey(t, 1).Public(), [32]byte{}, i%2 == 0)
 		m, err := s.AppendSeal(nil, 0, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{string(m[:32]), string(m[32:36]) + string(m[36:])} {
+		for _, part := range []string{string(m[:32]), string(m[35:])} {
 			if seen[part] {
 				t.Fatal("two messages share an encapsulated key or a ciphertext")
 			}
@@ -142,7 +155,7 @@ func TestSealerRefusesKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := seal.NewBitSealer(b, [32]byte{}); !errors.Is(err, seal.ErrKey) {
+		if _, err := seal.NewBitSealer(b, [32]byte{}, true); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("key %q: %v", k, err)
 		}
 		if err := seal.CheckHPKEPublic(b); !errors.Is(err, seal.ErrKey) {
@@ -156,7 +169,7 @@ func TestSealerRefusesKeys(t *testing.T) {
 
 func TestBitConcurrency(t *testing.T) {
 	key := fixedKey(t, 3)
-	s, o := sealer(t, key.Public(), [32]byte{9}), seal.NewBitOpener(key, [32]byte{9})
+	s, o := sealer(t, key.Public(), [32]byte{9}, true), seal.NewBitOpener(key, [32]byte{9}, true)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -178,8 +191,13 @@ func TestBitConcurrency(t *testing.T) {
 // TestBitGolden opens stored messages, so that a change of the format fails. The receiver's key is 32 bytes 0x01, the
 // context 32 bytes 0x02. Lines are "ok release coordinate bit hex" or "no hex".
 func TestBitGolden(t *testing.T) {
-	opener := seal.NewBitOpener(fixedKey(t, 1), [32]byte(bytes.Repeat([]byte{2}, 32)))
-	data, err := os.ReadFile("testdata/bit.golden")
+	bitGolden(t, "testdata/bit.golden", false)
+	bitGolden(t, "testdata/labelled-bit.golden", true)
+}
+
+func bitGolden(t *testing.T, file string, labelled bool) {
+	opener := seal.NewBitOpener(fixedKey(t, 1), [32]byte(bytes.Repeat([]byte{2}, 32)), labelled)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,25 +233,37 @@ func TestBitGolden(t *testing.T) {
 func FuzzBitMessage(f *testing.F) {
 	key := fixedKey(f, 1)
 	context := [32]byte(bytes.Repeat([]byte{2}, 32))
-	s, o := sealer(f, key.Public(), context), seal.NewBitOpener(key, context)
-	m, err := s.AppendSeal(nil, 1, 258, true)
-	if err != nil {
-		f.Fatal(err)
+	var sealers []*seal.BitSealer
+	var openers []*seal.BitOpener
+	for i, labelled := range formats {
+		sealers = append(sealers, sealer(f, key.Public(), context, labelled))
+		openers = append(openers, seal.NewBitOpener(key, context, labelled))
+		m, err := sealers[i].AppendSeal(nil, 1, 258, true)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(m)
+		f.Add(m[:20])
 	}
-	f.Add(m)
-	f.Add(m[:20])
 	f.Add(make([]byte, seal.BitSize))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		release, coordinate, one, err := o.Open(data)
-		if err != nil {
-			return
+		opened := 0
+		for i, o := range openers {
+			release, coordinate, one, err := o.Open(data)
+			if err != nil {
+				continue
+			}
+			opened++
+			again, err := sealers[i].AppendSeal(nil, release, coordinate, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, c, b, err := o.Open(again); err != nil || r != release || c != coordinate || b != one {
+				t.Fatal("no round trip")
+			}
 		}
-		again, err := s.AppendSeal(nil, release, coordinate, one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r, c, b, err := o.Open(again); err != nil || r != release || c != coordinate || b != one {
-			t.Fatal("no round trip")
+		if opened > 1 {
+			t.Fatal("a message opens in both formats")
 		}
 	})
 }
@@ -248,7 +278,7 @@ func x25519Pair(private, public, shared, receiver *x25519.Key) {
 // run.
 func BenchmarkSealBit(b *testing.B) {
 	key := fixedKey(b, 1)
-	s := sealer(b, key.Public(), [32]byte{})
+	s := sealer(b, key.Public(), [32]byte{}, true)
 	var private, public, shared, receiver x25519.Key
 	copy(receiver[:], key.Public())
 	private[5] = 7
@@ -268,11 +298,11 @@ func BenchmarkSealBit(b *testing.B) {
 // one run.
 func BenchmarkOpenBit(b *testing.B) {
 	key := fixedKey(b, 1)
-	m, err := sealer(b, key.Public(), [32]byte{}).AppendSeal(nil, 0, 1, true)
+	m, err := sealer(b, key.Public(), [32]byte{}, true).AppendSeal(nil, 0, 1, true)
 	if err != nil {
 		b.Fatal(err)
 	}
-	o := seal.NewBitOpener(key, [32]byte{})
+	o := seal.NewBitOpener(key, [32]byte{}, true)
 	var private, shared, sender x25519.Key
 	copy(private[:], key.Bytes())
 	copy(sender[:], m)

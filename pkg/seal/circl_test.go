@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cloudflare/circl/hpke"
@@ -53,7 +54,32 @@ func circlOpen(t testing.TB, private, info, message, aad []byte) ([]byte, error)
 	return opener.Open(message[seal.EncapsulatedSize:], aad)
 }
 
-func bitInfo(context [32]byte) []byte { return append([]byte("riffle/v1/bit"), context[:]...) }
+func bitInfo(context [32]byte, labelled bool) []byte {
+	domain := map[bool]string{false: "riffle/v1/bit", true: "riffle/v1/labelled-bit"}[labelled]
+	return append([]byte(domain), context[:]...)
+}
+
+// circlBit is a bit message that circl's HPKE sealed. plain is release, coordinate and bit; all but the first three bytes
+// are under the seal where it is labelled.
+func circlBit(t testing.TB, public []byte, context [32]byte, plain []byte, labelled bool) []byte {
+	if !labelled || len(plain) < seal.LabelSize {
+		return circlSeal(t, public, bitInfo(context, labelled), plain, nil)
+	}
+	label := plain[:seal.LabelSize]
+	message := circlSeal(t, public, bitInfo(context, true), plain[seal.LabelSize:], label)
+	return slices.Insert(message, seal.EncapsulatedSize, label...)
+}
+
+// circlOpenBit is what circl's HPKE opens of a bit message: release, coordinate and bit.
+func circlOpenBit(t testing.TB, private []byte, context [32]byte, message []byte, labelled bool) ([]byte, error) {
+	if !labelled {
+		return circlOpen(t, private, bitInfo(context, false), message, nil)
+	}
+	label := bytes.Clone(seal.Label(message))
+	rest := slices.Delete(bytes.Clone(message), seal.EncapsulatedSize, seal.EncapsulatedSize+seal.LabelSize)
+	plain, err := circlOpen(t, private, bitInfo(context, true), rest, label)
+	return append(label, plain...), err
+}
 
 // TestBitInteroperates has circl's own HPKE open what BitSealer sealed, and seal what BitOpener opens.
 func TestBitInteroperates(t *testing.T) {
@@ -64,17 +90,18 @@ func TestBitInteroperates(t *testing.T) {
 		}
 		context := [32]byte{byte(i), 1, 2}
 		plain := []byte{byte(i), 0x12, byte(i), byte(i & 1)}
-		message, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]),
-			plain[3] == 1)
+		labelled := i%4 < 2
+		message, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, plain[0],
+			binary.BigEndian.Uint16(plain[1:]), plain[3] == 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := circlOpen(t, key.Bytes(), bitInfo(context), message, nil)
+		got, err := circlOpenBit(t, key.Bytes(), context, message, labelled)
 		if err != nil || !bytes.Equal(got, plain) {
 			t.Fatalf("circl opened %x, %v; want %x", got, err, plain)
 		}
-		message = circlSeal(t, key.Public(), bitInfo(context), plain, nil)
-		r, c, one, err := seal.NewBitOpener(key, context).Open(message)
+		message = circlBit(t, key.Public(), context, plain, labelled)
+		r, c, one, err := seal.NewBitOpener(key, context, labelled).Open(message)
 		if err != nil || r != plain[0] || c != binary.BigEndian.Uint16(plain[1:]) || one != (plain[3] == 1) {
 			t.Fatalf("opened circl's message as (%d, %d, %v, %v), want %v", r, c, one, err, plain)
 		}
@@ -109,7 +136,7 @@ func TestReportsInteroperate(t *testing.T) {
 func FuzzAgainstCircl(f *testing.F) {
 	key, context := fixedKey(f, 1), [32]byte(bytes.Repeat([]byte{2}, 32))
 	boxInfo := append([]byte(seal.LocalBox), context[:]...)
-	bits, boxes := seal.NewBitOpener(key, context), seal.NewBoxOpener(key, seal.LocalBox, context)
+	boxes := seal.NewBoxOpener(key, seal.LocalBox, context)
 	boxSealer, err := seal.NewBoxSealer(key.Public(), seal.LocalBox, context)
 	if err != nil {
 		f.Fatal(err)
@@ -131,12 +158,12 @@ func FuzzAgainstCircl(f *testing.F) {
 			}
 			return message
 		}
-		agree := func(message []byte) { // a bit message, whoever sealed it
-			want, wantErr := circlOpen(t, key.Bytes(), bitInfo(context), message, nil)
+		agree := func(message []byte, labelled bool) { // a bit message, whoever sealed it
 			if len(message) != seal.BitSize {
 				return // circl's HPKE knows no size
 			}
-			release, coordinate, one, err := bits.Open(message)
+			want, wantErr := circlOpenBit(t, key.Bytes(), context, message, labelled)
+			release, coordinate, one, err := seal.NewBitOpener(key, context, labelled).Open(message)
 			switch {
 			case wantErr != nil:
 				if !errors.Is(err, seal.ErrOpen) {
@@ -151,17 +178,19 @@ func FuzzAgainstCircl(f *testing.F) {
 				t.Fatalf("(%d, %d, %v, %v), circl opened %x", release, coordinate, one, err, want)
 			}
 		}
-		agree(tamper(circlSeal(t, key.Public(), bitInfo(context), plain, nil)))
-		low := circlSeal(t, key.Public(), bitInfo(context), plain, nil)
-		clear(low[:seal.EncapsulatedSize])
-		agree(tamper(low))
-		if len(plain) >= 3 {
-			ours, err := sealer(t, key.Public(), context).AppendSeal(nil, plain[0], binary.BigEndian.Uint16(plain[1:]),
-				len(plain)%2 == 1)
-			if err != nil {
-				t.Fatal(err)
+		for _, labelled := range formats {
+			agree(tamper(circlBit(t, key.Public(), context, plain, labelled)), labelled)
+			low := circlBit(t, key.Public(), context, plain, labelled)
+			clear(low[:seal.EncapsulatedSize])
+			agree(tamper(low), labelled)
+			if len(plain) >= 3 {
+				ours, err := sealer(t, key.Public(), context, labelled).AppendSeal(nil, plain[0],
+					binary.BigEndian.Uint16(plain[1:]), len(plain)%2 == 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				agree(tamper(ours), labelled)
 			}
-			agree(tamper(ours))
 		}
 		box, err := boxSealer.AppendSeal(nil, plain, aad)
 		if err != nil {

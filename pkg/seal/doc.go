@@ -5,10 +5,13 @@
 //
 // BitSealer and BitOpener encrypt one bit at a time with HPKE in base mode (RFC 9180): DHKEM(X25519, HKDF-SHA256),
 // HKDF-SHA256, ChaCha20-Poly1305, the first message of a context that is then dropped. Every bit message is BitSize
-// bytes long: an encapsulated key (32), a ciphertext of four bytes (release, coordinate in two bytes big endian, bit),
-// a tag (16). The info string is a fixed domain followed by the digest of the round's announcement, so that a message
-// sealed for one round opens in no other. Two messages share nothing that an outsider can link: each has its own
-// ephemeral key. Sealing and opening them allocates nothing.
+// bytes long: an encapsulated key (32), a label (3: release, coordinate in two bytes big endian), the bit (1), a tag (16).
+// In a labelled message, the label is in the clear and is associated data, so that it cannot be changed, and the
+// ciphertext is the bit alone. In one that is not labelled, which rounds of older deployments have, the label is
+// encrypted with the bit. The info string is a fixed domain of the format followed by the digest of the round's
+// announcement, so that a message sealed for one round, or in one format, opens in no other. Two messages share nothing
+// that an outsider can link: each has its own ephemeral key, and the label says nothing but a place in the plan. Sealing
+// and opening them allocates nothing.
 //
 // The steps of RFC 9180 between the curve, the hash and the cipher stand here (hpke.go); those three are libraries'. The
 // tests compare with the RFC's vectors and with circl's HPKE, both ways.
@@ -22,6 +25,12 @@
 //
 // SealReport and ReportOpener wrap, for the shuffler, what one device sends in one round, in the same HPKE suite.
 // Associated data binds the envelope to deployment, epoch and round (ReportContext).
+//
+// # Requests for enrolment
+//
+// SealRequest and RequestOpener do so with what a host asks of the shuffler, under an info string of their own that names
+// the deployment. Both sides export the secret of a ReplyKey from the HPKE context (RFC 9180, section 5.3), under which
+// the replies travel as responses do in RFC 9458 (section 4.4).
 //
 // # Statements
 //

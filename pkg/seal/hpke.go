@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -35,6 +36,8 @@ const (
 	labelSecret = hpkeSuite + "secret"
 	labelKey    = "\x00\x20" + hpkeSuite + "key"
 	labelNonce  = "\x00\x0c" + hpkeSuite + "base_nonce"
+	labelExp    = "\x00\x20" + hpkeSuite + "exp"
+	labelExport = "\x00\x20" + hpkeSuite + "sec"
 )
 
 // schedule is what all messages with one info string have in common: RFC 9180's key_schedule_context (section 5.1),
@@ -114,6 +117,27 @@ func (w *exchange) derive(receiver *x25519.Key, s *schedule) {
 	copy(w.nonce[:], w.hmac(&w.secret, labelNonce, s[:], end[:]))
 }
 
+// replyKey is what the reply to a request is sealed under: the secret that Context.Export of section 5.3 makes of the
+// exporter secret.
+func (w *exchange) replyKey(s *schedule) *ReplyKey {
+	k := &ReplyKey{encapsulated: w.encapsulated}
+	end := [1]byte{1}
+	var exporter [32]byte
+	copy(exporter[:], w.hmac(&w.secret, labelExp, s[:], end[:]))
+	copy(k.secret[:], w.hmac(&exporter, labelExport, []byte(replyDomain), end[:]))
+	clear(exporter[:])
+	return k
+}
+
+// cipher is the cipher of w.key, and the nonce of its one message: all else of w stays off the heap.
+func (w *exchange) cipher() (cipher.AEAD, [chacha20poly1305.NonceSize]byte) {
+	aead, err := chacha20poly1305.New(w.key[:])
+	if err != nil { // only where FIPS 140-3 is enforced
+		panic("seal: " + err.Error())
+	}
+	return aead, w.nonce
+}
+
 // hmac is HMAC-SHA256 of a label and what follows it. The result is overwritten by the next call. The standard
 // library's allocates its state for every key, and nearly every key is used once.
 func (w *exchange) hmac(key *[32]byte, label string, parts ...[]byte) []byte {
@@ -139,18 +163,18 @@ const (
 )
 
 // sealShort writes the ciphertext of a plaintext of 1 to shortSize bytes to out, and the tag after it: as
-// chacha20poly1305 without associated data does, which allocates an object for each key.
-func (w *exchange) sealShort(out, plain []byte) {
+// chacha20poly1305 with at most shortSize bytes of associated data does, which allocates an object for each key.
+func (w *exchange) sealShort(out, plain, aad []byte) {
 	w.expandKey()
 	subtle.XORBytes(out, plain, w.stream[chachaBlock:])
-	tag := w.shortTag(out[:len(plain)])
+	tag := w.shortTag(out[:len(plain)], aad)
 	copy(out[len(plain):], tag[:])
 }
 
 // openShort decrypts what sealShort wrote, tagSize longer than plain. Where it is false, plain is not written.
-func (w *exchange) openShort(plain, sealed []byte) bool {
+func (w *exchange) openShort(plain, sealed, aad []byte) bool {
 	w.expandKey()
-	tag := w.shortTag(sealed[:len(plain)])
+	tag := w.shortTag(sealed[:len(plain)], aad)
 	if subtle.ConstantTimeCompare(tag[:], sealed[len(plain):]) != 1 {
 		return false
 	}
@@ -168,13 +192,20 @@ func (w *exchange) expandKey() {
 	c.XORKeyStream(w.stream[:], w.stream[:])
 }
 
-// shortTag is the tag of a ciphertext of 1 to shortSize bytes without associated data: Poly1305 over the ciphertext,
-// padded to 16 bytes, and the two lengths. Each key of Poly1305 is used for one message, as it must be.
-func (w *exchange) shortTag(ciphertext []byte) (tag [tagSize]byte) {
-	var input [shortSize + 16]byte
-	copy(input[:shortSize], ciphertext)
-	input[shortSize+8] = byte(len(ciphertext))
-	poly1305.Sum(&tag, input[:], (*[32]byte)(w.stream[:32]))
+// shortTag is the tag of a ciphertext of 1 to shortSize bytes with at most shortSize bytes of associated data (RFC 8439,
+// section 2.8): Poly1305 over the associated data and the ciphertext, each padded to 16 bytes, of which nothing is left
+// where there is none, and the two lengths. Each key of Poly1305 is used for one message, as it must be.
+func (w *exchange) shortTag(ciphertext, aad []byte) (tag [tagSize]byte) {
+	var input [2*shortSize + 16]byte
+	end := 0
+	for _, part := range [...][]byte{aad, ciphertext} {
+		if len(part) > 0 {
+			copy(input[end:end+shortSize], part)
+			end += shortSize
+		}
+	}
+	input[end], input[end+8] = byte(len(aad)), byte(len(ciphertext))
+	poly1305.Sum(&tag, input[:end+16], (*[32]byte)(w.stream[:32]))
 	return tag
 }
 
@@ -187,11 +218,7 @@ func appendSeal(dst []byte, receiver *x25519.Key, s *schedule, plaintext, aad []
 	if !w.send(receiver, s) {
 		return dst, errLowOrder
 	}
-	aead, err := chacha20poly1305.New(w.key[:])
-	if err != nil { // only where FIPS 140-3 is enforced
-		panic("seal: " + err.Error())
-	}
-	nonce := w.nonce // all else of w stays off the heap
+	aead, nonce := w.cipher()
 	return aead.Seal(append(dst, w.encapsulated[:]...), nonce[:], plaintext, aad), nil
 }
 
@@ -202,11 +229,7 @@ func appendOpen(dst []byte, k *HPKEKey, s *schedule, encapsulated, ciphertext, a
 	if !w.receive(k, encapsulated, s) {
 		return dst, ErrOpen
 	}
-	aead, err := chacha20poly1305.New(w.key[:])
-	if err != nil {
-		panic("seal: " + err.Error())
-	}
-	nonce := w.nonce
+	aead, nonce := w.cipher()
 	plain, err := aead.Open(dst, nonce[:], ciphertext, aad)
 	if err != nil {
 		return dst, ErrOpen

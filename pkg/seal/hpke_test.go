@@ -94,23 +94,26 @@ func TestShortMessagesAreChaCha20Poly1305(t *testing.T) {
 		var w exchange
 		copy(w.key[:], draw("key", 32, 32))
 		copy(w.nonce[:], draw("nonce", 12, 12))
-		plain := draw("plain", 1, shortSize)
+		plain, aad := draw("plain", 1, shortSize), draw("aad", 0, shortSize)
 		aead, err := chacha20poly1305.New(w.key[:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := aead.Seal(nil, w.nonce[:], plain, nil)
+		want := aead.Seal(nil, w.nonce[:], plain, aad)
 		got := make([]byte, len(plain)+tagSize)
-		if w.sealShort(got, plain); !bytes.Equal(got, want) {
+		if w.sealShort(got, plain, aad); !bytes.Equal(got, want) {
 			t.Fatalf("%x, not %x", got, want)
 		}
 		opened := make([]byte, len(plain))
-		if !w.openShort(opened, want) || !bytes.Equal(opened, plain) {
+		if !w.openShort(opened, want, aad) || !bytes.Equal(opened, plain) {
 			t.Fatalf("opened to %x, not %x", opened, plain)
 		}
 		clear(opened)
+		if len(aad) < shortSize && w.openShort(opened, want, append(bytes.Clone(aad), 0)) {
+			t.Fatal("a message opens with other associated data")
+		}
 		want[rapid.IntRange(0, len(want)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if w.openShort(opened, want) || !bytes.Equal(opened, make([]byte, len(plain))) {
+		if w.openShort(opened, want, aad) || !bytes.Equal(opened, make([]byte, len(plain))) {
 			t.Fatalf("a changed message opened to %x", opened)
 		}
 	})
@@ -125,7 +128,7 @@ func TestTheWorkingMemoryIsWiped(t *testing.T) {
 	var w exchange
 	Random(w.ephemeral[:])
 	w.send(&key.public, newSchedule(nil))
-	w.sealShort(make([]byte, bitPlain+tagSize), make([]byte, bitPlain))
+	w.sealShort(make([]byte, bitPlain+tagSize), make([]byte, bitPlain), nil)
 	if w.wipe(); !reflect.DeepEqual(w, exchange{}) {
 		t.Errorf("%+v", w)
 	}
@@ -140,12 +143,12 @@ func TestALowOrderMessageWithARightTagIsRefused(t *testing.T) {
 	}
 	context := [32]byte{1}
 	for _, encapsulated := range [][32]byte{{}, {1}} {
-		for _, info := range [][]byte{bitInfo(context), LocalBox.info(context)} {
+		for _, info := range [][]byte{bitInfo(context, false), LocalBox.info(context)} {
 			w := exchange{encapsulated: encapsulated} // and a shared secret of zeros
 			w.derive(&key.public, newSchedule(info))
 			message := append(encapsulated[:], make([]byte, bitPlain+tagSize)...)
-			w.sealShort(message[EncapsulatedSize:], make([]byte, bitPlain))
-			if _, _, _, err := NewBitOpener(key, context).Open(message); !errors.Is(err, ErrOpen) {
+			w.sealShort(message[EncapsulatedSize:], make([]byte, bitPlain), nil)
+			if _, _, _, err := NewBitOpener(key, context, false).Open(message); !errors.Is(err, ErrOpen) {
 				t.Errorf("a bit message: %v", err)
 			}
 			if _, err := NewBoxOpener(key, LocalBox, context).Open(message, nil); !errors.Is(err, ErrOpen) {

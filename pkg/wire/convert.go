@@ -72,7 +72,7 @@ func announcedReleases(a *plan.Announcement) []plan.Release {
 func planMessage(p plan.Plan) *rifflev1.Plan {
 	m := &rifflev1.Plan{
 		Epsilon: p.Epsilon, Delta: p.Delta, TailDelta: p.TailDelta, Channel: number(channels, p.Channel),
-		Decisions: p.Decisions, Records: p.Records, Period: p.Period,
+		Decisions: p.Decisions, Records: p.Records, Period: p.Period, Labelled: p.Labelled,
 	}
 	if q := p.Panel; q != nil {
 		m.Panel = &rifflev1.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}
@@ -103,7 +103,7 @@ func planOf(m *rifflev1.Plan) plan.Plan {
 	}
 	p := plan.Plan{
 		Epsilon: m.GetEpsilon(), Delta: m.GetDelta(), TailDelta: m.GetTailDelta(), Channel: channelOf(m.GetChannel()),
-		Decisions: m.Decisions, Records: m.Records, Period: m.Period,
+		Decisions: m.Decisions, Records: m.Records, Period: m.Period, Labelled: m.Labelled,
 	}
 	if q := m.GetPanel(); q != nil {
 		p.Panel = &plan.Panel{Registered: q.Registered, Dishonest: q.Dishonest, Tail: q.Tail}
@@ -280,24 +280,25 @@ func summedOf(m *rifflev1.Summed) *Summed {
 }
 
 func credentialMessage(s *Credential) *rifflev1.Credential {
-	return &rifflev1.Credential{Deployment: s.Deployment, HostKey: s.HostKey, Devices: s.Devices}
+	return &rifflev1.Credential{Deployment: s.Deployment, HostKey: s.HostKey, Devices: s.Devices, FirstKey: s.FirstKey}
 }
 
 func credentialOf(m *rifflev1.Credential) *Credential {
-	return &Credential{Deployment: m.Deployment, HostKey: m.HostKey, Devices: m.Devices}
+	return &Credential{Deployment: m.Deployment, HostKey: m.HostKey, Devices: m.Devices, FirstKey: m.FirstKey}
 }
 
 func enrolRequestMessage(s *EnrolRequest) *rifflev1.EnrolRequest {
 	credential, _ := decodeSigned(s.Credential) // checkEnrolRequest has decoded it
 	return &rifflev1.EnrolRequest{
 		Deployment: s.Deployment, Epoch: s.Epoch, Announcement: s.Announcement, Device: s.Device,
-		Credential: credential, Further: s.Further,
+		Credential: credential, Further: s.Further, Nonces: s.Nonces,
 	}
 }
 
 func enrolRequestOf(m *rifflev1.EnrolRequest) *EnrolRequest {
 	s := &EnrolRequest{
 		Deployment: m.Deployment, Epoch: m.Epoch, Announcement: m.Announcement, Device: m.Device, Further: m.Further,
+		Nonces: m.Nonces,
 	}
 	if m.Credential != nil {
 		s.Credential, _ = marshal(m.Credential) // it was decoded, so it can be encoded

@@ -21,7 +21,13 @@ func checkCredential(c *Credential) error {
 	if c.Devices == 0 {
 		return field("devices", "is 0: the credential covers no device")
 	}
-	return nil
+	if len(c.FirstKey) == 0 {
+		return nil
+	}
+	if bytes.Equal(c.FirstKey, c.HostKey) {
+		return field("first_key", "must be absent where host_key is the host's first key")
+	}
+	return checkLength("first_key", c.FirstKey, keySize)
 }
 
 func checkEnrolRequest(r *EnrolRequest) error {
@@ -48,6 +54,9 @@ func checkEnrolRequest(r *EnrolRequest) error {
 			return field("further", "must ascend, and begin above device")
 		}
 		last = r.Further[i]
+	}
+	if n := len(r.Nonces); n != 0 && n != len(r.Further)+1 {
+		return field("nonces", "has %d, must have none or one for each of %d devices", n, len(r.Further)+1)
 	}
 	if r.Credential == nil {
 		return field("credential", "is missing")
@@ -117,7 +126,7 @@ func checkAnswer(r *EnrolReply) error {
 // Enrolment is a verified request: devices of a host that the registrar admits ask to be enrolled.
 type Enrolment struct {
 	Request *EnrolRequest
-	HostKey [32]byte // the host's Ed25519 public key
+	HostKey [32]byte // the host's first Ed25519 public key, by which its devices are known
 	Digest  [32]byte // SHA-256 of the request's Signed bytes, for the reply
 }
 
@@ -127,7 +136,7 @@ type Enrolment struct {
 //
 // The digest is set even where an error is returned: a refusal names the request too.
 func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
-	return openEnrolRequest(signed, registrar.Deployment, func(credential []byte) (*Credential, error) {
+	return openEnrolRequest(signed, registrar, func(credential []byte) (*Credential, error) {
 		c, _, err := Open[Credential](credential, registrar)
 		return c, err
 	})
@@ -137,19 +146,23 @@ func OpenEnrolRequest(signed []byte, registrar Party) (Enrolment, error) {
 // same bytes for each of its devices. It keeps only credentials that the registrar signed. Safe for concurrent use.
 type Credentials struct {
 	registrar Party
+	most      int // how many it keeps
 
 	mu    sync.Mutex
 	known map[[32]byte]*Credential // by the SHA-256 of their Signed bytes
 }
 
-// NewCredentials takes the deployment's name and the registrar's key.
+// maxKnown is how many verified credentials are remembered, in some 300 bytes each. Beyond it they are verified anew.
+const maxKnown = 1 << 16
+
+// NewCredentials takes the deployment's name, the registrar's key, and the hosts whose keys were replaced or withdrawn.
 func NewCredentials(registrar Party) *Credentials {
-	return &Credentials{registrar: registrar, known: map[[32]byte]*Credential{}}
+	return &Credentials{registrar: registrar, most: maxKnown, known: map[[32]byte]*Credential{}}
 }
 
 // OpenEnrolRequest is the function of that name, with the same errors.
 func (k *Credentials) OpenEnrolRequest(signed []byte) (Enrolment, error) {
-	return openEnrolRequest(signed, k.registrar.Deployment, k.open)
+	return openEnrolRequest(signed, k.registrar, k.open)
 }
 
 func (k *Credentials) open(signed []byte) (*Credential, error) {
@@ -163,21 +176,24 @@ func (k *Credentials) open(signed []byte) (*Credential, error) {
 	c, _, err := Open[Credential](signed, k.registrar)
 	if err == nil {
 		k.mu.Lock()
+		if len(k.known) >= k.most {
+			clear(k.known)
+		}
 		k.known[digest] = c
 		k.mu.Unlock()
 	}
 	return c, err
 }
 
-func openEnrolRequest(signed []byte, deployment string, opened func([]byte) (*Credential, error)) (Enrolment, error) {
+func openEnrolRequest(signed []byte, registrar Party, opened func([]byte) (*Credential, error)) (Enrolment, error) {
 	out := Enrolment{Digest: sum(signed)}
 	o, err := open[EnrolRequest](signed, nil)
 	if err != nil {
 		return out, err
 	}
-	if o.deployment != deployment {
+	if o.deployment != registrar.Deployment {
 		return out, named("enrol-request",
-			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, deployment))
+			fmt.Errorf("%w: %q, expected %q", ErrDeployment, o.deployment, registrar.Deployment))
 	}
 	credential, err := opened(o.statement.Credential)
 	switch {
@@ -186,11 +202,13 @@ func openEnrolRequest(signed []byte, deployment string, opened func([]byte) (*Cr
 		err = errors.New("it is another host's")
 	case slices.Max(o.statement.Devices()) >= credential.Devices:
 		err = fmt.Errorf("device %d of a host with %d", slices.Max(o.statement.Devices()), credential.Devices)
+	default:
+		out.HostKey, err = registrar.Hosts.admits(credential)
 	}
 	if err != nil {
 		return out, named("enrol-request", fmt.Errorf("%w: %w", ErrCredential, err))
 	}
-	out.Request, out.HostKey = o.statement, [32]byte(o.signer)
+	out.Request = o.statement
 	return out, nil
 }
 

@@ -250,3 +250,34 @@ func TestTheLongestEnrolmentsFit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// However many hosts show a credential, only so many are kept, and those that are not are admitted all the same.
+func TestVerifiedCredentialsAreBounded(t *testing.T) {
+	registrar := signer(t, 3)
+	known := wire.NewCredentials(party(registrar))
+	const most = 3
+	known.Keep(most)
+	for i := range 3 * most {
+		host := signer(t, byte(10+i))
+		for range 2 {
+			signed := forge(t, seal.EnrolRequest, enrolRequest(t, host, registrar), host)
+			if _, err := known.OpenEnrolRequest(signed); err != nil {
+				t.Fatal(err)
+			}
+			if n := known.Kept(); n > most {
+				t.Fatalf("%d credentials are kept, %d may be", n, most)
+			}
+		}
+	}
+}
+
+// A host's first key has the length of a key.
+func TestACredentialWithHalfAFirstKeyIsRefused(t *testing.T) {
+	host, registrar := signer(t, 2), signer(t, 3)
+	for _, length := range []int{1, 31, 33} {
+		c := wire.Credential{Deployment: "d", HostKey: host.Public(), Devices: 1, FirstKey: make([]byte, length)}
+		if _, _, err := wire.Sign(&c, registrar); err == nil {
+			t.Errorf("a first key of %d bytes", length)
+		}
+	}
+}

@@ -30,6 +30,8 @@ var (
 	ErrCredential = errors.New("no credential for this device")
 	// ErrProof means shares that decode but do not prove that every entry is in its range.
 	ErrProof = errors.New("the shares do not prove that every entry is in its range")
+	// ErrLabels means a report whose bit messages do not have the plan's labels, in the plan's order.
+	ErrLabels = errors.New("not the planned labels")
 	// ErrShare means a share that does not decode, or that is of another report or round.
 	ErrShare = errors.New("not a share of this report and round")
 )
@@ -96,6 +98,8 @@ func Reason(err error) Refusal {
 		return RefusalUndecryptable
 	case errors.Is(err, ErrProof):
 		return RefusalBadProof
+	case errors.Is(err, ErrLabels):
+		return RefusalWrongLabels
 	case errors.Is(err, ErrShare):
 		return RefusalBadShare
 	}

@@ -91,3 +91,7 @@ func Digest[T Statement](statement *T) ([32]byte, error) {
 	body, err := marshal(Message(statement))
 	return seal.Digest(formatOf[T]().kind, body), err
 }
+
+// Keep sets how many credentials are kept, and Kept counts them.
+func (k *Credentials) Keep(most int) { k.most = most }
+func (k *Credentials) Kept() int     { return len(k.known) }

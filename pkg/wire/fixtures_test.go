@@ -126,6 +126,13 @@ func panelAnnouncement(t testing.TB) *rifflev1.Announcement {
 	return a
 }
 
+// labelledAnnouncement is one whose bit messages have labels.
+func labelledAnnouncement(t testing.TB) *rifflev1.Announcement {
+	a := announcement(t)
+	a.Plan.Labelled = true
+	return a
+}
+
 func pool() *rifflev1.Pool {
 	return &rifflev1.Pool{Deployment: deployment, Epoch: 2, Announcement: digestOf(2), Registered: 5100,
 		Root: digestOf(12), Contribution: digestOf(13)}
@@ -229,6 +236,17 @@ func enrolRequests(t testing.TB, host, registrar *seal.Identity) *rifflev1.Enrol
 	r := enrolRequest(t, host, registrar)
 	r.Device, r.Further = 3, []uint32{4, 9}
 	return r
+}
+
+func noncedRequest(t testing.TB, host, registrar *seal.Identity) *rifflev1.EnrolRequest {
+	r := enrolRequests(t, host, registrar)
+	r.Nonces = []uint32{1, 0, 0xfffffffe}
+	return r
+}
+
+// envelope is what a sealed request travels in.
+func envelope(t testing.TB, e seal.Envelope) []byte {
+	return encode(t, &rifflev1.Envelope{Key: e.Key, Encapsulated: e.Encapsulated, Ciphertext: e.Ciphertext})
 }
 
 func enrolReplies() *rifflev1.EnrolReply {

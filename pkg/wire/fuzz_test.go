@@ -27,7 +27,8 @@ func FuzzOpenSigned(f *testing.F) {
 	open := openers(f)
 	names := []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request", "enrol-reply",
 		"configuration", "learned", "audited-manifest", "panel-announcement", "pool", "draw", "registration", "panel-reply",
-		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies"}
+		"lasting-configuration", "compared-learned", "enrol-requests", "enrol-replies", "nonced-request",
+		"labelled-announcement"}
 	seeds(f, names...)
 	known := map[string]bool{}
 	for _, messages := range accepted(f) {
@@ -71,7 +72,8 @@ func fuzzBody(f *testing.F, kind seal.Kind, statements ...proto.Message) {
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f))
+	fuzzBody(f, seal.Announcement, announcement(f), finalAnnouncement(f), curatedAnnouncement(f), panelAnnouncement(f),
+		labelledAnnouncement(f))
 }
 func FuzzKeySet(f *testing.F) { fuzzBody(f, seal.KeySet, keySet(f)) }
 func FuzzManifest(f *testing.F) {
@@ -132,6 +134,7 @@ func FuzzEnrolRequest(f *testing.F) {
 	host, registrar := signer(f, goldenHost), signer(f, goldenRegistry)
 	f.Add(encode(f, enrolRequest(f, host, registrar)))
 	f.Add(encode(f, registration(f, host, registrar)))
+	f.Add(encode(f, noncedRequest(f, host, registrar)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		signed := encode(t,
 			&rifflev1.Signed{Body: body, Key: host.Public(), Signature: seal.Sign(seal.EnrolRequest, body, host)})

@@ -53,6 +53,10 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			_, d, err := wire.Open[plan.Announcement](b, from)
 			return d, err
 		},
+		"labelled-announcement": func(b []byte) ([32]byte, error) {
+			_, d, err := wire.Open[plan.Announcement](b, from)
+			return d, err
+		},
 		"pool": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Pool](b, from); return d, err },
 		"draw": func(b []byte) ([32]byte, error) { _, d, err := wire.Open[wire.Draw](b, from); return d, err },
 		"registration": func(b []byte) ([32]byte, error) {
@@ -60,6 +64,10 @@ func openers(t testing.TB) map[string]func([]byte) ([32]byte, error) {
 			return e.Digest, err
 		},
 		"enrol-requests": func(b []byte) ([32]byte, error) {
+			e, err := wire.OpenEnrolRequest(b, registrar)
+			return e.Digest, err
+		},
+		"nonced-request": func(b []byte) ([32]byte, error) {
 			e, err := wire.OpenEnrolRequest(b, registrar)
 			return e.Digest, err
 		},
@@ -121,6 +129,8 @@ func accepted(t testing.TB) map[string][][]byte {
 		}
 		return b
 	}
+	replaced := credential(t, host) // of a host whose key was replaced
+	replaced.FirstKey = digestOf(4)
 	return map[string][][]byte{
 		"announcement": {sign(by, announcement(t)), sign(by, finalAnnouncement(t)),
 			sign(by, curatedAnnouncement(t))},
@@ -129,7 +139,7 @@ func accepted(t testing.TB) map[string][][]byte {
 		"counts":        {sign(by, counts()), sign(by, curatedCounts())},
 		"accepted":      {sign(by, acceptedSet())},
 		"summed":        {sign(by, summed())},
-		"credential":    {sign(registrar, credential(t, host))},
+		"credential":    {sign(registrar, credential(t, host)), sign(registrar, replaced)},
 		"enrol-request": {sign(host, enrolRequest(t, host, registrar))},
 		"enrol-reply":   {sign(by, enrolReply()), sign(by, refusal())},
 		"report":        {must(wire.BuildReport(report(), host))},
@@ -140,12 +150,14 @@ func accepted(t testing.TB) map[string][][]byte {
 		"audited-manifest": {sign(by, auditedManifest())},
 
 		"panel-announcement":    {sign(by, panelAnnouncement(t))},
+		"labelled-announcement": {sign(by, labelledAnnouncement(t))},
 		"pool":                  {sign(by, pool())},
 		"draw":                  {sign(by, draw())},
 		"registration":          {sign(host, registration(t, host, registrar))},
 		"panel-reply":           {sign(by, drawnReply(t, by)), sign(by, undrawnReply(t, by))},
 		"enrol-requests":        {sign(host, enrolRequests(t, host, registrar))},
 		"enrol-replies":         {sign(by, enrolReplies())},
+		"nonced-request":        {sign(host, noncedRequest(t, host, registrar))},
 		"lasting-configuration": {sign(by, lastingConfiguration(t))},
 		"compared-learned":      {sign(by, comparedLearned())},
 	}
@@ -213,6 +225,9 @@ func refused(t testing.TB) map[string][][]byte {
 	cred := credential(t, host)
 	cred.Devices = 0
 	add("credential", forge(t, seal.Credential, cred, registrar))
+	cred = credential(t, host)
+	cred.FirstKey = cred.HostKey
+	add("credential", forge(t, seal.Credential, cred, registrar))
 	r := enrolRequest(t, host, registrar)
 	r.Device = 10
 	add("enrol-request", forge(t, seal.EnrolRequest, r, host))
@@ -235,6 +250,11 @@ func refused(t testing.TB) map[string][][]byte {
 	more.Refused[1].TakenOut = 6
 	add("audited-manifest", forge(t, seal.Manifest, more, by))
 	refusedOfPanels(t, add)
+	for _, c := range []rifflev1.Channel{rifflev1.Channel_CHANNEL_SHARES, rifflev1.Channel_CHANNEL_LOCAL} {
+		a := labelledAnnouncement(t)
+		a.Plan.Channel = c
+		add("labelled-announcement", forge(t, seal.Announcement, a, by))
+	}
 	for _, further := range [][]uint32{{4, 4}, {3}, {5, 4}, {10}, make([]uint32, 64)} {
 		several := enrolRequests(t, host, registrar)
 		several.Further = further
@@ -243,6 +263,9 @@ func refused(t testing.TB) map[string][][]byte {
 	several := registration(t, host, registrar)
 	several.Further = []uint32{4}
 	add("enrol-requests", forge(t, seal.EnrolRequest, several, host))
+	few := noncedRequest(t, host, registrar)
+	few.Nonces = few.Nonces[1:]
+	add("nonced-request", forge(t, seal.EnrolRequest, few, host))
 	for _, change := range []func(*rifflev1.EnrolReply){
 		func(r *rifflev1.EnrolReply) { r.Further[0].Refusal = rifflev1.Refusal_REFUSAL_LATE },
 		func(r *rifflev1.EnrolReply) { r.Further[1].Refusal = 0 },
@@ -313,7 +336,8 @@ func refusedOfPanels(t testing.TB, add func(format string, b []byte)) {
 var formats = []string{"announcement", "keyset", "manifest", "counts", "credential", "enrol-request",
 	"enrol-reply", "report", "chunk", "accepted", "summed", "configuration", "learned", "audited-manifest",
 	"panel-announcement", "pool", "draw", "registration", "panel-reply", "lasting-configuration", "compared-learned",
-	"enrol-requests", "enrol-replies"}
+	"enrol-requests", "enrol-replies", "nonced-request",
+	"labelled-announcement"}
 
 const goldenFile = "testdata/wire.golden"
 

@@ -168,7 +168,7 @@ func TestEveryFieldOfAStatementIsCarried(t *testing.T) {
 		}
 	})
 	everyFieldIsCarried(t, func() *wire.Credential {
-		return &wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 10}
+		return &wire.Credential{Deployment: deployment, HostKey: host.Public(), Devices: 10, FirstKey: digestOf(4)}
 	})
 	everyFieldIsCarried(t, func() *wire.EnrolRequest {
 		r := *request.Request

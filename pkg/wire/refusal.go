@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
@@ -37,6 +38,8 @@ const (
 	RefusalSecondSet       Refusal = 22 // a second set of reports, or a second sum, for one release
 	RefusalNotRegistered   Refusal = 23 // the device was not registered when the epoch's panel was drawn
 	RefusalNotDrawn        Refusal = 24 // the device is not in the epoch's panel
+	RefusalWrongLabels     Refusal = 25 // the labels of its bit messages are not the plan's, in the plan's order
+	RefusalCapacity        Refusal = 26 // the shuffler knows as many devices as it lets in
 )
 
 // String is the refusal in words joined by underscores, as "cohort_full".
@@ -47,9 +50,12 @@ func (r Refusal) String() string {
 // Refusals lists every refusal, in the order of their numbers.
 func Refusals() []Refusal {
 	var all []Refusal
-	for n := int32(1); n < int32(len(rifflev1.Refusal_name)); n++ {
-		all = append(all, Refusal(n))
+	for n := range rifflev1.Refusal_name {
+		if n > 0 {
+			all = append(all, Refusal(n))
+		}
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -79,6 +85,8 @@ var meanings = map[Refusal]string{
 	RefusalSecondSet:         "it belongs to a second set of reports, or a second sum, for one release",
 	RefusalNotRegistered:     "its device was not registered when the epoch's panel was drawn",
 	RefusalNotDrawn:          "its device is not in the epoch's panel",
+	RefusalWrongLabels:       "it does not have exactly the planned number of messages for each number",
+	RefusalCapacity:          "the shuffler knows as many devices as it lets in",
 }
 
 // Means says for people why something was refused, as the rest of a sentence "refused because ...".

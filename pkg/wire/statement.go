@@ -15,6 +15,7 @@ import (
 type Party struct {
 	Deployment string
 	Key        []byte // Ed25519 public key, 32 bytes
+	Hosts      *Hosts // of the registrar: the hosts whose keys were replaced or withdrawn; nil: none
 }
 
 // Sign checks a statement and signs it. It returns the bytes of Signed and the statement's digest. It refuses every

@@ -31,6 +31,8 @@ type Credential struct {
 	Deployment string
 	HostKey    []byte // Ed25519 public key, 32 bytes
 	Devices    uint32 // at least 1
+	// FirstKey is the first key of a host whose key was replaced: 32 bytes, not HostKey; empty where HostKey is the first.
+	FirstKey []byte
 }
 
 // EnrolRequest asks the shuffler for a slot in the current cohort, or whether the device is in the epoch's panel. With
@@ -44,6 +46,18 @@ type EnrolRequest struct {
 	// Further are devices of the host that ask for the same with this one request: ascending, above Device, at most
 	// MaxFurther. Empty where the device registers.
 	Further []uint32
+	// Nonces has one for each of Devices, in their order: what seal.Nonce drew when the device's wish was made
+	// durable, the same in every request because of that wish; 0: not known. Empty where the device asks whether it is in a panel, and
+	// from hosts of earlier versions.
+	Nonces []uint32
+}
+
+// NonceOf is the nonce of the request's device of that place, 0 being Device; 0 where the request has none.
+func (r *EnrolRequest) NonceOf(place int) uint32 {
+	if place < len(r.Nonces) {
+		return r.Nonces[place]
+	}
+	return 0
 }
 
 // Devices are all that the request is for, in order.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libriffle.h"
 
@@ -34,6 +35,16 @@ static bytes read_file(const char *name) {
 	return b;
 }
 
+// awaited reads a file that another process writes, as the shuffler's answer comes over the broker.
+static bytes awaited(const char *name) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	for (int i = 0; i < 60000 && access(path, R_OK) != 0; i++) {
+		usleep(1000);
+	}
+	return read_file(name);
+}
+
 static void write_file(const char *name, riffle_result r) {
 	FILE *f = in_folder(name, "wb");
 	fwrite(r.data, 1, r.size, f);
@@ -63,7 +74,7 @@ static void fails(const char *call, riffle_result r) {
 int main(int argc, char **argv) {
 	const int64_t now = 1767268800000, minute = 60000; // 2026-01-01 12:00 UTC
 	folder = argv[argc - 1];
-	bytes config = read_file("config"), announcement = read_file("announcement"), keys = read_file("keys"), reply = read_file("reply");
+	bytes config = read_file("config"), announcement = read_file("announcement"), keys = read_file("keys");
 
 	fails("open", riffle_open("{", NULL, 0));
 	fails("open with a saved state that is none", riffle_open(config.data, "junk", 4));
@@ -81,6 +92,7 @@ int main(int argc, char **argv) {
 	riffle_result request = riffle_enrol(device);
 	write_file("request", request);
 	riffle_free(request);
+	bytes reply = awaited("reply");
 	must("answer", riffle_answer(device, reply.data, reply.size, now));
 
 	fails("encode a text", riffle_encode(device, "{\"arms\": [{\"id\": \"a\", \"on\": \"61728\"}]}"));

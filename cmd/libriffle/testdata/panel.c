@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libriffle.h"
 
@@ -24,6 +25,16 @@ static size_t file(const char *name) {
 	text[size] = 0;
 	fclose(f);
 	return size;
+}
+
+// awaited is file for one that another process writes, as the shuffler's answer comes over the broker.
+static size_t awaited(const char *name) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	for (int i = 0; i < 60000 && access(path, R_OK) != 0; i++) {
+		usleep(1000);
+	}
+	return file(name);
 }
 
 // must prints a result, or keeps it under a name of the folder, ends the program if it is an error, and frees it. It
@@ -77,10 +88,10 @@ int main(int argc, char **argv) {
 
 	fails("enrol before the device is registered", riffle_enrol(device));
 	must("register", riffle_register(device), "registration");
-	size = file("confirmed");
+	size = awaited("confirmed");
 	must("registered", riffle_registered(device, text, size), NULL);
 	must("enrol", riffle_enrol(device), "request");
-	size = file("reply");
+	size = awaited("reply");
 	must("answer", riffle_answer(device, text, size, now), NULL);
 
 	uint64_t first = must("decide", riffle_decide(device, arms), NULL);

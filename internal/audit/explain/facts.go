@@ -98,7 +98,10 @@ type Round struct {
 	// Epsilon is what the epoch's whole plan reveals with the reports that came, Alone if no other device is honest.
 	Epsilon status.Epsilon `json:"epsilon"`
 	Alone   status.Epsilon `json:"epsilon_alone"`
-	Version string         `json:"version,omitempty"` // of the analyzer's program
+	// Influence and Moved are how far dishonest devices can have moved what was released: see audit.Row.
+	Influence []plan.StatedInfluence `json:"influence,omitempty"`
+	Moved     float64                `json:"one_device_deviations,omitempty"`
+	Version   string                 `json:"version,omitempty"` // of the analyzer's program
 	// Registered is how many devices the panel was drawn from; 0: none was drawn.
 	Registered uint32      `json:"registered,omitempty"`
 	Lift       *audit.Lift `json:"lift,omitempty"` // what the analyzer says of the control group, in this epoch
@@ -309,4 +312,5 @@ func (r *reader) counts(x *Round, v *wire.Counts) {
 	delta := r.delta()
 	x.Epsilon, x.Alone = epsilonOf(delta, func() (guarantee, error) { return plan.GuaranteeWith(a, v.Reports) }),
 		epsilonOf(delta, func() (guarantee, error) { return plan.Alone(a) })
+	x.Influence, x.Moved = a.StateInfluence(v.Reports)
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/role/status"
@@ -81,11 +82,30 @@ func (f *Facts) gave(x Round) Section {
 				f.statistic(int(x.Round), i))
 		}
 	}
+	if x.Moved > 0 {
+		further := ""
+		if n := x.Influence[0].Devices; n > 1 {
+			further = fmt.Sprintf(", and all %d that the plan expects at most by %.2f together", n, x.together())
+		}
+		s.add("One dishonest device can have moved a number by at most %.2f standard deviations of its error%s.", x.Moved,
+			further)
+	}
 	s.add("These counts are signed and public. The next policy is computed from them and from nothing else.")
 	if x.Version != "" {
 		s.add("The analyzer's program calls itself %q.", x.Version)
 	}
 	return s
+}
+
+// together is the most by which all dishonest devices that the plan expects can have moved a number, in standard
+// deviations of its error.
+func (x Round) together() (most float64) {
+	for _, of := range x.Influence {
+		if of.Deviation > 0 {
+			most = max(most, slices.Max(of.All)/of.Deviation)
+		}
+	}
+	return most
 }
 
 // statistics are what devices compute, in words.

@@ -114,6 +114,11 @@ func TestPageSaysWhatTheAuditFound(t *testing.T) {
 	if verdict < 0 || verdict > summary || !strings.Contains(doc, "Do not rely on what this deployment says") {
 		t.Error("the verdict does not come first")
 	}
+	released := slices.IndexFunc(r.Rounds, func(one audit.Row) bool { return one.Moved > 0 })
+	if released < 0 || !strings.Contains(doc, fmt.Sprintf(`data-head="One device">%.2f<`, r.Rounds[released].Moved)) ||
+		!strings.Contains(doc, "by which a dishonest device can have moved a released number") {
+		t.Error("the page does not say how far one device can have moved a number")
+	}
 	plain := strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&#43;", "+").Replace(doc)
 	for _, want := range append([]string{
 		"sums_wrong", r.Breaches[0].Entry, plan.Shuffle.RestsOn(), "repeated message", wire.RefusalBadSignature.Means(),
@@ -216,6 +221,9 @@ const measure = `<script>document.documentElement.style.width = "%dpx"; document
 // Pictures of pages, which people look at: RIFFLE_PICTURES names the folder. In a real browser the page is not wider than
 // a narrow screen.
 func TestPageInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the browser is another process: nothing of it runs at the same time as anything else")
+	}
 	t.Parallel()
 	browser.Find(t)
 	pictures := os.Getenv("RIFFLE_PICTURES")

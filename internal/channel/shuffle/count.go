@@ -33,12 +33,12 @@ type Counting struct {
 
 // begin starts a round.
 func (c *Counting) begin(ctx context.Context, of *channel.Round) (r *chunks.Round[tally], end func()) {
-	opener := seal.NewBitOpener(of.Key, of.Digest)
+	opener := seal.NewBitOpener(of.Key, of.Digest, of.Plan.Labelled)
 	return c.Begin(ctx, of, chunks.Opening[tally]{
 		Size: seal.BitSize, Noise: shuffle.NoiseMessages(of.Announcement), Kind: TaskCount,
 		Open: func(messages []byte) tally { return open(of, opener, messages) },
 		Parse: func(found []byte, messages int) (tally, error) {
-			_, err := shuffle.ParseTally(of.Encodings, messages, found)
+			_, err := shuffle.ParseTally(of.Encodings, of.Plan.Labelled, messages, found)
 			return found, err
 		},
 	})
@@ -68,8 +68,10 @@ func (c *Counting) Count(
 }
 
 // tally checks the round against announcement and manifest, and returns its counts. Dishonest devices can make messages
-// that do not open or name the wrong coordinate: as many as the plan's dishonest reports can hold are tolerated, and
-// count as zeros. If there are more, the round is rejected.
+// that do not open: as many as the plan's dishonest reports can hold are tolerated, and count as zeros. If there are
+// more, the round is rejected. Where messages have labels, how many there are of each coordinate follows from the number
+// of reports, and a round with another number is rejected. Where they have none, a device can also make messages for the
+// wrong coordinate, which are tolerated as those that do not open are.
 func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.ReleaseCounts, error) {
 	named, sent, err := r.Named(m)
 	if err != nil {
@@ -85,9 +87,9 @@ func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.Relea
 		c.Messages.Refused(err, sent.Messages)
 		return nil, err
 	}
-	total := shuffle.NewTally(r.Encodings)
+	total := shuffle.NewTally(r.Encodings, r.Plan.Labelled)
 	for _, chunk := range named {
-		found, err := shuffle.ParseTally(r.Encodings, chunk.Messages, chunk.Found)
+		found, err := shuffle.ParseTally(r.Encodings, r.Plan.Labelled, chunk.Messages, chunk.Found)
 		if err != nil {
 			return nil, err
 		}
@@ -96,6 +98,10 @@ func (c *Counting) tally(r *chunks.Round[tally], m *wire.Manifest) ([]wire.Relea
 	noise := make([]uint64, len(r.Encodings))
 	for i, release := range r.Releases() {
 		noise[i] = release.ShufflerNoise
+	}
+	if err := total.Complete(uint64(m.Reports), noise); err != nil {
+		c.Messages.Refused(chunks.Rejected, total.Messages)
+		return nil, fmt.Errorf("%w: %w: the shuffler lost, added or changed messages", chunks.Rejected, err)
 	}
 	ones, odd := total.Counts(uint64(m.Reports), noise)
 	if most := int(r.Cohort.MaxDishonest) * r.ReportMessages(); odd > most {

@@ -46,7 +46,8 @@ func newTable(t *testing.T) *table {
 	a := &plan.Announcement{
 		Epoch: 1, AnalyzerKey: key.Public(), Cohort: plan.Cohort{Size: people, Minimum: people},
 		Plan: plan.Plan{
-			Channel: plan.Shuffle, Rounds: []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
+			Channel: plan.Shuffle, Labelled: true,
+			Rounds: []plan.Round{{Releases: []plan.Release{{Bias: protocol.BiasHalf}}}},
 		},
 		Encodings: []protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 3}},
 	}
@@ -73,7 +74,7 @@ func spilt(t testing.TB) *spill.Store {
 // report is one report's messages, all ones.
 func (x *table) report() (messages []byte) {
 	x.t.Helper()
-	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest)
+	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest, x.round.Plan.Labelled)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -380,5 +381,63 @@ func TestAChunkCountsOnceAndInItsRound(t *testing.T) {
 	}
 	if want := []uint64{people * 4, people * 5}; !reflect.DeepEqual(counts[0].Ones, want) {
 		t.Errorf("ones %v, want %v", counts[0].Ones, want)
+	}
+}
+
+// A shuffler that changes a label gets the round refused, since the numbers of messages do not fit. One that exchanges two
+// labels breaks both messages: that is refused, too, or counts as two zeros where the plan expects a dishonest report. So
+// it reaches no more than by putting broken messages in the place of the two.
+func TestChangedLabelsReachNoMoreThanDroppedMessages(t *testing.T) {
+	t.Parallel()
+	label := func(messages []byte, i int) []byte { return seal.Label(messages[i*seal.BitSize:]) }
+	const first, second = 0, 4 // messages of coordinates 0 and 1 in a report, which has 4 and 5
+	for _, x := range []struct {
+		what      string
+		change    func(messages []byte)
+		dishonest uint32
+		ones      []uint64 // nil: refused
+	}{
+		{"one label is changed", func(m []byte) { label(m, first)[2] = 1 }, 0, nil},
+		{"one label is changed, and a report may be broken", func(m []byte) { label(m, first)[2] = 1 }, 1, nil},
+		{"a label of no coordinate", func(m []byte) { label(m, first)[1] = 1 }, 1, nil},
+		{"two are exchanged", func(m []byte) { label(m, first)[2], label(m, second)[2] = 1, 0 }, 0, nil},
+		{"two are exchanged, and a report may be broken",
+			func(m []byte) { label(m, first)[2], label(m, second)[2] = 1, 0 }, 1, []uint64{people*4 - 1, people*5 - 1}},
+		{"nothing", func([]byte) {}, 0, []uint64{people * 4, people * 5}},
+	} {
+		of := newTable(t)
+		of.round.Cohort.MaxDishonest = x.dishonest
+		messages := of.reports()
+		x.change(messages)
+		parts, m := of.cut(messages)
+		counts, err := of.count(m, func() { of.take(parts...) })
+		if x.ones == nil {
+			if !errors.Is(err, chunks.Rejected) || counts != nil {
+				t.Errorf("%s: %v, %v, want it rejected", x.what, counts, err)
+			}
+		} else if err != nil || !reflect.DeepEqual(counts[0].Ones, x.ones) {
+			t.Errorf("%s: %v, %v, want ones %v", x.what, counts, err, x.ones)
+		}
+	}
+}
+
+// A deployment that was begun before labels goes on without them: its messages are counted as they were, and those of one
+// report may all be of one coordinate where the plan expects a dishonest report.
+func TestRoundsWithoutLabelsAreCounted(t *testing.T) {
+	t.Parallel()
+	x := newTable(t)
+	x.round.Plan.Labelled, x.round.Cohort.MaxDishonest = false, 1
+	sealer, err := seal.NewBitSealer(x.round.AnalyzerKey, x.round.Digest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := slices.Concat(x.report(), x.report(), x.report())
+	if messages, err = sealer.AppendSealRun(messages, 0, 1, x.round.ReportMessages(), 0); err != nil {
+		t.Fatal(err)
+	}
+	parts, m := x.cut(messages)
+	counts, err := x.count(m, func() { x.take(parts...) })
+	if want := []uint64{3 * 4, 3 * 5}; err != nil || !reflect.DeepEqual(counts[0].Ones, want) {
+		t.Errorf("%v, %v, want ones %v", counts, err, want)
 	}
 }

@@ -78,7 +78,11 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 	case shuffle.NoiseMessages(a) > shuffle.MaxNoiseMessages:
 		return channel.Layout{}, shuffle.ErrNoise
 	case c == plan.Shuffle:
-		return channel.Layout{Messages: a.ReportMessages()}, nil
+		l := channel.Layout{Messages: a.ReportMessages()}
+		if a.Plan.Labelled {
+			l.Labels = shuffle.LabelsOf(a.Encodings)
+		}
+		return l, nil
 	default:
 		return channel.Layout{Messages: 1, Channel: c, Payload: registry.PayloadSize(c, a.Encodings)}, nil
 	}
@@ -87,9 +91,17 @@ func (m *Mixing) Layout(a *plan.Announcement) (channel.Layout, error) {
 // Commitment says nothing.
 func (*Mixing) Commitment([32]byte) []byte { return nil }
 
-// Parse is wire.ParseReport: a payload is as long as its layout says.
+// Parse is wire.ParseReport: a payload is as long as its layout says. Where the layout has labels, the payload must have
+// them: each device has exactly its share of the bits of every coordinate. Otherwise the error is wire.ErrLabels.
 func (*Mixing) Parse(report []byte, l channel.Layout) (*wire.Report, [32]byte, error) {
-	return wire.ParseReport(report, l.Size())
+	r, digest, err := wire.ParseReport(report, l.Size())
+	if err == nil && l.Labels != "" {
+		err = shuffle.CheckLabels(r.Payload, l.Labels)
+	}
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	return r, digest, nil
 }
 
 // Take keeps the payload of a report.

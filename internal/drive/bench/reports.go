@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/channel"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -128,6 +129,9 @@ func (s *stand) report(ctx context.Context) (uint64, error) {
 			payload = s.keep.payloads[i]
 		} else {
 			payload = junkPayload(size, i)
+			if s.announced.Plan.Labelled {
+				shuffle.WriteLabels(payload, s.announced.Encodings) // anything else is refused
+			}
 			all.Add(sum(payload, size/s.messages()))
 		}
 		report, err := wire.BuildReport(wire.Report{

@@ -207,9 +207,17 @@ func (s *stand) hear(ctx context.Context) error {
 	return nil
 }
 
-// keySet is the shuffler's newest HPKE key.
+// keySet is the shuffler's newest HPKE key, once there is one.
 func (s *stand) keySet(ctx context.Context) ([]byte, error) {
 	payload, err := s.conns[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	for errors.Is(err, bus.ErrGone) {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		payload, err = s.conns[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -229,12 +237,20 @@ func (s *stand) enrolOne(ctx context.Context, number uint32) (*wire.EnrolReply, 
 	if err != nil {
 		return nil, err
 	}
+	key, err := s.keySet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := wire.SealRequest(request, key, standName)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		signed, err := s.conns[bus.Randomizer].Enrol(ctx, request)
+		answer, err := s.conns[bus.Randomizer].Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return nil, err
 		}
-		reply, err := wire.OpenEnrolReply(signed, s.host.Bundle.Shuffler, wire.RequestDigest(request))
+		reply, err := sealed.Answer(answer, s.host.Bundle.Shuffler)
 		switch {
 		case err != nil:
 			return nil, err

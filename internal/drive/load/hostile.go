@@ -136,11 +136,19 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 		if err != nil {
 			return nil, err
 		}
-		signed, err := h.conn.Enrol(ctx, request)
+		key, err := h.shufflerKey(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return wire.OpenEnrolReply(signed, h.keys.Bundle.Shuffler, wire.RequestDigest(request))
+		sealed, err := wire.SealRequest(request, key, h.keys.Bundle.Deployment)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := h.conn.Enrol(ctx, sealed.Sealed)
+		if err != nil {
+			return nil, err
+		}
+		return sealed.Answer(reply, h.keys.Bundle.Shuffler)
 	}
 	for {
 		h.mu.Lock()
@@ -291,17 +299,29 @@ func (c *craft) context() seal.ReportContext {
 	return seal.ReportContext{Deployment: c.h.keys.Bundle.Deployment, Epoch: c.a.Epoch, Round: c.a.Round}
 }
 
+// shufflerKey is the shuffler's newest HPKE key, once there is one.
+func (h *hostile) shufflerKey(ctx context.Context) ([]byte, error) {
+	payload, err := h.conn.Keys(ctx, bus.Shuffler)
+	for errors.Is(err, bus.ErrGone) && crowd.Pause(ctx, crowd.Look) {
+		payload, err = h.conn.Keys(ctx, bus.Shuffler)
+	}
+	if err != nil {
+		return nil, err
+	}
+	set, _, err := wire.Open[wire.KeySet](payload, h.keys.Bundle.ShufflerParty())
+	if err != nil {
+		return nil, err
+	}
+	return set.Keys[0], nil
+}
+
 // sealed puts a report into an envelope for the shuffler.
 func (c *craft) sealed(ctx context.Context, report []byte) ([]byte, error) {
-	payload, err := c.h.conn.Keys(ctx, bus.Shuffler)
+	key, err := c.h.shufflerKey(ctx)
 	if err != nil {
 		return nil, err
 	}
-	set, _, err := wire.Open[wire.KeySet](payload, c.h.keys.Bundle.ShufflerParty())
-	if err != nil {
-		return nil, err
-	}
-	return wire.SealReport(report, set.Keys[0], c.context())
+	return wire.SealReport(report, key, c.context())
 }
 
 // send publishes what make makes; reason is why it must be refused, empty if it must be accepted.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit/uniform"
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -98,6 +99,7 @@ var ErrOther = errors.New("marked: other messages left than came")
 func terms() plan.Terms {
 	return plan.Terms{
 		Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: MinCohort, MaxShift: 2, VarianceRatio: 64,
+		Labelled: true,
 	}
 }
 
@@ -203,6 +205,9 @@ func (r *Run) number(device int) uint32 {
 
 // enrol takes a slot for each device, in a random order. It returns the slots by device.
 func (r *Run) enrol(ctx context.Context) ([]uint32, error) {
+	if err := r.keys(ctx); err != nil {
+		return nil, err
+	}
 	slots := make([]uint32, r.o.People)
 	for _, device := range r.rng.Perm(r.o.People) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
@@ -224,12 +229,16 @@ const again = 10 * time.Millisecond
 
 // slot asks for a slot until the shuffler knows of the epoch.
 func (r *Run) slot(ctx context.Context, request []byte) (uint32, error) {
+	sealed, err := wire.SealRequest(request, r.key, r.d.Name)
+	if err != nil {
+		return 0, err
+	}
 	for {
-		signed, err := r.d.Connect[bus.Randomizer].Enrol(ctx, request)
+		answer, err := r.d.Connect[bus.Randomizer].Enrol(ctx, sealed.Sealed)
 		if err != nil {
 			return 0, err
 		}
-		reply, err := wire.OpenEnrolReply(signed, r.d.Shuffler, wire.RequestDigest(request))
+		reply, err := sealed.Answer(answer, r.d.Shuffler)
 		if err != nil {
 			return 0, err
 		}
@@ -256,9 +265,6 @@ type place struct {
 // report sends a report of each device, one after another in a random order, each with marked messages. waited tells
 // whether nothing of the round stood at the broker before the last report was sent.
 func (r *Run) report(ctx context.Context, slots []uint32) (waited bool, err error) {
-	if err := r.keys(ctx); err != nil {
-		return false, err
-	}
 	devices := r.rng.Perm(r.o.People)
 	payloads := r.mark(devices, slots)
 	within := seal.ReportContext{Deployment: r.d.Name, Epoch: r.announced.Epoch, Round: r.announced.Round}
@@ -294,6 +300,7 @@ func (r *Run) mark(devices []int, slots []uint32) (payloads [][]byte) {
 	for arrival, device := range devices {
 		payload := make([]byte, r.Messages()*seal.BitSize)
 		seal.Random(payload)
+		shuffle.WriteLabels(payload, r.announced.Encodings)
 		i := 0
 		for message := range slices.Chunk(payload, seal.BitSize) {
 			marks[string(message)] = place{
@@ -317,9 +324,17 @@ func (r *Run) of(message []byte) (place, bool) {
 	return p, ok
 }
 
-// keys reads the shuffler's HPKE key.
+// keys reads the shuffler's HPKE key, once there is one.
 func (r *Run) keys(ctx context.Context) error {
 	payload, err := r.d.Connect[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	for errors.Is(err, bus.ErrGone) {
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		payload, err = r.d.Connect[bus.Randomizer].Keys(ctx, bus.Shuffler)
+	}
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,15 @@ func LoadSeed(path string) ([]byte, error) {
 	return seed, nil
 }
 
+// PublicUser is the public nkey of a NATS seed, by which the broker knows its user.
+func PublicUser(seed []byte) (string, error) {
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return "", fmt.Errorf("%w: no NATS seed", ErrFormat) // the library's error could show the seed
+	}
+	return pair.PublicKey()
+}
+
 // LoadPrivate reads a private file of another format, such as a TLS key, under the same conditions as a
 // private key.
 func LoadPrivate(path string) ([]byte, error) { return readPrivate(path) }

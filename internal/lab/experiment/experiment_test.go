@@ -82,7 +82,7 @@ func TestRunIsRepeatable(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "runs")
 	text, horizons := small, 3
 	if testing.Short() {
-		text, horizons = strings.Replace(small, "[200, 400, 800]", "[200, 400]", 1), 2
+		text, horizons = strings.Replace(small, "[200, 400, 800]", "[200]", 1), 1
 	}
 	first, e := run(t, text, folder)
 	again, _ := run(t, text, folder)
@@ -105,7 +105,7 @@ func TestRunIsRepeatable(t *testing.T) {
 		}
 	}
 	pictures, err := e.Save(t.TempDir(), first)
-	if err != nil || len(pictures) < 4 {
+	if err != nil || len(pictures) < min(4, 2+horizons) { // one of them has horizons as its axis
 		t.Errorf("%v, %v", pictures, err)
 	}
 	for _, p := range pictures {

@@ -33,13 +33,12 @@ type Strategy string
 
 // The strategies.
 const (
-	// AllOnes sends ones only: the most that passes on every number at once, in shuffle in the format of a report.
+	// AllOnes sends ones only: the most that passes on every number at once.
 	AllOnes Strategy = "all ones"
 	// Flip follows the protocol with the reward turned around: the largest for the smallest. No channel can tell it.
 	Flip Strategy = "flip the reward"
 	// Promote moves the gradient as far as the channel lets it in the direction in which the estimate comes to prefer the
-	// arms that are worst in truth, which the devices know. What they say of the Hessian is what the null record says. In
-	// shuffle, as many of them as pass put all bits of their reports on the one number that helps most.
+	// arms that are worst in truth, which the devices know. What they say of the Hessian is what the null record says.
 	Promote Strategy = "promote the worst"
 )
 
@@ -54,8 +53,7 @@ type Setting struct {
 	Norm      float64 `json:"norm"`      // of the true parameter, and the learner's bound on it; default 3
 	Epsilon   float64 `json:"epsilon"`   // of each person's guarantee, default plan.DefaultEpsilon
 	Delta     float64 `json:"delta"`     // default plan.DefaultDelta
-	// DishonestReports is how many of a cohort's reports the plan lets go without noise (plan.Terms), and with it how many
-	// bits too many the analyzer of shuffle accepts on a coordinate.
+	// DishonestReports is how many of a cohort's reports the plan lets go without noise (plan.Terms).
 	DishonestReports int            `json:"dishonest_reports"`
 	Channels         []plan.Channel `json:"channels"` // default all
 	Strategies       []Strategy     `json:"strategies"`
@@ -248,7 +246,6 @@ func (r *round) entries() [][]uint64 {
 	if r.strategy != AllOnes && r.strategy != Promote {
 		return nil
 	}
-	best, stuffed := r.stuff(k)
 	all := make([][]uint64, len(r.a.Encodings))
 	for i, e := range r.a.Encodings {
 		of := r.a.Releases()[i].Statistic
@@ -262,39 +259,13 @@ func (r *round) entries() [][]uint64 {
 				all[i] = append(all[i], k*most)
 			case of != glm.Gradient: // the null record, with the mean of the noise
 				level := min(max(-c.Offset*e.Scale, 0), float64(c.Levels)) + float64(e.NoiseBits)*e.Bias.Float()
-				all[i] = append(all[i], (k-stuffed)*uint64(math.Round(level)))
+				all[i] = append(all[i], k*uint64(math.Round(level)))
 			case r.truth[j] > 0: // the step is against the gradient, and so against the truth
-				all[i] = append(all[i], (k-stuffed)*most)
+				all[i] = append(all[i], k*most)
 			default:
 				all[i] = append(all[i], 0)
 			}
 		}
-		if of == glm.Gradient && stuffed > 0 {
-			all[i][best] += stuffed * uint64(r.a.ReportMessages())
-		}
 	}
 	return all
-}
-
-// stuff is how many of k devices put all bits of a report on one coordinate of the gradient, and on which: as many as
-// make no more bits too many than the analyzer accepts. Only bits of Shuffle can be moved.
-func (r *round) stuff(k uint64) (best int, devices uint64) {
-	if r.strategy != Promote || r.a.Plan.Channel != plan.Shuffle {
-		return 0, 0
-	}
-	for j, v := range r.truth {
-		if v > r.truth[best] {
-			best = j
-		}
-	}
-	if r.truth[best] <= 0 {
-		return 0, 0
-	}
-	for i, e := range r.a.Encodings {
-		if r.a.Releases()[i].Statistic == glm.Gradient {
-			report := r.a.ReportMessages()
-			return best, min(k, uint64(int(r.a.Cohort.MaxDishonest)*report/(report-e.MessagesAt(best))))
-		}
-	}
-	return 0, 0
 }

@@ -2,7 +2,8 @@
 //
 // A role decides in memory, appends what it decided, and answers only when the append is durable. After a crash it
 // replays the journal and stands where it stood, except for decisions that it had not answered yet. Entries appended at
-// the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time.
+// the same time share one write to the disk. No entry is ever changed; the file belongs to one process at a time. What a
+// role needs no more it can replace by fewer entries, all at once (Replace).
 //
 // The journal promises order and durability of whole entries. It does not promise secrecy: what must not be on disk
 // must not be appended.
@@ -40,7 +41,13 @@ type Journal struct {
 	path    string
 	db      *wal.DB
 	last    uint64 // number of the last entry; the writer's alone
-	pending *group.Group[[]byte]
+	pending *group.Group[addition]
+}
+
+// addition is what one call adds.
+type addition struct {
+	entries [][]byte
+	instead bool // of everything before
 }
 
 // Open opens or creates the journal in the file path. It fails if another process has it open.
@@ -101,7 +108,16 @@ func (j *Journal) Entry(number uint64) (entry []byte, err error) {
 // before it, is durable. It may be called from many goroutines, or not at all. After an error of it the entry may or
 // may not be there, no further entry is added, and the caller must stop: its memory may be ahead of the disk. The error
 // is ErrClosed after Close.
-func (j *Journal) Append(b []byte) (durable func() error) { return j.pending.Add(b) }
+func (j *Journal) Append(b []byte) (durable func() error) {
+	return j.pending.Add(addition{entries: [][]byte{b}})
+}
+
+// Replace puts entries in the place of everything that was appended before, in one step: whenever the process or the
+// power fails, the journal has all of the old entries or all of the new ones. The numbers of entries go on. What durable
+// returns, and what is appended behind, is as for Append. The file keeps its size, and gives the room to later entries.
+func (j *Journal) Replace(entries ...[]byte) (durable func() error) {
+	return j.pending.Add(addition{entries: entries, instead: true})
+}
 
 // Close writes what is pending and lets go of the file.
 func (j *Journal) Close() error {
@@ -114,17 +130,24 @@ func (j *Journal) Close() error {
 	return errors.Join(err, j.db.Close())
 }
 
-func (j *Journal) put(entries [][]byte) error {
-	changes := make([]wal.Change, len(entries))
-	for i, e := range entries {
-		if e == nil {
-			e = []byte{} // nil would forget the key
+func (j *Journal) put(all []addition) error {
+	last := j.last
+	var changes []wal.Change
+	for _, a := range all {
+		if a.instead {
+			changes = append(changes, wal.Change{Bucket: bucket, Key: key(last + 1), Below: true})
 		}
-		changes[i] = wal.Change{Bucket: bucket, Key: key(j.last + uint64(i) + 1), Value: e}
+		for _, e := range a.entries {
+			if e == nil {
+				e = []byte{} // nil would forget the key
+			}
+			last++
+			changes = append(changes, wal.Change{Bucket: bucket, Key: key(last), Value: e})
+		}
 	}
 	if err := j.db.Commit(changes); err != nil {
 		return fmt.Errorf("journal %w", err)
 	}
-	j.last += uint64(len(entries))
+	j.last = last
 	return nil
 }

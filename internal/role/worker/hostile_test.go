@@ -118,12 +118,14 @@ func TestResultsThatAreLostAlteredOrRepeated(t *testing.T) {
 	unanswered(t, broker, nil)
 	testbed.Eventually(t, "5 forged letters are counted", func() bool { return counted(t, lc, "refused") >= 5 })
 	<-done // the worker sent its result again
-	used := counted(t, lc, "done")
+	// A slow machine makes the worker repeat its result once more, so that more than this one may be unwanted.
+	used, unwanted := counted(t, lc, "done"), counted(t, lc, "unwanted")
 	if _, err := broker.AskLead(t.Context(), stolen); err != nil {
 		t.Error(err)
 	}
-	if n := counted(t, lc, "done"); n != used || counted(t, lc, "unwanted") != 1 {
-		t.Errorf("a repeated result was used: %d results of %d tasks", n, used)
+	if n, more := counted(t, lc, "done"), counted(t, lc, "unwanted"); n != used || more <= unwanted {
+		t.Errorf("a repeated result was used: %d results of %d tasks, %d unwanted in place of more than %d", n, used, more,
+			unwanted)
 	}
 }
 

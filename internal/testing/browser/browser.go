@@ -63,16 +63,22 @@ func Look(t testing.TB, url string, v View) string {
 	if v.Dark {
 		args = append(args, "--blink-settings=preferredColorScheme=0")
 	}
-	if v.Picture != "" {
-		if err := os.MkdirAll(filepath.Dir(v.Picture), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		run(t, program, append(args, "--screenshot="+v.Picture, url)...)
-		if info, err := os.Stat(v.Picture); err != nil || info.Size() == 0 {
-			t.Fatalf("no screenshot: %v", err)
-		}
+	args = append(args, "--dump-dom")
+	if v.Picture == "" {
+		return run(t, program, append(args, url)...)
 	}
-	return run(t, program, append(args, "--dump-dom", url)...)
+	err := os.MkdirAll(filepath.Dir(v.Picture), 0o755)
+	if err == nil {
+		err = os.RemoveAll(v.Picture) // of an earlier run
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := run(t, program, append(args, "--screenshot="+v.Picture, url)...)
+	if info, err := os.Stat(v.Picture); err != nil || info.Size() == 0 {
+		t.Fatalf("no screenshot: %v", err)
+	}
+	return document
 }
 
 func run(t testing.TB, program string, args ...string) string {

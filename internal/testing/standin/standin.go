@@ -7,7 +7,9 @@
 package standin
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,6 +114,15 @@ func (b *Broker) Fill(full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.full = full
+}
+
+// Holds tells whether a message with this payload is stored in a stream.
+func (b *Broker) Holds(name string, payload []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.streams[name].messages, func(m *message) bool {
+		return m != nil && bytes.Equal(m.data, payload)
+	})
 }
 
 // Crash is the end of the broker's process and its start again: all connections are lost and made again, what was

@@ -51,9 +51,15 @@ func (b *Bed) Announce(analyzer *bus.Conn, a *plan.Announcement) (digest [32]byt
 // PublishKeys publishes the shuffler's HPKE key.
 func (b *Bed) PublishKeys(shuffler *bus.Conn) {
 	b.tb.Helper()
+	b.must(shuffler.PutKeys(b.Context(), b.KeySet()))
+}
+
+// KeySet is the shuffler's first signed set of keys.
+func (b *Bed) KeySet() []byte {
+	b.tb.Helper()
 	signed, _ := b.Sign(&wire.KeySet{Deployment: Deployment, Number: 1, Keys: [][]byte{b.ShufflerKey.Public()}},
 		b.Shuffler)
-	b.must(shuffler.PutKeys(b.Context(), signed))
+	return signed
 }
 
 // Open opens a report's envelope with the shuffler's key.
@@ -67,6 +73,36 @@ func (b *Bed) Open(envelope []byte, a *plan.Announcement) *wire.Report {
 	report, _, err := wire.ParseReport(plain, a.ReportMessages()*seal.BitSize)
 	b.must(err)
 	return report
+}
+
+// Asked answers a sealed request for enrolment as Answer does, with the keys of the bed.
+func (b *Bed) Asked(sealed []byte, reply func(signed []byte) (*wire.EnrolReply, error)) ([]byte, error) {
+	return Answer(sealed, b.ShufflerKey, b.Shuffler, reply)
+}
+
+// Answer opens a sealed request for enrolment with the shuffler's key, and signs and seals the reply to its signed bytes,
+// whose digest it fills in.
+func Answer(sealed []byte, key *seal.HPKEKey, shuffler *seal.Identity,
+	reply func(signed []byte) (*wire.EnrolReply, error)) ([]byte, error) {
+	opener, err := seal.NewRequestOpener(Deployment, key)
+	if err != nil {
+		return nil, err
+	}
+	o, err := wire.OpenSealedRequest(sealed, opener)
+	if err != nil {
+		return nil, err
+	}
+	r, err := reply(o.Signed)
+	if err != nil {
+		return nil, err
+	}
+	digest := wire.RequestDigest(o.Signed)
+	r.Request = digest[:]
+	signed, _, err := wire.Sign(r, shuffler)
+	if err != nil {
+		return nil, err
+	}
+	return o.SealReply(signed)
 }
 
 // Seal signs a report with the host's key and seals it to the shuffler.

@@ -291,6 +291,8 @@ const (
 	Refusal_REFUSAL_SECOND_SET         Refusal = 22 // a second set of reports, or a second sum, for one release
 	Refusal_REFUSAL_NOT_REGISTERED     Refusal = 23 // the device was not registered when the epoch's panel was drawn
 	Refusal_REFUSAL_NOT_DRAWN          Refusal = 24 // the device is not in the epoch's panel
+	Refusal_REFUSAL_WRONG_LABELS       Refusal = 25 // the labels of the report's bit messages are not the plan's, in the plan's order
+	Refusal_REFUSAL_CAPACITY           Refusal = 26 // the shuffler knows as many devices as it lets in
 )
 
 // Enum value maps for Refusal.
@@ -321,6 +323,8 @@ var (
 		22: "REFUSAL_SECOND_SET",
 		23: "REFUSAL_NOT_REGISTERED",
 		24: "REFUSAL_NOT_DRAWN",
+		25: "REFUSAL_WRONG_LABELS",
+		26: "REFUSAL_CAPACITY",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":        0,
@@ -348,6 +352,8 @@ var (
 		"REFUSAL_SECOND_SET":         22,
 		"REFUSAL_NOT_REGISTERED":     23,
 		"REFUSAL_NOT_DRAWN":          24,
+		"REFUSAL_WRONG_LABELS":       25,
+		"REFUSAL_CAPACITY":           26,
 	}
 )
 
@@ -885,10 +891,13 @@ type Plan struct {
 	// Where devices send their records: then there is one release, of records, and tail_delta is 0. The same in all epochs.
 	Curator *Curator `protobuf:"bytes,6,opt,name=curator,proto3" json:"curator,omitempty"`
 	// Of panels only. Then epsilon and delta are for all the epochs of records.
-	Panel         *Panel `protobuf:"bytes,7,opt,name=panel,proto3" json:"panel,omitempty"`
-	Decisions     uint32 `protobuf:"varint,8,opt,name=decisions,proto3" json:"decisions,omitempty"` // that one report holds, at most: their statistics are added and divided by this number
-	Records       uint32 `protobuf:"varint,9,opt,name=records,proto3" json:"records,omitempty"`     // epochs that one device may report in
-	Period        uint32 `protobuf:"varint,10,opt,name=period,proto3" json:"period,omitempty"`      // of so many epochs in a row; 0: over the deployment
+	Panel     *Panel `protobuf:"bytes,7,opt,name=panel,proto3" json:"panel,omitempty"`
+	Decisions uint32 `protobuf:"varint,8,opt,name=decisions,proto3" json:"decisions,omitempty"` // that one report holds, at most: their statistics are added and divided by this number
+	Records   uint32 `protobuf:"varint,9,opt,name=records,proto3" json:"records,omitempty"`     // epochs that one device may report in
+	Period    uint32 `protobuf:"varint,10,opt,name=period,proto3" json:"period,omitempty"`      // of so many epochs in a row; 0: over the deployment
+	// In the channel shuffle: each bit message says in the clear which coordinate of which release it is of. False in
+	// deployments that were begun before this format: there it says so under the seal.
+	Labelled      bool `protobuf:"varint,11,opt,name=labelled,proto3" json:"labelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +1000,13 @@ func (x *Plan) GetPeriod() uint32 {
 		return x.Period
 	}
 	return 0
+}
+
+func (x *Plan) GetLabelled() bool {
+	if x != nil {
+		return x.Labelled
+	}
+	return false
 }
 
 // Panel says from whom a cohort is drawn: registered devices, by a seed to which shuffler and analyzer contribute.
@@ -1758,10 +1774,13 @@ func (x *KeySet) GetNumber() uint64 {
 // Credential lets the holder of a host key enrol devices 0..devices-1, each once per deployment. The registrar signs
 // it.
 type Credential struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployment    string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	HostKey       []byte                 `protobuf:"bytes,2,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"` // Ed25519 public key
-	Devices       uint32                 `protobuf:"varint,3,opt,name=devices,proto3" json:"devices,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Deployment string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	HostKey    []byte                 `protobuf:"bytes,2,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"` // Ed25519 public key
+	Devices    uint32                 `protobuf:"varint,3,opt,name=devices,proto3" json:"devices,omitempty"`
+	// The first key of a host whose key was replaced, by which its devices are known: a new key gives no device a second
+	// place. Absent where host_key is the host's first key.
+	FirstKey      []byte `protobuf:"bytes,4,opt,name=first_key,json=firstKey,proto3" json:"first_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1817,7 +1836,16 @@ func (x *Credential) GetDevices() uint32 {
 	return 0
 }
 
-// EnrolRequest travels in Signed. The host key signs it.
+func (x *Credential) GetFirstKey() []byte {
+	if x != nil {
+		return x.FirstKey
+	}
+	return nil
+}
+
+// EnrolRequest travels in Signed. The host key signs it. The Signed travels in an Envelope, sealed to the shuffler: two
+// bytes of its length, big endian, its bytes, and zeros up to 1152 bytes in all, whatever is asked. Hosts of earlier
+// versions sent the Signed itself.
 type EnrolRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Deployment   string                 `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
@@ -1827,7 +1855,11 @@ type EnrolRequest struct {
 	Credential   *Signed                `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Devices of the same host that ask for the same with this one request, in ascending order, all above device: at most
 	// 63. None where the device registers, or where panels are drawn.
-	Further       []uint32 `protobuf:"varint,6,rep,packed,name=further,proto3" json:"further,omitempty"`
+	Further []uint32 `protobuf:"varint,6,rep,packed,name=further,proto3" json:"further,omitempty"`
+	// One for each device, in their order: drawn at random when the device's wish was made durable, and the same as often
+	// as the host asks because of that wish. 0 stands for a wish of which that is not known. None where the device asks
+	// whether it is in a panel, and from hosts of earlier versions.
+	Nonces        []uint32 `protobuf:"fixed32,7,rep,packed,name=nonces,proto3" json:"nonces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1904,7 +1936,17 @@ func (x *EnrolRequest) GetFurther() []uint32 {
 	return nil
 }
 
-// EnrolReply travels in Signed. The shuffler's key signs it.
+func (x *EnrolRequest) GetNonces() []uint32 {
+	if x != nil {
+		return x.Nonces
+	}
+	return nil
+}
+
+// EnrolReply travels in Signed. The shuffler's key signs it. The Signed travels as the request came: sealed under a key
+// that is exported from the request's HPKE context (RFC 9458, section 4.4: 32 random bytes, then the ciphertext), as two
+// bytes of its length, big endian, its bytes, and zeros up to 3584 bytes in all. A request that could not be opened is
+// answered with the Signed itself.
 type EnrolReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       []byte                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"` // SHA-256 of the request's Signed bytes
@@ -2377,7 +2419,7 @@ func (x *Report) GetSignature() []byte {
 	return nil
 }
 
-// Envelope is a report sealed to the shuffler.
+// Envelope is a report, or a request for enrolment, sealed to the shuffler.
 type Envelope struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // the shuffler's HPKE public key
@@ -3511,7 +3553,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"other_fits\x18\x05 \x01(\rR\totherFits\x12!\n" +
 	"\fexplorer_rho\x18\x06 \x01(\x01R\vexplorerRho\x12\x1b\n" +
-	"\tother_rho\x18\a \x01(\x01R\botherRho\"\xda\x02\n" +
+	"\tother_rho\x18\a \x01(\x01R\botherRho\"\xf6\x02\n" +
 	"\x04Plan\x12/\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x17.riffle.v1.PlannedRoundR\x06rounds\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
@@ -3524,7 +3566,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\tdecisions\x18\b \x01(\rR\tdecisions\x12\x18\n" +
 	"\arecords\x18\t \x01(\rR\arecords\x12\x16\n" +
 	"\x06period\x18\n" +
-	" \x01(\rR\x06period\"Y\n" +
+	" \x01(\rR\x06period\x12\x1a\n" +
+	"\blabelled\x18\v \x01(\bR\blabelled\"Y\n" +
 	"\x05Panel\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\rR\n" +
@@ -3602,14 +3645,15 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"deployment\x18\x01 \x01(\tR\n" +
 	"deployment\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\x04R\x06number\"a\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"~\n" +
 	"\n" +
 	"Credential\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
 	"deployment\x12\x19\n" +
 	"\bhost_key\x18\x02 \x01(\fR\ahostKey\x12\x18\n" +
-	"\adevices\x18\x03 \x01(\rR\adevices\"\xcd\x01\n" +
+	"\adevices\x18\x03 \x01(\rR\adevices\x12\x1b\n" +
+	"\tfirst_key\x18\x04 \x01(\fR\bfirstKey\"\xe5\x01\n" +
 	"\fEnrolRequest\x12\x1e\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\tR\n" +
@@ -3620,7 +3664,8 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\n" +
 	"credential\x18\x05 \x01(\v2\x11.riffle.v1.SignedR\n" +
 	"credential\x12\x18\n" +
-	"\afurther\x18\x06 \x03(\rR\afurther\"\xbb\x02\n" +
+	"\afurther\x18\x06 \x03(\rR\afurther\x12\x16\n" +
+	"\x06nonces\x18\a \x03(\aR\x06nonces\"\xbb\x02\n" +
 	"\n" +
 	"EnrolReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
@@ -3809,7 +3854,7 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\vPLAY_GREEDY\x10\x02\x12\x10\n" +
 	"\fPLAY_UNIFORM\x10\x03\x12\x13\n" +
 	"\x0fPLAY_OPTIMISTIC\x10\x04\x12\x10\n" +
-	"\fPLAY_DEFAULT\x10\x05*\x8d\x05\n" +
+	"\fPLAY_DEFAULT\x10\x05*\xbd\x05\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_MALFORMED\x10\x01\x12\x1c\n" +
@@ -3836,7 +3881,9 @@ const file_riffle_v1_riffle_proto_rawDesc = "" +
 	"\x12REFUSAL_SECOND_KEY\x10\x15\x12\x16\n" +
 	"\x12REFUSAL_SECOND_SET\x10\x16\x12\x1a\n" +
 	"\x16REFUSAL_NOT_REGISTERED\x10\x17\x12\x15\n" +
-	"\x11REFUSAL_NOT_DRAWN\x10\x18*O\n" +
+	"\x11REFUSAL_NOT_DRAWN\x10\x18\x12\x18\n" +
+	"\x14REFUSAL_WRONG_LABELS\x10\x19\x12\x14\n" +
+	"\x10REFUSAL_CAPACITY\x10\x1a*O\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_RELEASED\x10\x01\x12\x15\n" +

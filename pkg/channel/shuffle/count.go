@@ -3,6 +3,7 @@ package shuffle
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -14,13 +15,16 @@ type Tally struct {
 	Undecryptable int // those that do not open under the round's announcement
 	OutOfPlan     int // those that name a release or coordinate that the round does not have
 
-	encodings  []protocol.Encoding
+	encodings []protocol.Encoding
+	// Where messages have labels, those that do not open are among the messages of their coordinate, and otherwise of none.
+	labelled   bool
 	ones, seen [][]uint64 // ones, and messages, by release and coordinate
 }
 
-// NewTally returns an empty tally for a round with these encodings.
-func NewTally(encodings []protocol.Encoding) *Tally {
-	t := &Tally{encodings: encodings}
+// NewTally returns an empty tally for a round with these encodings, whose messages have labels or not
+// (plan.Plan.Labelled).
+func NewTally(encodings []protocol.Encoding, labelled bool) *Tally {
+	t := &Tally{encodings: encodings, labelled: labelled}
 	for _, e := range encodings {
 		t.ones = append(t.ones, make([]uint64, len(e.Coordinates)))
 		t.seen = append(t.seen, make([]uint64, len(e.Coordinates)))
@@ -34,13 +38,15 @@ func (t *Tally) Open(opener *seal.BitOpener, messages []byte) {
 	t.Messages += len(messages) / seal.BitSize
 	err := opener.OpenAll(messages, func(release uint8, coordinate uint16, one bool, err error) {
 		switch {
-		case err != nil:
+		case err != nil && !t.labelled:
 			t.Undecryptable++
 		case int(release) >= len(t.seen) || int(coordinate) >= len(t.seen[release]):
 			t.OutOfPlan++
 		default:
 			t.seen[release][coordinate]++
-			if one {
+			if err != nil {
+				t.Undecryptable++
+			} else if one {
 				t.ones[release][coordinate]++
 			}
 		}
@@ -83,10 +89,10 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// ParseTally reads a tally of this many messages, at most 2^32-1, of a round with these encodings. ErrTally where it is
-// none: every message is counted once in it, and there are no more ones than messages.
-func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, error) {
-	t, size := NewTally(encodings), 3*4
+// ParseTally reads a tally of this many messages, at most 2^32-1, of a round that NewTally has these arguments for.
+// ErrTally where it is none: every message is counted once in it, and there are no more ones than messages that open.
+func ParseTally(encodings []protocol.Encoding, labelled bool, messages int, b []byte) (*Tally, error) {
+	t, size := NewTally(encodings, labelled), 3*4
 	for i := range t.ones {
 		size += 2 * 4 * len(t.ones[i])
 	}
@@ -99,18 +105,48 @@ func ParseTally(encodings []protocol.Encoding, messages int, b []byte) (*Tally, 
 		return uint64(n)
 	}
 	t.Messages, t.Undecryptable, t.OutOfPlan = int(next()), int(next()), int(next())
-	counted, ones := uint64(t.Undecryptable)+uint64(t.OutOfPlan), true
+	counted, zeros, ones := uint64(t.OutOfPlan), uint64(0), true
 	for i := range t.ones {
 		for j := range t.ones[i] {
 			t.seen[i][j], t.ones[i][j] = next(), next()
 			counted += t.seen[i][j]
+			zeros += t.seen[i][j] - t.ones[i][j]
 			ones = ones && t.ones[i][j] <= t.seen[i][j]
 		}
+	}
+	if !labelled {
+		counted += uint64(t.Undecryptable)
+	} else if ones && uint64(t.Undecryptable) > zeros {
+		return nil, ErrTally
 	}
 	if t.Messages != messages || counted != uint64(messages) || !ones {
 		return nil, ErrTally
 	}
 	return t, nil
+}
+
+// ErrIncomplete says that a coordinate has another number of messages than reports and shuffler make for it.
+var ErrIncomplete = errors.New("shuffle: other numbers of messages than the plan's")
+
+// Complete says whether there are exactly as many messages of each coordinate as this number of reports has, and as the
+// shuffler added to each coordinate of the release, and none of any other. It is nil where messages have no labels: then
+// a device decides what its messages are for. Otherwise a shuffler that admits only reports with the plan's labels always
+// gives a round that is complete.
+func (t *Tally) Complete(reports uint64, noise []uint64) error {
+	if !t.labelled {
+		return nil
+	}
+	if t.OutOfPlan > 0 {
+		return fmt.Errorf("%w: %d of coordinates that the round does not have", ErrIncomplete, t.OutOfPlan)
+	}
+	for i, e := range t.encodings {
+		for j, n := range t.seen[i] {
+			if want := reports*uint64(e.MessagesAt(j)) + noise[i]; n != want {
+				return fmt.Errorf("%w: %d of coordinate %d of release %d in place of %d", ErrIncomplete, n, j, i, want)
+			}
+		}
+	}
+	return nil
 }
 
 // Counts returns the ones by release and coordinate, never more than there can be messages for the coordinate: those of

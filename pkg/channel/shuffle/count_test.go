@@ -1,6 +1,7 @@
 package shuffle
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
@@ -11,6 +12,12 @@ import (
 // A tally counts what opens, tells apart what is wrong with the rest, and is the same however the messages are divided.
 func TestTallyCountsWhatOpens(t *testing.T) {
 	t.Parallel()
+	for _, labelled := range []bool{false, true} {
+		tallyCountsWhatOpens(t, labelled)
+	}
+}
+
+func tallyCountsWhatOpens(t *testing.T, labelled bool) {
 	encodings := []protocol.Encoding{
 		{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1},
 		{Coordinates: []protocol.Coordinate{{Levels: 3}}},
@@ -32,7 +39,7 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 		{digest, 1, 1, true}, {digest, 2, 0, true}, // not in the plan
 		{other, 0, 0, true}, // another announcement's
 	} {
-		sealer, err := seal.NewBitSealer(key.Public(), m.context)
+		sealer, err := seal.NewBitSealer(key.Public(), m.context, labelled)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,11 +47,11 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	opener := seal.NewBitOpener(key, digest)
-	whole := NewTally(encodings)
+	opener := seal.NewBitOpener(key, digest, labelled)
+	whole := NewTally(encodings, labelled)
 	whole.Open(opener, messages)
 	for cut := 0; cut <= len(messages); cut += seal.BitSize {
-		first, second := NewTally(encodings), NewTally(encodings)
+		first, second := NewTally(encodings, labelled), NewTally(encodings, labelled)
 		first.Open(opener, messages[:cut])
 		second.Open(opener, messages[cut:])
 		if first.Add(second); !reflect.DeepEqual(first, whole) {
@@ -56,13 +63,17 @@ func TestTallyCountsWhatOpens(t *testing.T) {
 	}
 	// One report holds 2 and 3 messages of the first release: 2 of the 4 at its first coordinate are too many, unless
 	// the shuffler added as many to each coordinate.
+	extra := 0
+	if labelled { // what does not open is one message too many of its coordinate
+		extra = 1
+	}
 	for _, x := range []struct {
 		reports, noise uint64
 		ones           [][]uint64
 		odd            int
 	}{
-		{1, 0, [][]uint64{{2, 1}, {0}}, 5}, {2, 0, [][]uint64{{3, 1}, {0}}, 3}, {1, 1, [][]uint64{{3, 1}, {0}}, 4},
-		{1, 2, [][]uint64{{3, 1}, {0}}, 3},
+		{1, 0, [][]uint64{{2, 1}, {0}}, 5 + extra}, {2, 0, [][]uint64{{3, 1}, {0}}, 3 + extra},
+		{1, 1, [][]uint64{{3, 1}, {0}}, 4 + extra}, {1, 2, [][]uint64{{3, 1}, {0}}, 3 + extra},
 	} {
 		if ones, odd := whole.Counts(x.reports, []uint64{x.noise, 0}); !reflect.DeepEqual(ones, x.ones) || odd != x.odd {
 			t.Errorf("%d reports, %d of noise: %v and %d odd messages, want %v and %d", x.reports, x.noise, ones, odd,
@@ -78,7 +89,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := [32]byte{1}
-	sealer, err := seal.NewBitSealer(key.Public(), digest)
+	sealer, err := seal.NewBitSealer(key.Public(), digest, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +101,29 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages[3*seal.BitSize]++ // does not open
-	tally := NewTally([]protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1}})
-	opener := seal.NewBitOpener(key, digest)
+	tally := NewTally([]protocol.Encoding{{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1}},
+		true)
+	opener := seal.NewBitOpener(key, digest, true)
 	if n := testing.AllocsPerRun(10, func() { tally.Open(opener, messages) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if tally.Messages != 11*21 || tally.Undecryptable != 11 || tally.OutOfPlan != 11 {
 		t.Errorf("%+v", tally)
+	}
+}
+
+// A worker's tally of labelled messages is refused if more messages do not open than are no ones: one that does not open
+// is among its coordinate's messages and counts as a zero.
+func TestATallyHasNoMoreUnopenedThanZeros(t *testing.T) {
+	t.Parallel()
+	const messages, ones = 9, 5
+	for unopened := range messages + 1 {
+		tally := NewTally(labelledRound(), true)
+		tally.Messages, tally.Undecryptable = messages, unopened
+		tally.seen[0][0], tally.ones[0][0] = messages, ones
+		b, _ := tally.AppendBinary(nil)
+		if _, err := ParseTally(labelledRound(), true, messages, b); errors.Is(err, ErrTally) != (unopened > messages-ones) {
+			t.Errorf("%d of %d messages do not open, %d are ones: %v", unopened, messages, ones, err)
+		}
 	}
 }

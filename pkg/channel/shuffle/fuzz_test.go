@@ -14,14 +14,16 @@ func FuzzTally(f *testing.F) {
 		{Coordinates: []protocol.Coordinate{{Levels: 1}, {Levels: 2}}, NoiseBits: 1},
 		{Coordinates: []protocol.Coordinate{{Levels: 3}}},
 	}
-	full := NewTally(encodings)
+	full := NewTally(encodings, false)
 	full.Messages, full.OutOfPlan, full.seen[0][1], full.ones[0][1] = 6, 1, 5, 4
-	for _, tally := range []*Tally{full, NewTally(encodings)} {
+	broken := NewTally(encodings, true) // with a message that does not open
+	broken.Messages, broken.Undecryptable, broken.seen[1][0], broken.ones[1][0] = 4, 1, 4, 3
+	for _, tally := range []*Tally{full, NewTally(encodings, true), broken} {
 		b, _ := tally.AppendBinary(nil) // it returns no error
-		f.Add(b, uint32(tally.Messages))
+		f.Add(b, uint32(tally.Messages), tally.labelled)
 	}
-	f.Fuzz(func(t *testing.T, b []byte, messages uint32) {
-		tally, err := ParseTally(encodings, int(messages), b)
+	f.Fuzz(func(t *testing.T, b []byte, messages uint32, labelled bool) {
+		tally, err := ParseTally(encodings, labelled, int(messages), b)
 		if err != nil {
 			if tally != nil {
 				t.Fatal("a tally with an error")
@@ -31,14 +33,21 @@ func FuzzTally(f *testing.F) {
 		if again, _ := tally.AppendBinary(nil); !bytes.Equal(again, b) {
 			t.Fatalf("%x is written as %x", b, again)
 		}
-		all := tally.Undecryptable + tally.OutOfPlan
+		all, zeros := tally.OutOfPlan, 0
+		if !labelled {
+			all += tally.Undecryptable
+		}
 		for i := range tally.seen {
 			for j, seen := range tally.seen[i] {
 				all += int(seen)
+				zeros += int(seen - tally.ones[i][j])
 				if tally.ones[i][j] > seen {
 					t.Fatalf("%d ones of %d messages", tally.ones[i][j], seen)
 				}
 			}
+		}
+		if labelled && tally.Undecryptable > zeros {
+			t.Fatalf("%d messages do not open, %d are no ones", tally.Undecryptable, zeros)
 		}
 		const reports, noise = 2, 1
 		ones, odd := tally.Counts(reports, []uint64{noise, noise})
@@ -49,7 +58,7 @@ func FuzzTally(f *testing.F) {
 				}
 			}
 		}
-		if tally.Messages != int(messages) || all != int(messages) || odd < 0 || odd > int(messages) {
+		if tally.Messages != int(messages) || all != int(messages) || odd < 0 || odd > 2*int(messages) {
 			t.Fatalf("%d messages, %d are counted, %d are odd", messages, all, odd)
 		}
 	})

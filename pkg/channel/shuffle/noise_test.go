@@ -24,14 +24,15 @@ func TestTheShufflersNoiseIsTheWholeBinomial(t *testing.T) {
 	e := protocol.Encoding{Scale: 1, Coordinates: make([]protocol.Coordinate, coordinates), Bias: release.Bias}
 	a := &plan.Announcement{
 		AnalyzerKey: key.Public(), Encodings: []protocol.Encoding{e},
-		Plan: plan.Plan{Channel: plan.Shuffle, Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
+		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true,
+			Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
 	}
 	messages, err := AppendNoise(t.Context(), nil, a, digest, rand.NewChaCha8(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ones := make([]float64, coordinates)
-	opener := seal.NewBitOpener(key, digest)
+	opener := seal.NewBitOpener(key, digest, a.Plan.Labelled)
 	for rest := messages; len(rest) > 0; rest = rest[seal.BitSize:] {
 		_, coordinate, one, err := opener.Open(rest[:seal.BitSize])
 		if err != nil {

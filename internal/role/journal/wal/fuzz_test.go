@@ -29,9 +29,10 @@ func FuzzLogFile(f *testing.F) {
 	whole := append(bytes.Clone(begin), frame(n, 0, first.append(nil))...)
 	for _, b := range [][]byte{
 		whole, whole[:len(whole)-1], append(bytes.Clone(whole), frame(n, 1, put("b", "").append(nil))...),
-		append(bytes.Clone(whole), frame(n, 2, nil)...), first.append(nil), Change{things, []byte("a"), nil}.append(nil),
+		append(bytes.Clone(whole), frame(n, 2, nil)...), first.append(nil), Change{Bucket: things, Key: []byte("a")}.append(nil),
+		Change{Bucket: things, Key: []byte("b"), Below: true}.append(nil),
 		{0, 0x81, 0, 'b', 1, 'k', 1, 'v'}, {1, 1, 'b', 1, 'k', 1, 'v'}, // not as append writes them
-		{2, 0, 0, 0}, {0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {},
+		{3, 0, 0, 0}, {0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, {},
 	} {
 		f.Add(b)
 	}

@@ -33,6 +33,13 @@ const (
 // ErrDamaged says that a file does not hold what was written to it, in a way that no crash explains.
 var ErrDamaged = errors.New("the file is damaged")
 
+// Kinds of changes in the log.
+const (
+	kindPut    byte = iota
+	kindForget      // the key
+	kindBelow       // every smaller key
+)
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // name is what a log is called in its file.
@@ -200,9 +207,12 @@ func SyncFolder(path string) error {
 
 // append writes a change: kind, then bucket, key and value, each behind its length.
 func (c Change) append(b []byte) []byte {
-	kind := byte(0)
-	if c.Value == nil {
-		kind = 1
+	kind := kindPut
+	switch {
+	case c.Below:
+		kind = kindBelow
+	case c.Value == nil:
+		kind = kindForget
 	}
 	b = append(b, kind)
 	for _, part := range [][]byte{c.Bucket, c.Key, c.Value} {
@@ -212,10 +222,11 @@ func (c Change) append(b []byte) []byte {
 }
 
 func parse(b []byte) (c Change, rest []byte, err error) {
-	if b[0] > 1 {
+	if b[0] > kindBelow {
 		return c, nil, fmt.Errorf("a change of an unknown kind, %d: this version is older than the file", b[0])
 	}
-	forget := b[0] == 1
+	forget := b[0] != kindPut
+	c.Below = b[0] == kindBelow
 	b = b[1:]
 	for _, part := range []*[]byte{&c.Bucket, &c.Key, &c.Value} {
 		n, width := binary.Uvarint(b)

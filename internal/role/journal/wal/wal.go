@@ -28,6 +28,8 @@ var ErrLocked = errors.New("another process has it open")
 const (
 	// lockTime is how long Open waits for another process to let go of the file.
 	lockTime = 3 * time.Second
+	// forgetAtATime is how many keys are held in memory while a range of them is forgotten.
+	forgetAtATime = 4096
 	// logSize is how many bytes a log gets before it is taken in and another one is begun.
 	logSize = 4 << 20
 )
@@ -38,8 +40,17 @@ var own = []byte("log")
 // keyApplied holds the number of the last log that is in the file.
 var keyApplied = []byte("applied")
 
-// Change is one key of one bucket with its new value. A nil value forgets the key.
-type Change struct{ Bucket, Key, Value []byte }
+// Change is one key of one bucket with its new value. A nil value forgets the key; with Below it forgets every smaller
+// key of the bucket in its place, and the key itself stays as it is.
+type Change struct {
+	Bucket, Key, Value []byte
+	Below              bool
+}
+
+// forgets tells whether the change forgets the key of another one that was made before it.
+func (c *Change) forgets(bucket, key []byte) bool {
+	return c.Below && bytes.Equal(c.Bucket, bucket) && bytes.Compare(key, c.Key) < 0
+}
 
 // Options say how a file is opened.
 type Options struct {
@@ -207,7 +218,7 @@ func (d *DB) takeFull() error {
 // take writes the changes of a log into the file, and what else belongs to them, and removes the log.
 func (d *DB) take(c *closed, also func(tx *bbolt.Tx) error) error {
 	// By key, so that each page of the file is written once; the last change of a key is the one that holds.
-	sorted := slices.Clone(c.changes)
+	sorted, below := settled(c.changes)
 	slices.SortStableFunc(sorted, func(a, b Change) int {
 		if by := bytes.Compare(a.Bucket, b.Bucket); by != 0 {
 			return by
@@ -215,6 +226,11 @@ func (d *DB) take(c *closed, also func(tx *bbolt.Tx) error) error {
 		return bytes.Compare(a.Key, b.Key)
 	})
 	err := d.db.Update(func(tx *bbolt.Tx) error {
+		for _, c := range below {
+			if err := forgetBelow(tx, c); err != nil {
+				return err
+			}
+		}
 		for i, c := range sorted {
 			if i+1 < len(sorted) && bytes.Equal(c.Key, sorted[i+1].Key) && bytes.Equal(c.Bucket, sorted[i+1].Bucket) {
 				continue
@@ -248,6 +264,49 @@ func (d *DB) take(c *closed, also func(tx *bbolt.Tx) error) error {
 		return fmt.Errorf("%s: %w", d.path, err)
 	}
 	return nil
+}
+
+// settled splits a log's changes: into those of single keys that still hold at its end, and those that forget what the
+// file had before the log.
+func settled(all []Change) (single, below []Change) {
+	for i := len(all) - 1; i >= 0; i-- {
+		switch c := all[i]; {
+		case c.Below:
+			below = append(below, c)
+		case !slices.ContainsFunc(below, func(later Change) bool { return later.forgets(c.Bucket, c.Key) }):
+			single = append(single, c)
+		}
+	}
+	slices.Reverse(single)
+	return single, below
+}
+
+// forgetBelow takes a change that forgets all smaller keys into the file.
+func forgetBelow(tx *bbolt.Tx, c Change) error {
+	b := tx.Bucket(c.Bucket)
+	if b == nil {
+		return fmt.Errorf("%w: a change of the bucket %q, which is not there", ErrDamaged, c.Bucket)
+	}
+	var from []byte // so that the pages that are empty by now are not looked through again
+	for {
+		var keys [][]byte
+		cursor := b.Cursor()
+		for k, _ := cursor.Seek(from); k != nil && len(keys) < forgetAtATime; k, _ = cursor.Next() {
+			if bytes.Compare(k, c.Key) >= 0 {
+				break
+			}
+			keys = append(keys, bytes.Clone(k))
+		}
+		if len(keys) == 0 {
+			return nil
+		}
+		for _, k := range keys {
+			if err := b.Delete(k); err != nil {
+				return err
+			}
+		}
+		from = keys[len(keys)-1]
+	}
 }
 
 // Settle takes everything that was committed into the file. It does so after a failed commit, too, whose changes are
@@ -288,7 +347,8 @@ func (d *DB) latest(bucket, key []byte) *Change {
 	}
 	for _, changes := range logs {
 		for i := len(changes) - 1; i >= 0; i-- {
-			if c := &changes[i]; bytes.Equal(c.Key, key) && bytes.Equal(c.Bucket, bucket) {
+			c := &changes[i]
+			if !c.Below && bytes.Equal(c.Key, key) && bytes.Equal(c.Bucket, bucket) || c.forgets(bucket, key) {
 				return c
 			}
 		}

@@ -27,7 +27,9 @@ func open(t *testing.T, path string, size int64) *DB {
 	return d
 }
 
-func put(key, value string) Change { return Change{things, []byte(key), []byte(value)} }
+func put(key, value string) Change {
+	return Change{Bucket: things, Key: []byte(key), Value: []byte(value)}
+}
 
 func commit(t *testing.T, d *DB, changes ...Change) {
 	t.Helper()
@@ -78,7 +80,7 @@ func TestWhatWasCommittedSurvivesACrash(t *testing.T) {
 	states := []map[string]string{{}}
 	ends := []int64{int64(fileHeader)}
 	for i, changes := range [][]Change{
-		{put("a", "1"), put("b", "1")}, {put("a", "2"), {things, []byte("b"), nil}, put("c", "")}, {put("d", "4")},
+		{put("a", "1"), put("b", "1")}, {put("a", "2"), {Bucket: things, Key: []byte("b")}, put("c", "")}, {put("d", "4")},
 	} {
 		commit(t, d, changes...)
 		next := maps.Clone(states[i])

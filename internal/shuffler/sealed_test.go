@@ -1,0 +1,177 @@
+package shuffler
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// What comes twice, in one process and over a restart, was given to the same wish: nothing is held. Another wish of the
+// device, as an older copy of its state has it, is told so, and so is a wish without a nonce.
+func TestARequestThatComesTwiceIsNotHeld(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	by := func(nonces ...uint32) func(*wire.EnrolRequest) {
+		return func(r *wire.EnrolRequest) {
+			r.Nonces = nonces
+			for i := 1; i < len(nonces); i++ {
+				r.Further = append(r.Further, r.Device+uint32(i))
+			}
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for nonce, held := range map[uint32]bool{7: false, 8: true, 0: true} {
+			all := s.ask(3, by(nonce, 9))
+			if r := all.Of(0); !r.Enrolled || r.Slot != 0 || r.Held != held {
+				t.Errorf("%s, wish %d: %+v", when, nonce, r)
+			}
+			if r := all.Of(1); !r.Enrolled || r.Slot != 1 || r.Held {
+				t.Errorf("%s, the second device: %+v", when, r)
+			}
+		}
+	}
+	if r := s.ask(3, by(7, 9)); !r.Enrolled || r.Held || r.Of(1).Held {
+		t.Fatalf("first: %+v", r)
+	}
+	check("again")
+	s.must(s.stop())
+	s.start()
+	check("after a restart")
+}
+
+// The same of registrations, of which the wishes of the open epoch and the one before are known.
+func TestARegistrationThatComesTwiceIsNotHeld(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.opened = s.announcement()
+	s.open(panels(s.opened))
+	by := func(nonce uint32) func(*wire.EnrolRequest) {
+		return func(r *wire.EnrolRequest) { toRegister(r); r.Nonces = []uint32{nonce} }
+	}
+	if r := s.ask(3, by(7)); !r.Enrolled || r.Held {
+		t.Fatalf("first: %+v", r)
+	}
+	for _, restarted := range []bool{false, true} {
+		for nonce, held := range map[uint32]bool{7: false, 8: true} {
+			if r := s.ask(3, by(nonce)); !r.Enrolled || r.Held != held {
+				t.Errorf("restarted %v, wish %d: %+v", restarted, nonce, r)
+			}
+		}
+		s.must(s.stop())
+		s.start()
+		s.eventually("held against the broker", func() bool {
+			s.shuffler.mu.Lock()
+			defer s.shuffler.mu.Unlock()
+			return s.shuffler.recalled
+		})
+	}
+	var w wishes
+	id := DeviceID{Number: 3}
+	w.grant(id, 7)
+	w.grant(id, 0)
+	for _, other := range []DeviceID{{Number: 4}, {Host: [32]byte{1}, Number: 3}} {
+		if w.granted(other, 7) {
+			t.Errorf("the wish of device %d of one host is taken for that of device %d of host %x", id.Number, other.Number,
+				other.Host[:1])
+		}
+	}
+	if w.granted(id, 0) {
+		t.Error("a request without a nonce is taken for one that came before")
+	}
+	for turns, known := range []bool{true, true, false} {
+		if w.granted(id, 7) != known {
+			t.Errorf("after %d epochs, known %v", turns, !known)
+		}
+		w.turn()
+	}
+}
+
+// Whatever a sealed request is for and whatever the answer is, the broker sees one size of each. What is sealed to a key
+// that is kept is opened. What is sealed to no key of this shuffler is refused in the clear, and gives nothing.
+func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	retired := testbed.NewKey(t)
+	s.config.Keys = append(s.config.Keys, retired)
+	s.start()
+	s.open(s.announcement())
+	sign := func(change func(*wire.EnrolRequest)) []byte {
+		r := s.request(0)
+		change(r)
+		signed, _ := s.Sign(r, s.host)
+		return signed
+	}
+	put := func(signed []byte, key *seal.HPKEKey) (*wire.EnrolReply, error) {
+		r, err := wire.SealRequest(signed, key.Public(), testbed.Deployment)
+		s.must(err)
+		b, err := s.devices.Enrol(s.Context(), r.Sealed)
+		s.must(err)
+		if sealed := len(b) == wire.SealedReplySize; sealed != (key == retired || key == s.ShufflerKey) {
+			t.Errorf("an answer of %d bytes", len(b))
+		}
+		return r.Answer(b, s.Shuffler.Public())
+	}
+	for name, signed := range map[string][]byte{
+		"one":           sign(func(*wire.EnrolRequest) {}),
+		"several":       sign(func(r *wire.EnrolRequest) { r.Further = []uint32{1, 2, 3} }),
+		"another epoch": sign(func(r *wire.EnrolRequest) { r.Epoch = 9 }),
+		"registration":  sign(toRegister),
+		"junk":          []byte("junk"), "nothing": nil,
+	} {
+		for _, key := range []*seal.HPKEKey{s.ShufflerKey, retired} {
+			if r, err := put(signed, key); err != nil || r.Enrolled != (name == "one" || name == "several") {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		}
+	}
+	before, _ := s.shuffler.Filling()
+	if _, err := put(sign(func(r *wire.EnrolRequest) { r.Device = 9 }), testbed.NewKey(t)); err == nil ||
+		!strings.Contains(err.Error(), "undecryptable") {
+		t.Errorf("sealed to another key: %v", err)
+	}
+	if after, _ := s.shuffler.Filling(); after.Enrolled != before.Enrolled {
+		t.Error("a request that was not opened is given a slot")
+	}
+}
+
+// Hosts of earlier versions ask in the clear and are answered so, which is counted and said once, until the operator
+// wants no such requests.
+func TestRequestsInTheClear(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		s := newScene(t)
+		var logged bytes.Buffer
+		s.config.Log, s.config.Sealed = zerolog.New(zerolog.SyncWriter(&logged)), refused
+		s.start()
+		s.open(s.announcement())
+		for device := range uint32(3) {
+			signed, _ := s.Sign(s.request(device), s.host)
+			r := s.askClear(signed)
+			if r.Enrolled == refused || refused && r.Refusal != wire.RefusalUndecryptable {
+				t.Errorf("refused %v: %+v", refused, r)
+			}
+		}
+		s.must(s.stop())
+		b := s.shuffler.c.Clear.Balance()
+		if b.Received != 3 || b.Released == 3 == refused {
+			t.Errorf("refused %v: %+v", refused, b)
+		}
+		want := 1
+		if refused {
+			want = 0
+		}
+		if n := strings.Count(logged.String(), "asks in the clear"); n != want {
+			t.Errorf("refused %v: said %d times", refused, n)
+		}
+	}
+}

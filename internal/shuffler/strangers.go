@@ -1,0 +1,71 @@
+package shuffler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+const (
+	// enrolmentsCondition is the readiness condition that the devices that report are those that were enrolled.
+	enrolmentsCondition = "enrolments"
+	// strangersShare is the part of a cohort's slots, one in so many, that as many devices without a slot must reach with
+	// their reports before anything is said. A state folder that lacks fewer enrolments costs a cohort no more than people
+	// who drop out do, and one faulty device gives no alarm in a cohort of usual size.
+	strangersShare = 10
+)
+
+// errStrangers says that the journal seems to lack enrolments.
+var errStrangers = errors.New("devices report that this shuffler's journal never enrolled: the state folder may be " +
+	"older than what hosts were promised; restore the newest copy")
+
+// strangers are devices without a slot that sent well-formed, signed reports for the open epoch. Honest hosts send
+// reports only for slots that this shuffler gave, so many strangers mean that the journal lost enrolments. But a report
+// carries no credential: one malicious host can sign as many as it likes and bring this about by itself. So this is a
+// warning. It changes no decision and stops nothing.
+type strangers struct {
+	epoch   uint64
+	devices map[DeviceID]bool // at most as many as are needed
+	logged  bool
+}
+
+// strange notes a report that the state refused, if it is a stranger's. The lock is held.
+func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, why error) {
+	var refused *Refused
+	if !errors.As(why, &refused) || refused.Reason != wire.RefusalNotEnrolled || !s.state.undecided(epoch, round) {
+		return
+	}
+	if _, enrolled := s.state.slotOf(id); enrolled {
+		return
+	}
+	if s.strangers.epoch != epoch {
+		s.strangers = strangers{epoch: epoch, devices: map[DeviceID]bool{}}
+	}
+	if len(s.strangers.devices) < s.state.epoch.alarming() {
+		s.strangers.devices[id] = true
+	}
+}
+
+// alarming is how many strangers are told of.
+func (e *epoch) alarming() int { return max(1, (int(e.size)+strangersShare-1)/strangersShare) }
+
+// enrolments is the readiness condition of that name. It is met again once the epoch is over. It logs once for each
+// epoch.
+func (s *Shuffler) enrolments() error {
+	s.mu.Lock()
+	e, of := s.state.epoch, &s.strangers
+	told := e != nil && of.epoch == e.number && !e.final && len(of.devices) >= e.alarming()
+	first := told && !of.logged
+	of.logged = of.logged || told
+	epoch := of.epoch
+	s.mu.Unlock()
+	if !told {
+		return nil
+	}
+	if first {
+		s.c.Log.Error().Err(errStrangers).Uint64("epoch", epoch).
+			Msg("reports of devices that were never enrolled are refused")
+	}
+	return fmt.Errorf("epoch %d: %w", epoch, errStrangers)
+}

@@ -1,0 +1,78 @@
+package shuffler
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// A state folder from before the enrolments makes strangers of all who report: readiness says so, and the log once. With
+// the newer folder the epoch goes on and loses nobody, unless the older one had time (a second and more, on a slow machine)
+// to have the broker forget the reports that it refused: then the cohort is destroyed, and never released short.
+func TestReportsOfStrangersShowInReadiness(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	older := s.backup()
+	s.enrol(12)
+	s.sendAll(5)
+	s.admitted(5)
+	newer := s.backup()
+	if why := s.why(enrolmentsCondition); why != "" {
+		t.Errorf("readiness says %q of enrolled devices", why)
+	}
+	s.restore(older)
+	s.eventually("told", func() bool { return strings.Contains(s.why(enrolmentsCondition), "restore the newest copy") })
+	s.restore(newer)
+	s.eventually("ready", func() bool { return s.unmetKnown(enrolmentsCondition) && s.why(enrolmentsCondition) == "" })
+	for i := range uint32(7) {
+		s.send(s.report(5 + i))
+	}
+	if m := s.manifest(1, 0); m.Outcome != wire.Destroyed && (m.Outcome != wire.Released || m.Reports != 12) {
+		t.Errorf("manifest %v", m)
+	}
+}
+
+// Strangers are told of from a tenth of the slots on, each counted once, and not after their epoch. They stop nothing:
+// the cohort is released meanwhile. Devices with a slot are no strangers, whatever slot their reports name.
+func TestStrangersAreCountedAndStopNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	own := s.host
+	stranger, _ := s.Host(capacity)
+	foreign := func(device uint32) {
+		s.host = stranger
+		s.send(s.report(device))
+		s.host = own
+	}
+	refused := func(n uint64) {
+		s.t.Helper()
+		s.eventually("refused", func() bool {
+			s.shuffler.mu.Lock()
+			defer s.shuffler.mu.Unlock()
+			return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == n
+		})
+	}
+	foreign(1)
+	foreign(1)
+	s.send(s.report(1, at(2)))
+	s.send(s.report(2, at(1)))
+	refused(4)
+	if err := s.shuffler.enrolments(); err != nil { // a tenth of twelve slots is two
+		t.Errorf("one stranger and two devices with other slots: %v", err)
+	}
+	foreign(2)
+	s.eventually("told", func() bool { return s.why(enrolmentsCondition) != "" })
+	s.sendAll(12)
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
+		t.Errorf("manifest %v", m)
+	}
+	s.finished()
+	s.open(s.next())
+	s.eventually("ready", func() bool { return s.why(enrolmentsCondition) == "" })
+}
