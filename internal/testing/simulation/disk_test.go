@@ -87,6 +87,7 @@ type ledger struct {
 // line is one entry on its way to the disk.
 type line struct {
 	b    []byte
+	all  [][]byte // in place of all entries before it and of b; nil: b is added
 	done chan struct{}
 	err  error
 }
@@ -128,9 +129,17 @@ func (l *ledger) Entry(number uint64) ([]byte, error) {
 	return bytes.Clone(all[number]), nil
 }
 
+// Replace implements shuffler.Journal.
+func (l *ledger) Replace(entries ...[]byte) func() error {
+	return l.add(&line{all: slices.Clone(entries), done: make(chan struct{})})
+}
+
 // Append implements Journal.
 func (l *ledger) Append(b []byte) func() error {
-	e := &line{b: bytes.Clone(b), done: make(chan struct{})}
+	return l.add(&line{b: bytes.Clone(b), done: make(chan struct{})})
+}
+
+func (l *ledger) add(e *line) func() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -161,8 +170,13 @@ func (l *ledger) sync() {
 		l.pending = nil
 		err := l.failed
 		if err == nil {
+			l.i.w.oracle.replaced(l.i, l.name, lines)
 			err = l.i.persist("sync "+l.name, func(d *disk) {
 				for _, e := range lines {
+					if e.all != nil {
+						d.journals[l.name] = e.all
+						continue
+					}
 					d.journals[l.name] = append(d.journals[l.name], e.b)
 				}
 			})

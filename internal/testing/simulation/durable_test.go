@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -58,11 +60,28 @@ func (i *incarnation) events() (all []*shuffler.Event) {
 		if where != journalFile {
 			return
 		}
-		if ev, err := shuffler.DecodeEvent(b); err == nil {
+		if ev := i.w.oracle.event(b); ev != nil {
 			all = append(all, ev)
 		}
 	})
 	return all
+}
+
+// event decodes an entry of a shuffler's journal; nil where it is none. Entries never change where they stand, and each
+// is looked at after every write.
+func (o *oracle) event(entry []byte) *shuffler.Event {
+	at := unsafe.SliceData(entry)
+	o.decoding.Lock()
+	defer o.decoding.Unlock()
+	ev, known := o.events[at]
+	if !known {
+		var err error
+		if ev, err = shuffler.DecodeEvent(entry); err != nil {
+			ev = nil
+		}
+		o.events[at] = ev
+	}
+	return ev
 }
 
 // committed tells whether the membership of a round that is released is durable.
@@ -80,11 +99,23 @@ func (i *incarnation) committed(epoch uint64, number uint32) (committed bool) {
 }
 
 // acknowledged sees that the broker need not deliver a report again. If it is admitted, that is durable.
+//
+// A shuffler whose state was set back may not know yet which panel it drew. Nobody has a slot then: what it
+// acknowledges are refusals, and it takes these reports in from the stream once it has the draw again.
 func (o *oracle) acknowledged(i *incarnation, sequence uint64) {
+	slots := false
 	for _, ev := range i.events() {
-		if ev.Admitted != nil && ev.Admitted.Sequence == sequence {
+		switch {
+		case ev.Admitted != nil && ev.Admitted.Sequence == sequence:
 			return
+		case ev.Opened != nil && ev.Opened.Round == 0:
+			slots = false
+		case ev.Enrolled != nil, ev.Drawn != nil:
+			slots = true
 		}
+	}
+	if !slots && i.p.back && o.w.list.Panel {
+		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,10 +133,14 @@ func (o *oracle) wrote(i *incarnation, name string, entries []*line) {
 	all := i.events()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.inTime(all, len(entries))
+	n := 0
 	for _, e := range entries {
-		ev, err := shuffler.DecodeEvent(e.b)
-		if err == nil && ev.Admitted != nil && o.early[i][ev.Admitted.Sequence] {
+		n += max(1, len(e.all))
+	}
+	o.inTime(all, n)
+	for _, e := range entries {
+		ev := o.event(e.b)
+		if ev != nil && ev.Admitted != nil && o.early[i][ev.Admitted.Sequence] {
 			o.w.violated("acknowledged", "report %d is admitted, and was acknowledged before that was durable",
 				ev.Admitted.Sequence)
 		}
@@ -132,8 +167,20 @@ func (o *oracle) inTime(all []*shuffler.Event, n int) {
 }
 
 // replied sees what a device is told: the slot that it gets stands in the journal.
-func (o *oracle) replied(i *incarnation, request, signed []byte) {
-	reply, err := wire.OpenEnrolReply(signed, o.w.keys.shuffler.Public(), wire.RequestDigest(request))
+func (o *oracle) replied(i *incarnation, request, sealed []byte) {
+	opened, err := o.w.openRequest(request)
+	if err != nil {
+		return // it is answered with a refusal of these bytes
+	}
+	if len(sealed) != wire.SealedReplySize {
+		o.w.violated("reply", "a reply to a request for enrolment has %d bytes", len(sealed))
+	}
+	signed, err := opened.OpenReply(sealed)
+	if err != nil {
+		o.w.violated("reply", "a reply to a request for enrolment does not open: %v", err)
+		return
+	}
+	reply, err := wire.OpenEnrolReply(signed, o.w.keys.shuffler.Public(), wire.RequestDigest(opened.Signed))
 	if err != nil {
 		return
 	}
@@ -169,10 +216,26 @@ func (b hostBroker) EnrolOnce(ctx context.Context, request []byte) ([]byte, erro
 	return b.Conn.EnrolOnce(ctx, request)
 }
 
+// openRequest opens a sealed request for enrolment with any of the shuffler's keys.
+func (w *World) openRequest(sealed []byte) (*wire.OpenedRequest, error) {
+	opener, err := seal.NewRequestOpener(testbed.Deployment, w.keys.reports...)
+	if err != nil {
+		return nil, err
+	}
+	return wire.OpenSealedRequest(sealed, opener)
+}
+
 // asked sees what a host asks for its devices: the shuffler must know of no wish that the host's disk does not have.
-func (o *oracle) asked(i *incarnation, signed []byte) {
-	admitted := wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: o.w.keys.registrar.Public()})
-	e, err := admitted.OpenEnrolRequest(signed)
+func (o *oracle) asked(i *incarnation, sealed []byte) {
+	if len(sealed) != wire.SealedRequestSize {
+		o.w.violated("request", "a request of %s has %d bytes", i.p.name, len(sealed))
+	}
+	opened, err := o.w.openRequest(sealed)
+	if err != nil {
+		o.w.violated("request", "%s sends what does not open: %v", i.p.name, err)
+		return
+	}
+	e, err := o.credentials.OpenEnrolRequest(opened.Signed)
 	if err != nil {
 		o.w.violated("request", "%s sends what is no request: %v", i.p.name, err)
 		return

@@ -17,9 +17,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// exact holds counts against the sum of what the members put into their reports, which the simulation can open. The
-// simulated plans have no noise of servers but in the channel central: there the counts lie between the sum and the
-// sum with all noise bits.
+// exact holds counts against the sum of what the members put into their reports, which the simulation can open.
+// Where servers add noise, the counts lie between the sum and the sum with all noise bits.
 func (o *oracle) exact(r round, l *released, c *wire.Counts) {
 	w, a := o.w, o.announced[r]
 	sums, err := w.sums(a, o.announced[round{r.epoch, 0}].digest, l.members)
@@ -82,7 +81,7 @@ func (w *World) sums(a *announcement, first [32]byte, members []*report) ([]uint
 			begin = append(begin, at)
 			at += len(a.Encodings[i].Coordinates)
 		}
-		opener := seal.NewBitOpener(key, a.digest)
+		opener := seal.NewBitOpener(key, a.digest, a.Plan.Labelled)
 		for _, one := range members {
 			for message := range slices.Chunk(one.Payload, seal.BitSize) {
 				release, coordinate, bit, err := opener.Open(message)
@@ -139,24 +138,24 @@ func (w *World) sharedSums(
 			return nil, err
 		}
 	}
-	noised, err := mine.Noise(nothing{}) // no noise is planned
+	noised, err := mine.Noise(zeros{})
 	if err != nil {
 		return nil, err
 	}
-	counts, err := theirs.Counts(noised, nothing{})
+	counts, err := theirs.Counts(noised, zeros{})
 	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(counts...), nil
 }
 
-// nothing is a source that nobody draws from.
-type nothing struct{}
+// zeros is a source of which no noise bit comes out as one.
+type zeros struct{}
 
-var _ protocol.Source = nothing{}
+var _ protocol.Source = zeros{}
 
 // Uint64 implements protocol.Source.
-func (nothing) Uint64() uint64 { panic("simulation: noise is drawn where none is planned") }
+func (zeros) Uint64() uint64 { return 0 }
 
 // messageKey is the analyzer's private key to a public one.
 func (w *World) messageKey(public []byte) (*seal.HPKEKey, error) {

@@ -58,7 +58,8 @@ func (g *gate) turn(i *incarnation, subject string) {
 func (g *gate) hold(ctx context.Context, op standin.Op, after bool) standin.Verdict {
 	h := &waiting{op: op, after: after, verdict: make(chan standin.Verdict, 1)}
 	g.mu.Lock()
-	g.pending = append(g.pending, h)
+	at, _ := slices.BinarySearchFunc(g.pending, h, (*waiting).compare)
+	g.pending = slices.Insert(g.pending, at, h)
 	g.mu.Unlock()
 	select {
 	case g.arrived <- struct{}{}:
@@ -68,31 +69,36 @@ func (g *gate) hold(ctx context.Context, op standin.Op, after bool) standin.Verd
 	case v := <-h.verdict:
 		return v
 	case <-ctx.Done():
-		g.mu.Lock()
-		g.pending = slices.DeleteFunc(g.pending, func(o *waiting) bool { return o == h })
-		g.mu.Unlock()
+		g.forget(h)
 		return standin.Lose
 	}
 }
 
-// held is what waits, in an order that depends on no random byte.
-func (g *gate) held() []*waiting {
+// compare is the order in which the schedule sees what waits. It depends on no random byte.
+func (h *waiting) compare(o *waiting) int {
+	return cmp.Or(cmp.Compare(h.op.Client, o.op.Client), cmp.Compare(h.op.Name, o.op.Name),
+		cmp.Compare(h.op.Subject, o.op.Subject), cmp.Compare(h.op.Nth, o.op.Nth), boolean(h.after)-boolean(o.after))
+}
+
+// held hands over what waits, in order.
+func (g *gate) held(f func(*waiting)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all := slices.Clone(g.pending)
-	slices.SortFunc(all, func(a, b *waiting) int {
-		return cmp.Or(cmp.Compare(a.op.Client, b.op.Client), cmp.Compare(a.op.Name, b.op.Name),
-			cmp.Compare(a.op.Subject, b.op.Subject), cmp.Compare(a.op.Nth, b.op.Nth), boolean(a.after)-boolean(b.after))
-	})
-	return all
+	for _, h := range g.pending {
+		f(h)
+	}
 }
 
 // let lets something go on.
 func (g *gate) let(h *waiting, v standin.Verdict) {
-	g.mu.Lock()
-	g.pending = slices.DeleteFunc(g.pending, func(o *waiting) bool { return o == h })
-	g.mu.Unlock()
+	g.forget(h)
 	h.verdict <- v
+}
+
+func (g *gate) forget(h *waiting) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending = slices.DeleteFunc(g.pending, func(o *waiting) bool { return o == h })
 }
 
 func boolean(b bool) int {

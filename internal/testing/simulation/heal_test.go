@@ -27,9 +27,7 @@ func (w *World) heal() {
 			p.start()
 		}
 	}
-	for _, h := range w.gate.held() {
-		h.until = time.Now()
-	}
+	w.gate.held(func(h *waiting) { h.until = time.Now() })
 }
 
 // recover has new people decide until another cohort is counted. That must happen within bounded time, unless what the
@@ -130,7 +128,9 @@ func (w *World) end() {
 		}
 	}
 	synctest.Wait()
-	for _, h := range w.gate.held() {
+	var left []*waiting
+	w.gate.held(func(h *waiting) { left = append(left, h) })
+	for _, h := range left {
 		w.gate.let(h, standin.Lose)
 	}
 }

@@ -48,8 +48,12 @@ type List struct {
 	Seed    uint64       `json:"seed"`
 	Channel plan.Channel `json:"channel"`
 	// Panel says that cohorts are drawn from registered devices; otherwise devices enrol as they decide.
-	Panel bool        `json:"panel,omitempty"`
-	Ops   []Operation `json:"ops"`
+	Panel bool `json:"panel,omitempty"`
+	// Paper says that the profile is that of the seed paper: several rounds in an epoch.
+	Paper bool `json:"paper,omitempty"`
+	// ServerNoise says that the servers add noise bits, too.
+	ServerNoise bool        `json:"server_noise,omitempty"`
+	Ops         []Operation `json:"ops"`
 }
 
 // String is the list as a file of testdata/lists holds it, on one line.
@@ -183,5 +187,7 @@ func Generate(seed uint64) List {
 		}
 		add(Operation{Do: Wait, Ms: 500 << r.IntN(6)})
 	}
+	l.Paper = !l.Panel && r.IntN(3) == 0
+	l.ServerNoise = (l.Channel == plan.Shuffle || l.Channel == plan.Shares) && r.IntN(4) == 0
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -18,6 +19,7 @@ var (
 	firstSeed = flag.Uint64("seed", 1, "seed of the first list")
 	asJSON    = flag.String("json", "", "file for the result of TestLists")
 	tries     = flag.Int("shrink", 200, "how many runs may be spent on making a failing list smaller")
+	asFound   = flag.String("fixed", "", "file for what TestFixedLists finds, as JSON")
 	failures  = flag.Int("failures", 1, "after how many failing lists TestLists ends")
 )
 
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 // Nothing goes wrong: each channel counts its cohorts.
 func TestWithoutFaults(t *testing.T) {
 	for n, c := range plan.Channels() {
-		l := List{Seed: 1, Channel: c, Panel: n%2 == 1, Ops: []Operation{
+		l := List{Seed: 1, Channel: c, Panel: n%2 == 1, Paper: n%2 == 0, ServerNoise: n == 0, Ops: []Operation{
 			{Do: Decide, Who: "host-0", N: 2}, {Do: Decide, Who: "host-1", N: 2}, {Do: Decide, Who: "host-2", N: 1},
 			{Do: Wait, Ms: 50}, {Do: Reward, Who: "host-0"}, {Do: Reward, Who: "host-1"}, {Do: Wait, Ms: 1500},
 		}}
@@ -88,6 +90,8 @@ type summary struct {
 	Lists      int            `json:"lists"`
 	ByChannel  map[string]int `json:"by_channel"`
 	Panels     int            `json:"panels"`
+	Paper      int            `json:"paper"`        // of the profile of the seed paper
+	Noised     int            `json:"server_noise"` // with noise of the servers
 	Steps      int            `json:"steps"`
 	Faults     map[string]int `json:"faults"`
 	Releases   int            `json:"releases"`
@@ -106,6 +110,12 @@ func (s *summary) add(l List, r Result) {
 	s.ByChannel[string(l.Channel)]++
 	if l.Panel {
 		s.Panels++
+	}
+	if l.Paper {
+		s.Paper++
+	}
+	if l.ServerNoise {
+		s.Noised++
 	}
 	s.Steps += r.Steps
 	s.Releases += r.Releases
@@ -180,6 +190,7 @@ func TestFixedLists(t *testing.T) {
 	if len(files) == 0 {
 		t.Error("there are none")
 	}
+	found := map[string][]string{}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			b, err := os.ReadFile(file)
@@ -192,7 +203,17 @@ func TestFixedLists(t *testing.T) {
 			}
 			if r := Run(t, l); len(r.Violations) > 0 {
 				t.Errorf("%q", r.Violations)
+				found[strings.TrimSuffix(filepath.Base(file), ".json")] = r.Violations
 			}
 		})
+	}
+	if *asFound != "" {
+		b, err := json.Marshal(found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(*asFound, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -46,12 +46,20 @@ func (o *oracle) membership(r round, l *released) {
 	}
 }
 
-// once sees that a device is in no more releases than the plan counts.
+// once sees that a device is in a round's release once, and in the releases of no more epochs than the plan counts.
 func (o *oracle) once(r round, one *report) {
 	who := mark{host: one.host, device: one.device}
-	o.counted[who] = append(o.counted[who], r.epoch)
-	if all := o.counted[who]; len(all) > o.w.records() && !o.w.anyBack() {
-		o.w.violated("counted twice", "device %d is in the releases of epochs %v", one.device, all)
+	rounds := o.counted[who]
+	if slices.Contains(rounds, r) {
+		o.w.violated("counted twice", "device %d is in the release of round %v twice", one.device, r)
+	}
+	o.counted[who] = append(rounds, r)
+	epochs := map[uint64]bool{}
+	for _, other := range o.counted[who] {
+		epochs[other.epoch] = true
+	}
+	if len(epochs) > o.w.records() && !o.w.anyBack() {
+		o.w.violated("counted twice", "device %d is in the releases of rounds %v", one.device, o.counted[who])
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/shuffler"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -21,6 +23,11 @@ import (
 type oracle struct {
 	w     *World
 	marks []testbed.Mark // of records
+	// credentials are the hosts', each verified once
+	credentials *wire.Credentials
+
+	decoding sync.Mutex
+	events   map[*byte]*shuffler.Event // of journals, by where their entry stands
 
 	mu        sync.Mutex
 	reports   map[[32]byte]*report // by digest
@@ -28,7 +35,7 @@ type oracle struct {
 	first     map[mark][32]byte    // the report of a device in a round
 	rounds    map[round]*released
 	announced map[round]*announcement
-	counted   map[mark][]uint64    // epochs in which a device was counted
+	counted   map[mark][]round     // in which a device was counted
 	due       map[uint64]time.Time // when the last report of an epoch is due, by the simulation's time
 	// acknowledged reports of which a process's disk did not have that they are admitted, by sequence
 	early     map[*incarnation]map[uint64]bool
@@ -70,15 +77,18 @@ type released struct {
 	manifest []byte
 	digest   [32]byte // the manifest's
 	m        *wire.Manifest
+	out      bool // the manifest was published, or that was tried
+	taken    bool // other chunks left before, and the broker said so
 	counts   []byte
 	members  []*report
 }
 
 func newOracle(w *World) *oracle {
 	return &oracle{
-		w: w, marks: testbed.Marks(markArm),
-		reports: map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
-		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]uint64{},
+		w: w, marks: testbed.Marks(markArm), events: map[*byte]*shuffler.Event{},
+		credentials: wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: w.keys.registrar.Public()}),
+		reports:     map[[32]byte]*report{}, owners: map[string]*report{}, first: map[mark][32]byte{},
+		rounds: map[round]*released{}, announced: map[round]*announcement{}, counted: map[mark][]round{},
 		early: map[*incarnation]map[uint64]bool{}, due: map[uint64]time.Time{},
 	}
 }
@@ -212,10 +222,20 @@ func (o *oracle) chunk(i *incarnation, epoch uint64, number, index uint32, paylo
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.at(round{epoch, number})
-	if before, sent := l.chunks[index]; sent && !bytes.Equal(before, payload) {
+	if before, sent := l.chunks[index]; sent && !bytes.Equal(before, payload) && !i.p.back {
 		o.w.violated("retry", "chunk %d of round %d of epoch %d leaves a second time with other bytes", index, number, epoch)
 	}
 	l.chunks[index] = bytes.Clone(payload)
+}
+
+// taken sees that the broker refuses a chunk, because it holds another one. A shuffler that knows nothing of what left
+// before its state was set back tries that once more with other members: the broker's answer is how it hears of them, and
+// the round must not be released then.
+func (o *oracle) taken(epoch uint64, number, index uint32, stored []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.at(round{epoch, number})
+	l.chunks[index], l.taken = stored, true
 }
 
 // manifest sees what the shuffler states.
@@ -232,15 +252,23 @@ func (o *oracle) manifest(i *incarnation, signed []byte, out bool) {
 	r := round{m.Epoch, m.Round}
 	l := o.at(r)
 	if l.manifest != nil && !bytes.Equal(l.manifest, signed) {
-		w.violated("retry", "two manifests of round %v: %+v and %+v", r, l.m, m)
-		return
+		if !i.p.back || w.broker.Holds(bus.StreamAudit, l.manifest) || w.broker.Holds(bus.StreamMixed, l.manifest) {
+			w.violated("retry", "two manifests of round %v: %v of %d reports, and %v of %d", r, l.m.Outcome, l.m.Reports,
+				m.Outcome, m.Reports)
+			return
+		}
+		o.unsaid(r, l) // the first was lost with the process that tried to state it, and with the process's state
 	}
 	if l.manifest == nil {
 		l.manifest, l.digest, l.m = bytes.Clone(signed), digest, m
 		if m.Outcome == wire.Released {
+			if l.taken {
+				w.violated("retry", "round %v is released, and the broker holds other chunks of it", r)
+			}
 			o.membership(r, l)
 		}
 	}
+	l.out = l.out || out
 	if out {
 		logged := false
 		i.disk.contents(func(_ string, b []byte) { logged = logged || bytes.Contains(b, signed) })
@@ -248,6 +276,15 @@ func (o *oracle) manifest(i *incarnation, signed []byte, out bool) {
 			w.violated("log", "the manifest of round %v leaves before it stands in the shuffler's log", r)
 		}
 	}
+}
+
+// unsaid takes back what a manifest that reached nobody said.
+func (o *oracle) unsaid(r round, l *released) {
+	for _, one := range l.members {
+		who := mark{host: one.host, device: one.device}
+		o.counted[who] = slices.DeleteFunc(o.counted[who], func(other round) bool { return other == r })
+	}
+	l.manifest, l.m, l.members = nil, nil, nil
 }
 
 // counts sees what the analyzer counted.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -43,12 +44,13 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 	}
 	s, err := shuffler.New(shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Registrar: w.keys.registrar.Public(),
-		Identity: w.keys.shuffler, Keys: w.keys.reports, MinCohort: least, StateDir: w.scratch,
+		Identity: w.keys.shuffler, Keys: w.keys.reports, MinCohort: least, StateDir: w.scratch, Compact: compactAfter,
 		Journal: newLedger(i, journalFile), LogJournal: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
 		Clock: i.p.clock, Bus: shufflerBroker{i.conn, i}, Log: log, Notice: i.notice,
 		Reports:    i.account("report", held((*shuffler.Shuffler).Held), shuffler.Reasons()),
-		Enrolments: i.account("enrolment", nil, shuffler.Reasons()),
-		Messages:   i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
+		Enrolments: i.account("enrolment", nil, shuffler.Reasons()), Sealed: true,
+		Clear:    i.account("clear_enrolment", nil, shuffler.Reasons()),
+		Messages: i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
 	})
 	if err != nil {
 		return nil, err
@@ -116,7 +118,16 @@ type shufflerBroker struct {
 
 func (b shufflerBroker) PublishChunk(ctx context.Context, epoch uint64, round, index uint32, payload []byte) error {
 	b.i.w.oracle.chunk(b.i, epoch, round, index, payload)
-	return b.Conn.PublishChunk(ctx, epoch, round, index, payload)
+	err := b.Conn.PublishChunk(ctx, epoch, round, index, payload)
+	if other := new(bus.ExistsError); errors.As(err, &other) {
+		b.i.w.oracle.taken(epoch, round, index, other.Stored)
+	}
+	return err
+}
+
+func (b shufflerBroker) PurgeReports(ctx context.Context, upTo uint64) error {
+	b.i.w.oracle.forgotten(b.i, upTo)
+	return b.Conn.PurgeReports(ctx, upTo)
 }
 
 func (b shufflerBroker) PublishManifest(ctx context.Context, epoch uint64, round uint32, payload []byte) error {

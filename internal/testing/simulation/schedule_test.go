@@ -108,11 +108,11 @@ func (w *World) soon() time.Duration {
 		at(p.roomy)
 	}
 	at(w.filled)
-	for _, h := range w.gate.held() {
-		if !h.until.IsZero() {
+	w.gate.held(func(h *waiting) {
+		if !w.standsStill(h) { // what waits for that is not due before, and would be asked for all the time
 			at(h.until)
 		}
-	}
+	})
 	return next
 }
 
@@ -120,21 +120,24 @@ func (w *World) soon() time.Duration {
 func (w *World) choose() *waiting {
 	now := time.Now()
 	var ready []*waiting
-	for _, h := range w.gate.held() {
+	w.gate.held(func(h *waiting) {
 		if h.until.IsZero() {
 			h.until = now.Add(w.latency(h))
 		}
-		if p := w.parties[h.op.Client]; p != nil && now.Before(p.stalled) {
-			continue
-		}
-		if !now.Before(h.until) {
+		if !w.standsStill(h) && !now.Before(h.until) {
 			ready = append(ready, h)
 		}
-	}
+	})
 	if len(ready) == 0 {
 		return nil
 	}
 	return ready[w.rng.IntN(len(ready))]
+}
+
+// standsStill tells whether the process that something waits for stands still.
+func (w *World) standsStill(h *waiting) bool {
+	p := w.parties[h.op.Client]
+	return p != nil && time.Now().Before(p.stalled)
 }
 
 // latency is how long something is on its way.
@@ -243,12 +246,6 @@ func (w *World) apply(o Operation) {
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Lose, after: true, left: o.N})
 	case Double:
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, verdict: standin.Twice, left: o.N})
-		if o.What == "EnrolOnce" || o.What == "Serve" {
-			// A host may take the second answer for proof that its state is old (randomizer.provedOld says so).
-			for n := range hosts {
-				w.excuse(w.parties[hostName(n)], "a request was delivered twice")
-			}
-		}
 	case Delay:
 		w.rules = append(w.rules, &rule{who: o.Who, what: o.What, delay: span, left: o.N})
 	case Reorder:
@@ -324,6 +321,8 @@ func (w *World) rotate(p *process) {
 		return
 	}
 	p.stop()
+	w.mu.Lock()
 	*keys = append([]*hpke{newKey()}, *keys...)
+	w.mu.Unlock()
 	p.start()
 }

@@ -32,6 +32,8 @@ const (
 	pool     = 9    // registered devices that a panel is drawn from, at least
 	epsilon  = 4.0  // of every limit and plan
 	delta    = 1e-2 // of every limit and plan
+	// compactAfter is so little that the shuffler's journal begins anew, with a snapshot, in nearly every epoch.
+	compactAfter = 1
 )
 
 // Result is what came of a list.
@@ -131,11 +133,11 @@ func newWorld(t *testing.T, l List, scratch string) *World {
 		list: l, rng: rand.New(rand.NewPCG(l.Seed, 1)), scratch: scratch, parties: map[string]*process{},
 		begin: time.Now(), trace: sha256.New(), faults: map[string]int{}, talk: testing.Verbose() && talkative(),
 	}
-	w.gate, w.oracle = newGate(w), newOracle(w)
+	w.gate, w.keys = newGate(w), newKeys(t)
+	w.oracle = newOracle(w)
 	w.broker = standin.New(standin.Options{
 		Gate: w.gate, Streams: bus.ProvisionOptions{AckWait: 5 * time.Second},
 	})
-	w.keys = newKeys(t)
 	for _, name := range who() {
 		p := &process{w: w, name: name, role: roleOf(name), disk: newDisk(), clock: new(clock)}
 		w.parties[name] = p
@@ -174,8 +176,18 @@ func newKeys(t *testing.T) keys {
 }
 
 func (w *World) learner() glm.Config {
-	c := testbed.Learner(glm.Practical, cohort)
+	profile := glm.Practical
+	if w.list.Paper {
+		profile = glm.Paper
+	}
+	c := testbed.Learner(profile, cohort)
+	// The joint certificate of what a device reports is computed by every process for every announcement. It is cheapest
+	// where weights are constant and scores small.
+	c.Family, c.Radius = glm.FamilyLinear, 1e-3
 	c.Dimension, c.Horizon, c.Epsilon, c.Delta, c.MinCohort = 1, epochs*cohort, epsilon, delta, least
+	if w.list.Paper {
+		c.Paper.Warmup, c.Paper.Second, c.Paper.Rounds = cohort, cohort, 2
+	}
 	if w.list.Panel {
 		c.Practical.Panel, c.Practical.Decisions = cohort, 2
 	}
@@ -186,6 +198,9 @@ func (w *World) terms() plan.Terms {
 	t := plan.Terms{Channel: w.list.Channel, Epsilon: epsilon, Delta: delta, DropOut: 0.4, MinCohort: least}
 	if t.Channel == plan.Shuffle { // fewer messages
 		t.MaxShift, t.VarianceRatio = 2, 64
+	}
+	if w.list.ServerNoise {
+		t.ServerNoise = 0.5
 	}
 	if w.list.Panel {
 		t.Registered, t.Decisions, t.Records = pool, 2, w.records()
