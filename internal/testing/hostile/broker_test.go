@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/testing/hostile"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
@@ -24,6 +23,7 @@ type trick struct {
 	channels []plan.Channel // nil: all
 	always   bool           // tried without RIFFLE_LONG, too, in the channel shuffle; in shares where it is of that channel
 	last     bool
+	panels   bool // where panels are drawn
 	run      func(d *world) string
 }
 
@@ -31,16 +31,11 @@ type trick struct {
 // the broker, each once.
 func (d *world) verdict(r *round) string {
 	d.t.Helper()
-	over := func() bool {
-		return slices.ContainsFunc(d.analyzer.Progress().Releases, func(s analyzer.ReleaseStats) bool {
-			return s.Epoch == r.Epoch
-		})
-	}
 	testbed.Eventually(d.t, fmt.Sprintf("over: epoch %d", r.Epoch), func() bool {
 		if len(d.l.reports(r.Epoch)) < size { // the shuffler waits for its deadline, in steps that it takes for ordinary
 			d.clock.Pass(time.Second)
 		}
-		return over() || d.dead() != ""
+		return d.over(r) || d.dead() != ""
 	})
 	var c *wire.Counts
 	d.must(d.auditor.ReadAudit(d.Context(), bus.AuditFilter{Role: bus.Analyzer, Kind: wire.KindCounts},
@@ -106,7 +101,7 @@ func TestAMaliciousBroker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one epoch after the other: what runs at the same time runs so in internal/testing/contract, too")
 	}
-	all, long := tricks(), os.Getenv("RIFFLE_LONG") != ""
+	all, long := slices.Concat(tricks(), sharesReplays(), keyReplays(), logReplays(), forks(), panelTricks(), panelReplays()), os.Getenv("RIFFLE_LONG") != ""
 	found := make([]hostile.Table, len(all))
 	for _, c := range plan.Channels() {
 		t.Run(string(c), func(t *testing.T) {
@@ -119,8 +114,8 @@ func TestAMaliciousBroker(t *testing.T) {
 				case !x.always || c != plan.Shuffle && (len(x.channels) != 1 || c != x.channels[0]):
 					continue
 				}
-				if d == nil {
-					d = newWorld(t, c)
+				if d == nil || d.panels != x.panels {
+					d = newWorld(t, c, x.panels)
 				}
 				found[i] = append(found[i], hostile.Row{
 					Attack: x.name, Channel: string(c), Outcome: x.run(d), Test: "TestAMaliciousBroker",

@@ -3,6 +3,7 @@ package hostile_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -15,9 +16,11 @@ type faults struct {
 	// To hosts.
 	announcement func(a bus.Announcement, show func(bus.Announcement) error) error
 	keys         func(payload []byte, show func([]byte) error) error
+	latest       func(payload []byte) []byte // the newest key set, for who asks
 	enrol        func(ctx context.Context, request []byte, ask asking) ([]byte, error)
 	report       func(envelope []byte, publish func([]byte) error) error
 	// To the shuffler.
+	opened   func(a bus.Announcement, show func(bus.Announcement) error) error
 	deliver  func(d *bus.Delivery, hand func(*bus.Delivery))
 	prepared func(index uint32, answer []byte) []byte
 	// Between the shuffler and the analyzer.
@@ -25,16 +28,28 @@ type faults struct {
 	mixed    func(m *bus.Mixed, hand func(*bus.Mixed))
 	manifest func(payload []byte, err error) ([]byte, error)
 	audited  func(logged bool) bool
+	shown    func(to bus.Role, s bus.Statement) bool // of the audit log, to shuffler and analyzer
+	altered  func(to bus.Role, s bus.Statement) bus.Statement
+	forked   *fork
 }
 
 type asking func(ctx context.Context, request []byte) ([]byte, error)
 
 // layer is a malicious broker between the roles and a real one.
 type layer struct {
-	mu   sync.Mutex
-	f    faults
-	kept map[uint64][][]byte // reports that reached the real broker, by epoch, each once
+	mu sync.Mutex
+	f  faults
+	*arrived
 }
+
+// arrived are the reports that reached the real broker.
+type arrived struct {
+	lock sync.Mutex
+	kept map[uint64][][]byte // by epoch, each once
+}
+
+// beside is the same broker as it is to another host.
+func (l *layer) beside() *layer { return &layer{arrived: l.arrived} }
 
 // set changes what the broker does from now on.
 func (l *layer) set(f faults) {
@@ -49,19 +64,26 @@ func (l *layer) now() faults {
 	return l.f
 }
 
-func (l *layer) keep(epoch uint64, envelope []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.kept[epoch], func(e []byte) bool { return bytes.Equal(e, envelope) }) {
-		l.kept[epoch] = append(l.kept[epoch], bytes.Clone(envelope))
+func (s *arrived) keep(epoch uint64, envelope []byte) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if !slices.ContainsFunc(s.kept[epoch], func(e []byte) bool { return bytes.Equal(e, envelope) }) {
+		s.kept[epoch] = append(s.kept[epoch], bytes.Clone(envelope))
 	}
 }
 
+// forget has a report count for nothing.
+func (s *arrived) forget(epoch uint64, envelope []byte) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.kept[epoch] = slices.DeleteFunc(s.kept[epoch], func(e []byte) bool { return bytes.Equal(e, envelope) })
+}
+
 // reports are those of an epoch that reached the real broker.
-func (l *layer) reports(epoch uint64) [][]byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.kept[epoch])
+func (s *arrived) reports(epoch uint64) [][]byte {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return slices.Clone(s.kept[epoch])
 }
 
 type hostSide struct {
@@ -102,6 +124,14 @@ func (s hostSide) WatchKeys(ctx context.Context, handler func(bus.Role, []byte) 
 	})
 }
 
+func (s hostSide) Keys(ctx context.Context, role bus.Role) ([]byte, error) {
+	payload, err := s.Conn.Keys(ctx, role)
+	if f := s.l.now().latest; f != nil && err == nil && role == bus.Shuffler {
+		payload = f(payload)
+	}
+	return payload, err
+}
+
 func (s hostSide) EnrolOnce(ctx context.Context, request []byte) ([]byte, error) {
 	if f := s.l.now().enrol; f != nil {
 		return f(ctx, request, s.Conn.EnrolOnce)
@@ -114,7 +144,7 @@ func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32,
 	publish := func(envelope []byte) error {
 		name := id
 		if copies++; copies > 1 {
-			name += "x" // the broker stores each name once
+			name = fmt.Sprintf("%s-%d", id, copies) // the broker stores each name once
 		}
 		err := s.Conn.PublishReport(ctx, epoch, round, name, envelope)
 		if err == nil {
@@ -131,6 +161,15 @@ func (s hostSide) PublishReport(ctx context.Context, epoch uint64, round uint32,
 type shufflerSide struct {
 	*bus.Conn
 	l *layer
+}
+
+func (s shufflerSide) WatchAnnouncements(ctx context.Context, handler func(bus.Announcement) error) error {
+	return s.Conn.WatchAnnouncements(ctx, func(a bus.Announcement) error {
+		if f := s.l.now().opened; f != nil {
+			return f(a, handler)
+		}
+		return handler(a)
+	})
 }
 
 func (s shufflerSide) Reports(ctx context.Context, handler func(*bus.Delivery)) error {
@@ -188,6 +227,24 @@ func (s analyzerSide) Audited(ctx context.Context, role bus.Role, kind string, p
 		logged = f(logged)
 	}
 	return logged, err
+}
+
+func (s shufflerSide) SaidSince(ctx context.Context, role bus.Role, from uint64, f func(bus.Statement) error) error {
+	return s.Conn.SaidSince(ctx, role, from, s.l.visible(bus.Shuffler, f))
+}
+
+// visible is a handler that gets what the broker shows to a role.
+func (l *layer) visible(to bus.Role, handler func(bus.Statement) error) func(bus.Statement) error {
+	return func(s bus.Statement) error {
+		now := l.now()
+		if now.shown != nil && !now.shown(to, s) {
+			return nil
+		}
+		if now.altered != nil {
+			s = now.altered(to, s)
+		}
+		return handler(s)
+	}
 }
 
 // payloadSize is the length of the payload of every report of a round.

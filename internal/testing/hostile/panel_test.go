@@ -2,14 +2,11 @@ package hostile_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/testing/hostile"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/panel"
@@ -57,6 +54,20 @@ func (m *tier) drawn(r *round) (pool [32]byte, seed panel.Seed) {
 		return found
 	})
 	return pool, seed
+}
+
+// waits returns the name of a condition of readiness once the analyzer says that it is unmet, and forgets it.
+func (m *tier) waits(condition string) string {
+	m.t.Helper()
+	testbed.Eventually(m.t, "not ready", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.unmet[condition] != nil
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unmet[condition] = nil
+	return "`" + condition + "`"
 }
 
 // ranked are reports of devices that did not take part before: of ones that can be in the panel, or of ones that cannot.
@@ -123,17 +134,10 @@ func panelAttacks() []attack {
 			run: func(m *tier) string {
 				r := m.next()
 				m.pool(r, registered-1, 1)
-				testbed.Eventually(m.t, "not ready", func() bool {
-					m.mu.Lock()
-					defer m.mu.Unlock()
-					return m.unmet["pool"] != nil
-				})
+				unmet := m.waits("pool")
 				m.destroy(r)
 				v := m.verdict(r, nil)
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				m.unmet["pool"] = nil
-				return "refused by the analyzer, which draws nothing: its readiness condition `pool` is unmet; then " + v
+				return "refused by the analyzer, which draws nothing: its readiness condition " + unmet + " is unmet; then " + v
 			},
 		},
 		{
@@ -153,6 +157,36 @@ func panelAttacks() []attack {
 			},
 		},
 		{
+			name: "panel: signs two pools before either is drawn from", always: in(plan.Shuffle),
+			run: func(m *tier) string {
+				m.pools.Lock() // the analyzer looks for a pool when both are there
+				r := m.next()
+				first := m.pool(r, registered, 1)
+				m.pool(r, registered, 2)
+				m.pools.Unlock()
+				pool, seed := m.drawn(r)
+				all := m.ranked(r, seed, registered, size, true)
+				m.release(r, all, lies{})
+				v := m.verdict(r, all)
+				if pool != first {
+					return "**the second pool counts**; " + v
+				}
+				return "the first pool in the log is drawn from; " + v
+			},
+		},
+		{
+			name: "panel: signs a second pool where nothing can be drawn from the first", always: in(plan.Shuffle),
+			run: func(m *tier) string {
+				r := m.next()
+				m.pool(r, registered-1, 1)
+				m.pool(r, registered, 2)
+				unmet := m.waits("pool")
+				m.destroy(r)
+				v := m.verdict(r, nil)
+				return "the analyzer draws from neither, and its readiness condition " + unmet + " is unmet; then " + v
+			},
+		},
+		{
 			name: "panel: destroys an epoch whose panel it does not like, and has another drawn", always: in(plan.Shares),
 			left: everywhere("as for a panel, at every draw: the tail is charged for each epoch that is drawn"),
 			run: func(m *tier) string {
@@ -169,7 +203,14 @@ func panelAttacks() []attack {
 				}
 				m.destroy(r)
 				m.counts(r)
-				return "succeeds: another panel of the same devices; each draw and each destroyed cohort stands in the log"
+				pool := make([]panel.Device, registered)
+				for i := range pool {
+					pool[i].Number = uint32(i)
+				}
+				if slices.Equal(first.Panel(pool, size), second.Panel(pool, size)) {
+					return "the same panel again"
+				}
+				return "succeeds: another panel of the same devices is drawn in the next epoch"
 			},
 		},
 		{
@@ -184,7 +225,7 @@ func panelAttacks() []attack {
 				m.release(r, wrong, lies{})
 				v := m.verdict(r, wrong)
 				if m.channel == plan.Shuffle {
-					return succeeds(v, ", and nobody sees whose a bit is")
+					return succeeds(v, "")
 				}
 				return v
 			},
@@ -214,13 +255,13 @@ func panelAttacks() []attack {
 
 // roundAttacks are what a malicious shuffler does in the later rounds of an epoch.
 func roundAttacks() []attack {
-	later := func(m *tier, choose func(r *round, first []person) []person) string {
+	later := func(m *tier, choose func(r *round, first []person) []person) (*round, string) {
 		r := m.next()
 		from := m.number
 		first := m.people(r, int(r.Cohort.Size))
 		m.release(r, first, lies{})
 		if v := m.verdict(r, first); !strings.HasPrefix(v, "counted") {
-			return "in the first round: " + v
+			return r, "in the first round: " + v
 		}
 		r = m.announced(r.Epoch, 1)
 		var second []person
@@ -231,48 +272,36 @@ func roundAttacks() []attack {
 		}
 		second = choose(r, second)
 		m.release(r, second, lies{})
-		return m.verdict(r, second)
+		return r, m.verdict(r, second)
 	}
-	in := []plan.Channel{plan.Shuffle, plan.Local, plan.Central}
+	in := plan.Channels()
 	return []attack{
 		{
 			name: "rounds: takes a subset of the first round's devices into the next", channels: in, always: in[:1],
-			left: map[plan.Channel]string{plan.Shuffle: cohort, plan.Local: ownNoise, plan.Central: serverNoise},
+			left: map[plan.Channel]string{plan.Shuffle: cohort, plan.Shares: cohort, plan.Local: ownNoise, plan.Central: serverNoise},
 			run: func(m *tier) string {
-				v := later(m, func(r *round, all []person) []person { return all[:r.Cohort.Minimum] })
-				return succeeds(v, " in the second round, which sums up another statistic than the first")
+				r, v := later(m, func(r *round, all []person) []person { return all[:r.Cohort.Minimum] })
+				return succeeds(v, fmt.Sprintf("; %d of the first round are left out of the second, which sums up another "+
+					"statistic", r.Cohort.Size-r.Cohort.Minimum))
 			},
 		},
 		{
-			name: "rounds: puts a device into the second round that was not in the first", channels: in, always: in[1:2],
+			name: "rounds: puts a device into the second round that was not in the first", channels: in, always: in[2:3],
 			left: map[plan.Channel]string{plan.Shuffle: deviceAlone + ", with fillers"},
 			run: func(m *tier) string {
-				v := later(m, func(r *round, all []person) []person {
-					return append(slices.Clone(all[:len(all)-1]), m.people(r, 1)...)
+				var known []person
+				r, v := later(m, func(r *round, all []person) []person {
+					known = all[:len(all)-1]
+					return append(slices.Clone(known), m.people(r, 1)...)
 				})
+				if m.channel == plan.Shares {
+					return m.verdict(r, known)
+				}
 				if m.channel == plan.Shuffle {
-					return succeeds(v, ", and nobody sees whose a bit is")
+					return succeeds(v, "")
 				}
 				return v
 			},
 		},
-	}
-}
-
-// The same shuffler where panels are drawn, and where an epoch has several rounds.
-func TestAMaliciousShufflerOfPanelsAndRounds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one epoch after the other: nothing in it runs at the same time as anything else")
-	}
-	long := os.Getenv("RIFFLE_LONG") != ""
-	var found hostile.Table
-	for _, group := range []struct {
-		attacks []attack
-		change  func(*analyzer.Config)
-	}{{panelAttacks(), ofPanels}, {roundAttacks(), ofRounds}} {
-		found = append(found, play(t, group.attacks, long, "TestAMaliciousShufflerOfPanelsAndRounds", group.change)...)
-	}
-	if !t.Failed() {
-		written(t, "malicious shuffler of panels and rounds", found, long)
 	}
 }

@@ -28,10 +28,10 @@ func succeeds(verdict, more string) string {
 }
 
 // unseen is a lie in a manifest that no role can find.
-func unseen(name string, lie func(*wire.Manifest), who string) attack {
+func unseen(name string, lie func(*wire.Manifest)) attack {
 	a := altered(name, lie)
 	run := a.run
-	a.run = func(m *tier) string { return succeeds(run(m), "; "+who) }
+	a.run = func(m *tier) string { return succeeds(run(m), "") }
 	return a
 }
 
@@ -70,7 +70,7 @@ func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 	m.t.Helper()
 	switch m.channel {
 	case plan.Shuffle:
-		opener := seal.NewBitOpener(key, r.digest)
+		opener := seal.NewBitOpener(key, r.digest, r.Plan.Labelled)
 		for message := range slices.Chunk(p.payload, seal.BitSize) {
 			if _, _, _, err := opener.Open(message); err == nil {
 				parts++
@@ -141,6 +141,8 @@ func play(t *testing.T, all []attack, long bool, test string, change ...func(*an
 				}
 				if len(named) > 0 {
 					r.row.Outcome += "; found by the audit as " + strings.Join(named, ", ")
+				} else {
+					r.row.Outcome += "; the audit finds nothing"
 				}
 				found[r.attack] = append(found[r.attack], r.row)
 			}

@@ -17,8 +17,10 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/transparency"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -29,6 +31,9 @@ type lies struct {
 	chunk    func(index uint32, payload []byte) []byte // what is sent in place of a chunk
 	shift    bool                                      // of the share of the sums, in shares
 	unlogged bool                                      // the manifest is sent, and not put into the audit log
+	unsent   bool                                      // the manifest is put into the audit log, and not sent
+	unmixed  bool                                      // each report's messages go into a chunk of their own, as they came
+	noise    func(noise []byte) []byte                 // what is sent in place of the shuffler's noise, in shuffle
 }
 
 // sent is what a shuffler let out.
@@ -62,8 +67,23 @@ func (m *tier) release(r *round, reports []person, l lies) *sent {
 	if !l.unlogged {
 		m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, out.signed))
 	}
-	m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, out.signed))
+	if !l.unsent {
+		m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, r.Round, out.signed))
+	}
 	return out
+}
+
+// second is another manifest of the same release, of one report fewer, signed.
+func (m *tier) second(r *round, first *sent) []byte {
+	m.t.Helper()
+	second := *first.manifest
+	second.Reports, second.ReportsDigest = second.Reports-1, flipped(second.ReportsDigest)
+	second.Messages -= uint64(r.ReportMessages())
+	if m.channel == plan.Shares {
+		second.Messages = uint64(second.Reports)
+	}
+	signed, _ := m.Sign(&second, m.Shuffler)
+	return signed
 }
 
 // permute mixes and sends messages, in the channels that have them.
@@ -74,14 +94,26 @@ func (m *tier) permute(r *round, reports []person, out *sent, l lies) {
 	for _, p := range reports {
 		messages = slices.AppendSeq(messages, slices.Chunk(p.payload, registry.MessageSize(r.Announcement)))
 	}
-	protocol.Permute(messages, testbed.Source())
+	noise, err := shuffle.AppendNoise(m.Context(), nil, r.Announcement, r.digest, testbed.Source())
+	m.must(err)
+	out.manifest.NoiseMessages = shuffle.NoiseMessages(r.Announcement)
+	if l.noise != nil {
+		noise = l.noise(noise)
+	}
+	messages = slices.AppendSeq(messages, slices.Chunk(noise, seal.BitSize))
+	part := (len(messages) + 2) / 3
+	if l.unmixed {
+		part = len(messages) / len(reports)
+	} else {
+		protocol.Permute(messages, testbed.Source())
+	}
 	for _, message := range messages {
 		digests = append(digests, sha256.Sum256(message))
 	}
-	for part := range slices.Chunk(messages, (len(messages)+2)/3) {
+	for some := range slices.Chunk(messages, part) {
 		index := uint32(len(each))
 		chunk, err := wire.BuildChunk(wire.Chunk{
-			Epoch: r.Epoch, Round: r.Round, Index: index, Payload: slices.Concat(part...)})
+			Epoch: r.Epoch, Round: r.Round, Index: index, Payload: slices.Concat(some...)})
 		m.must(err)
 		each = append(each, wire.ChunkDigest(chunk))
 		out.chunks[index] = chunk
@@ -173,7 +205,7 @@ func (m *tier) exchange(r *round, reports []person, out *sent, l lies) (released
 	layout, err := mix.Layout(r.Announcement)
 	m.must(err)
 	release := &channel.Release{
-		Epoch: r.Epoch, Round: r.Round, Announcement: r.digest, Announced: r.Announcement, First: r.digest,
+		Epoch: r.Epoch, Round: r.Round, Announcement: r.digest, Announced: r.Announcement, First: r.first,
 		Layout: layout, Minimum: 1, // a malicious shuffler minds no minimum
 	}
 	for slot := range reports {

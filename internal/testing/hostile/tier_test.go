@@ -19,7 +19,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
-	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/internal/translog"
@@ -47,11 +46,13 @@ type tier struct {
 	said              *record       // the analyzer's log
 	account           *outcome.Outcomes
 	host              devices.Sender
-	number            uint32 // of the next device that did not take part yet
-	epoch             uint64 // of the last round that was looked at
+	number            uint32   // of the next device that did not take part yet
+	epoch             uint64   // of the last round that was looked at
+	first             [32]byte // digest of the first announcement of that epoch
 	mu                sync.Mutex
 	unmet             map[string]error // the analyzer's conditions of readiness
 	analyzer          *analyzer.Analyzer
+	pools             sync.Mutex // held: the analyzer does not look for a pool
 	ended             chan struct{}
 	failed            error // why the analyzer ended
 }
@@ -116,6 +117,7 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 			m.unmet[condition] = err
 		},
 	}
+	config.Bus = patient{config.Bus, m}
 	for _, f := range change {
 		f(&config)
 	}
@@ -141,6 +143,20 @@ func newTier(t *testing.T, c plan.Channel, change ...func(*analyzer.Config)) *ti
 	return m
 }
 
+// patient is the analyzer's broker, whose pools a test can hold back.
+type patient struct {
+	analyzer.Broker
+	m *tier
+}
+
+func (p patient) ReadAudit(ctx context.Context, f bus.AuditFilter, handler func(bus.Statement) error) error {
+	if f.Kind == wire.KindPool {
+		p.m.pools.Lock()
+		defer p.m.pools.Unlock()
+	}
+	return p.Broker.ReadAudit(ctx, f, handler)
+}
+
 func (m *tier) must(err error) {
 	m.t.Helper()
 	if err != nil {
@@ -152,6 +168,7 @@ func (m *tier) must(err error) {
 type round struct {
 	*plan.Announcement
 	digest [32]byte
+	first  [32]byte // digest of the epoch's first announcement
 	before map[outcome.Reason]uint64
 }
 
@@ -176,6 +193,10 @@ func (m *tier) announced(epoch uint64, number uint32) *round {
 		for _, stored := range all {
 			if a, digest, err := wire.OpenAnnouncement(stored.Payload, epoch, number, m.AnalyzerParty()); err == nil {
 				r.Announcement, r.digest = a, digest
+				if number == 0 {
+					m.first = digest
+				}
+				r.first = m.first
 				return true
 			}
 		}
@@ -219,7 +240,7 @@ func (m *tier) person(r *round, by devices.Sender) person {
 	device, err := registry.NewDevice(r.Announcement, r.digest)
 	m.must(err)
 	if m.channel == plan.Shares {
-		by.Commitment = shares.NewSecret(m.Shuffler, r.digest).Commitment()
+		by.Commitment = shares.NewSecret(m.Shuffler, r.first).Commitment()
 	}
 	seed := [32]byte{byte(r.Epoch), byte(by.Number), byte(by.Number >> 8)}
 	src := rand.NewChaCha8(seed)
@@ -302,13 +323,13 @@ func (m *tier) why(r *round) string {
 	return strings.Join(whys, "; ")
 }
 
-// holds tells whether counts are these sums; in central with the analyzer's noise, which only adds.
+// holds tells whether counts are these sums, with servers' noise where the plan has any, which only adds.
 func holds(r *round, c *wire.Counts, sums [][]uint64) bool {
 	if c.Destroyed || len(c.Releases) != len(sums) {
 		return false
 	}
 	for i := range sums {
-		noise := r.Releases()[i].AnalyzerNoise
+		noise := r.Releases()[i].ServerNoise()
 		for j, n := range c.Releases[i].Ones {
 			if n < sums[i][j] || n > sums[i][j]+noise {
 				return false
@@ -332,20 +353,32 @@ func (m *tier) verdict(r *round, honest []person) string {
 	case c.Destroyed:
 		return lost
 	case !holds(r, c, sum(honest...)):
-		return "counted, **and the sums are not those of the honest reports**"
+		return fmt.Sprintf("counted: %d reports, **and the sums are not those of the %d honest reports: %s**", c.Reports,
+			len(honest), apart(c, sum(honest...)))
 	case why != "":
 		return fmt.Sprintf("refused by the analyzer, and the %d others count: %s", c.Reports, why)
 	}
-	return fmt.Sprintf("counted: %d reports", c.Reports)
+	return fmt.Sprintf("counted: %d reports, and the sums are theirs", c.Reports)
+}
+
+// apart says by how much counts differ from sums.
+func apart(c *wire.Counts, sums [][]uint64) string {
+	var by []string
+	all := 0
+	for i := range c.Releases {
+		for j, n := range c.Releases[i].Ones {
+			if all++; n != sums[i][j] {
+				by = append(by, fmt.Sprintf("%+d", int64(n)-int64(sums[i][j])))
+			}
+		}
+	}
+	return fmt.Sprintf("of %d numbers %d differ, by %s", all, len(by), strings.Join(by, ", "))
 }
 
 // audited is what an audit of the logs says, by release.
 func (m *tier) audited() (breaches map[string][]string) {
 	m.t.Helper()
-	bundle := keyring.Bundle{
-		Deployment: testbed.Deployment, Analyzer: m.Analyzer.Public(), Shuffler: m.Shuffler.Public(),
-		Registrar: m.Registrar.Public(),
-	}
+	bundle := bundleOf(m.Bed)
 	live, err := audit.NewLive(m.Context(), m.auditor, bundle)
 	m.must(err)
 	report, err := audit.Check(m.Context(), live, audit.Options{Trust: bundle})

@@ -11,13 +11,23 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/randomizer"
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // held is a broker that lets nothing of a kind through until the test says so.
 type held chan struct{}
+
+// wait ends with the world, too, so that a test that failed ends.
+func (h held) wait(d *world) {
+	select {
+	case <-h:
+	case <-d.ctx.Done():
+	}
+}
 
 // tricks are in the order of the table. Each leaves the broker honest.
 func tricks() []trick {
@@ -37,7 +47,7 @@ func tricks() []trick {
 			r := d.next()
 			d.decide(size)
 			d.l.set(faults{announcement: func(a bus.Announcement, show func(bus.Announcement) error) error {
-				<-open
+				open.wait(d)
 				return show(a)
 			}})
 			d.report(r)
@@ -96,11 +106,14 @@ func tricks() []trick {
 		}},
 		{name: "enrolment request and reply: reads them", always: true, run: func(d *world) string {
 			var mu sync.Mutex
-			seen, slots := map[uint32]bool{}, map[uint32]bool{}
+			seen, slots, sizes := map[uint32]bool{}, map[uint32]bool{}, map[[2]int]bool{}
 			d.l.set(faults{enrol: func(ctx context.Context, request []byte, ask asking) ([]byte, error) {
 				reply, err := ask(ctx, request)
 				mu.Lock()
 				defer mu.Unlock()
+				if err == nil {
+					sizes[[2]int{len(request), len(reply)}] = true
+				}
 				e, unread := wire.OpenEnrolRequest(request, wire.Party{Deployment: testbed.Deployment, Key: d.Registrar.Public()})
 				if unread != nil || e.HostKey != [32]byte(d.identity.Public()) || err != nil {
 					return reply, err
@@ -119,11 +132,12 @@ func tricks() []trick {
 			v := d.verdict(r)
 			mu.Lock()
 			defer mu.Unlock()
-			if len(seen) == 0 {
-				return "reads nothing; " + v
+			if len(seen) == 0 && len(slots) == 0 && len(sizes) == 1 {
+				return "reads nothing: every request and every reply has one size, so it knows when a host asked, and not for " +
+					"which devices or how many; " + v
 			}
-			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, when each asked, and of %d the slot and "+
-				"when it will report; nothing of a record exists yet; %s", len(seen), size, len(slots), v)
+			return fmt.Sprintf("succeeds: reads host and number of %d of %d devices, and of %d the slot and when it will "+
+				"report; %d sizes; nothing of a record exists yet; %s", len(seen), size, len(slots), len(sizes), v)
 		}},
 		{name: "enrolment request: drops every second one", run: func(d *world) string {
 			var n atomic.Int32
@@ -154,7 +168,13 @@ func tricks() []trick {
 			defer mu.Unlock()
 			reply, err := d.Connect(bus.Randomizer).EnrolOnce(d.Context(), old)
 			d.must(err)
-			answer, err := wire.OpenEnrolReply(reply, d.Shuffler.Public(), wire.RequestDigest(old))
+			opener, err := seal.NewRequestOpener(testbed.Deployment, d.ShufflerKey)
+			d.must(err)
+			opened, err := wire.OpenSealedRequest(old, opener)
+			d.must(err)
+			signed, err := opened.OpenReply(reply)
+			d.must(err)
+			answer, err := wire.OpenEnrolReply(signed, d.Shuffler.Public(), wire.RequestDigest(opened.Signed))
 			d.must(err)
 			d.report(r)
 			if answer.Enrolled {
@@ -162,15 +182,11 @@ func tricks() []trick {
 			}
 			return fmt.Sprintf("refused by the shuffler: `%s`; %s", answer.Refusal, d.verdict(r))
 		}},
-		{name: "enrolment reply: drops the first of each request", run: func(d *world) string {
-			var mu sync.Mutex
-			answered := map[string]bool{}
+		{name: "enrolment reply: drops every second one", run: func(d *world) string {
+			var n atomic.Int32 // requests cannot be told apart: a host that asks again seals again
 			d.l.set(faults{enrol: func(ctx context.Context, request []byte, ask asking) ([]byte, error) {
 				reply, err := ask(ctx, request)
-				mu.Lock()
-				defer mu.Unlock()
-				if !answered[string(request)] {
-					answered[string(request)] = true
+				if n.Add(1)%2 == 1 {
 					return nil, bus.ErrUnknown
 				}
 				return reply, err
@@ -214,25 +230,30 @@ func tricks() []trick {
 		{name: "report: delivers each twice, in another order", always: true, run: func(d *world) string {
 			var mu sync.Mutex
 			var waiting [][]byte
-			d.l.set(faults{report: func(envelope []byte, publish func([]byte) error) error {
+			d.l.set(faults{report: func(envelope []byte, _ func([]byte) error) error {
 				mu.Lock()
 				defer mu.Unlock()
-				if waiting = append(waiting, envelope); len(waiting) < size {
-					return nil // stored, it says
-				}
-				slices.Reverse(waiting)
-				for _, e := range waiting {
-					if err := publish(e); err != nil {
-						return err
-					}
-					if err := publish(e); err != nil {
-						return err
-					}
-				}
-				return nil
+				waiting = append(waiting, envelope)
+				return nil // stored, it says
 			}})
 			r := d.cohort()
 			d.l.set(faults{})
+			mu.Lock()
+			defer mu.Unlock()
+			slices.Reverse(waiting)
+			conn, copies := d.ConnectHost(), outcome.Reason(wire.RefusalDuplicate.String())
+			before := testbed.Refused(d.accounts["received"], copies)
+			for i, e := range waiting {
+				for n := range 2 {
+					d.must(conn.PublishReport(d.Context(), r.Epoch, r.Round, fmt.Sprintf("copy-%d", n), e))
+				}
+				d.l.keep(r.Epoch, e)
+				if i == len(waiting)-2 { // the last report ends the epoch, and a copy that comes later is refused as late
+					testbed.Eventually(d.t, "copies refused", func() bool {
+						return testbed.Refused(d.accounts["received"], copies)-before >= i+1
+					})
+				}
+			}
 			v := d.verdict(r)
 			return d.refusals(r) + "; " + v
 		}},
@@ -248,12 +269,7 @@ func tricks() []trick {
 			}})
 			r := d.cohort()
 			d.l.set(faults{})
-			d.l.mu.Lock()
-			d.l.kept[r.Epoch] = slices.DeleteFunc(d.l.kept[r.Epoch], func(e []byte) bool {
-				return &e[0] == &stale[0][0] ||
-					string(e) == string(stale[0])
-			})
-			d.l.mu.Unlock()
+			d.l.forget(r.Epoch, stale[0])
 			v := d.verdict(r)
 			return d.refusals(r) + "; " + v
 		}},
@@ -315,7 +331,12 @@ func tricks() []trick {
 		}},
 		{name: "manifest: hides that it stands in the audit log", always: true, run: func(d *world) string {
 			var open atomic.Bool
-			d.l.set(faults{audited: func(logged bool) bool { return logged && open.Load() }})
+			d.l.set(faults{
+				audited: func(logged bool) bool { return logged && open.Load() },
+				shown: func(to bus.Role, s bus.Statement) bool {
+					return to != bus.Analyzer || s.Kind != wire.KindManifest || open.Load()
+				},
+			})
 			r := d.cohort()
 			testbed.Eventually(d.t, "not ready", func() bool { return len(d.unready()) > 0 })
 			unready := strings.Join(d.unready(), ", ")
@@ -397,6 +418,9 @@ func tricks() []trick {
 			}})
 			d.next()
 			sampled, why := d.decide(3)
+			if sampled == 3 {
+				return "without effect: the second answer is to the same wish, and 3 of 3 are sampled"
+			}
 			return fmt.Sprintf("succeeds in stopping a host, which takes its own store for an old one: %d of 3 are sampled, `%s`",
 				sampled, why)
 		}},

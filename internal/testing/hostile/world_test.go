@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -42,37 +43,50 @@ type world struct {
 	*testbed.Bed
 	t        *testing.T
 	channel  plan.Channel
+	panels   bool
 	auditor  *bus.Conn
 	l        *layer
 	clock    *testbed.Clock // of host and shuffler
 	analyzer *analyzer.Analyzer
-	host     *randomizer.Host
-	hostDir  string
-	identity *seal.Identity
-	signed   []byte // the host's credential
-	accounts map[string]*outcome.Outcomes
+	*party   // the host
 	people   int
 	epoch    uint64
-	said     *record // the analyzer's log
+	said     *record         // the analyzer's log
+	told     *record         // the shuffler's log
+	opening  []*seal.HPKEKey // every key of the shuffler's that reports were sealed to
+	mixes    shuffler.Config
+	counts   analyzer.Config
 
 	mu    sync.Mutex
 	unmet map[string]error // conditions of readiness, by role and name
 	ended map[bus.Role]error
 
-	ctx      context.Context
-	running  sync.WaitGroup
+	ctx         context.Context
+	running     sync.WaitGroup
+	stopServers func()
+}
+
+// party is a host behind a layer.
+type party struct {
+	host     *randomizer.Host
+	l        *layer
+	hostDir  string
+	identity *seal.Identity
+	signed   []byte    // the host's credential
+	order    *[32]byte // as in randomizer.Config
+	accounts map[string]*outcome.Outcomes
 	stopHost func()
 }
 
-// newWorld starts a deployment. From the beginning its broker shows hosts, behind the shuffler's own key set, a later one
-// with the same key, and then the earlier one again.
-func newWorld(t *testing.T, c plan.Channel) *world {
+// newWorld starts a deployment, of panels or of devices that enrol as they arrive. From the beginning its broker shows
+// hosts, behind the shuffler's own key set, a later one with the same key, and then the earlier one again.
+func newWorld(t *testing.T, c plan.Channel, panels bool) *world {
 	t.Helper()
 	d := &world{
-		Bed: testbed.New(t), t: t, channel: c, clock: new(testbed.Clock), said: new(record), hostDir: t.TempDir(),
-		accounts: map[string]*outcome.Outcomes{}, unmet: map[string]error{}, ended: map[bus.Role]error{},
+		Bed: testbed.New(t), t: t, channel: c, panels: panels, clock: new(testbed.Clock), said: new(record),
+		told: new(record), unmet: map[string]error{}, ended: map[bus.Role]error{},
 	}
-	d.l = &layer{kept: map[uint64][][]byte{}}
+	d.l = &layer{arrived: &arrived{kept: map[uint64][][]byte{}}}
 	d.l.f.keys = func(payload []byte, show func([]byte) error) error {
 		set, _, err := wire.Open[wire.KeySet](payload, d.ShufflerParty())
 		if err != nil {
@@ -84,11 +98,9 @@ func newWorld(t *testing.T, c plan.Channel) *world {
 		return errors.Join(err, show(payload), show(signed), show(payload))
 	}
 	d.auditor = d.Connect(bus.Auditor)
-	d.identity, d.signed = d.Host(10_000)
 	var cancel context.CancelFunc
 	d.ctx, cancel = context.WithCancel(context.Background())
 	t.Cleanup(func() { cancel(); d.running.Wait() })
-	var sh *shuffler.Shuffler
 	notice := func(role bus.Role) func(string, error) {
 		return func(condition string, err error) {
 			d.mu.Lock()
@@ -96,64 +108,94 @@ func newWorld(t *testing.T, c plan.Channel) *world {
 			d.unmet[string(role)+" `"+condition+"`"] = err
 		}
 	}
-	sh, err := shuffler.New(shuffler.Config{
+	d.opening = []*seal.HPKEKey{d.ShufflerKey}
+	d.mixes = shuffler.Config{
 		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Registrar: d.Registrar.Public(),
-		Identity: d.Shuffler, Keys: []*seal.HPKEKey{d.ShufflerKey}, MinCohort: 4, StateDir: t.TempDir(),
-		Source: entropy.New(), Bus: shufflerSide{d.Connect(bus.Shuffler), d.l}, Log: testbed.Log(), Clock: d.clock,
-		Reports:    testbed.Account(t, "report", func() int64 { return sh.Held() }, shuffler.Reasons()),
+		Identity: d.Shuffler, Keys: d.opening, MinCohort: 4, StateDir: t.TempDir(), Source: entropy.New(),
+		Bus: shufflerSide{d.Connect(bus.Shuffler), d.l}, Log: zerolog.New(d.told), Clock: d.clock,
 		Enrolments: testbed.Account(t, "enrolment", nil, shuffler.Reasons()), Notice: notice(bus.Shuffler),
-	})
-	d.must(err)
+	}
 	learner := testbed.Learner(glm.Practical, size)
 	learner.Horizon, learner.Dimension = 40*size, 1
 	timing := testbed.Timing()
 	timing.RewardWindow, timing.Grace = window, window
-	z, err := analyzer.New(analyzer.Config{
+	d.counts = analyzer.Config{
 		Deployment: testbed.Deployment, Identity: d.Analyzer, Keys: []*seal.HPKEKey{d.AnalyzerKey},
 		Shuffler: d.Shuffler.Public(), Registrar: d.Registrar.Public(), Disk: channel.Folder(t.TempDir()),
 		Learner: learner, Terms: terms(c), Timing: timing, Bus: analyzerSide{d.Connect(bus.Analyzer), d.l},
 		Log: zerolog.New(d.said), Messages: testbed.Account(t, "message", nil, analyzer.Reasons()),
 		Notice: notice(bus.Analyzer),
-	})
-	d.must(err)
-	d.analyzer = z
-	d.run(bus.Shuffler, d.ctx, sh.Run)
-	d.run(bus.Analyzer, d.ctx, z.Run)
+	}
+	d.counts.LogPath = filepath.Join(t.TempDir(), "log") // as where there is a state folder
+	if panels {
+		ofPanels(&d.counts)
+	}
+	d.party = d.newParty(d.l)
+	d.startServers()
 	d.startHost()
 	return d
 }
 
+// startServers starts shuffler and analyzer, or starts them again with the state that they left.
+func (d *world) startServers() {
+	d.t.Helper()
+	var sh *shuffler.Shuffler
+	d.mixes.Reports = testbed.Account(d.t, "report", func() int64 { return sh.Held() }, shuffler.Reasons())
+	d.accounts["received"] = d.mixes.Reports
+	sh, err := shuffler.New(d.mixes)
+	d.must(err)
+	d.analyzer, err = analyzer.New(d.counts)
+	d.must(err)
+	ctx, cancel := context.WithCancel(d.ctx)
+	mixed, counted := d.run(bus.Shuffler, ctx, sh.Run), d.run(bus.Analyzer, ctx, d.analyzer.Run)
+	d.stopServers = func() { cancel(); <-mixed; <-counted }
+}
+
+// newParty is a host that was not started yet.
+func (d *world) newParty(l *layer) *party {
+	p := &party{l: l, hostDir: d.t.TempDir(), accounts: map[string]*outcome.Outcomes{}}
+	p.identity, p.signed = d.Host(10_000)
+	return p
+}
+
 // startHost starts the host, or starts it again with the state that it left.
-func (d *world) startHost() {
+func (d *world) startHost() { d.start(d.party, d.Connect(bus.Randomizer)) }
+
+func (d *world) start(p *party, conn *bus.Conn) {
 	d.t.Helper()
 	var h *randomizer.Host
-	d.accounts["report"] = testbed.Account(d.t, "report", func() int64 { return h.Pending() }, randomizer.Reasons())
-	d.accounts["keys"] = testbed.Account(d.t, "keys", nil, randomizer.KeySetReasons())
-	d.accounts["announcement"] = testbed.Account(d.t, "announcement", nil, randomizer.AnnouncementReasons())
+	p.accounts["report"] = testbed.Account(d.t, "report", func() int64 { return h.Pending() }, randomizer.Reasons())
+	p.accounts["keys"] = testbed.Account(d.t, "keys", nil, randomizer.KeySetReasons())
+	p.accounts["announcement"] = testbed.Account(d.t, "announcement", nil, randomizer.AnnouncementReasons())
+	records := 1
+	if d.panels {
+		records = 2
+	}
 	h, err := randomizer.New(randomizer.Config{
-		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: d.identity,
-		Credential: d.signed, Devices: 10_000, StateDir: d.hostDir,
-		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{d.Connect(bus.Randomizer), d.l},
+		Deployment: testbed.Deployment, Analyzer: d.Analyzer.Public(), Shuffler: d.Shuffler.Public(), Identity: p.identity,
+		Credential: p.signed, Devices: 10_000, Order: p.order, StateDir: p.hostDir,
+		Source: func() protocol.Source { return entropy.New() }, Bus: hostSide{conn, p.l},
 		Limits: device.Limits{
 			Trust: plan.Channels(), Epsilon: 4, Delta: 1e-3, MinCohort: 4, MaxReleases: 8, MaxNorm: 10, MaxMessages: 1000,
-			Records: 1,
+			Records: records,
 		},
-		Log: testbed.Log(), Clock: d.clock, Reports: d.accounts["report"], KeySets: d.accounts["keys"],
-		Announcements: d.accounts["announcement"],
+		Log: testbed.Log(), Clock: d.clock, Reports: p.accounts["report"], KeySets: p.accounts["keys"],
+		Announcements: p.accounts["announcement"],
 	})
 	d.must(err)
 	ctx, cancel := context.WithCancel(d.ctx)
-	d.host = h
-	done := make(chan struct{})
-	d.stopHost = func() { cancel(); <-done }
-	d.running.Go(func() {
-		defer close(done)
-		d.note(bus.Randomizer, h.Run(ctx))
-	})
+	p.host = h
+	done := d.run(bus.Randomizer, ctx, h.Run)
+	p.stopHost = func() { cancel(); <-done }
 }
 
-func (d *world) run(role bus.Role, ctx context.Context, f func(context.Context) error) {
-	d.running.Go(func() { d.note(role, f(ctx)) })
+func (d *world) run(role bus.Role, ctx context.Context, f func(context.Context) error) (done chan struct{}) {
+	done = make(chan struct{})
+	d.running.Go(func() {
+		defer close(done)
+		d.note(role, f(ctx))
+	})
+	return done
 }
 
 func (d *world) note(role bus.Role, err error) {
@@ -229,17 +271,22 @@ func (d *world) announced(epoch uint64) *round {
 
 // decide has so many people decide, none of whom did before, and tells how many are sampled.
 func (d *world) decide(n int) (sampled int, why outcome.Reason) {
+	return d.decideAt(d.party, n)
+}
+
+// decideAt is decide at some host.
+func (d *world) decideAt(p *party, n int) (sampled int, why outcome.Reason) {
 	d.t.Helper()
 	for range n {
 		name := fmt.Sprintf("p%d", d.people)
 		d.people++
-		made, err := d.host.Decide(d.Context(), name, func(int) ([][]float64, error) {
+		made, err := p.host.Decide(d.Context(), name, func(int) ([][]float64, error) {
 			return [][]float64{{0.6}, {-0.3}}, nil
 		})
 		d.must(err)
 		if made.Sampled {
 			sampled++
-			_, err := d.host.Reward(made.Token, float64(d.people%2))
+			_, err := p.host.Reward(made.Token, float64(d.people%2))
 			d.must(err)
 		} else {
 			why = made.Reason
@@ -252,7 +299,13 @@ func (d *world) decide(n int) (sampled int, why outcome.Reason) {
 func (d *world) report(r *round) {
 	d.t.Helper()
 	d.clock.Pass(r.Timing.RewardWindow + r.Timing.Jitter)
-	testbed.Eventually(d.t, "sent", func() bool { return d.host.Pending() == 0 })
+	d.sent(d.party)
+}
+
+// sent waits until a host's reports left.
+func (d *world) sent(p *party) {
+	d.t.Helper()
+	testbed.Eventually(d.t, "sent", func() bool { return p.host.Pending() == 0 })
 }
 
 // cohort is an honest epoch up to the reports.
@@ -274,13 +327,15 @@ func (d *world) entries(r *round, envelopes [][]byte) [][]uint64 {
 		total[i] = make([]uint64, len(e.Coordinates))
 	}
 	add := func(i, j int, n uint64) { total[i][j] += n }
-	verifier := devices.NewVerifier(wire.Party{Deployment: testbed.Deployment, Key: d.Registrar.Public()})
+	verifier := devices.NewVerifier(wire.Party{
+		Deployment: testbed.Deployment, Key: d.Registrar.Public(), Hosts: d.counts.Hosts.Past(),
+	})
 	switch d.channel {
 	case plan.Shuffle:
-		tally := shuffle.NewTally(r.Encodings)
-		opener := seal.NewBitOpener(d.AnalyzerKey, r.digest)
+		tally := shuffle.NewTally(r.Encodings, r.Plan.Labelled)
+		opener := seal.NewBitOpener(d.AnalyzerKey, r.digest, r.Plan.Labelled)
 		for _, e := range envelopes {
-			tally.Open(opener, d.Open(e, r.Announcement).Payload)
+			tally.Open(opener, d.payload(r, e))
 		}
 		ones, _ := tally.Counts(uint64(len(envelopes)), make([]uint64, len(r.Encodings)))
 		return ones
@@ -303,10 +358,10 @@ func (d *world) entries(r *round, envelopes [][]byte) [][]uint64 {
 	}
 }
 
-// payload is that of a report of a channel of numbers.
+// payload is that of a report.
 func (d *world) payload(r *round, envelope []byte) []byte {
 	d.t.Helper()
-	opener, err := seal.NewReportOpener(d.ShufflerKey)
+	opener, err := seal.NewReportOpener(d.opening...)
 	d.must(err)
 	plain, err := wire.OpenEnvelope(envelope, opener,
 		seal.ReportContext{Deployment: testbed.Deployment, Epoch: r.Epoch, Round: r.Round})
