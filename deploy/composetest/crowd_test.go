@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,22 +22,24 @@ type crowd struct {
 	client http.Client
 	pause  time.Duration // of an app between two people
 	name   string        // of these people
+	size   int           // numbers of an arm
 	borne  bool          // calls that fail are counted, under "error", and the next person comes
 
 	mu      sync.Mutex
-	people  int            // who have come so far
-	full    uint64         // epoch whose cohort a device was told is full
-	asking  int            // who wait for their decision
-	sampled map[uint64]int // by epoch
-	missed  map[string]int // decisions that were not sampled, by reason
+	people  int                 // who have come so far
+	full    uint64              // epoch whose cohort a device was told is full
+	asking  int                 // who wait for their decision
+	sampled map[uint64]int      // by epoch
+	urls    map[uint64][]string // of the decisions of those who were sampled, by epoch
+	missed  map[string]int      // decisions that were not sampled, by reason
 }
 
 // apps ask at the same time.
 const apps = 16
 
 func newCrowd(t *testing.T, apis []string) *crowd {
-	return &crowd{t: t, apis: apis, client: http.Client{Timeout: stuck}, name: "person",
-		sampled: map[uint64]int{}, missed: map[string]int{}}
+	return &crowd{t: t, apis: apis, client: http.Client{Timeout: stuck}, name: "person", size: 5,
+		sampled: map[uint64]int{}, urls: map[uint64][]string{}, missed: map[string]int{}}
 }
 
 // status is what the test reads of a randomizer's status.
@@ -167,26 +170,48 @@ func (c *crowd) fill(ctx context.Context, s status, atHalf func()) error {
 	return ctx.Err()
 }
 
+// decision is what the crowd reads of a decision.
+type decision struct {
+	Arm     int
+	Token   string
+	Epoch   uint64
+	Sampled bool
+	Reason  string
+}
+
+// who lists where those asked for their decisions who were sampled in an epoch.
+func (c *crowd) who(epoch uint64) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.urls[epoch])
+}
+
+// decide asks for a decision between arms that belong to a person.
+func (c *crowd) decide(ctx context.Context, url string, person int) (d decision, err error) {
+	arms, _ := c.arms(person)
+	err = c.call(ctx, http.MethodPost, url, map[string]any{"arms": arms}, &d)
+	return d, err
+}
+
+// arms are two vectors of the unit ball, and what a person's reward is drawn with.
+func (c *crowd) arms(person int) (arms [][]float64, src *rand.Rand) {
+	src = rand.New(rand.NewPCG(1, uint64(person)))
+	arms = make([][]float64, 2)
+	for i := range arms {
+		for range c.size {
+			arms[i] = append(arms[i], (2*src.Float64()-1)/math.Sqrt(float64(c.size)))
+		}
+	}
+	return arms, src
+}
+
 // serve is one person's app: a decision between two arms, and its reward. The arms are vectors of the unit ball; which
 // one is better depends on the person.
 func (c *crowd) serve(ctx context.Context, person int) error {
-	src := rand.New(rand.NewPCG(1, uint64(person)))
-	arms := make([][]float64, 2)
-	for i := range arms {
-		for range 5 {
-			arms[i] = append(arms[i], (2*src.Float64()-1)/math.Sqrt(5))
-		}
-	}
+	arms, src := c.arms(person)
 	api := c.apis[person%len(c.apis)]
-	var d struct {
-		Arm     int
-		Token   string
-		Epoch   uint64
-		Sampled bool
-		Reason  string
-	}
-	err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/v1/devices/%s-%d/decisions", api, c.name, person),
-		map[string]any{"arms": arms}, &d)
+	url := fmt.Sprintf("%s/v1/devices/%s-%d/decisions", api, c.name, person)
+	d, err := c.decide(ctx, url, person)
 	c.mu.Lock()
 	c.asking--
 	if err != nil {
@@ -195,6 +220,7 @@ func (c *crowd) serve(ctx context.Context, person int) error {
 	}
 	if d.Sampled {
 		c.sampled[d.Epoch]++
+		c.urls[d.Epoch] = append(c.urls[d.Epoch], url)
 	} else {
 		c.missed[d.Reason]++
 		if d.Reason == "cohort_full" {

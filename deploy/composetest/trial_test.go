@@ -143,9 +143,16 @@ func outing(t *testing.T, name, override string, cases []bad) (rows []*row) {
 }
 
 func newTrial(t *testing.T, name, override string) *trial {
+	return newTrialOf(t, name, override, map[string]string{"analyzer.yaml": trialAnalyzerYAML,
+		"randomizer.yaml": randomizerYAML, "shuffler.yaml": shufflerYAML})
+}
+
+// newTrialOf brings a deployment up with these configuration files and a further compose file, in which UID and HELPER
+// stand for the user in the containers and for the image of the commands that only tests need.
+func newTrialOf(t *testing.T, name, override string, config map[string]string) *trial {
 	x := &trial{stack: newStack(t, name), ctx: t.Context()}
-	for file, text := range map[string]string{"analyzer.yaml": trialAnalyzerYAML, "randomizer.yaml": randomizerYAML,
-		"shuffler.yaml": shufflerYAML} {
+	x.helper = x.project + "-volume"
+	for file, text := range config {
 		if err := os.WriteFile(filepath.Join(x.dir, "config", file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -153,22 +160,17 @@ func newTrial(t *testing.T, name, override string) *trial {
 	x.env = append(x.env, "RIFFLE_HOSTS=host1=20000 host2=20000")
 	if override != "" {
 		path := filepath.Join(x.dir, "override.yaml")
-		uid := os.Getuid()
-		if uid == 0 {
-			uid = 65532
-		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(override, "UID", strconv.Itoa(uid))),
-			0o644); err != nil {
+		words := strings.NewReplacer("UID", user(), "HELPER", x.helper)
+		if err := os.WriteFile(path, []byte(words.Replace(override)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		x.env = append(x.env, "RIFFLE_COMPOSE_EXTRA="+path)
 	}
-	x.helper = x.project + "-volume"
 	folder := t.TempDir()
-	x.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/volume" ./deploy/composetest/volume`,
+	x.must("sh", "-c", `cd "$0" && CGO_ENABLED=0 go build -o "$1/" ./deploy/composetest/volume ./deploy/composetest/tap`,
 		x.root, folder)
 	if err := os.WriteFile(filepath.Join(folder, "Dockerfile"),
-		[]byte("FROM scratch\nCOPY volume /volume\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
+		[]byte("FROM scratch\nCOPY volume tap /\nENTRYPOINT [\"/volume\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	x.must("docker", "build", "-q", "-t", x.helper, folder)
@@ -184,6 +186,15 @@ func newTrial(t *testing.T, name, override string) *trial {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// user is the number of the user in the containers.
+func user() string {
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = 65532
+	}
+	return strconv.Itoa(uid)
 }
 
 func (x *trial) over() { x.auditor.Close() }

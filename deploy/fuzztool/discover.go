@@ -23,6 +23,11 @@ type target struct {
 // String is the target as --list shows it.
 func (t target) String() string { return t.folder + " " + t.name }
 
+// compare orders targets by folder and name.
+func (t target) compare(o target) int {
+	return cmp.Or(cmp.Compare(t.folder, o.folder), cmp.Compare(t.name, o.name))
+}
+
 // pattern is the folder as the go command takes it.
 func (t target) pattern() string { return "./" + t.folder }
 
@@ -60,7 +65,7 @@ func discover(root string) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b target) int { return cmp.Or(cmp.Compare(a.folder, b.folder), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(all, target.compare)
 	for _, a := range all {
 		for _, b := range all {
 			if a != b && strings.HasPrefix(b.name, a.name) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // root is the repository's, from the folder of this package.
@@ -108,7 +109,8 @@ func TestOutcomes(t *testing.T) {
 	if o.result() != "NOT RUN" {
 		t.Errorf("without executions: %s", o.result())
 	}
-	if o.read([]byte(ran)); o.executions != 1040 || o.fresh != 5 || o.result() != "ok" {
+	o.read([]byte(ran))
+	if o.elapsed != 6*time.Second || o.executions != 1040 || o.fresh != 5 || o.result() != "ok" {
 		t.Errorf("%+v", o)
 	}
 	if o.failed = true; o.result() != "FAILED" {
@@ -193,10 +195,12 @@ func FuzzBad(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { if Bad(b) == 
 func FuzzGood(f *testing.F) { f.Fuzz(func(t *testing.T, b []byte) { Bad(b) }) }
 `)
 	t.Chdir(folder)
+	git(t, "init", "--quiet")
+	commitAll(t)
 }
 
-// A target that fails is in the table and ends the run with an error, the other one passes, and of the inputs that the
-// second one found are kept those that reach code that no other one does.
+// A target that fails is in the table and ends the run with an error, the other one passes and is not fuzzed by the next
+// run, and of the inputs that it found are kept those that reach code that no other one does.
 func TestRunAndKeep(t *testing.T) {
 	if os.Getenv("RIFFLE_LONG") == "" {
 		t.Skip("set RIFFLE_LONG=1: it builds the standard library for fuzzing")
@@ -206,13 +210,20 @@ func TestRunAndKeep(t *testing.T) {
 	var out, log bytes.Buffer
 	c := command(&out)
 	c.SetErr(&log)
-	c.SetArgs([]string{"--time", "10s", "--parallel", "1"})
-	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(out.String(), "FAILED") {
-		t.Fatalf("%v\n%s", err, &out)
+	args := []string{"--time", "10s", "--parallel", "1", "--json", "fuzz.json"}
+	for _, result := range []string{`ok`, `ok \(before\)`} {
+		out.Reset()
+		c.SetArgs(args)
+		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(out.String(), "FAILED") {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		good := regexp.MustCompile(`x +FuzzGood +1\d +[1-9]\d* +\d+ +` + result + "\n")
+		if !good.MatchString(out.String()) {
+			t.Errorf("want %s\n%s", good, &out)
+		}
 	}
-	if good := regexp.MustCompile(`x +FuzzGood +[1-9]\d* +\d+ +ok`); !good.MatchString(out.String()) {
-		t.Errorf("%s", &out)
-	}
+	c = command(&out)
+	c.SetErr(&log)
 	c.SetArgs([]string{"--keep", "--only", "Good"})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)

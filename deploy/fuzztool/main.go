@@ -37,13 +37,15 @@ func main() {
 
 func command(out io.Writer) *cobra.Command {
 	r := runner{out: out, log: os.Stderr}
-	var only string
+	r.fuzz = r.goTest
+	var only, file string
 	var list, keep bool
 	c := &cobra.Command{
 		Use:   "deploy/fuzz",
 		Short: "Run every fuzz target of the repository for a time",
-		Long: "Run every fuzz target of the repository for a time, one after the other, and print target, executions, new " +
-			"inputs and result as a table. The exit code is not 0 if a target fails.",
+		Long: "Run every fuzz target of the repository for a time, one after the other, and print target, seconds, " +
+			"executions, new inputs and result as a table. The exit code is not 0 if a target fails. With --json a run " +
+			"that was stopped is continued by the same command.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pattern, err := regexp.Compile(only)
@@ -71,6 +73,11 @@ func command(out io.Writer) *cobra.Command {
 			case keep:
 				return r.keep(cmd.Context(), chosen)
 			}
+			if file != "" {
+				if r.record, err = openRecord(file); err != nil {
+					return fmt.Errorf("--json: %w", err)
+				}
+			}
 			return r.run(cmd.Context(), chosen)
 		},
 	}
@@ -82,6 +89,10 @@ func command(out io.Writer) *cobra.Command {
 	flags.BoolVar(&keep, "keep", false, "in place of running: copy the inputs that were found before, and reach code that "+
 		"no other kept input reaches, to testdata/fuzz")
 	flags.IntVar(&r.most, "most", defaultKept, "with --keep: inputs that a target may have in its folder")
-	c.MarkFlagsMutuallyExclusive("list", "keep")
+	flags.StringVar(&file, "json", "", "file for an array with an object for each target, written after each: "+
+		"package, target, seconds, executions, new_inputs, result, commit, modified. If it is there, the run goes on "+
+		"where it stopped: targets that it says passed, for --time or longer and at this very commit, are skipped; of "+
+		"others that it has, the run says why they are fuzzed again. Remove it to begin anew")
+	c.MarkFlagsMutuallyExclusive("list", "keep", "json")
 	return c
 }

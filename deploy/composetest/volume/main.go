@@ -5,6 +5,9 @@
 //	volume load FOLDER   replaces what is in the folder by such an archive from standard input
 //	volume fill FOLDER   writes a file until the disk has no room
 //	volume free FOLDER   removes that file
+//	volume tear FOLDER   lengthens every block of the broker's streams by bytes that were never written
+//	volume deny FOLDER   fails every write to a file of process 1, in whose namespace it runs; the folder does not matter
+//	volume allow FOLDER  takes that back
 //	volume hold          waits, so that a volume in memory outlives the container that uses it
 package main
 
@@ -30,7 +33,7 @@ func main() {
 		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 		<-end
 	case len(os.Args) != 3:
-		err = errors.New("usage: volume save|load|fill|free FOLDER")
+		err = errors.New("usage: volume save|load|fill|free|tear|deny|allow FOLDER")
 	default:
 		folder := os.Args[2]
 		switch os.Args[1] {
@@ -40,6 +43,10 @@ func main() {
 			err = load(folder, os.Stdin)
 		case "fill":
 			err = fill(filepath.Join(folder, filler))
+		case "tear":
+			err = tear(folder)
+		case "deny", "allow":
+			err = limit(1, os.Args[1] == "deny")
 		case "free":
 			err = os.Remove(filepath.Join(folder, filler))
 		default:
@@ -140,4 +147,22 @@ func fill(path string) error {
 		}
 	}
 	return f.Close()
+}
+
+// torn is how many bytes a block gets: the length of a short record.
+const torn = 100
+
+// tear leaves blocks as a power cut does in the middle of a write: a file has its new length, and holds zeros where the
+// bytes had not yet come to the disk.
+func tear(folder string) error {
+	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".blk" {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		return os.Truncate(path, info.Size()+torn)
+	})
 }
