@@ -22,13 +22,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// slots is a shuffler as far as a host's enrolment goes: it checks each request as the role does, gives the next slot,
-// makes it durable in a journal, signs the reply, and answers 64 requests at a time.
+// slots is a shuffler as far as a host's enrolment goes: it opens and checks each request as the role does, gives the
+// next slot, makes it durable in a journal, signs and seals the reply, and answers 64 requests at a time.
 type slots struct {
 	bed      *testbed.Bed
+	requests *seal.RequestOpener
 	journal  *journal.Journal
 	admitted *wire.Credentials
 
@@ -37,7 +39,11 @@ type slots struct {
 }
 
 func (s *slots) enrol(_ context.Context, request []byte) ([]byte, error) {
-	e, err := s.admitted.OpenEnrolRequest(request)
+	opened, err := wire.OpenSealedRequest(request, s.requests)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.admitted.OpenEnrolRequest(opened.Signed)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +65,11 @@ func (s *slots) enrol(_ context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	whole.Request = e.Digest[:]
-	reply, _, err := wire.Sign(whole, s.bed.Shuffler)
-	return reply, err
+	signed, _, err := wire.Sign(whole, s.bed.Shuffler)
+	if err != nil {
+		return nil, err
+	}
+	return opened.SealReply(signed)
 }
 
 // atOnce is how many people ask for a first decision at the same time.
@@ -77,7 +86,11 @@ func BenchmarkEnrolment(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer j.Close()
-	serving := &slots{bed: bed, journal: j,
+	opener, err := seal.NewRequestOpener(testbed.Deployment, bed.ShufflerKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	serving := &slots{bed: bed, journal: j, requests: opener,
 		admitted: wire.NewCredentials(wire.Party{Deployment: testbed.Deployment, Key: bed.Registrar.Public()})}
 	shuffler, analyzer := bed.Connect(bus.Shuffler), bed.Connect(bus.Analyzer)
 	bed.PublishKeys(shuffler)
