@@ -77,7 +77,7 @@ func (s *Shuffler) admitReport(d *bus.Delivery) (fresh bool, err error) {
 	durable, err := s.begin(func(state *State) (*Event, error) {
 		ev, err := state.Admit(id, d.Epoch, d.Round, r.Slot, r.Announcement, digest, d.Sequence)
 		fresh = ev != nil
-		s.strange(id, d.Epoch, d.Round, err)
+		s.strange(id, d.Epoch, d.Round, d.Sequence, err)
 		return ev, err
 	})
 	if fresh { // before the wait, so that a release that is due finds it

@@ -39,9 +39,10 @@ func (s *State) First(over *Release) (first uint64, ok bool) {
 	return first, ok
 }
 
-// forget has the broker forget every report before the first one that is not decided on, or that a round needs. over is
-// a round whose manifest is out, or nil. What a lost acknowledgement keeps is forgotten at the first look after its
-// redelivery. Nothing is forgotten before the journal was held against the broker and its stream of reports.
+// forget has the broker forget every report before the first one that is not decided on, or that a round needs, or may
+// turn out to need once a newer state folder is back. over is a round whose manifest is out, or nil. What a lost
+// acknowledgement keeps is forgotten at the first look after its redelivery. Nothing is forgotten before the journal was
+// held against the broker and its stream of reports.
 func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	// In this order: what is acknowledged by now was decided on before, so that the state knows whether a round needs
 	// it.
@@ -57,6 +58,9 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 		}
 	}
 	first, needed := s.state.First(over)
+	if strange, ok := s.estranged(); ok && (!needed || strange < first) {
+		first, needed = strange, true
+	}
 	complete := s.complete()
 	forgotten := s.forgotten
 	s.mu.Unlock()

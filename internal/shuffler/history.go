@@ -249,7 +249,7 @@ func (s *Shuffler) settled(o *opening) bool {
 type look struct {
 	at         time.Time // when the broker was last held against the journal
 	reconnects uint64    // of the connection by then
-	begun      bool
+	begun      bool      // the broker was held against the journal, and the open round's reports were looked through
 }
 
 // consistent holds the broker against the journal whenever something gives reason to, looks again at announcements that
@@ -294,11 +294,25 @@ func (s *Shuffler) consistent(ctx context.Context, last *look) (clear bool, err 
 			return false, err
 		}
 	}
-	last.begun = true
 	s.mu.Lock()
 	s.looked = round
+	whole := s.judged()
 	s.mu.Unlock()
+	if whole && !last.begun {
+		last.begun = true
+		s.once.Do(func() { close(s.begun) })
+	}
 	return true, nil
+}
+
+// judged tells whether the latest announcement that the broker had is opened, refused for good, or waits for a round
+// ahead of it. The lock is held.
+func (s *Shuffler) judged() bool {
+	if s.newest == nil || s.settled(s.newest) {
+		return true
+	}
+	_, waits := s.unfit[roundID{s.newest.Epoch, int(s.newest.Round)}]
+	return waits
 }
 
 // doubts notes whether something gives reason to hold the broker against the journal.

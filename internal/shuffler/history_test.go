@@ -1,16 +1,20 @@
 package shuffler
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
+	"github.com/rs/zerolog"
 )
 
 // backup stops the shuffler, copies its state folder and starts it again.
@@ -181,6 +185,38 @@ func TestReportsLostWithAStateFolderAreTakenInAgain(t *testing.T) {
 	s.account(12, 0, nil)
 	if b := s.shuffler.c.Reports.Balance(); b.Resumed != 5 || b.Received != 7 {
 		t.Errorf("account %+v", b)
+	}
+}
+
+// A process that is killed leaves reports that the broker handed to it, and that it neither admitted nor acknowledged.
+// They are taken in, and nothing says that the state folder is old.
+func TestReportsThatAKilledProcessHadInHandSayNothingOfTheFolder(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	s.must(s.stop())
+	s.sendAll(12)
+	ctx, kill := context.WithCancel(s.Context())
+	handed := 0
+	err := s.broker.Reports(ctx, func(*bus.Delivery) {
+		if handed++; handed == 12 {
+			kill()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	log := new(bytes.Buffer)
+	s.config.Log = zerolog.New(zerolog.SyncWriter(log))
+	s.start()
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
+		t.Errorf("manifest %v", m)
+	}
+	s.must(s.stop())
+	if strings.Contains(log.String(), "acknowledged before") {
+		t.Errorf("logged: %s", log)
 	}
 }
 

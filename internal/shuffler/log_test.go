@@ -97,7 +97,10 @@ func TestAShufflerWhoseLogForkedDecidesNothing(t *testing.T) {
 	}
 	s.reopen()
 	s.cohort(20, 12, 12)
-	s.admitted(12)
+	s.eventually("all reports wait at the broker", func() bool {
+		b, err := s.broker.Backlog(s.Context())
+		return err == nil && b.Waiting == 12 && s.shuffler.Held() == 0
+	})
 	if clear, err := s.shuffler.consistent(s.Context(), &look{begun: true}); clear || err != nil {
 		t.Errorf("decisions may be made: %v, %v", clear, err)
 	}

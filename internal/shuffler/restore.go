@@ -65,7 +65,9 @@ func (s *Shuffler) stale(adopted []string) {
 
 // takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was
 // copied: they stand in the stream until the round is over, and would not be delivered again. Admission is idempotent,
-// and refuses the report of a device that it does not know, as ever.
+// and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
+// acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is below
+// shows that the folder is old.
 func (s *Shuffler) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
 	last, ok := s.state.last()
@@ -106,7 +108,9 @@ func (s *Shuffler) takeAgain(ctx context.Context) error {
 		case err != nil:
 			return err
 		case fresh:
-			again++
+			if sequence <= b.Floor {
+				again++
+			}
 			s.c.Reports.Received(1)
 			s.c.Messages.Received(last.layout.Messages)
 		}

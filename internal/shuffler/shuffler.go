@@ -106,6 +106,8 @@ type Shuffler struct {
 	clock     *clock
 	outages   outages
 	counter   *counter      // where workers ask about reports
+	once      sync.Once     // closes begun
+	begun     chan struct{} // closed when reports may be decided on: the journal was held against the broker
 	waits     wait          // a report for a worker
 	wake      chan struct{} // a report was admitted
 
@@ -169,7 +171,8 @@ func New(c Config) (*Shuffler, error) {
 		c.Clock = role.SystemClock()
 	}
 	s := &Shuffler{
-		c: c, journal: c.Journal, requests: requests, counter: newCounter(), wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
+		c: c, journal: c.Journal, requests: requests, counter: newCounter(), begun: make(chan struct{}),
+		wake: make(chan struct{}, 1), forgetEvery: forgetEvery,
 		drawEvery: drawEvery, compacting: compacting{after: c.Compact},
 		state:    NewState(Admission{Minimum: uint32(max(1, c.MinCohort)), HostShare: c.HostShare, Devices: c.Devices}),
 		admitted: wire.NewCredentials(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts}),
@@ -302,6 +305,12 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer close(deliveries)
+		// A journal that lacks a round, or the draw of its panel, would refuse reports that it admits a moment later.
+		select {
+		case <-s.begun:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		return s.c.Bus.Reports(ctx, func(d *bus.Delivery) {
 			s.waits.set(true, s.c.Clock.Now())
 			select {
@@ -321,7 +330,6 @@ func (s *Shuffler) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	close(s.counter.open)
 	g.Go(func() error {
 		select {
 		case err := <-s.counter.failed:

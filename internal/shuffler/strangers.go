@@ -23,15 +23,17 @@ var errStrangers = errors.New("devices report that this shuffler's journal never
 // strangers are devices without a slot that sent well-formed, signed reports for the open epoch. Honest hosts send
 // reports only for slots that this shuffler gave, so many strangers mean that the journal lost enrolments. But a report
 // carries no credential: one malicious host can sign as many as it likes and bring this about by itself. So this is a
-// warning. It changes no decision and stops nothing.
+// warning. It changes no decision and stops nothing; their reports stay at the broker until their round is decided on.
 type strangers struct {
 	epoch   uint64
 	devices map[DeviceID]bool // at most as many as are needed
 	logged  bool
+	round   uint32 // of the last one's report
+	first   uint64 // smallest sequence of their reports for that round
 }
 
 // strange notes a report that the state refused, if it is a stranger's. The lock is held.
-func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, why error) {
+func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, sequence uint64, why error) {
 	var refused *Refused
 	if !errors.As(why, &refused) || refused.Reason != wire.RefusalNotEnrolled || !s.state.undecided(epoch, round) {
 		return
@@ -42,9 +44,21 @@ func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, why error) {
 	if s.strangers.epoch != epoch {
 		s.strangers = strangers{epoch: epoch, devices: map[DeviceID]bool{}}
 	}
-	if len(s.strangers.devices) < s.state.epoch.alarming() {
-		s.strangers.devices[id] = true
+	of := &s.strangers
+	if of.first == 0 || of.round != round || sequence < of.first {
+		of.round, of.first = round, sequence
 	}
+	if len(of.devices) < s.state.epoch.alarming() {
+		of.devices[id] = true
+	}
+}
+
+// estranged is the smallest sequence of a stranger's report for a round whose membership is not fixed; ok is false where
+// there is none. A newer journal may have such a report as a member, so the broker keeps it until then. Malicious hosts
+// gain no room by it: what comes behind an admitted report is kept for as long anyway. The lock is held.
+func (s *Shuffler) estranged() (first uint64, ok bool) {
+	of := &s.strangers
+	return of.first, of.first > 0 && s.state.undecided(of.epoch, of.round)
 }
 
 // alarming is how many strangers are told of.

@@ -3,16 +3,17 @@ package shuffler
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// A state folder from before the enrolments makes strangers of all who report: readiness says so, and the log once. With
-// the newer folder the epoch goes on and loses nobody, unless the older one had time (a second and more, on a slow machine)
-// to have the broker forget the reports that it refused: then the cohort is destroyed, and never released short.
+// A state folder from before the enrolments makes strangers of all who report: readiness says so, and the log once. The
+// broker keeps their reports meanwhile, so with the newer folder the epoch goes on and loses nobody.
 func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	s.forgetEvery = time.Millisecond
 	s.start()
 	s.open(s.announcement())
 	older := s.backup()
@@ -25,14 +26,48 @@ func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	}
 	s.restore(older)
 	s.eventually("told", func() bool { return strings.Contains(s.why(enrolmentsCondition), "restore the newest copy") })
+	s.acknowledged()
+	s.must(s.shuffler.forget(s.Context(), nil))
+	if n := len(s.stored(5)); n != 5 {
+		t.Errorf("the broker holds %d of 5 reports of devices that a newer folder knows", n)
+	}
 	s.restore(newer)
 	s.eventually("ready", func() bool { return s.unmetKnown(enrolmentsCondition) && s.why(enrolmentsCondition) == "" })
 	for i := range uint32(7) {
 		s.send(s.report(5 + i))
 	}
-	if m := s.manifest(1, 0); m.Outcome != wire.Destroyed && (m.Outcome != wire.Released || m.Reports != 12) {
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
 		t.Errorf("manifest %v", m)
 	}
+}
+
+// Reports of strangers are kept until the membership of their round is fixed, and no longer.
+func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.forgetEvery = time.Millisecond
+	s.start()
+	s.open(s.announcement())
+	s.enrol(12)
+	own := s.host
+	s.host, _ = s.Host(capacity)
+	s.send(s.report(1))
+	s.host = own
+	s.eventually("refused", func() bool {
+		s.shuffler.mu.Lock()
+		defer s.shuffler.mu.Unlock()
+		return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == 1
+	})
+	s.acknowledged()
+	s.must(s.shuffler.forget(s.Context(), nil))
+	if n := len(s.stored(1)); n != 1 {
+		t.Errorf("the broker holds %d reports while the round is open", n)
+	}
+	s.sendAll(12)
+	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
+		t.Errorf("manifest %v", m)
+	}
+	s.forgotten()
 }
 
 // Strangers are told of from a tenth of the slots on, each counted once, and not after their epoch. They stop nothing:

@@ -145,8 +145,7 @@ func (r *rounds) layout(epoch uint64, round uint32) channel.Layout {
 
 // counter is where workers' claims are answered.
 type counter struct {
-	open   chan struct{} // closed when the shuffler has begun to decide
-	failed chan error    // an error after which the shuffler must stop
+	failed chan error // an error after which the shuffler must stop
 
 	mu       sync.Mutex
 	answered map[batchID]*answered
@@ -163,7 +162,7 @@ type answered struct {
 const remembered = 4096
 
 func newCounter() *counter {
-	return &counter{open: make(chan struct{}), failed: make(chan error, 1), answered: map[batchID]*answered{}}
+	return &counter{failed: make(chan error, 1), answered: map[batchID]*answered{}}
 }
 
 // begin tells whether a batch is new, and else returns what was answered, or is being answered now.
@@ -184,7 +183,7 @@ func (k *counter) begin(id batchID) (a *answered, fresh bool) {
 
 var errClaims = errors.New("claims that cannot be read: lead and workers are of different versions")
 
-// Answers are the answers to what workers ask. They wait until Run has begun.
+// Answers are the answers to what workers ask. They wait until reports may be decided on.
 func (s *Shuffler) Answers() worker.Handlers { return worker.Handlers{claimsQuestion: s.claims} }
 
 // claims decides on a batch of reports that a worker has opened, as take does on one. It answers when all decisions are
@@ -195,7 +194,7 @@ func (s *Shuffler) claims(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	select {
-	case <-s.counter.open:
+	case <-s.begun:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -259,7 +258,7 @@ func (s *Shuffler) decideAll(all []claim) (*answer, error) {
 				break
 			}
 			ev, err = s.state.Admit(id, c.epoch, c.round, c.slot, c.announced, c.digest, c.sequence)
-			s.strange(id, c.epoch, c.round, err)
+			s.strange(id, c.epoch, c.round, c.sequence, err)
 		}
 		if err != nil {
 			refusals[i] = err
