@@ -203,7 +203,7 @@ func (e *examiner) yaml(b block) error {
 	case "shuffler":
 		args = append(args, "--state", e.path("state"))
 	case "analyzer":
-		args = append(args, "--learner-dimension", "5", "--learner-horizon", "1000")
+		args = append(args, "--state", e.path("state"), "--learner-dimension", "5", "--learner-horizon", "1000")
 	}
 	var said bytes.Buffer
 	cmd.SetArgs(args)

@@ -49,7 +49,7 @@ func TestAllFaultsOfAConfiguration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := role.Command(analyzer.Role())
 			var said bytes.Buffer
-			cmd.SetArgs(append([]string{"--keys=nowhere", "--check-config"}, strings.Fields(c.args)...))
+			cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config"}, strings.Fields(c.args)...))
 			cmd.SetErr(&said)
 			if code := role.Main(cmd); code != role.ExitConfig {
 				t.Errorf("exit %d", code)

@@ -29,9 +29,9 @@ import (
 type Settings struct {
 	Keys string `key:"keys" doc:"Folder made by riffle keygen. The bundle and analyzer/ are read." required:"true"`
 
-	State string `key:"state" doc:"Folder of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way; and of the analyzer's own copy of its transparency log, from which a broker whose data was set back gets what it lacks. It belongs to one process and must survive restarts. No exact sum is ever written to it. Empty: none, in shuffle and local without panels."`
+	State string `key:"state" doc:"Folder of the analyzer's own copy of its transparency log, by which it knows after a restart what it released, whatever the broker shows it; and of what the channels shares and central must remember: which devices were counted, keys that were used, and results on their way. It belongs to one process and must survive restarts. No exact sum is ever written to it." required:"true"`
 
-	Memory int `key:"memory" doc:"MiB of memory that counting may take, whatever the number of messages. What does not fit is kept in a file below the state folder, or without one in the system's temporary folder (TMPDIR): 36 bytes of each message of a round, sealed with a key that only this process has, and gone when it ends. What grows with people comes on top: nothing in shuffle, and some 200 bytes of each person of a cohort in the other channels."`
+	Memory int `key:"memory" doc:"MiB of memory that counting may take, whatever the number of messages. What does not fit is kept in a file below the state folder: 36 bytes of each message of a round, sealed with a key that only this process has, and gone when it ends. What grows with people comes on top: nothing in shuffle, and some 200 bytes of each person of a cohort in the other channels."`
 
 	Learner   LearnerSettings   `key:"learner"`
 	Privacy   PrivacySettings   `key:"privacy"`
@@ -317,18 +317,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	var disk channel.Disk
-	log, scratch := "", ""
-	if s.State != "" {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
-			return nil, fmt.Errorf("state: %w", err)
-		}
-		disk, log = channel.Folder(s.State), filepath.Join(s.State, logFile)
-		scratch = filepath.Join(s.State, scratchFolder)
-	}
 	z, err := New(Config{
-		Disk: disk, LogPath: log, Version: build(), HostShare: s.Admission.HostShare,
-		Memory: int64(s.Memory) << 20, Scratch: scratch,
+		Disk: channel.Folder(s.State), LogPath: filepath.Join(s.State, logFile), Version: build(),
+		HostShare: s.Admission.HostShare, Memory: int64(s.Memory) << 20, Scratch: filepath.Join(s.State, scratchFolder),
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
@@ -346,6 +337,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		if err := os.MkdirAll(s.State, 0o700); err != nil {
+			return fmt.Errorf("state: %w", err)
+		}
 		conn, err := role.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)
 		if err != nil {
 			return err

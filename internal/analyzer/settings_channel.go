@@ -54,11 +54,6 @@ func (p PrivacySettings) channelFaults() (faults []error) {
 // channelFaults lists what is missing for the channel, and what it has no use for.
 func (s Settings) channelFaults() (faults []error) {
 	c := s.Privacy.channel()
-	if (c == plan.Shares || c == plan.Central) && s.State == "" {
-		faults = append(faults, role.Conflict("state", s.State, "must be a folder with", "privacy.channel",
-			s.Privacy.Channel).Because("an analyzer that forgets in a restart which devices it counted, or which key it "+
-			"used, could be made to count a person twice"))
-	}
 	if s.Learner.Profile == string(glm.Joint) && c != plan.Central && slices.Contains(plan.Channels(), c) {
 		faults = append(faults, role.Conflict("learner.profile", s.Learner.Profile, "cannot go with", "privacy.channel",
 			s.Privacy.Channel).Because("the analyzer reads each person's record in this profile, which only the channel "+

@@ -11,7 +11,7 @@ import (
 )
 
 // Settings that do not go with the channel stop the start, by their keys and with what to do instead; a channel by
-// itself, with a folder where it needs one, is a whole configuration.
+// itself is a whole configuration.
 func TestSettingsFollowTheChannel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing of it runs at the same time as anything else")
@@ -22,39 +22,40 @@ func TestSettingsFollowTheChannel(t *testing.T) {
 		want string // part of the only fault besides the missing keys; "" for none
 	}{
 		{"", ""},
-		{"--privacy-channel=shares --state=folder", ""},
+		{"--privacy-channel=shares", ""},
 		{"--privacy-channel=local", ""},
-		{"--privacy-channel=central --state=folder", ""},
+		{"--privacy-channel=central", ""},
 		{"--privacy-channel=smoke", "must be one of shuffle, shares, local and central"},
-		{"--privacy-channel=shares", `must be a folder with privacy.channel = "shares"`},
-		{"--privacy-channel=central", `must be a folder with privacy.channel = "central"`},
+		{"--state=", "state is required"}, // in every channel: what the analyzer released must outlive it
+		{"--privacy-channel=local --state=", "state is required"},
 		{"--privacy-server-noise=1.5", "privacy.server_noise = 1.5 (--privacy-server-noise) must be a share in [0, 1]"},
 		{"--privacy-server-noise=NaN", "must be a"},
 		{"--privacy-server-noise=1", ""},
 		{"--privacy-channel=local --privacy-server-noise=1",
 			`must be 0 with privacy.channel = "local"`},
 		{"--privacy-channel=local --privacy-device-noise=false", "the devices' noise is the whole protection"},
-		{"--privacy-channel=central --state=folder --privacy-server-noise=0.5", "always adds all of the noise"},
-		{"--privacy-channel=central --state=folder --privacy-server-noise=1", ""},
+		{"--privacy-channel=central --privacy-server-noise=0.5", "always adds all of the noise"},
+		{"--privacy-channel=central --privacy-server-noise=1", ""},
 		{"--privacy-device-noise=false", "set server_noise to 1"},
 		{"--privacy-device-noise=false --privacy-server-noise=0.5", "set server_noise to 1"},
-		{"--privacy-channel=shares --state=folder --privacy-device-noise=false --privacy-server-noise=1", ""},
-		{"--privacy-channel=shares --state=folder --privacy-max-messages=150", "only the channel shuffle sends bit messages"},
-		{"--privacy-channel=shares --state=folder --privacy-max-messages=0", ""},
+		{"--privacy-channel=shares --privacy-device-noise=false --privacy-server-noise=1", ""},
+		{"--privacy-channel=shares --privacy-max-messages=150", "only the channel shuffle sends bit messages"},
+		{"--privacy-channel=shares --privacy-max-messages=0", ""},
 		{"--learner-anytime", ""},
 		{"--learner-anytime --learner-profile=paper --privacy-max-messages=0 --learner-horizon=9000",
 			"are made for one horizon"},
 		{"--learner-profile=joint", "the analyzer reads each person's record in this profile"},
 		{"--learner-profile=joint --privacy-channel=local", `cannot go with privacy.channel = "local"`},
-		{"--learner-profile=joint --privacy-channel=central --state=folder", ""},
-		{"--learner-profile=joint --privacy-channel=central --state=folder --learner-anytime", "are made for one horizon"},
-		{"--learner-profile=joint --privacy-channel=central --state=folder --learner-batch=10", "must be at least 50"},
+		{"--learner-profile=joint --privacy-channel=central", ""},
+		{"--learner-profile=joint --privacy-channel=central --learner-anytime", "are made for one horizon"},
+		{"--learner-profile=joint --privacy-channel=central --learner-batch=10", "must be at least 50"},
 		{"--admission-host-share=0.5", "the shuffler's setting admission.host_share is the one that holds"},
-		{"--privacy-channel=shares --state=folder --admission-host-share=0.5", ""},
-		{"--privacy-channel=shares --state=folder --admission-host-share=0", "must be above 0 and at most 1"},
+		{"--privacy-channel=shares --admission-host-share=0.5", ""},
+		{"--privacy-channel=shares --admission-host-share=0", "must be above 0 and at most 1"},
 	} {
 		cmd := role.Command(Role())
-		cmd.SetArgs(append([]string{"--keys=nowhere", "--check-config", "--learner-dimension=2", "--learner-horizon=600"},
+		cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config", "--learner-dimension=2",
+			"--learner-horizon=600"},
 			strings.Fields(c.args)...))
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

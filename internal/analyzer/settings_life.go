@@ -137,11 +137,6 @@ func (s Settings) lifeFaults() (faults []error) {
 				s.Rules.Rollback).Because("a deployment that stops first takes no policy back"))
 		}
 	}
-	if mode == panels && s.State == "" {
-		faults = append(faults, role.Conflict("state", s.State, "must be a folder with", "admission.mode", mode).
-			Because("an analyzer that forgot, with a broker whose data was set back, that it drew a panel could be made to "+
-				"draw another one, whose outcome the shuffler chose"))
-	}
 	if mode == panels && profile != glm.Practical {
 		add("admission.mode", mode, "cannot go with", "learner.profile", l.Profile)
 	}

@@ -33,7 +33,7 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 	one := file("one.json", fmt.Sprintf(schema, `[["length"]]`))
 	prior := file("prior.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0.5,1]]}`)
 	skew := file("skew.json", `{"theta":[0.5,0],"precision":[[2,0.5],[0,1]]}`)
-	panel := "--state=folder --admission-mode=panel --admission-panel=200 --admission-registered=1000 "
+	panel := "--admission-mode=panel --admission-panel=200 --admission-registered=1000 "
 	for _, c := range []struct {
 		args string
 		want string // part of the only fault besides the missing keys; "" for none
@@ -46,7 +46,6 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		{"--admission-mode=raffle", "must be arrival or panel"},
 		{"--admission-panel=200", "there are panels only in the mode panel"},
 		{"--admission-registered=200", "there are panels only in the mode panel"},
-		{panel + "--state=", `must be a folder with admission.mode = "panel"`},
 		{panel + "--admission-panel=0", `must be above 0 with admission.mode = "panel"`},
 		{panel + "--admission-registered=0", `must be above 0 with admission.mode = "panel"`},
 		{panel + "--admission-registered=199", "must not be more than admission.registered"},
@@ -83,7 +82,8 @@ func TestSettingsOfDeploymentsThatLast(t *testing.T) {
 		{"--learner-prior=" + prior + " --learner-dimension=3", "theta has 2 numbers, learner.dimension is 3"},
 	} {
 		cmd := role.Command(Role())
-		cmd.SetArgs(append([]string{"--keys=nowhere", "--check-config", "--privacy-channel=local", "--learner-dimension=2",
+		cmd.SetArgs(append([]string{"--keys=nowhere", "--state=folder", "--check-config", "--privacy-channel=local",
+			"--learner-dimension=2",
 			"--learner-horizon=400"}, // plans of this channel are quick
 			strings.Fields(c.args)...))
 		cmd.SetOut(io.Discard)

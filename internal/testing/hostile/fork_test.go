@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -251,9 +252,9 @@ func forks() []trick {
 	return []trick{
 		{name: "audit log: shows the analyzer, which starts again, an older state of its own part, and takes what it writes " +
 			"behind that", always: true, last: true, run: run},
-		{name: "audit log: the same with an analyzer without a state folder", last: true,
+		{name: "audit log: the same with an analyzer whose state folder is lost, and is empty", last: true,
 			channels: []plan.Channel{plan.Shuffle, plan.Local}, run: func(d *world) string {
-				d.counts.LogPath = ""
+				d.counts.LogPath = filepath.Join(d.t.TempDir(), "log")
 				return run(d)
 			}},
 	}
