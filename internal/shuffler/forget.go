@@ -2,8 +2,10 @@ package shuffler
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/role"
 )
 
@@ -80,6 +82,25 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	s.forgotten = upTo
 	s.mu.Unlock()
 	return nil
+}
+
+// forgetOver has the broker forget the reports of a round whose manifest is out, and waits for it. It does not wait for a
+// disk that takes no write: nats-server's health answer shows a purge that failed so only after a report was refused, and
+// none comes while no round opens. keepForgetting goes on with it.
+func (s *Shuffler) forgetOver(ctx context.Context, over *Release) error {
+	for {
+		limited, cancel := s.c.Clock.WithTimeout(ctx, forgetTime)
+		err := s.forget(limited, over)
+		cancel()
+		switch {
+		case errors.Is(err, bus.ErrDisk) && ctx.Err() == nil:
+			s.c.Log.Warn().Err(err).Func(about(over.Epoch, over.Round)).
+				Msg("the broker has not forgotten the reports of this round yet; tried again")
+			return nil
+		case ctx.Err() != nil || !errors.Is(err, bus.ErrUnknown):
+			return err
+		}
+	}
 }
 
 // keepForgetting forgets from time to time, until the context ends, what no finished round took along: refused reports,

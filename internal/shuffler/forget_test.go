@@ -3,12 +3,15 @@ package shuffler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -210,4 +213,48 @@ func TestForgettingFollowsTheAcknowledgement(t *testing.T) {
 	}
 	go func() { _ = sh.c.Bus.Reports(ctx, func(d *bus.Delivery) { _ = d.Ack() }) }()
 	s.eventually("forgotten", func() bool { return len(s.stored(3)) == 0 })
+}
+
+// unwritable is a broker whose disk takes no purge until it is mended.
+type unwritable struct {
+	*bus.Conn
+	mended *atomic.Bool
+}
+
+func (b unwritable) PurgeReports(ctx context.Context, upTo uint64) error {
+	if b.mended.Load() {
+		return b.Conn.PurgeReports(ctx, upTo)
+	}
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w (%w)", bus.ErrUnknown, context.Cause(ctx), bus.ErrDisk)
+}
+
+// A broker that cannot write what it is to forget does not hold up the next round: it is what shows the broker's health
+// check that it must be restarted. Once it can write, it forgets.
+func TestABrokerThatCannotForgetHoldsUpNoRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var mended atomic.Bool
+	s.wrap = func(c *bus.Conn) Broker { return unwritable{c, &mended} }
+	s.config.Clock = hasty{role.SystemClock()}
+	s.start()
+	s.open(s.announcement())
+	s.cohort(0, 12, 12)
+	s.manifest(1, 0)
+	s.open(s.next())
+	if n := len(s.stored(12)); n != 12 {
+		t.Errorf("the broker holds %d of 12 reports", n)
+	}
+	mended.Store(true)
+	s.eventually("forgotten", func() bool { return len(s.stored(12)) == 0 })
+}
+
+// hasty is a clock by which waiting for what the broker is to forget takes little time.
+type hasty struct{ role.Clock }
+
+func (c hasty) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == forgetTime {
+		d = 300 * time.Millisecond
+	}
+	return c.Clock.WithTimeout(ctx, d)
 }

@@ -184,7 +184,7 @@ func (s *Shuffler) carryOut(ctx context.Context, r *Release) error {
 			return nil
 		}
 	}
-	if err := s.forget(ctx, r); err != nil {
+	if err := s.forgetOver(ctx, r); err != nil {
 		return err
 	}
 	if err := s.mixing(r.Layout).Forget(r.Epoch, r.Round); err != nil {
