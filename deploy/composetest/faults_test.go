@@ -148,6 +148,9 @@ func TestFaults(t *testing.T) {
 	}
 	begin := time.Now()
 	all := faultCases(seed)
+	if len(all) == 0 {
+		t.Fatal("no case has such a name")
+	}
 	if path := os.Getenv("RIFFLE_FAULTS_RESUME"); path != "" {
 		resume(t, path, all)
 	}
