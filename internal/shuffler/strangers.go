@@ -28,8 +28,8 @@ type strangers struct {
 	epoch   uint64
 	devices map[DeviceID]bool // at most as many as are needed
 	logged  bool
-	round   uint32 // of the last one's report
-	first   uint64 // smallest sequence of their reports for that round
+	round   uint32 // of the last report that was refused so
+	first   uint64 // smallest sequence of a refused report for that round
 }
 
 // strange notes a report that the state refused, if it is a stranger's. The lock is held.
@@ -38,24 +38,25 @@ func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, sequence uin
 	if !errors.As(why, &refused) || refused.Reason != wire.RefusalNotEnrolled || !s.state.undecided(epoch, round) {
 		return
 	}
-	if _, enrolled := s.state.slotOf(id); enrolled {
-		return
-	}
 	if s.strangers.epoch != epoch {
 		s.strangers = strangers{epoch: epoch, devices: map[DeviceID]bool{}}
 	}
 	of := &s.strangers
-	if of.first == 0 || of.round != round || sequence < of.first {
-		of.round, of.first = round, sequence
+	if of.first == 0 || of.round != round || sequence < of.first { // of devices with another slot, too: a newer journal
+		of.round, of.first = round, sequence // may have given them this one
+	}
+	if _, enrolled := s.state.slotOf(id); enrolled {
+		return
 	}
 	if len(of.devices) < s.state.epoch.alarming() {
 		of.devices[id] = true
 	}
 }
 
-// estranged is the smallest sequence of a stranger's report for a round whose membership is not fixed; ok is false where
-// there is none. A newer journal may have such a report as a member, so the broker keeps it until then. Malicious hosts
-// gain no room by it: what comes behind an admitted report is kept for as long anyway. The lock is held.
+// estranged is the smallest sequence of a report, for a round whose membership is not fixed, of a device that the journal
+// did not enrol, or not for that slot; ok is false where there is none. A newer journal may have such a report as a member,
+// so the broker keeps it until then. What comes behind an admitted report is kept for as long anyway: malicious hosts gain
+// room only before the first one. The lock is held.
 func (s *Shuffler) estranged() (first uint64, ok bool) {
 	of := &s.strangers
 	return of.first, of.first > 0 && s.state.undecided(of.epoch, of.round)

@@ -41,33 +41,44 @@ func TestReportsOfStrangersShowInReadiness(t *testing.T) {
 	}
 }
 
-// Reports of strangers are kept until the membership of their round is fixed, and no longer.
+// Reports of strangers, and of devices for a slot that is not theirs, are kept until the membership of their round is fixed,
+// and no longer.
 func TestReportsOfStrangersAreForgottenWithTheirRound(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.forgetEvery = time.Millisecond
-	s.start()
-	s.open(s.announcement())
-	s.enrol(12)
-	own := s.host
-	s.host, _ = s.Host(capacity)
-	s.send(s.report(1))
-	s.host = own
-	s.eventually("refused", func() bool {
-		s.shuffler.mu.Lock()
-		defer s.shuffler.mu.Unlock()
-		return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == 1
-	})
-	s.acknowledged()
-	s.must(s.shuffler.forget(s.Context(), nil))
-	if n := len(s.stored(1)); n != 1 {
-		t.Errorf("the broker holds %d reports while the round is open", n)
+	for name, foreign := range map[string]func(s *scene) []byte{
+		"no slot": func(s *scene) []byte {
+			own := s.host
+			defer func() { s.host = own }()
+			s.host, _ = s.Host(capacity)
+			return s.report(1)
+		},
+		"another slot": func(s *scene) []byte { return s.report(1, at(2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.forgetEvery = time.Millisecond
+			s.start()
+			s.open(s.announcement())
+			s.enrol(12)
+			s.send(foreign(s))
+			s.eventually("refused", func() bool {
+				s.shuffler.mu.Lock()
+				defer s.shuffler.mu.Unlock()
+				return s.shuffler.refusals.by[wire.RefusalNotEnrolled] == 1
+			})
+			s.acknowledged()
+			s.must(s.shuffler.forget(s.Context(), nil))
+			if n := len(s.stored(1)); n != 1 {
+				t.Errorf("the broker holds %d reports while the round is open", n)
+			}
+			s.sendAll(12)
+			if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
+				t.Errorf("manifest %v", m)
+			}
+			s.forgotten()
+		})
 	}
-	s.sendAll(12)
-	if m := s.manifest(1, 0); m.Outcome != wire.Released || m.Reports != 12 {
-		t.Errorf("manifest %v", m)
-	}
-	s.forgotten()
 }
 
 // Strangers are told of from a tenth of the slots on, each counted once, and not after their epoch. They stop nothing:
