@@ -51,7 +51,8 @@ asks for.
 ` + auditEpsilonHelp,
 		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
-  riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint --witness-key witness.key.pub
+  riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint \
+      --witness-key witness.key.pub
   riffle audit --epsilon`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

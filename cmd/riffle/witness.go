@@ -34,7 +34,7 @@ func witnessCommand() *cobra.Command {
 	f := &witnessFlags{}
 	cmd := &cobra.Command{
 		Use:   "witness [FOLDER]",
-		Short: "co-sign the checkpoints of the roles' transparency logs, so that no log can show two faces",
+		Short: "co-sign checkpoints of the transparency logs, so that none can show two faces",
 		Long: `
 Looks at the transparency logs of the shuffler and of the analyzer, and co-signs the newest checkpoint of each if it
 extends everything that this witness saw before. The co-signed checkpoints are files in --out,
