@@ -119,12 +119,10 @@ type Entry struct {
 
 // Guarantee is Gaussian differential privacy after an event of probability TailDelta was given up.
 type Guarantee struct {
-	Mu        float64 // shift of the Gaussian in standard deviations; 0 reveals nothing
-	TailDelta float64 // probability
-	// Pure is an epsilon that adds to the Gaussian's.
-	Pure float64 `json:",omitempty"`
-	// Rho is zero-concentrated differential privacy of further releases.
-	Rho float64 `json:",omitempty"`
+	Mu        float64 `json:"mu"`             // shift of the Gaussian in standard deviations; 0 reveals nothing
+	TailDelta float64 `json:"tail_delta"`     // probability
+	Pure      float64 `json:"pure,omitempty"` // epsilon that adds to the Gaussian's
+	Rho       float64 `json:"rho,omitempty"`  // zero-concentrated differential privacy of further releases
 }
 
 // EntryState says how far an entry has come. In every state the guarantee counts as spent.

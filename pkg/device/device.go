@@ -1,6 +1,7 @@
 package device
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,9 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 	if len(save) == 0 {
 		return d, nil
 	}
-	if err := json.Unmarshal(save, &d.kept); err != nil {
+	in := json.NewDecoder(bytes.NewReader(save))
+	in.DisallowUnknownFields() // a number of a ledger under another name would be read as 0
+	if err := in.Decode(&d.kept); err != nil {
 		return nil, fmt.Errorf("device: the saved state: %w", err)
 	}
 	d.state, d.due = core.Restored(d.kept.State), d.kept.Due

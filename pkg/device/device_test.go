@@ -346,3 +346,18 @@ func TestTheStateKeepsItsJSON(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// What a ledger says under a name that this version does not know would be read as nothing spent.
+func TestAStateWithOtherNamesIsRefused(t *testing.T) {
+	f := newFixture(t)
+	d, _ := f.device(glm.Practical)
+	f.enrol(d)
+	saved := must(d.Save())
+	other := bytes.Replace(saved, []byte(`"tail_delta"`), []byte(`"TailDelta"`), 1)
+	if bytes.Equal(saved, other) {
+		t.Fatalf("the ledger has no tail_delta: %s", saved)
+	}
+	if _, err := Open(f.config(), 0, other); err == nil || !strings.Contains(err.Error(), "TailDelta") {
+		t.Errorf("%v, want a refusal that names the key", err)
+	}
+}

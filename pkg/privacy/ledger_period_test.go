@@ -141,7 +141,7 @@ func TestLedgerExpires(t *testing.T) {
 // written as it was.
 func TestLedgersOfEarlierVersionsKeepTheirMeaning(t *testing.T) {
 	for text, records := range map[string]int{
-		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,"guarantee":{"Mu":0.1,"TailDelta":0},"state":"spent"}]}`: 1,
+		`{"epsilon":1,"delta":0.000001,"entries":[{"epoch":3,"releases":2,"guarantee":{"mu":0.1,"tail_delta":0},"state":"spent"}]}`: 1,
 		`{"epsilon":1,"delta":0.000001,"records":3}`: 3,
 	} {
 		var l Ledger

