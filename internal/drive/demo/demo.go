@@ -172,6 +172,10 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		defer os.RemoveAll(dir)
 	}
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "starting", 0 })
+	pace, err := paceOf(o)
+	if err != nil {
+		return nil, nil, err
+	}
 	hosts := make([]string, o.Hosts)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host%d", i+1)
@@ -191,7 +195,8 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		return nil, nil, err
 	}
 	defer w.close()
-	people := newAudience(c, o)
+	o.Progress.Note("Watch it: %s/ (shuffler) and %s/ (analyzer)", c.Ops(cluster.Shuffler), c.Ops(cluster.Analyzer))
+	people := newAudience(c, o, pace)
 	if err := people.drive(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +225,7 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	fill(result, released)
 	spent(result, c)
-	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork, s.Unit = "comparing", 0, 0, 0, 0 })
 	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
 }
