@@ -295,7 +295,7 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 		o.Trust = keys.Bundle
 	}
 	o.Auditor = append(o.Auditor, keys.HPKE...)
-	to := f.broker.options()
+	to := f.broker.options(f.keys)
 	to.Role, to.Name, to.Seed = bus.Auditor, "audit", keys.Seed
 	conn, err := reach(ctx, to, reachWithin)
 	if err != nil {

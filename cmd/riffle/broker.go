@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,11 @@ with the configuration that riffle broker config writes, and create the streams 
 				return err
 			}
 			defer server.Stop()
+			if at := net.ParseIP(host); host != "localhost" && (at == nil || !at.IsLoopback()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s can be reached from other machines, and this broker has no TLS: "+
+					"whoever is on the way sees who enrols and reports when. For anything but a trial "+
+					"run nats-server with the configuration of riffle broker config.\n", host)
+			}
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "broker: listening on %s\n", server.URL()); err != nil {
 				return err
 			}

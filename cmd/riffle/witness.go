@@ -118,7 +118,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 		}
 		return look(ctx, cmd, w, folder, logs, map[bus.Role]uint64{})
 	}
-	o := f.broker.options()
+	o := f.broker.options(f.keys)
 	o.Role, o.Name = bus.Auditor, "witness"
 	if o.Seed, err = keyring.LoadSeed(f.keys, keyring.Auditor); err != nil {
 		return err
