@@ -2,8 +2,8 @@ package chart
 
 import (
 	"math"
-	"strings"
 	"sort"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
