@@ -144,7 +144,9 @@ const (
 
 // Learned is what the deployment learned from what its people reported, as numbers that are public.
 type Learned struct {
-	Cohorts   int            `json:"cohorts"`  // that the estimate was learnt from
+	Cohorts int `json:"cohorts"` // that the estimate was learnt from
+	// Names are what the coefficients stand for, by the deployment's schema of features; nil without one.
+	Names     []string       `json:"names,omitempty"`
 	Epochs    []LearnedEpoch `json:"epochs"`   // the newest ones, oldest first; the last is the estimate
 	Interval  string         `json:"interval"` // what an interval is, or why there is none, in sentences
 	Predicted Predicted      `json:"predicted"`
