@@ -222,8 +222,8 @@ func (r *run) play() {
 		return &wire.EnrolReply{Refusal: wire.RefusalCohortFull}
 	}
 	for _, line := range []string{`riffle_epoch{role="randomizer"} 1`, `riffle_ready{role="randomizer"} 1`,
-		`riffle_received_total{item="announcement",role="randomizer"} 2`, // read once, and then followed
-		`riffle_received_total{item="key_set",role="randomizer"} 1`,
+		`riffle_released_total{item="announcement",role="randomizer"} 2`, // read once, and then followed
+		`riffle_released_total{item="key_set",role="randomizer"} 1`,
 		`riffle_condition{condition="broker_room",role="randomizer"} 1`} {
 		r.shows(line)
 	}
