@@ -313,6 +313,11 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	env.Account(messages)
+	if s.Privacy.channel() != plan.Central { // in every other channel the guarantee covers all that comes here
+		if err := env.ShowProcess(); err != nil {
+			return nil, err
+		}
+	}
 	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err

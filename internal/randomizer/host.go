@@ -44,7 +44,7 @@ type Config struct {
 	Devices    int            // as in the credential
 	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
-	Callers    Callers                // of the API
+	Callers    role.Callers           // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
 	Store      Store                  // the host closes it; nil: a file in StateDir
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
@@ -54,12 +54,10 @@ type Config struct {
 	Clock      role.Clock // by which the host works; nil: the system's. Sockets of the API keep to the system's
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
-	// Further accounts, and times. All may be nil.
-	Decisions     *outcome.Outcomes // requests for decisions; released: sampled. Made with DecisionReasons
+	// Further accounts. All may be nil.
+	Enrolments    *outcome.Outcomes // wishes for a slot, where no panels are drawn; made with EnrolmentReasons
 	Announcements *outcome.Outcomes // made with AnnouncementReasons
 	KeySets       *outcome.Outcomes // the shuffler's, as the broker shows them; made with KeySetReasons
-	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
-	Steps         *role.Steps       // made with Steps
 }
 
 // senders hand reports to the broker at the same time; they wait for its disk more than they work.
@@ -104,6 +102,8 @@ type Host struct {
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
+	kept       int                 // devices that the store knows: they asked for a slot, or are registered
+	questions  int                 // for slots, that are not settled
 
 	registeredHere int              // devices
 	evidence       *device.Evidence // the first one against the shuffler
@@ -136,6 +136,11 @@ func (s *seat) now() device.State {
 func (h *Host) keep(s *seat, next device.State) error {
 	if err := h.store.Put(Device{s.name, next}); err != nil {
 		return err
+	}
+	if !s.stored {
+		h.mu.Lock()
+		h.kept++
+		h.mu.Unlock()
 	}
 	s.state, s.stored = next, true
 	return nil
@@ -174,6 +179,7 @@ func New(c Config) (*Host, error) {
 	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
 	err = st.Load(func(d Device) error {
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
+		h.kept++
 		h.numbers.take(d.Number)
 		if d.Registered() {
 			h.registeredHere++
@@ -289,6 +295,13 @@ func (h *Host) Pending() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return int64(h.pending)
+}
+
+// Asking counts the wishes for a slot that wait for the shuffler's answer.
+func (h *Host) Asking() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(h.questions)
 }
 
 // Status is what an app or a person may want to know of the host. Nothing in it depends on a record.

@@ -93,27 +93,3 @@ func TestPanels(t *testing.T) {
 		t.Errorf("a device that was in two panels asks %d times in the third epoch", n)
 	}
 }
-
-// The accounts, which everybody may see, do not tell how many decisions were made where panels are drawn; what is refused
-// on a request's header is counted as ever.
-func TestDecisionsOfPanelsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	p := ofPanels(s)
-	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
-	s.start()
-	a := p.next(time.Second)
-	in := p.name("in")
-	p.drawNow(a, in)
-	p.settled(1)
-	before := fmt.Sprint(s.config.Decisions.Balance())
-	for range 4 {
-		s.decide("in", twoArms)
-		s.decide("other", twoArms)
-		s.post("/v1/devices/in/decisions", `{"arms": [`)
-	}
-	if got := fmt.Sprint(s.config.Decisions.Balance()); got != before {
-		t.Errorf("the account was %s and is %s", before, got)
-	}
-	s.reports(1)
-}

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,8 +39,6 @@ type APISettings struct {
 	Listen  string   `key:"listen" doc:"host:port of the API for apps. It carries people's data in the clear and authenticates no caller: loopback only, unless allow_remote is set. Port 0 takes a free one."`
 	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Requests under other names are refused; otherwise a web page whose name resolves to this host could read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
-
-	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: turn this on only where no one but these people can read /metrics, as in a load test. These counts are never logged."`
 
 	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
 }
@@ -112,27 +108,12 @@ func (a APISettings) Validate() (faults []error) {
 		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
 			a.Remote).Because("the API carries people's data in the clear"))
 	}
-	for _, h := range a.Hosts {
-		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, role.Wrong("hosts", a.Hosts,
-				"must be names or addresses, without scheme or wildcards"))
-		}
-	}
-	for _, o := range a.Origins {
-		if !checkOrigin(o) {
-			faults = append(faults, role.Wrong("origins", a.Origins, "must be of the form scheme://host[:port]"))
-		}
-	}
-	return faults
+	return append(faults, role.Callers{Hosts: a.Hosts, Origins: a.Origins}.Faults()...)
 }
 
-// callers are who may call the API. An address that stands for every address names no one.
-func (a APISettings) callers() Callers {
-	c := Callers{Hosts: a.Hosts, Origins: a.Origins}
-	if host, _, err := net.SplitHostPort(a.Listen); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
-		c.Hosts = append(slices.Clone(c.Hosts), host)
-	}
-	return c
+// callers are who may call the API.
+func (a APISettings) callers() role.Callers {
+	return role.CallersOf("api", a.Listen, a.Hosts, a.Origins)
 }
 
 // Role describes the randomizer to the start-up shell.
@@ -181,7 +162,13 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions, err := outcome.New(env.Metrics, env.Name, "decision", nil, DecisionReasons()...)
+	asking := func() int64 {
+		if h := running.Load(); h != nil {
+			return h.Asking()
+		}
+		return 0
+	}
+	enrolments, err := outcome.New(env.Metrics, env.Name, "enrolment", asking, EnrolmentReasons()...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,18 +180,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []*outcome.Outcomes{decisions, reports, announcements, keySets} {
+	for _, o := range []*outcome.Outcomes{enrolments, reports, announcements, keySets} {
 		env.Account(o)
-	}
-	var rewards *outcome.Outcomes // not among the accounts that are logged
-	if s.API.CountRewards {
-		if rewards, err = outcome.New(env.Metrics, env.Name, "reward", nil, RewardReasons()...); err != nil {
-			return nil, err
-		}
-	}
-	steps, err := role.NewSteps(env, Steps()...)
-	if err != nil {
-		return nil, err
 	}
 	err = status.Mount(env, func() status.Snapshot {
 		if h := running.Load(); h != nil {
@@ -231,7 +208,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
-			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
+			Enrolments: enrolments, Announcements: announcements, KeySets: keySets,
 		})
 		if err != nil {
 			return err

@@ -246,7 +246,7 @@ type reading struct {
 // Mount puts the page, its JSON and the gauges into a role's surroundings. read may be called at any time, also
 // before the role works.
 func Mount(env *role.Env, read func() Snapshot) error {
-	b := &board{env: env, read: read, started: time.Now().UTC().Truncate(time.Second)}
+	b := &board{env: env, read: read, started: env.Clock.Now().UTC().Truncate(time.Second)}
 	env.Handle("GET /{$}", http.HandlerFunc(b.page))
 	env.Handle("GET /status.json", http.HandlerFunc(b.json))
 	return env.Metrics.Register(newGauges(env.Name, read))
@@ -265,7 +265,7 @@ func (b *board) page(w http.ResponseWriter, _ *http.Request) {
 func (b *board) json(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(b.view(time.Now())) // as above
+	_ = json.NewEncoder(w).Encode(b.view(b.env.Clock.Now())) // as above
 }
 
 func (b *board) view(now time.Time) View {
