@@ -15,7 +15,7 @@ import (
 // configuration is the public part of the settings.
 func (s Settings) configuration() wire.Configuration {
 	return Config{Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
+		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
 }
 
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
