@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -343,7 +343,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -220,7 +220,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)
