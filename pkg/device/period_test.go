@@ -3,6 +3,7 @@ package device
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -94,8 +95,10 @@ func TestTheLeastLengthOfAnEpochIsReadAsTime(t *testing.T) {
 	if got := (Limits{Period: 52}).span(); got != 52*24*time.Hour {
 		t.Errorf("52 epochs of no length are %v", got)
 	}
-	if got := (Limits{Period: 1<<16 - 1, MinEpoch: Duration(24 * 24 * time.Hour)}).span(); got < 200*365*24*time.Hour {
-		t.Errorf("4309 years are %v", got)
+	for _, period := range []int{5000, 1<<16 - 1} { // more than 292 years, which a time.Duration cannot hold
+		if got := (Limits{Period: period, MinEpoch: Duration(24 * 24 * time.Hour)}).span(); got != math.MaxInt64 {
+			t.Errorf("%d epochs of 24 days are %v", period, got)
+		}
 	}
 }
 

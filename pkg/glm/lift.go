@@ -22,8 +22,8 @@ type Lift struct {
 	Decisions float64 // rewarded decisions per report, estimated; 0 or more
 	Treated   float64 // mean reward of a decision of the policy, estimated, brought into the range of rewards
 	Control   float64 // mean reward of a decision of the control group, in the same way
-	Lift      float64 // the difference, estimated, brought into [-range, range]
-	Low, High float64 // the 95 % interval of Lift, for sampling and all noise, in [-range, range]
+	Lift      float64 // Treated - Control
+	Low, High float64 // the 95 % interval of the lift, for sampling and all noise, in [-range, range]; it holds Lift
 
 	treated, control part    // of the mean centred reward, times the number of rewarded decisions
 	rewarded         part    // number of rewarded decisions
@@ -58,6 +58,11 @@ func (p part) add(q part) part { return part{p.value + q.value, p.noise + q.nois
 // variance over people of the gain. That number cannot be read off public sums; LiftSpread times the range is assumed
 // to bound s. Reports are of different people and independent of each other. People who are drawn in several epochs
 // add nothing, if the lift is that of all people that panels are drawn from: panels are drawn independently.
+//
+// Range. The means lie in the range of rewards and noise can put their estimates outside of it, each by itself; there the
+// nearest end is no farther from the mean. What is shown as the lift is the difference of the two that are shown, and
+// where the interval does not hold that it is stretched to do so, which makes no coverage smaller. Sums of cohorts (Add)
+// are of what was estimated, not of what is shown.
 func NewLift(rewards Aggregate, family Response, control float64) (Lift, error) {
 	want := Statistic{Kind: Rewards, Family: family, ArmDim: 1}
 	if !(control > 0 && control < 1) {
@@ -108,7 +113,8 @@ func (l Lift) estimated() Lift {
 	root := math.Sqrt(math.Max(0, b*b-a*c))
 	within := func(x float64) float64 { return math.Max(-2*l.half, math.Min(x, 2*l.half)) }
 	mean := func(x float64) float64 { return l.middle + math.Max(-l.half, math.Min(x/n, l.half)) }
-	l.Treated, l.Control, l.Lift = mean(l.treated.value), mean(l.control.value), within(s/n)
-	l.Low, l.High = within((b-root)/a), within((b+root)/a)
+	l.Treated, l.Control = mean(l.treated.value), mean(l.control.value)
+	l.Lift = l.Treated - l.Control
+	l.Low, l.High = math.Min(l.Lift, within((b-root)/a)), math.Max(l.Lift, within((b+root)/a))
 	return l
 }
