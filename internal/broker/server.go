@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/riffle-dp/riffle/internal/bus"
-	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // ErrPortInUse means that something else listens on the server's port. No server was started.
@@ -44,9 +43,6 @@ func Start(o Options) (*Server, error) {
 	}
 	if err := probe(o); err != nil {
 		return nil, err
-	}
-	if err := keyfile.Folder(o.Dir); err != nil {
-		return nil, fmt.Errorf("broker: %w", err)
 	}
 	var opts server.Options
 	if err := opts.ProcessConfigString(conf); err != nil {
