@@ -30,6 +30,7 @@ type Lift struct {
 	most             float64 // decisions that all reports have room for
 	sampling         float64 // variance of treated - control for the choice of people, their coins and their rewards
 	middle, half     float64 // of the range of rewards
+	share            float64 // of decisions in the control group, as announced
 }
 
 // part is an estimate with the variance of its noise.
@@ -75,7 +76,7 @@ func NewLift(rewards Aggregate, family Response, control float64) (Lift, error) 
 	middle, half := rewardsCentre(family)
 	scaled := func(i int, by float64) part { return part{rewards.Sum[i] / by, rewards.Variance[i] / (by * by)} }
 	alike := LiftSpread * 2 * half
-	l := Lift{Reports: rewards.Reports, middle: middle, half: half, most: float64(rewards.Reports) * float64(decisions),
+	l := Lift{Reports: rewards.Reports, middle: middle, half: half, share: control, most: float64(rewards.Reports) * float64(decisions),
 		treated: scaled(0, 1-control), control: scaled(1, control), rewarded: scaled(2, math.Sqrt(3)*half)}
 	people := math.Max(0, math.Min(l.rewarded.value, l.most))
 	l.sampling = people * (half*half/(control*(1-control)) + float64(decisions-1)*alike*alike)
