@@ -84,7 +84,7 @@ witness by: its name and its public key.`[1:],
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The key of the witness is in %s. Others trust it by the line in "+
 				"%s.pub:\n%s\n", path, path, line)
-			return err
+			return errors.Join(err, warnListed(cmd, path))
 		},
 	}
 	flags := cmd.Flags()

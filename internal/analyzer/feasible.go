@@ -15,7 +15,7 @@ import (
 // configuration is the public part of the settings.
 func (s Settings) configuration() wire.Configuration {
 	return Config{Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
+		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
 }
 
 // Planned plans every cohort of the schedule and gives each plan to f, which does not change it.

@@ -127,7 +127,7 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		done: make(chan struct{}),
 	}
 	if !q.found {
-		next, err := seat.state.Ask(a)
+		next, err := seat.state.Ask(a, h.c.Clock.Now())
 		if err != nil {
 			return nil, false, because(RecordUsed, "%v", err), nil
 		}

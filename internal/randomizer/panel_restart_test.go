@@ -201,7 +201,7 @@ func TestAHostThatWasAway(t *testing.T) {
 	for range 2 {
 		p.next(time.Minute)
 	}
-	b := p.next(500 * time.Millisecond)
+	b := p.next(time.Minute)
 	s.mu.Lock()
 	p.lie = nil
 	s.mu.Unlock()
@@ -209,6 +209,7 @@ func TestAHostThatWasAway(t *testing.T) {
 	s.judged(b)
 	p.drawNow(b, in, asks)
 	p.settled(2)
+	s.due(b)
 	for _, r := range s.reports(2) {
 		if r.epoch != 4 {
 			t.Errorf("a report of epoch %d", r.epoch)
@@ -228,7 +229,7 @@ func TestAnEpochThatEndsEarly(t *testing.T) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.start()
-	a := p.next(time.Minute)
+	a := p.next(testbed.Long)
 	in := p.name("in")
 	p.drawNow(a, in)
 	p.settled(1)

@@ -67,16 +67,17 @@ func TestPanels(t *testing.T) {
 	}
 	p.knows("in", "panels", 1.0)
 
-	b := p.next(time.Second)
+	b := p.next(testbed.Long)
 	late := p.name("late") // registers during the epoch
 	p.drawNow(b, in, late)
 	p.settled(2)
 	if d := s.decide("early", twoArms); d["reason"] != "not_drawn" || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
+	s.due(b)
 	s.reports(4)
 	p.knows("in", "panels", 2.0)
-	c := p.next(time.Second)
+	c := p.next(testbed.Long)
 	p.drawNow(c, out)
 	p.settled(1)
 	if d := s.decide("in", twoArms); d["reason"] != "record_used" {

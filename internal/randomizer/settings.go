@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -61,6 +61,8 @@ type LimitSettings struct {
 
 	Records int `key:"records" doc:"Records of one person that may be used in the deployment: the ledger adds up their guarantees, within epsilon. 0: as many epochs as the plan of panels says, and 1 where devices enrol as they arrive. Where panels are drawn a record is everything that a person did in an epoch."`
 	Period  int `key:"period" doc:"Fewest epochs in a row after which the limits epsilon, epsilon_alone and records may begin anew: then they are for a period, and nothing bounds what all periods reveal together. 0: they are for the whole deployment, and a plan that counts them per period is refused."`
+
+	MinEpoch time.Duration `key:"min_epoch" doc:"Least length of an epoch of which period is counted, up to 24 days: the analyzer sets how long epochs are. With a period the limits begin anew no sooner than period times this time after the last report that counts, by this host's clock and whatever is announced; a plan whose announced times allow it sooner is refused. 0: the default."`
 }
 
 // DefaultLimits are what a host agrees to by default.
@@ -70,6 +72,7 @@ func DefaultLimits() LimitSettings {
 		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
 		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
 		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records, Period: l.Period,
+		MinEpoch: time.Duration(l.MinEpoch),
 	}
 	for _, c := range l.Trust {
 		s.Trust = append(s.Trust, string(c))
@@ -83,7 +86,7 @@ func (l LimitSettings) limits() device.Limits {
 		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
 		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
 		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
-		Period: l.Period,
+		Period: l.Period, MinEpoch: device.Duration(l.MinEpoch),
 	}
 	for _, c := range l.Trust { // none is a fault, not the default
 		out.Trust = append(out.Trust, plan.Channel(c))
@@ -194,7 +197,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)

@@ -106,6 +106,8 @@ type Ledger struct {
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
 	// Period is the number of epochs in a row whose entries the limits hold for together; 0: all entries.
 	Period int `json:"period,omitempty"`
+	// Span is the time within which entries count together too, by Entry.At; 0: epochs alone decide.
+	Span time.Duration `json:"span,omitempty"`
 }
 
 // Entry is the use of one record in all releases of one epoch.
@@ -115,6 +117,8 @@ type Entry struct {
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
 	Alone     *Guarantee `json:"alone,omitempty"` // what is left if no other device is honest; nil: nothing
+	// At is when the report is due, or while it is not known, when its place was asked for. Zero in a ledger without a Span.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Guarantee is Gaussian differential privacy after an event of probability TailDelta was given up.
