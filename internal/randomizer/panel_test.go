@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
