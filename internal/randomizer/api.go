@@ -114,12 +114,16 @@ func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time, 
 		refuse(w, NotFound, "the device has no name")
 		return
 	}
-	registered, err := h.Register(name)
+	registered, why, err := h.Register(name)
 	if err != nil {
 		refuse(w, apiReason(err), err.Error())
 		return
 	}
-	answer(w, http.StatusOK, map[string]any{"device": name, "registered": registered})
+	said := map[string]any{"device": name, "registered": registered}
+	if why != nil && !registered {
+		said["reason"], said["detail"] = reasonOf(why), why.Error()
+	}
+	answer(w, http.StatusOK, said)
 }
 
 func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes) {

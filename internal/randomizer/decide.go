@@ -20,8 +20,6 @@ var (
 	// ErrArms says that no decision could be made from the arms. The device is enrolled all the same, if it would have
 	// been with other arms, and will report the null record: who takes part must not depend on what is decided about.
 	ErrArms = errors.New("no decision can be made from these arms")
-	// ErrHostFull says that the host's credential covers no further device. Nothing happened.
-	ErrHostFull = errors.New("this host's credential covers no further device")
 	// ErrToken says that a token is unknown, or that its reward window is over and its report has left.
 	ErrToken = errors.New("the token is unknown or its reward window is over")
 )
@@ -68,17 +66,13 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 // Where panels are drawn nobody is asked, and the device is in the epoch's panel or not, whatever is decided.
 func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device.Announced) (Arms, error)) (Decision,
 	error) {
-	seat, err := h.named(name)
-	if err != nil {
-		return Decision{}, err
-	}
 	if h.drawsPanels() {
-		return h.decide(seat, arms)
+		return h.decide(name, arms)
 	}
 	if !h.bodies.enrolling.TryAcquire(1) {
 		return Decision{}, ErrBusy
 	}
-	a, s, why, err := h.enrol(ctx, seat)
+	a, s, why, err := h.enrol(ctx, name)
 	h.bodies.enrolling.Release(1)
 	if err != nil {
 		return Decision{}, err
@@ -93,7 +87,7 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := h.played.decide(seat, a, set, h.c.Source())
+	made, err := h.played.decide(name, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
@@ -108,10 +102,17 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 
 // decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
 // the decision is kept for it.
-func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
+func (h *Host) decide(name string, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
 	a, why, err := h.enrolling()
 	if err != nil {
 		return Decision{}, err
+	}
+	s, none, err := h.named(name)
+	if err != nil {
+		return Decision{}, err
+	}
+	if why == nil {
+		why = none
 	}
 	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
 	set, err := arms(a)
@@ -123,24 +124,23 @@ func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (De
 	}
 	// A decision that nobody learns from explores nothing, and is not kept even if there is room for it by then.
 	set.Choice.Unrecorded = why != nil
-	made, err := h.played.decide(s, a, set, h.c.Source())
+	made, err := h.played.decide(name, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
 	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var open *session
 	if why == nil {
-		open, why = h.hasRoom(a, s)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var open *session
+		if open, why = h.hasRoom(a, s); why == nil {
+			n, _ := open.record.Remember(set.Vectors[made.Arm], made)
+			d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
+			h.tell(open, d.Token, n)
+			return d, nil
+		}
 	}
-	if why != nil {
-		d.Reason, d.Detail = reasonOf(why), why.Error()
-		return d, nil
-	}
-	n, _ := open.record.Remember(set.Vectors[made.Arm], made)
-	d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
-	h.tell(open, d.Token, n)
+	d.Reason, d.Detail = reasonOf(why), why.Error()
 	return d, nil
 }
 
@@ -194,22 +194,6 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 		return Acceptance{}, ErrToken
 	}
 	return accepted, err
-}
-
-// seat finds or creates a device's place on this host; fresh tells that it was created.
-func (h *Host) seat(name string) (s *seat, fresh bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.devices[name]; s != nil {
-		return s, false, nil
-	}
-	number, ok := h.numbers.next()
-	if !ok {
-		return nil, false, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
-	}
-	s = &seat{name: name, state: h.core.NewState(number)}
-	h.devices[name] = s
-	return s, true, nil
 }
 
 // because is a reason with its explanation.

@@ -100,6 +100,8 @@ type Host struct {
 	keys       *wire.KeySet  // the shuffler's latest
 	shuffler   []byte        // its key that reports are sealed to
 	devices    map[string]*seat
+	vacant     agenda[vacancy]     // seats that were vacant when they were entered
+	vacancies  int                 // seats that are vacant
 	numbers    *numbers            // of devices
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
@@ -118,6 +120,12 @@ type seat struct {
 	state    device.State
 	question *question // the one that is open
 	stored   bool      // the store knows the device
+	spent    bool      // the shuffler says that the number was enrolled before
+
+	// Guarded by the host's lock.
+	vacant bool          // the place may go to another device
+	listed bool          // among the host's vacant ones
+	gone   chan struct{} // the place went to another device; closed when the store has forgotten the name
 
 	// Where panels are drawn.
 	attended *device.Announced // under which the device takes part, or tries to
@@ -173,6 +181,10 @@ func New(c Config) (*Host, error) {
 	h.attendance = newAttendance(h)
 	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
 	err = st.Load(func(d Device) error {
+		if d.Number >= uint32(c.Devices) {
+			return fmt.Errorf("the credential covers %d devices, and this state has more: it is an earlier one; use the "+
+				"newest that the registrar gave this host", c.Devices)
+		}
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.numbers.take(d.Number)
 		if d.Registered() {
@@ -303,8 +315,8 @@ type Status struct {
 	device.Promise
 	// why this host takes no part in the epoch, or does not follow the latest announcement
 	Refused  string `json:"refused,omitempty"`
-	Devices  int    `json:"devices"`  // known here
-	Capacity int    `json:"capacity"` // that the credential covers
+	Devices  int    `json:"devices"`  // that have a place: they were sampled, may have been, or take part in panels
+	Capacity int    `json:"capacity"` // places, by the credential
 	Pending  int    `json:"pending"`  // promised reports that have not left
 	// messages of one report in the current round: bit messages in the channel shuffle, 1 in others
 	Messages int `json:"messages,omitempty"`
@@ -328,7 +340,7 @@ type PanelStatus struct {
 func (h *Host) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices), Capacity: h.c.Devices, Pending: h.pending}
+	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending}
 	if h.refusal != nil {
 		s.Refused = h.refusal.Error()
 	}

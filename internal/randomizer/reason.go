@@ -19,6 +19,7 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+	HostFull       outcome.Reason = "host_full"    // all places that the host's credential covers are taken
 	// Where panels are drawn. Whether a device is in one does not depend on what it decides, and no account counts these.
 	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
 	WindowOver outcome.Reason = "window_over" // its report of the epoch is due
@@ -42,7 +43,6 @@ const (
 	NoPolicy outcome.Reason = "no_policy"
 	// also of an announcement or a key set: it does not follow the ones seen before
 	Rewound      outcome.Reason = "rewound"
-	HostFull     outcome.Reason = "host_full"
 	BadDevice    outcome.Reason = "bad_device"
 	BadArms      outcome.Reason = "bad_arms"
 	BadRequest   outcome.Reason = "bad_request"
@@ -69,8 +69,8 @@ func Reasons() []outcome.Reason {
 // DecisionReasons lists why a device for which a decision is asked is not sampled.
 func DecisionReasons() []outcome.Reason {
 	return []outcome.Reason{
-		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, StateRolledBack,
-		NoPolicy, Rewound, HostFull, BadDevice, Busy,
+		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, HostFull,
+		StateRolledBack, NoPolicy, Rewound, BadDevice, Busy,
 		ForeignHost, ForeignOrigin, BadContentType, Internal,
 	}
 }
@@ -127,8 +127,6 @@ func apiReason(err error) outcome.Reason {
 		return NoPolicy
 	case errors.Is(err, device.ErrRewound):
 		return Rewound
-	case errors.Is(err, ErrHostFull):
-		return HostFull
 	case errors.Is(err, ErrToken):
 		return ExpiredToken
 	case errors.Is(err, device.ErrReward):
@@ -140,8 +138,8 @@ func apiReason(err error) outcome.Reason {
 // apiStatus is the HTTP status that goes with a reason.
 var apiStatus = map[outcome.Reason]int{
 	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable,
-	Rewound:  http.StatusServiceUnavailable,
-	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
+	Rewound:   http.StatusServiceUnavailable,
+	BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
 	ExpiredToken: http.StatusGone,
 	BadReward:    http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge,
 	BodyTooSlow: http.StatusRequestTimeout,
