@@ -44,6 +44,7 @@ type Config struct {
 	Devices    int            // as in the credential
 	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
+	DryRun     bool                   // it decides, enrols nobody and sends nothing
 	Callers    Callers                // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
 	Store      Store                  // the host closes it; nil: a file in StateDir
@@ -106,6 +107,7 @@ type Host struct {
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
+	malformed  Malformed           // requests so far
 
 	registeredHere int              // devices
 	evidence       *device.Evidence // the first one against the shuffler
@@ -213,6 +215,9 @@ func New(c Config) (*Host, error) {
 	if err == nil {
 		err = st.Unsent(func(o Outgoing) { h.unsent = append(h.unsent, o) })
 	}
+	if err == nil && c.DryRun && len(h.devices)+len(h.unsent) > 0 {
+		err = errDryRunState
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.Close())
 	}
@@ -303,7 +308,7 @@ func (h *Host) Pending() int64 {
 	return int64(h.pending)
 }
 
-// Status is what an app or a person may want to know of the host. Nothing in it depends on a record.
+// Status is what an app may want to know of the host. Nothing in it but Malformed depends on what an app sent.
 type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
@@ -324,6 +329,9 @@ type Status struct {
 	Panel *PanelStatus `json:"panel,omitempty"`
 	// Evidence is what the shuffler signed to this host that cannot be true, the first time.
 	Evidence *device.Evidence `json:"evidence,omitempty"`
+	// Malformed is for the app alone: no metric, log or page has it.
+	Malformed Malformed `json:"malformed"`
+	DryRun    bool      `json:"dry_run,omitempty"` // the host decides, enrols nobody and sends nothing
 }
 
 // PanelStatus is how the host's devices take part in panels.
@@ -347,7 +355,7 @@ func (h *Host) Status() Status {
 	if h.rolledBack != nil {
 		s.Refused = h.rolledBack.Error()
 	}
-	s.Evidence = h.evidence
+	s.Evidence, s.Malformed, s.DryRun = h.evidence, h.malformed, h.c.DryRun
 	a := h.current
 	if a == nil {
 		return s
@@ -375,7 +383,7 @@ func (h *Host) Status() Status {
 		s.Refused = a.Weak.Error()
 		return s
 	}
-	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil
+	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil && !h.c.DryRun
 	s.Delta, s.Messages = h.c.Limits.Delta, a.ReportMessages()
 	return s
 }

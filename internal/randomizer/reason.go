@@ -20,6 +20,7 @@ const (
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
 	HostFull       outcome.Reason = "host_full"    // all places that the host's credential covers are taken
+	DryRun         outcome.Reason = "dry_run"      // the host enrols nobody: api.dry_run
 	// Where panels are drawn. Whether a device is in one does not depend on what it decides, and no account counts these.
 	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
 	WindowOver outcome.Reason = "window_over" // its report of the epoch is due
@@ -57,6 +58,7 @@ const (
 	ExpiredToken outcome.Reason = "expired_token"
 	BadReward    outcome.Reason = "bad_reward"
 	NotSampled   outcome.Reason = "not_sampled" // a reward that no device will report: accepted and forgotten
+	NotDryRun    outcome.Reason = "not_dry_run" // only a host in dry run says whether a body can be decided about
 	NotFound     outcome.Reason = "not_found"
 	Internal     outcome.Reason = "internal"
 )
@@ -70,7 +72,7 @@ func Reasons() []outcome.Reason {
 func DecisionReasons() []outcome.Reason {
 	return []outcome.Reason{
 		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, HostFull,
-		StateRolledBack, NoPolicy, Rewound, BadDevice, Busy,
+		DryRun, StateRolledBack, NoPolicy, Rewound, BadDevice, Busy,
 		ForeignHost, ForeignOrigin, BadContentType, Internal,
 	}
 }
@@ -129,6 +131,8 @@ func apiReason(err error) outcome.Reason {
 		return Rewound
 	case errors.Is(err, ErrToken):
 		return ExpiredToken
+	case errors.Is(err, ErrNotDryRun):
+		return NotDryRun
 	case errors.Is(err, device.ErrReward):
 		return BadReward
 	}
@@ -145,7 +149,8 @@ var apiStatus = map[outcome.Reason]int{
 	BodyTooSlow: http.StatusRequestTimeout,
 	Busy:        http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
 	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound,
-	Internal: http.StatusInternalServerError,
+	NotDryRun: http.StatusForbidden,
+	Internal:  http.StatusInternalServerError,
 }
 
 // refuse answers with a reason. The connection ends with it, so that what may be left of the body is not waited for.
@@ -155,5 +160,5 @@ func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Connection", "close")
-	answer(w, status, failure{why, detail})
+	answer(w, status, failure{why, detail, isDryRun(w)})
 }

@@ -44,6 +44,8 @@ type APISettings struct {
 
 	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: turn this on only where no one but these people can read /metrics, as in a load test. These counts are never logged."`
 
+	DryRun bool `key:"dry_run" doc:"For building an app: decide with the announced policy, enrol nobody and send nothing. Each answer has dry_run, and POST /v1/check says what is wrong with a decision's body. It needs a state folder of its own. Never send it what real people see: whether they are asked for must not depend on it."`
+
 	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
 }
 
@@ -215,6 +217,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.API.DryRun {
+		env.Health.Note(dryRunMeans)
+		env.Log.Warn().Msg(dryRunMeans)
+	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
 		if err := os.MkdirAll(s.State, 0o700); err != nil {
@@ -229,6 +235,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
 			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
+			DryRun:  s.API.DryRun,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
