@@ -269,6 +269,9 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	if err := s.canRetain(ctx); err != nil {
 		return err
 	}
+	if err := s.look(ctx); err != nil {
+		return err
+	}
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
 	switch _, err := s.recall(ctx); {
