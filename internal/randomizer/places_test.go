@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -313,4 +314,21 @@ func TestPanelsOfAFullHost(t *testing.T) {
 	if names := s.stored(); !slices.Equal(names, []string{"in", "other"}) {
 		t.Errorf("the store has %v", names)
 	}
+}
+
+// A credential that does not cover a device that took part is an earlier one, and the host does not start with it.
+func TestAHostRefusesAnEarlierCredential(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.start()
+	s.open(s.unhurried(12))
+	s.decide("x", twoArms)
+	number := int(s.device("x").Number)
+	s.must(s.stop())
+	s.config.Devices = number
+	if _, err := New(s.config); err == nil || !strings.Contains(err.Error(), "it is an earlier one") {
+		t.Errorf("with a credential for %d devices, of which one is number %d: %v", number, number, err)
+	}
+	s.config.Devices = number + 1
+	s.start()
 }
