@@ -102,10 +102,6 @@ func (h *Host) wouldDo(why, bad error) string {
 }
 
 func (h *Host) serveCheck(w http.ResponseWriter, r *http.Request, by time.Time, _ *outcome.Outcomes) {
-	if !h.c.DryRun { // before the body
-		refuse(w, NotDryRun, ErrNotDryRun.Error())
-		return
-	}
 	arms, forget := h.reading(w, r, by)
 	defer forget()
 	checked, err := h.Check(arms)

@@ -171,7 +171,7 @@ func TestCheck(t *testing.T) {
 	}); !errors.Is(err, ErrNotDryRun) {
 		t.Errorf("%v", err)
 	}
-	if normal.count() != 0 || normal.host.Status().Malformed != (Malformed{}) {
+	if normal.count() != 0 || normal.host.Status().Devices != 0 || normal.host.Status().Malformed != (Malformed{}) {
 		t.Errorf("%d devices are asked for, %+v", normal.count(), normal.host.Status().Malformed)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
@@ -32,7 +33,7 @@ func TestNobodyIsEnrolledWhoseReportTheBrokerCannotKeep(t *testing.T) {
 	})
 	s.start()
 	a := s.Announcement(glm.Practical, people)
-	a.Timing.RewardWindow = 0
+	a.Timing.RewardWindow, a.Timing.Grace = 0, 10*time.Minute
 	s.open(a)
 	const says = "has 40 places, and the broker keeps 20 reports of one host"
 	if !s.warned(says) {

@@ -271,11 +271,11 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	if err := s.canRetain(ctx); err != nil {
 		return err
 	}
+	s.c.Reports.Resumed(int(s.Held()))
+	s.c.Messages.Resumed(int(s.HeldMessages()))
 	if err := s.look(ctx); err != nil {
 		return err
 	}
-	s.c.Reports.Resumed(int(s.Held()))
-	s.c.Messages.Resumed(int(s.HeldMessages()))
 	switch _, err := s.recall(ctx); {
 	case ctx.Err() != nil:
 		return ctx.Err()
