@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func brokerCommand() *cobra.Command {
@@ -38,7 +40,11 @@ with the configuration that riffle broker config writes, and create the streams 
 					"whoever is on the way sees who enrols and reports when. For anything but a trial "+
 					"run nats-server with the configuration of riffle broker config.\n", host)
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "broker: listening on %s\n", server.URL()); err != nil {
+			lines := []string{"broker: listening on " + server.URL()}
+			if hosts, err := keyring.Covered(keys); err == nil { // the folder may have admin/ alone
+				lines = append(lines, crowding(limits.HostReports, hosts...)...)
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n")); err != nil {
 				return err
 			}
 			<-ctx.Done()

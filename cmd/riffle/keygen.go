@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/container"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 func keygenCommand() *cobra.Command {
@@ -40,11 +43,16 @@ private file that it has all the same, every command of keygen warns.`[1:],
 			if clear {
 				o.Brokers = nil
 			}
-			if err := keyring.Generate(out, o); err != nil {
+			err = keyring.Generate(out, o)
+			if errors.Is(err, keyfile.ErrExists) {
+				return fmt.Errorf("%w; riffle keygen raise-host and add-host change a deployment that exists", err)
+			}
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(),
-				"The keys of %q are in %s. Only you can read the private ones.\n", name, out)
+			lines := append([]string{fmt.Sprintf("The keys of %q are in %s. Only you can read the private ones.", name, out)},
+				crowding(bus.DefaultHostReports, o.Hosts...)...)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},
 	}
@@ -61,7 +69,7 @@ private file that it has all the same, every command of keygen warns.`[1:],
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "keys", "folder to make; it must be empty or not exist")
 	flags.StringVar(&name, "name", "riffle", "name of the deployment, of the characters a-z, 0-9 and -")
-	flags.StringArrayVar(&hosts, "host", []string{"main=10000"},
+	flags.StringArrayVar(&hosts, "host", []string{fmt.Sprintf("main=%d", bus.DefaultHostReports)},
 		"randomizer host and how many devices it may enrol, NAME=DEVICES; may be repeated")
 	flags.StringArrayVar(&brokers, "tls", []string{"nats=nats,localhost,127.0.0.1"},
 		"broker that gets a certificate, and the hosts or addresses at which roles and other brokers\n"+
@@ -69,7 +77,7 @@ private file that it has all the same, every command of keygen warns.`[1:],
 	flags.BoolVar(&clear, "no-tls", false,
 		"make no certificates: for brokers on loopback, or with certificates from elsewhere")
 	cmd.AddCommand(rotateCommand(), rotateUserCommand(), rotateHostCommand(), rotateAuthorityCommand(),
-		withdrawHostCommand(), endKeyCommand(), addHostCommand(), addBrokerCommand(), renewCommand(), workerCommand(),
+		withdrawHostCommand(), endKeyCommand(), addHostCommand(), raiseHostCommand(), addBrokerCommand(), renewCommand(), workerCommand(),
 		container.InstallCommand())
 	return cmd
 }

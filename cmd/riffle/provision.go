@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,13 +49,18 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 			if err := bus.Provision(ctx, admin, o); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The streams exist. Copies of each: %d\n", max(1, o.Replicas))
+			lines := []string{fmt.Sprintf("The streams exist. Copies of each: %d", max(1, o.Replicas))}
+			if hosts, err := keyring.Covered(keys); err == nil { // the folder may have admin/ alone
+				lines = append(lines, crowding(o.HostReports, hosts...)...)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&keys, "keys", "keys", "folder made by riffle keygen; only its admin/ is read")
+	flags.StringVar(&keys, "keys", "keys",
+		"folder made by riffle keygen; its admin/ is read and, where they are there, what hosts may enrol")
 	at.add(flags)
 	flags.IntVar(&o.Replicas, "replicas", 1, "copies of every stream: 1, 3 or 5")
 	flags.DurationVar(&o.DedupWindow, "dedup-window", bus.DefaultDedupWindow,

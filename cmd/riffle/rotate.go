@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
@@ -196,9 +197,42 @@ account, and at the second it gives the account its subjects.`[1:],
 		if err != nil {
 			return changed{}, err
 		}
-		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices), reload},
+		next := append(reload[:len(reload):len(reload)], crowding(bus.DefaultHostReports, host)...)
+		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices), next},
 			keyring.AddHost(keys, host)
 	})
+}
+
+func raiseHostCommand() *cobra.Command {
+	return changing(&cobra.Command{
+		Use:   "raise-host NAME=DEVICES",
+		Short: "let a randomizer host enrol more devices",
+		Long: `
+Gives a randomizer host a credential for more devices, signed anew. The command needs registrar/. The host's key, its user
+at the broker, and its devices' numbers and ledgers stay as they are. Copy the file credential to the host's machine and
+restart the host; the shuffler and the analyzer take it as they run. The number of a host can only be raised: once a
+device is known that the new credential covers and the old one does not, the host and the shuffler refuse the old one.`[1:],
+		Example: `  riffle keygen raise-host ward-1=2000 --keys keys`,
+	}, func(keys, arg string) (changed, error) {
+		host, err := parseHost(arg)
+		if err != nil {
+			return changed{}, err
+		}
+		next := []string{fmt.Sprintf("Copy randomizer-%s/credential to the host's machine and restart the host.", host.Name)}
+		return changed{fmt.Sprintf("Host %s may enrol %d devices.", host.Name, host.Devices),
+			append(next, crowding(bus.DefaultHostReports, host)...)}, keyring.RaiseHost(keys, host)
+	})
+}
+
+// crowding tells of hosts that cover more devices than a broker keeps reports of one host.
+func crowding(kept int64, hosts ...keyring.HostOptions) (notes []string) {
+	for _, h := range hosts {
+		if int64(h.Devices) > kept {
+			notes = append(notes, fmt.Sprintf("Host %s covers %d devices, and a broker keeps %d reports of one host (riffle "+
+				"broker provision --max-host-reports): no more of them get a place in one cohort.", h.Name, h.Devices, kept))
+		}
+	}
+	return notes
 }
 
 func addBrokerCommand() *cobra.Command {

@@ -110,6 +110,8 @@ func Grants() []Grant {
 		// lags.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "DIRECT.GET." + bus.StreamReports},
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.MSG.GET." + bus.StreamReports},
+		// It looks how many reports the broker keeps, so that it enrols nobody whose report would find no room.
+		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.INFO." + bus.StreamReports},
 		// Forgetting is part of the contract: once a round is out its reports go, and what was refused goes with them.
 		Grant{Role: bus.Shuffler, Access: Call, Subject: "STREAM.PURGE." + bus.StreamReports},
 		// It forwards mixed bit messages and their manifests.

@@ -35,8 +35,8 @@ const (
 	// So one hostile host leaves half of it to the others: room for 130 000 reports of 150 bit messages.
 	DefaultMaxReportBytes = 2 * DefaultHostReports * DefaultReportSize
 
-	// reportHeaders is room for what stands around a report in a stored message, besides the report.
-	reportHeaders = 512
+	// ReportHeaders is room for what stands around a report in a stored message, besides the report.
+	ReportHeaders = 512
 	// Bytes on disk of the streams that hold no reports. Each stops one role's credential, if it is stolen, from
 	// filling the disk under the others. What a deployment needs is far less: a cohort of 1000 people with 2000 bit
 	// messages of 100 bytes each is 200 MB of MIXED, a policy of 20 dimensions some ten kB of announcements.
@@ -274,7 +274,7 @@ func (o ProvisionOptions) streams() []jetstream.StreamConfig {
 	reports := base(StreamReports, "sealed reports", SubjectReport+".*")
 	reports.MaxMsgsPerSubject = o.HostReports // a host has one subject
 	reports.DiscardNewPerSubject = true
-	reports.MaxMsgSize = int32(o.ReportSize + reportHeaders)
+	reports.MaxMsgSize = int32(o.ReportSize + ReportHeaders)
 	reports.Duplicates = o.DedupWindow
 	reports.MaxBytes = o.MaxReportBytes
 	reports.MaxMsgs = messages(o.MaxReportBytes, leastAverageReports)

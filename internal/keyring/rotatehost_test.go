@@ -213,3 +213,48 @@ func TestAnotherHostsFolderIsNotRotated(t *testing.T) {
 		t.Error("a refused change changed the folder")
 	}
 }
+
+// A host's number is raised by a credential that is signed anew, also once its key was replaced: key, order, user and
+// bundle stay. It is never lowered, and no other host's.
+func TestAHostsNumberIsRaised(t *testing.T) {
+	root := generate(t)
+	for _, rotate := range []bool{false, true} {
+		if rotate {
+			if err := keyring.RotateHost(root, "one"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := hostOf(t, root)
+		raised := keyring.HostOptions{Name: "one", Devices: old.Devices + 7}
+		if err := keyring.RaiseHost(root, raised); err != nil {
+			t.Fatal(err)
+		}
+		now := hostOf(t, root)
+		if now.Devices != raised.Devices || now.Order != old.Order || !bytes.Equal(now.Seed, old.Seed) ||
+			!bytes.Equal(now.Identity.Public(), old.Identity.Public()) {
+			t.Errorf("%d devices, or another key, order or user", now.Devices)
+		}
+		e, err := enrolmentOf(t, now, old.Bundle) // for its last device, at a shuffler that has the bundle from before
+		if err != nil || e.Covers != raised.Devices {
+			t.Errorf("%+v, %v", e, err)
+		}
+		for _, devices := range []uint32{old.Devices, raised.Devices, 0} {
+			err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: devices})
+			if !errors.Is(err, keyring.ErrOptions) {
+				t.Errorf("to %d: %v", devices, err)
+			}
+		}
+		if hostOf(t, root).Devices != raised.Devices {
+			t.Error("a refused change changed the credential")
+		}
+	}
+	if err := keyring.RaiseHost(root, keyring.HostOptions{Name: "nobody", Devices: 9}); err == nil {
+		t.Error("a host that is not there is raised")
+	}
+	if err := keyring.WithdrawHost(root, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := keyring.RaiseHost(root, keyring.HostOptions{Name: "one", Devices: 900}); !errors.Is(err, keyring.ErrOptions) {
+		t.Errorf("a withdrawn host: %v", err)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/riffle-dp/riffle/internal/role/outcome"
-	"github.com/riffle-dp/riffle/pkg/device"
 )
 
 // The host's API for apps on the same machine: HTTP and JSON.
@@ -27,6 +26,7 @@ import (
 //	GET  /v1/devices/{device}/ledger                                      -> the device's ledger, and in words
 //	GET  /v1/status                                                       -> Status
 //	GET  /v1/schema                                                       -> the announced schema of features
+//	POST /v1/check                        as a decision's                 -> Check, in dry run alone
 //
 // A decision may also have "default", the arm that is played today, and "exclude", a list of arms that must not be
 // played for this person: by index or, with a schema, also by id.
@@ -45,6 +45,7 @@ const maxDeviceName = 128 // bytes of a device's name
 type failure struct {
 	Error  outcome.Reason `json:"error"`
 	Detail string         `json:"detail"`
+	DryRun bool           `json:"dry_run,omitempty"`
 }
 
 // API is the handler of the app's requests. It has no authentication: serve it on loopback, or behind something that
@@ -60,6 +61,7 @@ func (h *Host) API() http.Handler {
 			answer(w, http.StatusOK, h.Status())
 		}))
 	mux.HandleFunc("GET /v1/schema", h.guarded(h.serveSchema))
+	mux.HandleFunc("POST /v1/check", h.guarded(h.serveCheck))
 	mux.HandleFunc("OPTIONS /v1/", h.guarded(preflight))
 	mux.HandleFunc("/", h.guarded(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
@@ -67,6 +69,9 @@ func (h *Host) API() http.Handler {
 				"POST /v1/devices/{device}/decisions, "+
 				"POST /v1/rewards", r.Method, r.URL.Path))
 	}))
+	if h.c.DryRun {
+		return inDryRun(mux)
+	}
 	return mux
 }
 
@@ -114,12 +119,16 @@ func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) 
 		refuse(w, NotFound, "the device has no name")
 		return
 	}
-	registered, err := h.Register(name)
+	registered, why, err := h.Register(name)
 	if err != nil {
 		refuse(w, apiReason(err), err.Error())
 		return
 	}
-	answer(w, http.StatusOK, map[string]any{"device": name, "registered": registered})
+	said := map[string]any{"device": name, "registered": registered}
+	if why != nil && !registered {
+		said["reason"], said["detail"] = reasonOf(why), why.Error()
+	}
+	answerMap(w, said)
 }
 
 func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
@@ -128,31 +137,25 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 		refuse(w, BadDevice, err.Error())
 		return
 	}
-	var forget func()
-	defer func() {
-		if forget != nil {
-			forget()
-		}
-	}()
+	arms, forget := h.reading(w, r, by)
+	defer forget()
 	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part
 	// must not depend on what is in the body.
-	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, func(a *device.Announced) (Arms, error) {
-		limit, weight := decisionRoom(a.Policy.Dimension, a.Features)
-		body, done, err := h.bodies.open(w, r, limit, weight, by)
-		if err != nil {
-			return Arms{}, err
-		}
-		forget = done
-		return readDecision(body, a.Policy.Dimension, a.Features)
-	})
+	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, arms)
 	if err != nil {
-		refuse(w, apiReason(err), err.Error())
+		why := apiReason(err)
+		h.spoilt(why, func(m *Malformed) *int { return &m.Decisions })
+		refuse(w, why, err.Error())
 		return
 	}
 	answer(w, http.StatusOK, d)
 }
 
 func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
+	no := func(why outcome.Reason, detail string) {
+		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
+		refuse(w, why, detail)
+	}
 	var request struct {
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
@@ -166,16 +169,16 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 		err = badBody(`want {"token": "...", "reward": a number}`)
 	}
 	if err != nil {
-		refuse(w, apiReason(err), err.Error())
+		no(apiReason(err), err.Error())
 		return
 	}
 	accepted, err := h.Reward(request.Token, *request.Reward)
 	switch {
 	case errors.Is(err, ErrToken):
-		refuse(w, ExpiredToken, err.Error()+"; the device reports without this reward")
+		no(ExpiredToken, err.Error()+"; the device reports without this reward")
 		return
 	case err != nil:
-		refuse(w, apiReason(err), err.Error())
+		no(apiReason(err), err.Error())
 		return
 	}
 	answer(w, http.StatusOK, accepted)
@@ -197,7 +200,7 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) 
 	if state.Registration != nil {
 		said["registered"], said["panels"] = state.Registered(), state.Panels()
 	}
-	answer(w, http.StatusOK, said)
+	answerMap(w, said)
 }
 
 func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
@@ -219,6 +222,13 @@ func checkName(name string) error {
 		return fmt.Errorf("a device's name is at most %d bytes of UTF-8, this one has %d", maxDeviceName, len(name))
 	}
 	return nil
+}
+
+func answerMap(w http.ResponseWriter, said map[string]any) {
+	if isDryRun(w) {
+		said["dry_run"] = true
+	}
+	answer(w, http.StatusOK, said)
 }
 
 func answer(w http.ResponseWriter, status int, body any) {

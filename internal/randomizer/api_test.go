@@ -173,20 +173,3 @@ func TestAPIErrors(t *testing.T) {
 	}
 	s.reports(19) // every one of them reports all the same
 }
-
-// A host's credential covers so many devices and no more; those that are known stay known.
-func TestHostFull(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.config.Devices = 2
-	s.start()
-	s.open(s.Announcement(glm.Practical, 12))
-	s.decide("a", twoArms)
-	s.decide("b", twoArms)
-	if status, answer := s.post("/v1/devices/c/decisions", twoArms); status != http.StatusForbidden ||
-		answer["error"] != "host_full" {
-		t.Fatalf("%d %v", status, answer)
-	}
-	s.decide("a", twoArms)
-	s.reports(2)
-}

@@ -268,7 +268,7 @@ func TestLimitsOfArms(t *testing.T) {
 	set := Arms{Vectors: [][]float64{{0, 0.1}, {1, 0}}, IDs: []string{"none", "call"}, Choice: glm.Choice{}}
 	p := newPlayed()
 	p.begin(a.Epoch)
-	calls := func(s *seat, a *device.Announced) (n int) {
+	calls := func(s string, a *device.Announced) (n int) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 4 {
@@ -289,7 +289,7 @@ func TestLimitsOfArms(t *testing.T) {
 		wg.Wait()
 		return n
 	}
-	first, second := &seat{}, &seat{}
+	first, second := "first", "second"
 	// Without the limit each of 100 decisions plays the arm with probability 1/2 or more: fewer than 3 never happen.
 	if x, y := calls(first, a), calls(second, a); x != 2 || y != 2 {
 		t.Errorf("played %d and %d times", x, y)
@@ -308,9 +308,9 @@ func TestLimitsOfArms(t *testing.T) {
 		t.Errorf("what was played can be printed: %s", text)
 	}
 	// Of decisions that saw the same counts and were made at once, no more than the limit allows may stand.
-	third, stand := &seat{}, 0
+	stand := 0
 	for range 3 {
-		if p.open().take(third, &later, "call") {
+		if p.open().take(play{3, "call"}, &later) {
 			stand++
 		}
 	}
@@ -320,6 +320,12 @@ func TestLimitsOfArms(t *testing.T) {
 	only := Arms{Vectors: set.Vectors[1:], IDs: set.IDs[1:]}
 	if _, err := p.decide(first, &later, only, rand.New(rand.NewPCG(1, 2))); !errors.Is(err, glm.ErrNoArms) {
 		t.Errorf("an arm is played beyond its limit, or the error is %v", err)
+	}
+	// An app may make up names. Where no more are counted, those that are keep their counts, and others play no limited arm.
+	counted := p.open()
+	counted.most = len(counted.times) + 1
+	if x, y := calls("new", &later), calls("one too many", &later); x != 2 || y != 0 || len(counted.times) != counted.most {
+		t.Errorf("played %d and %d times, %d devices are counted of at most %d", x, y, len(counted.times), counted.most)
 	}
 	if most, limited := schema.AtMost("none"); limited {
 		t.Error(most)

@@ -68,7 +68,7 @@ func (h *Host) attend(a *device.Announced, s *seat) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attended == a {
+	if s.attended == a || !h.occupy(s) {
 		return
 	}
 	s.attended = a
@@ -268,4 +268,4 @@ type visit struct {
 	seat *seat
 }
 
-func (v visit) due() time.Time { return v.at }
+func (v visit) before(w visit) bool { return v.at.Before(w.at) }

@@ -184,7 +184,7 @@ func awayFrom(t *testing.T, devices int, registered bool) (*away, *Host, *counte
 		t.Fatal(err)
 	}
 	for i := range devices {
-		s, _, err := h.seat(fmt.Sprint("d", i))
+		s, _, _, err := h.seat(fmt.Sprint("d", i))
 		if err != nil {
 			t.Fatal(err)
 		}

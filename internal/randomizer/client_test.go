@@ -24,6 +24,7 @@ import (
 func TestClientTypesHaveTheJSONOfTheAPI(t *testing.T) {
 	for _, pair := range [][2]any{
 		{Decision{}, client.Decision{}}, {Acceptance{}, client.Acceptance{}}, {Status{}, client.Status{}},
+		{Check{}, client.Check{}},
 		{privacy.Ledger{}, client.Ledger{}},
 	} {
 		api, own := shape(reflect.TypeOf(pair[0])), shape(reflect.TypeOf(pair[1]))

@@ -1,6 +1,7 @@
 package randomizer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -20,8 +21,10 @@ var (
 	// ErrArms says that no decision could be made from the arms. The device is enrolled all the same, if it would have
 	// been with other arms, and will report the null record: who takes part must not depend on what is decided about.
 	ErrArms = errors.New("no decision can be made from these arms")
-	// ErrHostFull says that the host's credential covers no further device. Nothing happened.
-	ErrHostFull = errors.New("this host's credential covers no further device")
+	// ErrNotDryRun refuses to say whether a body can be decided about.
+	ErrNotDryRun = errors.New("only a host in dry run (api.dry_run) answers this: an app that could ask so about a " +
+		"person's arms, and then choose whether to ask for a decision, would make who takes part depend on the arms; " +
+		"start a second host with api.dry_run and a state folder of its own")
 	// ErrToken says that a token is unknown, or that its reward window is over and its report has left.
 	ErrToken = errors.New("the token is unknown or its reward window is over")
 )
@@ -38,6 +41,7 @@ type Decision struct {
 	Reason     outcome.Reason `json:"reason"`  // sampled, or why not
 	Detail     string         `json:"detail,omitempty"`
 	RewardBy   *time.Time     `json:"reward_by,omitempty"` // end of the reward window
+	DryRun     bool           `json:"dry_run,omitempty"`   // the host enrols nobody
 }
 
 // unsampledToken begins the token of a decision that no device will report: its reward is accepted and forgotten. It is
@@ -68,17 +72,13 @@ func (h *Host) Decide(ctx context.Context, name string, arms func(dimension int)
 // Where panels are drawn nobody is asked, and the device is in the epoch's panel or not, whatever is decided.
 func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device.Announced) (Arms, error)) (Decision,
 	error) {
-	seat, err := h.named(name)
-	if err != nil {
-		return Decision{}, err
-	}
-	if h.drawsPanels() {
-		return h.decide(seat, arms)
+	if h.c.DryRun || h.drawsPanels() {
+		return h.decide(name, arms)
 	}
 	if !h.bodies.enrolling.TryAcquire(1) {
 		return Decision{}, ErrBusy
 	}
-	a, s, why, err := h.enrol(ctx, seat)
+	a, s, why, err := h.enrol(ctx, name)
 	h.bodies.enrolling.Release(1)
 	if err != nil {
 		return Decision{}, err
@@ -93,7 +93,7 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	made, err := h.played.decide(seat, a, set, h.c.Source())
+	made, err := h.played.decide(name, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
@@ -106,14 +106,24 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	return d, nil
 }
 
-// decide makes a decision where panels are drawn. It asks nobody. If the device is in the panel and its report has room,
-// the decision is kept for it.
-func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
+// decide makes a decision where panels are drawn, or in dry run. It asks nobody. If the device is in the panel and its
+// report has room, the decision is kept for it.
+func (h *Host) decide(name string, arms func(a *device.Announced) (Arms, error)) (Decision, error) {
 	a, why, err := h.enrolling()
 	if err != nil {
 		return Decision{}, err
 	}
-	d := Decision{Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
+	var s *seat
+	if h.c.DryRun {
+		why = rehearsed(why)
+	} else {
+		var none error
+		if s, none, err = h.named(name); err != nil {
+			return Decision{}, err
+		}
+		why = cmp.Or(why, none)
+	}
+	d := Decision{DryRun: h.c.DryRun, Epoch: a.Epoch, Reason: Sampled, Token: unsampledToken + newToken()}
 	set, err := arms(a)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
@@ -122,25 +132,24 @@ func (h *Host) decide(s *seat, arms func(a *device.Announced) (Arms, error)) (De
 		_, why = h.room(a, s)
 	}
 	// A decision that nobody learns from explores nothing, and is not kept even if there is room for it by then.
-	set.Choice.Unrecorded = why != nil
-	made, err := h.played.decide(s, a, set, h.c.Source())
+	set.Choice.Unrecorded = why != nil && h.drawsPanels()
+	made, err := h.played.decide(name, a, set, h.c.Source())
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
 	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var open *session
 	if why == nil {
-		open, why = h.hasRoom(a, s)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var open *session
+		if open, why = h.hasRoom(a, s); why == nil {
+			n, _ := open.record.Remember(set.Vectors[made.Arm], made)
+			d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
+			h.tell(open, d.Token, n)
+			return d, nil
+		}
 	}
-	if why != nil {
-		d.Reason, d.Detail = reasonOf(why), why.Error()
-		return d, nil
-	}
-	n, _ := open.record.Remember(set.Vectors[made.Arm], made)
-	d.Token, d.Sampled, d.RewardBy = newToken(), true, &open.due
-	h.tell(open, d.Token, n)
+	d.Reason, d.Detail = reasonOf(why), why.Error()
 	return d, nil
 }
 
@@ -171,7 +180,10 @@ func (h *Host) hasRoom(a *device.Announced, s *seat) (open *session, why error) 
 }
 
 // Acceptance is the answer to a reward that came in time.
-type Acceptance = device.Acceptance
+type Acceptance struct {
+	device.Acceptance
+	DryRun bool `json:"dry_run,omitempty"` // the host does nothing with it
+}
 
 // Reward takes the reward of a sampled decision. Until it comes the device's record is null. The same reward may be
 // given again.
@@ -181,7 +193,8 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	h.mu.Unlock()
 	if a != nil && len(token) > 0 && token[:1] == unsampledToken {
 		least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
-		return device.Accept(reward, least, most)
+		accepted, err := device.Accept(reward, least, most)
+		return Acceptance{accepted, h.c.DryRun}, err
 	}
 	s := of.session
 	if s == nil {
@@ -193,23 +206,7 @@ func (h *Host) Reward(token string, reward float64) (Acceptance, error) {
 	if errors.Is(err, device.ErrLate) {
 		return Acceptance{}, ErrToken
 	}
-	return accepted, err
-}
-
-// seat finds or creates a device's place on this host; fresh tells that it was created.
-func (h *Host) seat(name string) (s *seat, fresh bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.devices[name]; s != nil {
-		return s, false, nil
-	}
-	number, ok := h.numbers.next()
-	if !ok {
-		return nil, false, fmt.Errorf("%w: it covers %d", ErrHostFull, h.c.Devices)
-	}
-	s = &seat{name: name, state: h.core.NewState(number)}
-	h.devices[name] = s
-	return s, true, nil
+	return Acceptance{Acceptance: accepted}, err
 }
 
 // because is a reason with its explanation.

@@ -110,7 +110,7 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 		b.Fatal(fresh, err)
 	}
 	h.full = full
-	s, _, err := h.seat("x")
+	s, _, _, err := h.seat("x")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -52,8 +52,8 @@ var (
 )
 
 // enrol tries to take part in the current epoch. s is nil where the device is not sampled, and why says for what
-// reason; err means that there is no policy to decide with.
-func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *session, why error, err error) {
+// reason; err means that there is no policy to decide with. A device of which the shuffler is not asked takes no place.
+func (h *Host) enrol(ctx context.Context, name string) (a *device.Announced, s *session, why error, err error) {
 	until := h.c.Clock.Now().Add(enrolTime)
 	ctx, cancel := h.c.Clock.WithTimeout(ctx, enrolTime)
 	defer cancel()
@@ -65,9 +65,16 @@ func (h *Host) enrol(ctx context.Context, seat *seat) (a *device.Announced, s *s
 			return a, nil, because(NotDrawn, "it is not known yet whether the device is in the panel of epoch %d", a.Epoch),
 				nil
 		}
+		seat, _, why, err := h.seat(name)
+		if err != nil || why != nil {
+			return a, nil, why, err
+		}
 		q, mine, why, err := h.ask(a, seat, until)
 		if err != nil || why != nil {
 			return a, nil, why, err
+		}
+		if q == nil { // the place, which was vacant, went to another device meanwhile
+			continue
 		}
 		select {
 		case <-q.done:
@@ -115,12 +122,15 @@ func (h *Host) enrolling() (a *device.Announced, why, err error) {
 }
 
 // ask opens the question of a device under an announcement, durably, or finds the one that is open. mine tells that it
-// was opened here. why says that the ledger rules it out.
+// was opened here. why says that the ledger rules it out. There is no question where the place is another device's.
 func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *question, mine bool, why, err error) {
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
 	if seat.question != nil {
 		return seat.question, false, nil, nil
+	}
+	if !h.occupy(seat) {
+		return nil, false, nil, nil
 	}
 	q = &question{
 		a: a, seat: seat, number: seat.state.Number, until: until, found: seat.state.Asked(a.Epoch),
@@ -129,6 +139,7 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 	if !q.found {
 		next, err := seat.state.Ask(a, h.c.Clock.Now())
 		if err != nil {
+			h.vacate(seat)
 			return nil, false, because(RecordUsed, "%v", err), nil
 		}
 		if err := h.keep(seat, next); err != nil {
@@ -152,6 +163,7 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		h.settled(q)
 		seat.mu.Lock()
 		seat.question = nil
+		h.vacate(seat)
 		seat.mu.Unlock()
 		close(q.done)
 	})
@@ -189,6 +201,9 @@ func (h *Host) askOn() error {
 		h.attendance.turn()
 		return nil
 	}
+	if a != nil { // no device registers, so that none is waited for
+		h.vacateAll()
+	}
 	if a == nil || err != nil || why != nil && reasonOf(why) != CohortFull {
 		return nil // no slot is asked for now
 	}
@@ -196,7 +211,7 @@ func (h *Host) askOn() error {
 		if !seat.now().Asked(a.Epoch) {
 			continue
 		}
-		if _, _, _, err := h.ask(a, seat, time.Time{}); err != nil {
+		if _, _, _, err := h.ask(a, seat, time.Time{}); err != nil { // its place is its own: its ledger has an entry
 			return err
 		}
 	}
@@ -286,6 +301,11 @@ func (h *Host) answered(q *question, reply *wire.EnrolReply, heard bool) (s *ses
 		}
 		h.mu.Unlock()
 		return nil, because(CohortFull, "the cohort of epoch %d is full", q.a.Epoch), h.takeBack(q)
+	case r == wire.RefusalAlreadyEnrolled: // the number is of no use to any other device
+		q.seat.mu.Lock()
+		q.seat.spent = true
+		q.seat.mu.Unlock()
+		fallthrough
 	default:
 		return nil, because(NotAdmitted, "the shuffler refused: %s", r), h.takeBack(q)
 	}

@@ -44,6 +44,7 @@ type Config struct {
 	Devices    int            // as in the credential
 	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
+	DryRun     bool                   // it decides, enrols nobody and sends nothing
 	Callers    role.Callers           // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
 	Store      Store                  // the host closes it; nil: a file in StateDir
@@ -98,12 +99,15 @@ type Host struct {
 	keys       *wire.KeySet  // the shuffler's latest
 	shuffler   []byte        // its key that reports are sealed to
 	devices    map[string]*seat
+	vacant     agenda[vacancy]     // seats that were vacant when they were entered
+	vacancies  int                 // seats that are vacant
 	numbers    *numbers            // of devices
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
 	kept       int                 // devices that the store knows: they asked for a slot, or are registered
 	questions  int                 // for slots, that are not settled
+	malformed  Malformed           // requests so far
 
 	registeredHere int              // devices
 	evidence       *device.Evidence // the first one against the shuffler
@@ -118,6 +122,12 @@ type seat struct {
 	state    device.State
 	question *question // the one that is open
 	stored   bool      // the store knows the device
+	spent    bool      // the shuffler says that the number was enrolled before
+
+	// Guarded by the host's lock.
+	vacant bool          // the place may go to another device
+	listed bool          // among the host's vacant ones
+	gone   chan struct{} // the place went to another device; closed when the store has forgotten the name
 
 	// Where panels are drawn.
 	attended *device.Announced // under which the device takes part, or tries to
@@ -178,6 +188,10 @@ func New(c Config) (*Host, error) {
 	h.attendance = newAttendance(h)
 	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
 	err = st.Load(func(d Device) error {
+		if d.Number >= uint32(c.Devices) {
+			return fmt.Errorf("the credential covers %d devices, and this state has more: it is an earlier one; use the "+
+				"newest that the registrar gave this host", c.Devices)
+		}
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.kept++
 		h.numbers.take(d.Number)
@@ -206,6 +220,9 @@ func New(c Config) (*Host, error) {
 	}
 	if err == nil {
 		err = st.Unsent(func(o Outgoing) { h.unsent = append(h.unsent, o) })
+	}
+	if err == nil && c.DryRun && len(h.devices)+len(h.unsent) > 0 {
+		err = errDryRunState
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.Close())
@@ -304,7 +321,7 @@ func (h *Host) Asking() int64 {
 	return int64(h.questions)
 }
 
-// Status is what an app or a person may want to know of the host. Nothing in it depends on a record.
+// Status is what an app may want to know of the host. Nothing in it but Malformed depends on what an app sent.
 type Status struct {
 	Deployment string  `json:"deployment"`
 	Epoch      uint64  `json:"epoch"` // 0: nothing was announced yet
@@ -316,8 +333,8 @@ type Status struct {
 	device.Promise
 	// why this host takes no part in the epoch, or does not follow the latest announcement
 	Refused  string `json:"refused,omitempty"`
-	Devices  int    `json:"devices"`  // known here
-	Capacity int    `json:"capacity"` // that the credential covers
+	Devices  int    `json:"devices"`  // that have a place: they were sampled, may have been, or take part in panels
+	Capacity int    `json:"capacity"` // places, by the credential
 	Pending  int    `json:"pending"`  // promised reports that have not left
 	// messages of one report in the current round: bit messages in the channel shuffle, 1 in others
 	Messages int `json:"messages,omitempty"`
@@ -325,6 +342,9 @@ type Status struct {
 	Panel *PanelStatus `json:"panel,omitempty"`
 	// Evidence is what the shuffler signed to this host that cannot be true, the first time.
 	Evidence *device.Evidence `json:"evidence,omitempty"`
+	// Malformed is for the app alone: no metric, log or page has it.
+	Malformed Malformed `json:"malformed"`
+	DryRun    bool      `json:"dry_run,omitempty"` // the host decides, enrols nobody and sends nothing
 }
 
 // PanelStatus is how the host's devices take part in panels.
@@ -341,14 +361,14 @@ type PanelStatus struct {
 func (h *Host) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices), Capacity: h.c.Devices, Pending: h.pending}
+	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending}
 	if h.refusal != nil {
 		s.Refused = h.refusal.Error()
 	}
 	if h.rolledBack != nil {
 		s.Refused = h.rolledBack.Error()
 	}
-	s.Evidence = h.evidence
+	s.Evidence, s.Malformed, s.DryRun = h.evidence, h.malformed, h.c.DryRun
 	a := h.current
 	if a == nil {
 		return s
@@ -376,7 +396,7 @@ func (h *Host) Status() Status {
 		s.Refused = a.Weak.Error()
 		return s
 	}
-	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil
+	s.Enrolling = a.Round == 0 && !h.full && h.shuffler != nil && !h.c.DryRun
 	s.Delta, s.Messages = h.c.Limits.Delta, a.ReportMessages()
 	return s
 }

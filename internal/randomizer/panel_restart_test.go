@@ -150,13 +150,13 @@ func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
 		return p.asks[[2]uint64{uint64(x), 1}]
 	}
 	testbed.Eventually(t, "asked", func() bool { return asked() > 0 })
-	seat, err := s.host.named("x")
+	seat, _, err := s.host.named("x")
 	s.must(err)
 	seat.mu.Lock()
 	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}}) // as if it had not asked yet
 	seat.mu.Unlock()
 	before := len(seat.now().Ledger.Entries)
-	_, session, why, err := s.host.enrol(t.Context(), seat)
+	_, session, why, err := s.host.enrol(t.Context(), "x")
 	if err != nil || session != nil || reasonOf(why) != NotDrawn {
 		t.Errorf("the decision enrols: %v, %v, %v", session, why, err)
 	}

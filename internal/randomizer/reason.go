@@ -20,6 +20,8 @@ const (
 	CohortFull     outcome.Reason = "cohort_full"
 	Unreachable    outcome.Reason = "shuffler_unreachable"
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
+	HostFull       outcome.Reason = "host_full"    // all places that the host's credential covers are taken
+	DryRun         outcome.Reason = "dry_run"      // the host enrols nobody: api.dry_run
 	// Where panels are drawn. Whether a device is in one does not depend on what it decides.
 	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
 	WindowOver outcome.Reason = "window_over" // its report of the epoch is due
@@ -43,7 +45,6 @@ const (
 	NoPolicy outcome.Reason = "no_policy"
 	// also of an announcement or a key set: it does not follow the ones seen before
 	Rewound      outcome.Reason = "rewound"
-	HostFull     outcome.Reason = "host_full"
 	BadDevice    outcome.Reason = "bad_device"
 	BadArms      outcome.Reason = "bad_arms"
 	BadRequest   outcome.Reason = "bad_request"
@@ -57,6 +58,7 @@ const (
 
 	ExpiredToken outcome.Reason = "expired_token"
 	BadReward    outcome.Reason = "bad_reward"
+	NotDryRun    outcome.Reason = "not_dry_run" // only a host in dry run says whether a body can be decided about
 	NotFound     outcome.Reason = "not_found"
 	Internal     outcome.Reason = "internal"
 )
@@ -112,10 +114,10 @@ func apiReason(err error) outcome.Reason {
 		return NoPolicy
 	case errors.Is(err, device.ErrRewound):
 		return Rewound
-	case errors.Is(err, ErrHostFull):
-		return HostFull
 	case errors.Is(err, ErrToken):
 		return ExpiredToken
+	case errors.Is(err, ErrNotDryRun):
+		return NotDryRun
 	case errors.Is(err, device.ErrReward):
 		return BadReward
 	}
@@ -125,14 +127,15 @@ func apiReason(err error) outcome.Reason {
 // apiStatus is the HTTP status that goes with a reason.
 var apiStatus = map[outcome.Reason]int{
 	BadArms: http.StatusUnprocessableEntity, NoPolicy: http.StatusServiceUnavailable,
-	Rewound:  http.StatusServiceUnavailable,
-	HostFull: http.StatusForbidden, BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
+	Rewound:   http.StatusServiceUnavailable,
+	BadDevice: http.StatusBadRequest, BadRequest: http.StatusBadRequest,
 	ExpiredToken: http.StatusGone,
 	BadReward:    http.StatusConflict, BodyTooLarge: http.StatusRequestEntityTooLarge,
 	BodyTooSlow: http.StatusRequestTimeout,
 	Busy:        http.StatusServiceUnavailable, ForeignHost: http.StatusForbidden, ForeignOrigin: http.StatusForbidden,
 	BadContentType: http.StatusUnsupportedMediaType, NotFound: http.StatusNotFound,
-	Internal: http.StatusInternalServerError,
+	NotDryRun: http.StatusForbidden,
+	Internal:  http.StatusInternalServerError,
 }
 
 // refuse answers with a reason. The connection ends with it, so that what may be left of the body is not waited for.
@@ -142,5 +145,5 @@ func refuse(w http.ResponseWriter, why outcome.Reason, detail string) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Connection", "close")
-	answer(w, status, failure{why, detail})
+	answer(w, status, failure{why, detail, isDryRun(w)})
 }

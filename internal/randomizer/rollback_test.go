@@ -167,7 +167,7 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s := newScene(t)
 	s.start()
 	s.open(s.Announcement(glm.Practical, 12))
-	seat, _, err := s.host.seat("x")
+	seat, _, _, err := s.host.seat("x")
 	s.must(err)
 	s.host.mu.Lock()
 	a := s.host.current

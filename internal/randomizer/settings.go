@@ -40,6 +40,8 @@ type APISettings struct {
 	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Requests under other names are refused; otherwise a web page whose name resolves to this host could read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
 
+	DryRun bool `key:"dry_run" doc:"For building an app: decide with the announced policy, enrol nobody and send nothing. Each answer has dry_run, and POST /v1/check says what is wrong with a decision's body. It needs a state folder of its own. Never send it what real people see: whether they are asked for must not depend on it."`
+
 	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
 }
 
@@ -195,6 +197,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.API.DryRun {
+		env.Health.Note(dryRunMeans)
+		env.Log.Warn().Msg(dryRunMeans)
+	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
 		if err := keyfile.Folder(s.State); err != nil {
@@ -209,6 +215,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			Deployment: keys.Bundle.Deployment, Analyzer: keys.Bundle.Analyzer, Shuffler: keys.Bundle.Shuffler,
 			Identity:   keys.Identity,
 			Credential: keys.Credential, Devices: int(keys.Devices), Order: &keys.Order, Limits: s.Limits.limits(), Clock: env.Clock,
+			DryRun:  s.API.DryRun,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
 			Enrolments: enrolments, Announcements: announcements, KeySets: keySets,

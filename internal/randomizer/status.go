@@ -16,6 +16,9 @@ func (h *Host) Snapshot() status.Snapshot {
 	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)
 	}
+	if s.DryRun {
+		out.Warnings = append(out.Warnings, dryRunMeans)
+	}
 	if s.Evidence != nil {
 		out.Warnings = append(out.Warnings, s.Evidence.Error())
 	}

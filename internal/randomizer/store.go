@@ -26,6 +26,8 @@ type Store interface {
 	Load(f func(Device) error) error
 	// Put keeps a device's state.
 	Put(d Device) error
+	// Replace keeps a device's state and forgets another device, whose number it has.
+	Replace(name string, d Device) error
 	// Seal keeps a device's state and its sealed report together: from then on the same bytes are sent until they
 	// arrive.
 	Seal(d Device, o Outgoing) error
@@ -139,6 +141,14 @@ func (s *fileStore) Put(d Device) error {
 		return err
 	}
 	return s.writes.Add([]wal.Change{device})()
+}
+
+func (s *fileStore) Replace(name string, d Device) error {
+	device, err := written(d)
+	if err != nil {
+		return err
+	}
+	return s.writes.Add([]wal.Change{{Bucket: bucketDevices, Key: []byte(name)}, device})()
 }
 
 func (s *fileStore) Seal(d Device, o Outgoing) error {

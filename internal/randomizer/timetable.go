@@ -82,16 +82,16 @@ func (t *timetable) remove(j job) {
 	}
 }
 
-// dated is what has a time.
-type dated interface{ due() time.Time }
+// ordered is what comes before or after others.
+type ordered[T any] interface{ before(T) bool }
 
-func (j job) due() time.Time { return j.at }
+func (j job) before(k job) bool { return j.at.Before(k.at) }
 
-// agenda is a heap by time, the earliest first, for container/heap.
-type agenda[T dated] []T
+// agenda is a heap, what comes first on top, for container/heap.
+type agenda[T ordered[T]] []T
 
 func (a agenda[T]) Len() int           { return len(a) }
-func (a agenda[T]) Less(i, j int) bool { return a[i].due().Before(a[j].due()) }
+func (a agenda[T]) Less(i, j int) bool { return a[i].before(a[j]) }
 func (a agenda[T]) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
 func (a *agenda[T]) Push(x any)        { *a = append(*a, x.(T)) }
 func (a *agenda[T]) Pop() any {

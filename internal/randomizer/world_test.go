@@ -119,6 +119,14 @@ func (m *memory) Put(d Device) error {
 	return nil
 }
 
+func (m *memory) Replace(name string, d Device) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.devices, name)
+	m.devices[d.Name] = d
+	return nil
+}
+
 func (m *memory) Seal(d Device, o Outgoing) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

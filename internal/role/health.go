@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ type Health struct {
 	log        zerolog.Logger
 	mu         sync.Mutex
 	conditions map[string]error
+	notes      []string
 	stopping   bool
 }
 
@@ -51,6 +53,20 @@ func (c *Condition) Set(err error) {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		c.health.log.Warn().Str("condition", c.name).Err(err).Msg("condition not met")
 	}
+}
+
+// Note has /readyz say something about a role that is ready: a line, which must not hold anything about a record.
+func (h *Health) Note(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notes = append(h.notes, line)
+}
+
+// ready is what /readyz says of a role that is ready.
+func (h *Health) ready() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(append([]string{"ready"}, h.notes...), "\n") + "\n"
 }
 
 // Ready is nil if the role is ready; otherwise it names every condition that is not met.

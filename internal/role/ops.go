@@ -29,7 +29,7 @@ func opsMux(e *Env) *http.ServeMux {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		io.WriteString(w, "ready\n")
+		io.WriteString(w, e.Health.ready())
 	})
 	return mux
 }

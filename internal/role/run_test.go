@@ -231,6 +231,7 @@ func TestOpsListener(t *testing.T) {
 		{func() { broker.Set(nil) }, "/readyz", 200, "ready", ""},
 		{func() { broker.Set(errors.New("connection lost")) }, "/readyz", 503, "broker: connection lost", ""},
 		{func() { env.Health.Condition("broker").Set(nil) }, "/readyz", 200, "ready", ""},
+		{func() { env.Health.Note("a rehearsal") }, "/readyz", 200, "ready\na rehearsal\n", ""},
 		{func() { reports.Received(3); reports.Released(2); reports.Refused(full, 1) }, "/metrics", 200,
 			`riffle_refused_total{item="report",reason="cohort_full",role="actor"} 1`, ""},
 		{nil, "/metrics", 200, `riffle_ready{role="actor"} 1`, ""},

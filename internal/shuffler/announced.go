@@ -72,6 +72,9 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 	case err != nil:
 		return refused(no)
 	}
+	if err := s.lookFor(ctx, o); err != nil {
+		return err
+	}
 	for {
 		err = s.follow(o)
 		// The analyzer may announce what comes next as soon as it has a manifest, before the shuffler has finished the
@@ -96,7 +99,10 @@ func (s *Shuffler) announced(ctx context.Context, stored bus.Announcement) error
 		} else {
 			s.hopeless(o)
 		}
-		if no.Reason == wire.RefusalCapacity {
+		switch {
+		case errors.Is(err, errRoom):
+			s.homeless(err)
+		case no.Reason == wire.RefusalCapacity:
 			s.noticeCapacity()
 		}
 		return refused(err)
@@ -121,6 +127,11 @@ func (s *Shuffler) follow(o *opening) error {
 	err := s.decide(func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
 		ev, err := state.Open(o.Announcement, o.digest, o.layout, now)
+		if ev != nil && !o.Final && o.Round == 0 {
+			if err := state.fits(o.Announcement, o.layout); err != nil {
+				return nil, err
+			}
+		}
 		opened = ev != nil
 		return ev, err
 	})
@@ -132,6 +143,7 @@ func (s *Shuffler) follow(o *opening) error {
 		s.c.Log.Info().Func(about(o.Epoch, o.Round)).Uint32("slots", o.Cohort.Size).
 			Uint32("minimum", o.Cohort.Minimum).Int("messages", o.layout.Messages).Bool("final", o.Final).
 			Msg("round opened")
+		s.narrow(o.Announcement)
 	}
 	return nil
 }

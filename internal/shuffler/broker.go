@@ -19,6 +19,7 @@ type Broker interface {
 	ServeEnrol(ctx context.Context, workers int, handler func(context.Context, []byte) ([]byte, error)) error
 
 	Reports(ctx context.Context, handler func(*bus.Delivery)) error
+	ReportRoom(ctx context.Context) (bus.ReportRoom, error)
 	GetReport(ctx context.Context, sequence uint64) ([]byte, error)
 	StoredReports(ctx context.Context, epoch uint64, round uint32, from uint64, fn func(uint64, []byte) error) error
 	LastReport(ctx context.Context) (uint64, error)

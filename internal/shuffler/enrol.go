@@ -66,6 +66,12 @@ func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 	devices := e.Request.Devices()
 	s.c.Enrolments.Received(len(devices))
 	all := make([]given, len(devices))
+	if err := s.superseded(e); err != nil {
+		for i := range all {
+			all[i].err = err
+		}
+		return s.reply(e.Digest, all)
+	}
 	for i, number := range devices {
 		all[i] = s.admitDevice(DeviceID{e.HostKey, number}, e.Request, e.Request.NonceOf(i))
 	}

@@ -111,6 +111,9 @@ func (s *Shuffler) keepForgetting(ctx context.Context) error {
 		if err := s.forget(limited, nil); err != nil && ctx.Err() == nil {
 			s.c.Log.Warn().Err(err).Msg("the broker has not forgotten the reports that are not needed; tried again")
 		}
+		if err := s.look(limited); err != nil && ctx.Err() == nil {
+			s.c.Log.Warn().Err(err).Msg("the broker's limits on reports are not known; asked again")
+		}
 		cancel()
 		wait := s.forgetEvery
 		s.mu.Lock()

@@ -136,6 +136,9 @@ func (s *State) Register(id DeviceID) (held bool, ev *Event, err error) {
 	case s.share < 1 && s.of[id.Host] >= s.registrations():
 		return false, nil, refuse(wire.RefusalHostShare, "the host has %d registered devices, as many as one host may",
 			s.of[id.Host])
+	case s.epoch != nil && !s.epoch.final && s.crowded(s.of[id.Host]):
+		return false, nil, refuse(wire.RefusalHostShare, "the host has %d registered devices, and the broker keeps no more "+
+			"reports of one host", s.of[id.Host])
 	}
 	return false, &Event{Registered: &Registered{Host: id.Host[:], Device: id.Number}}, nil
 }
@@ -150,9 +153,7 @@ func (s *State) registrations() int {
 func (s *State) enlist(id DeviceID) {
 	s.registered.add(id)
 	s.count++
-	if s.share < 1 {
-		s.of[id.Host]++
-	}
+	s.of[id.Host]++
 }
 
 // Pooling is what a shuffler says of a pool, before it contributes to the seed.

@@ -113,6 +113,7 @@ type Shuffler struct {
 
 	mu         sync.Mutex
 	state      *State
+	covered    covered // by the latest credential of each host
 	compacting compacting
 	refusals   refusals                      // of the open round, as reports came
 	strangers  strangers                     // of the open epoch
@@ -227,6 +228,7 @@ func New(c Config) (*Shuffler, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shuffler: replaying the journal: %w", err), s.Close())
 	}
+	s.covered = coveredBy(s.state)
 	s.clock = newClock(readings(c.Clock), s.state.Clock())
 	return s, nil
 }
@@ -271,6 +273,9 @@ func (s *Shuffler) Run(ctx context.Context) error {
 	}
 	s.c.Reports.Resumed(int(s.Held()))
 	s.c.Messages.Resumed(int(s.HeldMessages()))
+	if err := s.look(ctx); err != nil {
+		return err
+	}
 	switch _, err := s.recall(ctx); {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -27,23 +28,24 @@ type DeviceID struct {
 // methods that decide (Open, Enrol, Admit, Due, Commit, Adopt) change nothing; they return the event that records the
 // decision, which the caller applies and makes durable before anyone hears of it. Not safe for concurrent use.
 type State struct {
-	minimum  uint32    // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
-	share    float64   // the largest share of a cohort's slots that one host may hold
-	capacity int       // the most devices that are remembered
-	epoch    *epoch    // the latest one; earlier ones are over
-	hosts    hosts     // whose devices were in a cohort
-	devices  enrolled  // that were enrolled as they arrived, in the epochs before the latest one
-	arrived  int       // of them
-	keys     Keys      // the last set that was published
-	clock    time.Time // at which the latest event that tells a time was decided
-	wishes   wishes    // of slots and registrations
+	minimum  uint32         // the shuffler's own minimum cohort; it opens no epoch whose minimum is smaller
+	share    float64        // the largest share of a cohort's slots that one host may hold
+	capacity int            // the most devices that are remembered
+	stores   bus.ReportRoom // the broker, as it said last; zero: not known
+	epoch    *epoch         // the latest one; earlier ones are over
+	hosts    hosts          // whose devices were in a cohort
+	devices  enrolled       // that were enrolled as they arrived, in the epochs before the latest one
+	arrived  int            // of them
+	keys     Keys           // the last set that was published
+	clock    time.Time      // at which the latest event that tells a time was decided
+	wishes   wishes         // of slots and registrations
 
 	// Of panels.
 	begun      bool        // an epoch was opened, which says whether the deployment has panels
 	terms      *PanelTerms // nil where it has none
 	registered devices
 	count      int              // of them
-	of         map[[32]byte]int // of them by host; empty where a host may hold all
+	of         map[[32]byte]int // of them by host
 	history    history
 }
 
@@ -224,6 +226,9 @@ func (s *State) Enrol(id DeviceID, number uint64, seen Digest, now time.Time) (
 	case held >= channel.HostQuota(s.share, e.size):
 		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, as many as one host may",
 			held, e.size, number)
+	case s.crowded(held):
+		return no(wire.RefusalHostShare, "the host holds %d of the %d slots of epoch %d, and the broker keeps no more "+
+			"reports of one host", held, e.size, number)
 	}
 	slot = uint32(e.slots.len())
 	reportAt = now.Add(e.window() + e.jitter(slot)).Truncate(time.Millisecond)

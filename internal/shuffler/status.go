@@ -152,6 +152,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 	s.mu.Lock()
 	f, ok := s.state.Filling()
 	out.Warnings = slices.Clone(s.warnings)
+	narrow := s.narrowWarning(f)
 	out.Panel = s.panel()
 	rounds := s.rounds[:len(s.rounds):len(s.rounds)]
 	plans, most := slices.Collect(maps.Values(s.planned)), promise{}
@@ -189,6 +190,9 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("One host holds %d of the %d slots of epoch %d's cohort, "+
 				"more than half: the other devices are hidden among few that this host does not know. "+
 				"admission.host_share limits what one host may hold.", f.Largest, f.Slots, f.Epoch))
+		}
+		if narrow != "" {
+			out.Warnings = append(out.Warnings, narrow)
 		}
 		out.Cohort = &status.Cohort{
 			Size: f.Size, Minimum: f.Minimum, Enrolled: &f.Enrolled, Reports: &f.Reports, Messages: layout.Messages,

@@ -18,6 +18,7 @@ type Decision struct {
 	Reason     Reason     `json:"reason"`              // Sampled, or why the device will not report
 	Detail     string     `json:"detail,omitempty"`    // the reason as a sentence; empty if sampled
 	RewardBy   *time.Time `json:"reward_by,omitempty"` // end of the reward window; nil if not sampled
+	DryRun     bool       `json:"dry_run,omitempty"`   // the randomizer is in dry run: it enrols nobody
 }
 
 // Acceptance is the answer to a reward that was accepted.
@@ -27,6 +28,7 @@ type Acceptance struct {
 	Clipped bool        `json:"clipped,omitempty"`
 	Used    *float64    `json:"used,omitempty"`  // nil unless clipped
 	Range   *[2]float64 `json:"range,omitempty"` // smallest and largest reward of the deployment; nil unless clipped
+	DryRun  bool        `json:"dry_run,omitempty"`
 }
 
 // Status describes a randomizer.
@@ -45,8 +47,8 @@ type Status struct {
 	RestsOn      string   `json:"rests_on,omitempty"`  // on whom the guarantee rests; continues "the guarantee"
 	Guarantee    string   `json:"guarantee,omitempty"` // all of it in sentences
 	Refused      string   `json:"refused,omitempty"`   // why this randomizer takes no part in the epoch; empty if it does
-	Devices      int      `json:"devices"`             // devices that the randomizer knows
-	Capacity     int      `json:"capacity"`            // devices that its credential covers
+	Devices      int      `json:"devices"`             // devices that have one of the randomizer's places
+	Capacity     int      `json:"capacity"`            // places, by the randomizer's credential
 	Pending      int      `json:"pending"`             // promised reports that were not sent yet
 	// Messages is how many messages one report of the current round has: bit messages in the channel shuffle, and one
 	// in every other.
@@ -56,6 +58,26 @@ type Status struct {
 	Panel *Panel `json:"panel,omitempty"`
 	// Evidence is what the shuffler signed that cannot be true, the first time; nil: nothing.
 	Evidence *Evidence `json:"evidence,omitempty"`
+	// Malformed counts the requests whose body could not be used, since the randomizer started.
+	Malformed Malformed `json:"malformed"`
+	DryRun    bool      `json:"dry_run,omitempty"` // the randomizer decides, enrols nobody and sends nothing
+}
+
+// Malformed counts requests whose body could not be used.
+type Malformed struct {
+	Decisions int `json:"decisions"` // their devices took part as others do, with the null record
+	Rewards   int `json:"rewards"`
+}
+
+// Check says whether a request for a decision is one that the API can decide about.
+type Check struct {
+	OK     bool   `json:"ok"`
+	Error  Reason `json:"error,omitempty"`  // with which the request is refused; empty where OK
+	Detail string `json:"detail,omitempty"` // what is wrong
+	Would  string `json:"would"`            // what a randomizer does with it that is not in dry run
+	// Decision is one by the announced policy; nil unless OK.
+	Decision *Decision `json:"decision,omitempty"`
+	DryRun   bool      `json:"dry_run"` // always true
 }
 
 // Panel is how a randomizer's devices take part in cohorts that are drawn from registered devices.
@@ -84,6 +106,10 @@ type Evidence struct {
 type Device struct {
 	Device     string `json:"device"`
 	Registered bool   `json:"registered"` // whether the shuffler has confirmed that panels can be drawn of it
+	// Why the device cannot be registered now, and that as a sentence; empty where it is, or soon will be.
+	Reason Reason `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	DryRun bool   `json:"dry_run,omitempty"`
 }
 
 // Statement is a device's ledger with its explanation.
@@ -94,6 +120,7 @@ type Statement struct {
 	// Where cohorts are drawn from registered devices: whether this one is registered, and in how many it has reported.
 	Registered bool `json:"registered,omitempty"`
 	Panels     int  `json:"panels,omitempty"`
+	DryRun     bool `json:"dry_run,omitempty"`
 }
 
 // Ledger is what one device has promised and spent over a deployment.
@@ -156,6 +183,8 @@ const (
 	CohortFull          Reason = "cohort_full"          // the epoch's cohort has no slot left
 	ShufflerUnreachable Reason = "shuffler_unreachable" // the shuffler did not answer
 	NotAdmitted         Reason = "not_admitted"         // the shuffler refused for another reason; see Decision.Detail
+	HostFull            Reason = "host_full"            // all places that the randomizer's credential covers are taken
+	DryRun              Reason = "dry_run"              // the randomizer enrols nobody; it is for building an app
 	StateRolledBack     Reason = "state_rolled_back"    // the randomizer's state is older than its last action
 	NotDrawn            Reason = "not_drawn"            // the device is not in the epoch's panel, as far as is known
 	WindowOver          Reason = "window_over"          // the device's report of the epoch is due
@@ -167,7 +196,6 @@ const (
 	NoPolicy       Reason = "no_policy"        // no policy that this randomizer accepts was announced yet
 	Rewound        Reason = "rewound"          // the announcement does not follow from those before it
 	Busy           Reason = "busy"             // too many other requests are being served
-	HostFull       Reason = "host_full"        // the randomizer's credential covers no further device
 	BadDevice      Reason = "bad_device"       // the device's name is too long or not UTF-8
 	BadArms        Reason = "bad_arms"         // no decision can be made from the arms; the device may be enrolled
 	BadRequest     Reason = "bad_request"      // the body is not what the API expects
@@ -178,6 +206,7 @@ const (
 	ForeignHost    Reason = "foreign_host"     // the request names a host that the API does not serve
 	ForeignOrigin  Reason = "foreign_origin"   // the request comes from a web page that the API does not serve
 	BadContentType Reason = "bad_content_type" // the request is not declared as JSON
+	NotDryRun      Reason = "not_dry_run"      // only a randomizer in dry run checks requests
 	NotFound       Reason = "not_found"        // the path is not part of the API
 	Internal       Reason = "internal"         // the randomizer failed; its log says how
 )

@@ -57,6 +57,17 @@ func (c *Client) DecideAmong(ctx context.Context, at Base, device string, r Requ
 	return c.DecideRaw(ctx, at, device, body)
 }
 
+// Check asks a randomizer in dry run what is wrong with a request, and what becomes of it; any other refuses it as
+// NotDryRun.
+func (c *Client) Check(ctx context.Context, at Base, r Request) (*Check, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	checked, _, err := attempt[Check](ctx, c, http.MethodPost, at, "/v1/check", body)
+	return checked, err
+}
+
 // Schema reads the announced schema of features as JSON, in one attempt. It is refused as NotFound where there is none.
 func (c *Client) Schema(ctx context.Context, at Base) (json.RawMessage, error) {
 	s, _, err := attempt[json.RawMessage](ctx, c, http.MethodGet, at, "/v1/schema", nil)

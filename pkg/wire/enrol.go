@@ -127,6 +127,7 @@ func checkAnswer(r *EnrolReply) error {
 type Enrolment struct {
 	Request *EnrolRequest
 	HostKey [32]byte // the host's first Ed25519 public key, by which its devices are known
+	Covers  uint32   // devices, by the credential
 	Digest  [32]byte // SHA-256 of the request's Signed bytes, for the reply
 }
 
@@ -203,6 +204,7 @@ func openEnrolRequest(signed []byte, registrar Party, opened func([]byte) (*Cred
 	case slices.Max(o.statement.Devices()) >= credential.Devices:
 		err = fmt.Errorf("device %d of a host with %d", slices.Max(o.statement.Devices()), credential.Devices)
 	default:
+		out.Covers = credential.Devices
 		out.HostKey, err = registrar.Hosts.admits(credential)
 	}
 	if err != nil {

@@ -213,7 +213,8 @@ func (h *Hosts) Register(person int, name string) (registered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return host.Register(name)
+	registered, _, err = host.Register(name)
+	return registered, err
 }
 
 // Decide asks for a decision for a person's device. The device enrols before its arms are looked at.

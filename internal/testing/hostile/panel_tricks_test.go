@@ -14,7 +14,7 @@ import (
 func (d *world) register(n int) {
 	d.t.Helper()
 	for range n {
-		_, err := d.host.Register(fmt.Sprintf("p%d", d.people))
+		_, _, err := d.host.Register(fmt.Sprintf("p%d", d.people))
 		d.must(err)
 		d.people++
 	}

@@ -71,7 +71,7 @@ func (w *World) register(p *process, n int) {
 	}
 	for k := range n {
 		name := fmt.Sprintf("%s-member-%d", p.name, k)
-		if _, err := i.host.Register(name); err != nil && !errors.Is(err, errKilled) {
+		if _, _, err := i.host.Register(name); err != nil && !errors.Is(err, errKilled) {
 			w.noted("%s: %s: %v", p.name, name, err)
 		}
 		synctest.Wait() // one after the other, as people come

@@ -78,6 +78,18 @@ func (s store) Put(d randomizer.Device) error {
 	return s.i.persist("put", func(all *disk) { all.store.devices[d.Name] = b })
 }
 
+// Replace implements randomizer.Store.
+func (s store) Replace(name string, d randomizer.Device) error {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return s.i.persist("replace", func(all *disk) {
+		delete(all.store.devices, name)
+		all.store.devices[d.Name] = b
+	})
+}
+
 // Seal implements randomizer.Store.
 func (s store) Seal(d randomizer.Device, o randomizer.Outgoing) error {
 	b, err := json.Marshal(d)

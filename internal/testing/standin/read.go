@@ -205,6 +205,12 @@ func (c *Conn) CanRetain(ctx context.Context) error {
 	return err
 }
 
+// ReportRoom is that of bus.Conn. It takes no turn: the limits are the same from the beginning.
+func (c *Conn) ReportRoom(context.Context) (bus.ReportRoom, error) {
+	is := c.b.streams[bus.StreamReports].config
+	return bus.ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: int64(is.MaxMsgSize) - bus.ReportHeaders, Bytes: is.MaxBytes}, nil
+}
+
 // Announcements is that of bus.Conn.
 func (c *Conn) Announcements(ctx context.Context) ([]bus.Announcement, error) {
 	return c.announcements(ctx, "Announcements", bus.SubjectAnnouncements+".*.*.*")

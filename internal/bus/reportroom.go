@@ -1,0 +1,56 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ReportRoom is how many reports the broker keeps, as riffle broker provision said.
+type ReportRoom struct {
+	PerHost int64 // reports of one host that may wait; below 1: no limit
+	Size    int64 // bytes of one report
+	Bytes   int64 // of all reports that wait; below 1: no limit
+}
+
+// ReportRoom asks the broker for the limits of the stream of reports. It answers for the shuffler.
+//
+// Errors: ErrUnprovisioned where there is no such stream; ErrForbidden where the broker's configuration gives the
+// shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
+func (c *Conn) ReportRoom(ctx context.Context) (room ReportRoom, err error) {
+	subject := APILocal + ".STREAM.INFO." + StreamReports
+	err = c.do(ctx, subject, func(ctx context.Context) error {
+		reply, err := c.nc.RequestWithContext(ctx, subject, nil)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Error  *jetstream.APIError `json:"error"`
+			Config struct {
+				MaxMsgsPerSubject int64 `json:"max_msgs_per_subject"`
+				MaxMsgSize        int64 `json:"max_msg_size"`
+				MaxBytes          int64 `json:"max_bytes"`
+			} `json:"config"`
+		}
+		if err := json.Unmarshal(reply.Data, &answer); err != nil {
+			return fmt.Errorf("%w: %w", errOddAnswer, err)
+		}
+		if answer.Error != nil {
+			return answer.Error
+		}
+		is := answer.Config
+		room = ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: is.MaxMsgSize - ReportHeaders, Bytes: is.MaxBytes}
+		return nil
+	})
+	if errors.Is(err, ErrForbidden) {
+		err = fmt.Errorf("the broker's configuration is of an earlier version: write it again (riffle broker config), and "+
+			"have the broker read it: %w", err)
+	}
+	if err != nil {
+		return ReportRoom{}, fmt.Errorf("bus: limits of %s: %w", StreamReports, err)
+	}
+	return room, nil
+}

@@ -1,0 +1,85 @@
+package keyring
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+	"github.com/riffle-dp/riffle/pkg/wire"
+)
+
+// RaiseHost gives a randomizer host a credential for more devices; its key, its user at the broker and the numbers of its
+// devices stay. A host's credentials are numbered by how many devices they cover: each covers more than the one before,
+// and whoever knows of a device that only a later one covers refuses an earlier one. The registrar's folder and the
+// host's must be there.
+func RaiseHost(root string, h HostOptions) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	r, err := LoadRegistrar(root)
+	if err != nil {
+		return err
+	}
+	folder := hostFolder(root, h.Name)
+	old, err := loadHost(root, h.Name, r.Bundle)
+	if err != nil {
+		return err
+	}
+	if _, listed := r.Bundle.list(h.Name, old.first); listed.Withdrawn {
+		return fmt.Errorf("%w: host %q was withdrawn; admit it under another name", ErrOptions, h.Name)
+	}
+	if h.Devices <= old.devices {
+		return fmt.Errorf("%w: host %q covers %d devices already, and their number can only be raised: those that took part "+
+			"keep their places", ErrOptions, h.Name, old.devices)
+	}
+	host, err := keyfile.LoadIdentity(filepath.Join(folder, hostFile))
+	if err != nil {
+		return err
+	}
+	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: host.Public(), Devices: h.Devices}
+	if !bytes.Equal(old.first, c.HostKey) {
+		c.FirstKey = old.first
+	}
+	signed, _, err := wire.Sign(&c, r.Identity)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(folder, credentialFile)
+	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a run that was ended
+		return err
+	}
+	if err := keyfile.Create(path+".new", signed, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return nil
+}
+
+// Covered lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder that
+// cannot be read is left out.
+func Covered(root string) (hosts []HostOptions, err error) {
+	bundle, err := LoadBundle(root)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := filepath.Glob(hostFolder(root, "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range folders {
+		_, c, err := readHost(folder, bundle)
+		if err != nil {
+			continue
+		}
+		name := strings.TrimPrefix(filepath.Base(folder), Randomizer+"-")
+		hosts = append(hosts, HostOptions{Name: name, Devices: c.Devices})
+	}
+	return hosts, nil
+}
