@@ -181,8 +181,8 @@ func riffle_registered(handle C.int64_t, reply unsafe.Pointer, size C.size_t) C.
 // is fresh, at a time that depends on nothing that the person does.
 //
 //export riffle_enrol
-func riffle_enrol(handle C.int64_t) C.riffle_result {
-	return with(handle, func(d *device.Device) (any, error) { return d.Enrol() })
+func riffle_enrol(handle C.int64_t, now C.int64_t) C.riffle_result {
+	return with(handle, func(d *device.Device) (any, error) { return d.Enrol(moment(now)) })
 }
 
 // riffle_answer takes the shuffler's signed reply. The result is {"enrolled", "report_at", "refusal", "again"}.

@@ -51,7 +51,8 @@ asks for.
 ` + auditEpsilonHelp,
 		Example: `  riffle audit out/audit --trust bundle.json
   riffle audit --keys keys --broker-url nats://127.0.0.1:4222 --json
-  riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint --witness-key witness.key.pub
+  riffle audit out/audit --trust bundle.json --witness shuffler.checkpoint \
+      --witness-key witness.key.pub
   riffle audit --epsilon`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -294,7 +295,7 @@ func (f *auditFlags) source(ctx context.Context, cmd *cobra.Command, args []stri
 		o.Trust = keys.Bundle
 	}
 	o.Auditor = append(o.Auditor, keys.HPKE...)
-	to := f.broker.options()
+	to := f.broker.options(f.keys)
 	to.Role, to.Name, to.Seed = bus.Auditor, "audit", keys.Seed
 	conn, err := reach(ctx, to, reachWithin)
 	if err != nil {

@@ -42,7 +42,7 @@ The folder is there whole or not at all. Nothing is judged: riffle audit FOLDER 
 certificate. --registry and --losses write further files from the same statements. No signature covers them, so they do
 not belong into the folder; whoever has the folder can make them again (--from).`[1:],
 		Example: `  riffle audit export out/audit --keys keys
-  riffle audit export out/audit --keys keys --broker-url tls://broker:4222 --broker-ca keys/ca.pem
+  riffle audit export out/audit --keys keys --broker-url tls://broker:4222
   riffle audit export --from out/audit --registry registry.json --losses losses.json`,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -98,7 +98,7 @@ func liveLogs(ctx context.Context, keys string, broker brokerFlags) (
 	if bundle, err = keyring.LoadBundle(keys); err != nil {
 		return nil, bundle, nil, err
 	}
-	o := broker.options()
+	o := broker.options(keys)
 	if o.Seed, err = keyring.LoadSeed(keys, keyring.Auditor); err != nil {
 		return nil, bundle, nil, err
 	}

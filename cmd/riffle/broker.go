@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,11 @@ with the configuration that riffle broker config writes, and create the streams 
 				return err
 			}
 			defer server.Stop()
+			if at := net.ParseIP(host); host != "localhost" && (at == nil || !at.IsLoopback()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s can be reached from other machines, and this broker has no TLS: "+
+					"whoever is on the way sees who enrols and reports when. For anything but a trial "+
+					"run nats-server with the configuration of riffle broker config.\n", host)
+			}
 			lines := []string{"broker: listening on " + server.URL()}
 			if hosts, err := keyring.Covered(keys); err == nil { // the folder may have admin/ alone
 				lines = append(lines, crowding(limits.HostReports, hosts...)...)

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/riffle-dp/riffle/internal/bus"
+	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 // The flags that the commands for a deployment share.
@@ -26,16 +30,23 @@ type brokerFlags struct {
 func (f *brokerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "broker-url", bus.DefaultURL,
 		"URL of the broker; the URLs of a cluster are separated by commas")
-	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker")
+	flags.StringVar(&f.tls.CAFile, "broker-ca", "", "PEM file of the authorities that may vouch for the broker; empty: with "+
+		"a tls:// URL ca.pem of --keys, if it is there")
 	flags.StringVar(&f.tls.ServerName, "broker-server-name", "",
 		"name expected in the broker's certificate; empty: the host of --broker-url")
 }
 
-// options are the flags as a connection takes them; the role and its seed are left to the caller.
-func (f *brokerFlags) options() bus.Options {
-	o := bus.Options{URL: f.url}
-	if f.tls != (bus.TLS{}) {
-		o.TLS = &f.tls
+// options are the flags as a connection takes them; the role and its seed are left to the caller. keys is the folder of
+// --keys, whose authority vouches for the broker where the flags name none.
+func (f *brokerFlags) options(keys string) bus.Options {
+	o, secure := bus.Options{URL: f.url}, f.tls
+	if authority := filepath.Join(keys, keyring.AuthorityFile); secure.CAFile == "" && strings.Contains(f.url, "tls://") {
+		if _, err := os.Stat(authority); err == nil {
+			secure.CAFile = authority
+		}
+	}
+	if secure != (bus.TLS{}) {
+		o.TLS = &secure
 	}
 	return o
 }
@@ -49,6 +60,10 @@ func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn,
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	conn, err := bus.Connect(limited, o)
+	if err != nil && strings.Contains(err.Error(), "x509: ") { // the client gives no more of it than its text
+		return nil, fmt.Errorf("the broker at %s has a certificate that nobody vouches for here: give its authority, with a "+
+			"tls:// URL and ca.pem in --keys, or with --broker-ca: %w", o.URL, err)
+	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("no broker answers at %s: see whether it runs, and give its address with --broker-url: %w",
 			o.URL, err)

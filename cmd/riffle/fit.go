@@ -49,7 +49,8 @@ values. How many were clipped is not said, because that is not private. Nor is a
 and is for you alone. The noise is the system's random bits: each run gives another result and spends the budget again,
 so do not repeat it until you like the result.`[1:],
 		Example: `  riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 --epsilon 1
-  riffle fit people.csv --target pressure --features age,dose --bounds-file bounds.json --epsilon 1 --json
+  riffle fit people.csv --target pressure --features age,dose --bounds-file bounds.json \
+      --epsilon 1 --json
   riffle fit people.csv --family logistic --target relapse --bounds age=18,90 --epsilon 2
   riffle fit people.jsonl --target pressure --bounds-file bounds.json --trust local --epsilon 8`,
 		Args: cobra.ExactArgs(1),

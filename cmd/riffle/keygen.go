@@ -27,7 +27,8 @@ rights at the broker (nkeys), the registrar's credentials for randomizer hosts, 
 authority that vouches for them, and the public bundle, which tells every role whose signatures to accept.
 
 Give each role only its own folder, the bundle and ca.pem. Keep registrar/ away from all machines that run a role or
-a broker: it is needed only to admit hosts and brokers.`[1:],
+a broker: it is needed only to admit hosts and brokers. Git leaves private folders out by a .gitignore in each; of a
+private file that it has all the same, every command of keygen warns.`[1:],
 		Example: `  riffle keygen --out keys --name clinic --host ward-1=500 --host ward-2=500
   riffle keygen --out keys --tls n1=n1.example.org,10.0.0.1 --tls n2=n2.example.org,10.0.0.2`,
 		Args: cobra.NoArgs,
@@ -54,6 +55,16 @@ a broker: it is needed only to admit hosts and brokers.`[1:],
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},
+	}
+	cmd.PersistentPostRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range []string{"out", "keys"} {
+			if flag := cmd.Flag(name); flag != nil {
+				if err := warnListed(cmd, flag.Value.String()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&out, "out", "keys", "folder to make; it must be empty or not exist")

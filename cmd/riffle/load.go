@@ -124,7 +124,7 @@ func runLoad(cmd *cobra.Command, f *loadFlags) error {
 		}
 		f.Goals = append(f.Goals, g)
 	}
-	f.Broker = f.broker.options()
+	f.Broker = f.broker.options(f.Keys)
 	people, err := f.open()
 	if err != nil {
 		faults = append(faults, err)

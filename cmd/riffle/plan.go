@@ -58,7 +58,7 @@ statistics, and for the channel shuffle alone. Then --min-cohort, --drop-out, --
 
 A table puts the four channels beside each other: what a person sends, what each role computes, how much noise there
 is, what one lying report can do, both guarantees, and whom a person must trust. It says which channel the planner
-would take, and by which rule. With --trust the plan above the table is for another channel than shuffle.
+recommends, and why. With --trust the plan above the table is for another channel than shuffle.
 
 In the JSON output the numbers at the top describe the cohort in which a person sends the most messages and, within
 it, the release with the most messages per coordinate; "epsilon" is the weakest guarantee of all cohorts. A person is

@@ -30,7 +30,7 @@ may be at most half of --max-report-bytes. The broker reserves --max-report-byte
 the reports of all its devices that may be in one cohort. For example, a gateway of 100 000 devices whose reports have
 up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 --max-report-bytes 4294967296`[1:],
 		Example: `
-  riffle broker provision --keys keys --broker-url tls://nats:4222 --broker-ca keys/ca.pem --replicas 3`[1:],
+  riffle broker provision --keys keys --broker-url tls://nats:4222 --replicas 3`[1:],
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			seed, err := keyring.LoadSeed(keys, keyring.Admin)
@@ -39,7 +39,7 @@ up to 300 bit messages needs --max-host-reports 131072 --max-report-size 16384 -
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), within)
 			defer cancel()
-			c := at.options()
+			c := at.options(keys)
 			c.Role, c.Seed, c.Name = bus.Admin, seed, "provisioning"
 			admin, err := bus.Connect(ctx, c)
 			if err != nil {

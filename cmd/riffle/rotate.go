@@ -166,7 +166,7 @@ is without a broker; reports wait on the hosts, and nothing is lost.`[1:],
 func endKeyCommand() *cobra.Command {
 	return changing(&cobra.Command{
 		Use:   "end-key ROLE=EPOCH",
-		Short: "tell audits the last epoch for which the analyzer's or the shuffler's signature is good",
+		Short: "tell audits the last epoch for which a server's signature is good",
 		Long: `
 Writes into bundle.json that statements which the analyzer or the shuffler signed about epochs after EPOCH are a thief's.
 riffle audit then calls them breaches (expired_key). Give the bundle to auditors. The roles do not look at it: the

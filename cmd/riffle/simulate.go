@@ -83,18 +83,20 @@ are added to those already run. The results are a function of the experiment and
 }
 
 func listExperiments(cmd *cobra.Command) error {
+	fmt.Fprintln(cmd.ErrOrStderr(), "The times are about those of all seeds on two idle cores; --seeds 1 takes a part of them.")
 	for _, name := range experiment.Names() {
 		e, err := experiment.Load(name)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s %s\n", name, e.Title); err != nil {
+		takes := fmt.Sprintf("%.0f min", experiment.Takes(name).Minutes())
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s %6s  %s\n", name, takes, e.Title); err != nil {
 			return err
 		}
 		if e.Paper == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s   of %s\n", "", e.Paper); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-18s %6s    of %s\n", "", "", e.Paper); err != nil {
 			return err
 		}
 	}

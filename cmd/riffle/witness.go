@@ -34,7 +34,7 @@ func witnessCommand() *cobra.Command {
 	f := &witnessFlags{}
 	cmd := &cobra.Command{
 		Use:   "witness [FOLDER]",
-		Short: "co-sign the checkpoints of the roles' transparency logs, so that no log can show two faces",
+		Short: "co-sign checkpoints of the transparency logs, so that none can show two faces",
 		Long: `
 Looks at the transparency logs of the shuffler and of the analyzer, and co-signs the newest checkpoint of each if it
 extends everything that this witness saw before. The co-signed checkpoints are files in --out,
@@ -84,7 +84,7 @@ witness by: its name and its public key.`[1:],
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The key of the witness is in %s. Others trust it by the line in "+
 				"%s.pub:\n%s\n", path, path, line)
-			return err
+			return errors.Join(err, warnListed(cmd, path))
 		},
 	}
 	flags := cmd.Flags()
@@ -118,7 +118,7 @@ func runWitness(cmd *cobra.Command, f *witnessFlags, args []string) error {
 		}
 		return look(ctx, cmd, w, folder, logs, map[bus.Role]uint64{})
 	}
-	o := f.broker.options()
+	o := f.broker.options(f.keys)
 	o.Role, o.Name = bus.Auditor, "witness"
 	if o.Seed, err = keyring.LoadSeed(f.keys, keyring.Auditor); err != nil {
 		return err

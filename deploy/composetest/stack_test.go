@@ -370,7 +370,8 @@ func (s *stack) losses(service string) []string {
 	s.t.Helper()
 	return slices.DeleteFunc(spoiled.FindAllString(s.metrics(service), -1), func(line string) bool {
 		// People who were not sampled have lost nothing, and a device that was ahead of the shuffler has asked again.
-		return strings.Contains(line, `item="decision"`) || strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
+		return strings.HasPrefix(service, "host") && strings.Contains(line, `refused_total{item="enrolment"`) ||
+			strings.Contains(line, `item="enrolment",reason="wrong_epoch"`)
 	})
 }
 

@@ -15,13 +15,19 @@ import (
 // configuration is the public part of the settings.
 func (s Settings) configuration() wire.Configuration {
 	return Config{Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
+		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema()}.configuration()
+}
+
+// Planned plans every cohort of the schedule and gives each plan to f, which does not change it.
+func (s Settings) Planned(f func(glm.Step, *plan.Proposal)) error {
+	_, err := deployment.Planned(s.configuration(), f)
+	return err
 }
 
 // NoiseRatio is the largest variance of a planned release over that of a trusted curator's Gaussian mechanism with the
 // same budget; 1 in the profile joint, whose curator is one.
 func (s Settings) NoiseRatio() (largest float64, err error) {
-	_, err = deployment.Planned(s.configuration(), func(_ glm.Step, p *plan.Proposal) {
+	err = s.Planned(func(_ glm.Step, p *plan.Proposal) {
 		for _, r := range p.Details.Releases {
 			largest = max(largest, r.VarianceRatio)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -120,7 +120,7 @@ type TimingSettings struct {
 	Grace        time.Duration `key:"grace" doc:"Time from the last report time to the cohort's deadline."`
 	RoundWindow  time.Duration `key:"round_window" doc:"Length of each round after the first (paper profile)."`
 	Enrolment    time.Duration `key:"enrolment" doc:"Longest time that a cohort is open (arrival). 0: until it is full."`
-	Every        time.Duration `key:"every" doc:"Least time from one epoch's announcement to the next one's, such as 24h. 0: the next one comes as soon as the last one is learnt from."`
+	Every        time.Duration `key:"every" doc:"Least time from one epoch's announcement to the next one's, such as 24h. 0: the next one comes as soon as the last one is learnt from; with privacy.period, 24h more than reward_window, jitter and grace, as hosts refuse a period of epochs below their limits.min_epoch (24h by default)."`
 }
 
 // byChannel as a limit stands for the default of the channel.
@@ -259,7 +259,13 @@ func (s Settings) terms() plan.Terms {
 	return t
 }
 
-func (t TimingSettings) announced() plan.Timing {
+// timing is announced. Where the budget begins anew every period and nothing is said of how long epochs are, they are so
+// long that hosts with the default least length allow it: that, and as long as the reports of an epoch may take.
+func (s Settings) timing() plan.Timing {
+	t := s.Timing
+	if s.Admission.draws() && s.Privacy.Period > 0 && t.Every == 0 {
+		t.Every = min(plan.DefaultMinEpoch+t.RewardWindow+t.Jitter+t.Grace, wire.MaxTiming*time.Millisecond)
+	}
 	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 	return plan.Timing{
 		RewardWindow: whole(t.RewardWindow), Jitter: whole(t.Jitter), Grace: whole(t.Grace),
@@ -313,6 +319,11 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	env.Account(messages)
+	if s.Privacy.channel() != plan.Central { // in every other channel the guarantee covers all that comes here
+		if err := env.ShowProcess(); err != nil {
+			return nil, err
+		}
+	}
 	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err
@@ -323,7 +334,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		Deployment: keys.Bundle.Deployment, Identity: keys.Identity, Keys: keys.HPKE, Shuffler: keys.Bundle.Shuffler,
 		Registrar: keys.Bundle.Registrar, Hosts: keys.Bundle.RegistrarParty().Hosts, Source: entropy.New(),
 		Learner: s.learner(), Anytime: s.Learner.Anytime, Batch: s.Learner.Batch, Terms: s.terms(),
-		Timing: s.Timing.announced(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
+		Timing: s.timing(), Rules: s.Rules.rules(), Schema: s.announcedSchema(),
 		Log: env.Log, Messages: messages, Steps: steps, Clock: env.Clock,
 		Notice: func(condition string, err error) { env.Health.Condition(condition).Set(err) },
 	})
@@ -337,7 +348,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Analyzer, s.Broker, keys.Seed)

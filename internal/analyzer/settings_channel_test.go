@@ -3,9 +3,11 @@ package analyzer
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/keyring"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -86,5 +88,51 @@ func TestTermsFollowTheChannel(t *testing.T) {
 		if got.MaxShift != 7 || got.Epsilon != 2 || (got.ServerNoise == 1) != (c != plan.Central) {
 			t.Errorf("%s: %+v", c, got)
 		}
+	}
+}
+
+// Process metrics move with all that a process does. An analyzer that reads what devices send has none, nor has a worker
+// of one; in the other channels the guarantee covers all that comes to it, and what follows from that.
+func TestNoProcessIsShownWhereRecordsAreRead(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "keys")
+	if err := keyring.Generate(root, keyring.Options{Name: "clinic",
+		Hosts: []keyring.HostOptions{{Name: "main", Devices: 600}}}); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(prepare func(env *role.Env) error) (process bool) {
+		t.Helper()
+		env, err := role.NewEnv("analyzer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
+		if err == nil {
+			err = prepare(env)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		families, err := env.Metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			process = process || strings.HasPrefix(f.GetName(), "process_") || strings.HasPrefix(f.GetName(), "go_")
+		}
+		return process
+	}
+	for _, c := range plan.Channels() {
+		s := DefaultSettings()
+		s.Keys, s.State, s.Privacy.Channel = root, t.TempDir(), string(c)
+		s.Learner.Dimension, s.Learner.Horizon = 2, 600
+		if got := shown(func(env *role.Env) error { _, err := Role().Prepare(env, s); return err }); got != (c != plan.Central) {
+			t.Errorf("%s: process metrics: %v", c, got)
+		}
+	}
+	to := filepath.Join(t.TempDir(), "worker")
+	if err := keyring.MakeWorker(root, keyring.Analyzer, to); err != nil {
+		t.Fatal(err)
+	}
+	w := WorkerRole()
+	w.Defaults.Keys = to
+	if shown(func(env *role.Env) error { _, err := w.Prepare(env, w.Defaults); return err }) {
+		t.Error("a worker shows its process")
 	}
 }

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,9 +9,15 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/internal/role"
+	"github.com/riffle-dp/riffle/pkg/deployment"
+	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // Settings of panels, of several records, of the control group and of files that do not go together stop the start, by
@@ -131,5 +138,66 @@ func TestAPriorIsReadInEitherForm(t *testing.T) {
 		if p, err := (LearnerSettings{Dimension: 2, Prior: path}).prior(); err == nil {
 			t.Errorf("%s is read as %v", content, p)
 		}
+	}
+}
+
+// An analyzer whose budget begins anew every period, and that says nothing of how long epochs are, announces what hosts
+// with the default least length allow, whatever its reports take; one that says less is refused by them.
+func TestPeriodsByDefaultAreWhatHostsAllow(t *testing.T) {
+	t.Parallel()
+	identity, err := seal.GenerateIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.GenerateHPKE()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct {
+		period        int
+		window, every time.Duration
+		want          string // the limit that refuses it
+	}{
+		{1, time.Hour, 0, ""}, {52, 7 * 24 * time.Hour, 0, ""}, {52, time.Hour, 24 * time.Hour, "min_epoch"},
+		{52, time.Millisecond, time.Millisecond, "min_epoch"}, {52, time.Hour, 26 * time.Hour, ""},
+	} {
+		s := DefaultSettings()
+		s.Learner.Dimension, s.Learner.Horizon, s.Privacy.Channel = 2, 400, string(plan.Local)
+		s.Admission = AdmissionSettings{Mode: panels, Panel: 200, Registered: 1000, HostShare: 1}
+		s.Privacy.Period, s.Timing.RewardWindow, s.Timing.Every = of.period, of.window, of.every
+		c := s.configuration()
+		c.Deployment = "periods"
+		m, err := deployment.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := m.Next(key.Public(), make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, _, err := wire.Sign(a, identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := device.DefaultLimits()
+		limits.Period = of.period
+		core, err := device.New(device.Config{Deployment: "periods", Analyzer: identity.Public(), Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged, err := core.Judge(signed, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var weak *device.WeakPlan
+		if (of.want == "") != (judged.Weak == nil) || of.want != "" && (!errors.As(judged.Weak, &weak) ||
+			weak.Limit != of.want) {
+			t.Errorf("%+v: %v", of, judged.Weak)
+		}
+	}
+	s := DefaultSettings()
+	s.Privacy.Period = 52
+	if got := s.timing().Every; got != 0 {
+		t.Errorf("without panels epochs are %v apart", got)
 	}
 }

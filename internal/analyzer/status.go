@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -81,7 +82,7 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 	if n := len(p.Learned); n > 0 {
 		last := p.Learned[n-1]
 		out.Learned = &status.Learned{
-			Cohorts: last.Cohorts, Interval: last.Interval, Predicted: status.Predicted(last.Predicted),
+			Cohorts: last.Cohorts, Names: names(z.c.Schema), Interval: last.Interval, Predicted: status.Predicted(last.Predicted),
 			Total: lift(last.Total), Action: p.Action, Acted: p.Acted,
 		}
 		for _, l := range p.Learned {
@@ -92,6 +93,14 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		}
 	}
 	return out
+}
+
+// names are what the coefficients stand for by an announced schema; nil without one.
+func names(schema []byte) []string {
+	if s, err := feature.Open(schema); err == nil {
+		return s.Names()
+	}
+	return nil
 }
 
 // lift is one as it is shown; nil stays nil.

@@ -2,6 +2,8 @@ package audit
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/riffle-dp/riffle/internal/audit/certificate"
@@ -103,6 +105,24 @@ func panelOf(p plan.Plan) *Panel {
 // Known says whether the reports say anything at all of the lift. If it cannot be ruled out that no reward came, every
 // lift is possible, and the numbers are the middle of their ranges (glm.NewLift).
 func (l Lift) Known() bool { return !(l.Lift == 0 && l.Treated == l.Control && l.Low == -l.High) }
+
+// Shown writes the two mean rewards and the lift for people, with as many decimals as give the larger mean four digits:
+// the lift is the difference of the means as they are written.
+func (l Lift) Shown() (treated, control, lift string) {
+	const digits, most = 4, 15
+	places := digits
+	if larger := max(math.Abs(l.Treated), math.Abs(l.Control)); larger > 0 {
+		places = min(max(0, digits-1-int(math.Floor(math.Log10(larger)))), most)
+	}
+	unit := math.Pow(10, float64(places))
+	t, c := math.Round(l.Treated*unit)+0, math.Round(l.Control*unit)+0 // -0 is 0
+	write := func(v float64) string { return strconv.FormatFloat(v/unit, 'f', places, 64) }
+	lift = write(t - c)
+	if t >= c {
+		lift = "+" + lift
+	}
+	return write(t), write(c), lift
+}
 
 // LiftOf is a signed lift; nil of none.
 func LiftOf(l *wire.Lift) *Lift {

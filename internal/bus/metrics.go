@@ -9,8 +9,8 @@ import (
 // connMetrics shows a connection on /metrics, as its pulse knows it: never by asking. The counters are sums: nothing
 // in them says which message came when.
 type connMetrics struct {
-	u                                                                                        *pulse
-	connected, messages, bytes, reconnects, repeats, silence, stuckCalls, stuckTime, refuses *prometheus.Desc
+	u                                                                               *pulse
+	connected, messages, bytes, reconnects, repeats, stuckCalls, stuckTime, refuses *prometheus.Desc
 }
 
 func newConnMetrics(role string, u *pulse) *connMetrics {
@@ -20,7 +20,6 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 	return &connMetrics{
 		u:         u,
 		connected: desc("connected", "1 while the broker is reached and answers."),
-		silence:   desc("silence_seconds", "Time since the broker was last heard of; it is asked every second."),
 		stuckCalls: desc("stuck_calls", "Calls that the broker has not settled for ten seconds or more, and that "+
 			"are being repeated."),
 		stuckTime: desc("stuck_seconds", "How long the oldest of these calls has waited, 0 where there is none."),
@@ -36,7 +35,7 @@ func newConnMetrics(role string, u *pulse) *connMetrics {
 
 // Describe is for prometheus.
 func (m *connMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.connected, m.silence, m.stuckCalls, m.stuckTime, m.refuses, m.messages,
+	for _, d := range []*prometheus.Desc{m.connected, m.stuckCalls, m.stuckTime, m.refuses, m.messages,
 		m.bytes, m.reconnects, m.repeats} {
 		ch <- d
 	}
@@ -52,7 +51,6 @@ func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
 		return 0
 	}
 	gauge(m.connected, yes(m.u.link() == nil))
-	gauge(m.silence, m.u.silence().Seconds())
 	calls, longest := 0, time.Duration(0)
 	for _, s := range m.u.c.Stuck(m.u.pace.stuck) {
 		calls += s.Calls

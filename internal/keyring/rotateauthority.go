@@ -36,7 +36,7 @@ func rotateAuthority(root string, now time.Time) (names []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(staged)) }()
-	if err := newFolder(staged); err != nil {
+	if err := keyfile.Folder(staged); err != nil {
 		return nil, err
 	}
 	if err := newAuthority(staged, r.Bundle.Deployment, now); err != nil {

@@ -106,7 +106,7 @@ func addBroker(root string, b BrokerOptions, now time.Time) error {
 	if _, err := os.Stat(folder); err == nil {
 		return fmt.Errorf("%s: %w", folder, keyfile.ErrExists)
 	}
-	if err := newFolder(folder); err != nil {
+	if err := keyfile.Folder(folder); err != nil {
 		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -181,7 +181,7 @@ func newAuthority(root, deployment string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := newFolder(filepath.Join(root, registrar)); err != nil {
+	if err := keyfile.Folder(filepath.Join(root, registrar)); err != nil {
 		return err
 	}
 	if err := writeKey(filepath.Join(root, registrar, authorityKeyFile), key); err != nil {

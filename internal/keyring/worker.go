@@ -64,7 +64,7 @@ func MakeWorker(root, role, to string) (err error) {
 	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s: %w: the folder is not empty; choose a new one", to, keyfile.ErrExists)
 	}
-	if err := os.MkdirAll(filepath.Join(to, role), 0o700); err != nil {
+	if err := keyfile.Folder(filepath.Join(to, role)); err != nil {
 		return err
 	}
 	defer func() {

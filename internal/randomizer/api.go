@@ -52,18 +52,18 @@ type failure struct {
 // has.
 func (h *Host) API() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/devices/{device}", h.guarded(nil, h.serveDevice))
-	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.c.Decisions, h.serveDecision))
-	mux.HandleFunc("POST /v1/rewards", h.guarded(h.c.Rewards, h.serveReward))
-	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(nil, h.serveLedger))
-	mux.HandleFunc("GET /v1/status", h.guarded(nil,
-		func(w http.ResponseWriter, _ *http.Request, _ time.Time, _ *outcome.Outcomes) {
+	mux.HandleFunc("POST /v1/devices/{device}", h.guarded(h.serveDevice))
+	mux.HandleFunc("POST /v1/devices/{device}/decisions", h.guarded(h.serveDecision))
+	mux.HandleFunc("POST /v1/rewards", h.guarded(h.serveReward))
+	mux.HandleFunc("GET /v1/devices/{device}/ledger", h.guarded(h.serveLedger))
+	mux.HandleFunc("GET /v1/status", h.guarded(
+		func(w http.ResponseWriter, _ *http.Request, _ time.Time) {
 			answer(w, http.StatusOK, h.Status())
 		}))
-	mux.HandleFunc("GET /v1/schema", h.guarded(nil, h.serveSchema))
-	mux.HandleFunc("POST /v1/check", h.guarded(nil, h.serveCheck))
-	mux.HandleFunc("OPTIONS /v1/", h.guarded(nil, preflight))
-	mux.HandleFunc("/", h.guarded(nil, func(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
+	mux.HandleFunc("GET /v1/schema", h.guarded(h.serveSchema))
+	mux.HandleFunc("POST /v1/check", h.guarded(h.serveCheck))
+	mux.HandleFunc("OPTIONS /v1/", h.guarded(preflight))
+	mux.HandleFunc("/", h.guarded(func(w http.ResponseWriter, r *http.Request, _ time.Time) {
 		refuse(w, NotFound,
 			fmt.Sprintf("%s %s is not part of the API; see GET /v1/status, POST /v1/devices/{device}, "+
 				"POST /v1/devices/{device}/decisions, "+
@@ -109,7 +109,7 @@ func (h *Host) server() *http.Server {
 }
 
 // serveDevice names a device to the host.
-func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
+func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
@@ -131,10 +131,9 @@ func (h *Host) serveDevice(w http.ResponseWriter, r *http.Request, _ time.Time, 
 	answerMap(w, said)
 }
 
-func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes) {
+func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
-		count.Refused(BadDevice, 1)
 		refuse(w, BadDevice, err.Error())
 		return
 	}
@@ -143,16 +142,8 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	// A client that goes away, before or after its body is read, ends neither enrolment nor promise: who takes part
 	// must not depend on what is in the body.
 	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, arms)
-	why := apiReason(err)
-	switch { // whether the arms were any good is no part of this account, which anyone may see
-	case d.Sampled:
-		count.Released(1)
-	case err == nil || errors.Is(err, ErrArms):
-		count.Refused(d.Reason, 1)
-	default:
-		count.Refused(why, 1)
-	}
 	if err != nil {
+		why := apiReason(err)
 		h.spoilt(why, func(m *Malformed) *int { return &m.Decisions })
 		refuse(w, why, err.Error())
 		return
@@ -160,12 +151,7 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	answer(w, http.StatusOK, d)
 }
 
-func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time, count *outcome.Outcomes) {
-	no := func(why outcome.Reason, detail string) {
-		count.Refused(why, 1)
-		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
-		refuse(w, why, detail)
-	}
+func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
 	var request struct {
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
@@ -179,26 +165,24 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time,
 		err = badBody(`want {"token": "...", "reward": a number}`)
 	}
 	if err != nil {
-		no(apiReason(err), err.Error())
+		why := apiReason(err)
+		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
+		refuse(w, why, err.Error())
 		return
 	}
 	accepted, err := h.Reward(request.Token, *request.Reward)
 	switch {
 	case errors.Is(err, ErrToken):
-		no(ExpiredToken, err.Error()+"; the device reports without this reward")
+		refuse(w, ExpiredToken, err.Error()+"; the device reports without this reward")
 		return
 	case err != nil:
-		no(apiReason(err), err.Error())
+		refuse(w, apiReason(err), err.Error())
 		return
-	case strings.HasPrefix(request.Token, unsampledToken):
-		count.Refused(NotSampled, 1)
-	default:
-		count.Released(1)
 	}
 	answer(w, http.StatusOK, accepted)
 }
 
-func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time, _ *outcome.Outcomes) {
+func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time) {
 	name := r.PathValue("device")
 	if err := checkName(name); err != nil {
 		refuse(w, BadDevice, err.Error())
@@ -217,7 +201,7 @@ func (h *Host) serveLedger(w http.ResponseWriter, r *http.Request, _ time.Time, 
 	answerMap(w, said)
 }
 
-func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time, _ *outcome.Outcomes) {
+func (h *Host) serveSchema(w http.ResponseWriter, _ *http.Request, _ time.Time) {
 	h.mu.Lock()
 	a := h.current
 	h.mu.Unlock()

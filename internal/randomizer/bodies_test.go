@@ -23,7 +23,7 @@ import (
 // begin opens a connection to the API and sends a decision's header, and what of its body is given.
 func (s *scene) begin(device, header, body string) net.Conn {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.api.Listener.Addr().String())
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.api.URL, "http://"))
 	s.must(err)
 	s.t.Cleanup(func() { _ = c.Close() })
 	_, err = fmt.Fprintf(c,

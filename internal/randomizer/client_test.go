@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/client"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -65,10 +66,10 @@ func shape(t reflect.Type) (out []string) {
 // The client names every reason that the API gives, and no other.
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 	api := map[string]bool{string(Sampled): true}
-	for _, r := range slices.Concat(DecisionReasons(), PanelReasons(), RewardReasons(), slices.Collect(maps.Keys(apiStatus))) {
+	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable,
+		NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, slices.Collect(maps.Keys(apiStatus))) {
 		api[string(r)] = true
 	}
-	delete(api, string(NotSampled)) // such a reward is accepted: the app is not told
 	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/client/answer.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)

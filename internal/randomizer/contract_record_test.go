@@ -2,9 +2,9 @@ package randomizer
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -55,172 +56,276 @@ const (
 	patience = 30 * time.Second
 	people   = 6
 	changed  = 2 // whose record it is
+	window   = testbed.Long
 )
 
-// view is what the broker, the shuffler and whoever watches the network see of one run.
-type view struct {
-	Enrolled []seen // in order
-	Reports  map[uint32]sent
-	Sampled  []any // what each app is told, but for the changed person's
-}
+// beside is what an app does besides, at every step of a run.
+type beside func(p *process, step string)
 
-type seen struct {
-	Device, Slot uint32
-	Size         int
-}
-
-type sent struct {
-	Device  uint32
-	Size    int
-	Reports int
-}
-
-// Replacing one person's record changes neither who is enrolled, in which order and under which slot, nor when anybody
-// reports, nor how large any report is (conditions 3, 9 and 13 to 16). Over the app's own HTTP API and a real broker.
-func TestARecordChangesNothingOutside(t *testing.T) {
-	t.Parallel()
-	views := map[string]view{}
-	names := slices.Sorted(maps.Keys(records))
-	if testing.Short() {
-		names = []string{"usual", "reward missing", "malformed", "connection cut", "connection stalls"}
+// requests asks for paths at every step, or at that one.
+func requests(method, paths, body string, at ...string) beside {
+	return func(p *process, step string) {
+		for path := range strings.FieldsSeq(paths) {
+			if len(at) == 0 || slices.Contains(at, step) {
+				p.ask(method, path, body, nil)
+			}
+		}
 	}
-	type result struct {
-		name string
-		view view
-	}
-	results := make(chan result, len(names))
-	t.Run("runs", func(t *testing.T) {
-		for _, name := range names {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				// What is seen is only comparable where every step came before the reports, and where nothing held one
-				// report up for long: a machine that is too busy for that has it all once more, with a longer window.
-				window, slow := 900*time.Millisecond, 0
-				for window < patience {
-					v, inTime, late := outside(t, name, window)
-					switch {
-					case !inTime:
-						window *= 3
-						continue
-					case late > 2*time.Second && slow < 2: // the person's own record would hold it up every time
-						slow++
-						continue
-					case late > 2*time.Second:
-						t.Errorf("the person reported %v later than the slowest of the others, three times", late)
-					}
-					results <- result{name, v}
-					return
-				}
-				t.Fatal("this machine is too busy for any window")
+}
+
+// besides are what an app may do besides. They tell of people's decisions too, and change nothing outside either.
+var besides = map[string]beside{
+	"asks for ledgers":  requests("GET", "/v1/devices/p2/ledger /v1/devices/nobody/ledger", ""),
+	"asks for the rest": requests("GET", "/v1/status /v1/schema /v1/elsewhere", ""),
+	"asks as no app may": func(p *process, _ string) {
+		for key, value := range map[string]string{"Host": "evil.example.com", "Origin": "https://evil.example",
+			"Content-Type": "text/plain"} {
+			p.ask("POST", "/v1/devices/x/decisions", twoArms, func(r *http.Request) {
+				r.Header.Set(key, value)
+				r.Host = r.Header.Get("Host")
 			})
 		}
-	})
-	close(results)
-	for r := range results {
-		views[r.name] = r.view
+	},
+	"decides again":             requests("POST", "/v1/devices/p2/decisions", twoArms, "p2 enrolled", "full"),
+	"decides again and badly":   requests("POST", "/v1/devices/p2/decisions", `{"arms": [`, "p2 enrolled", "full"),
+	"names devices":             requests("POST", "/v1/devices/p2 /v1/devices/nobody", ""),
+	"names none":                requests("POST", "/v1/devices//decisions /v1/devices/"+strings.Repeat("x", 200), twoArms),
+	"rewards what nobody asked": requests("POST", "/v1/rewards", `{"token": ".no token of ours", "reward": 1}`),
+	"rewards in no form":        requests("POST", "/v1/rewards", `{"token": `),
+	"people who are not sampled": requests("POST", "/v1/devices/a/decisions /v1/devices/b/decisions", twoArms,
+		"full", "p5 reported"),
+	"people who are not sampled, badly": requests("POST", "/v1/devices/a/decisions", `{"arms": 5}`, "full"),
+}
+
+// ask sends a request that may be refused, and waits for the whole answer.
+func (p *process) ask(method, path, body string, change func(*http.Request)) {
+	p.t.Helper()
+	r, err := http.NewRequest(method, p.api.URL+path, strings.NewReader(body))
+	p.must(err)
+	r.Header.Set("Content-Type", "application/json")
+	if change != nil {
+		change(r)
 	}
-	for name, v := range views {
-		if !reflect.DeepEqual(v, views["usual"]) {
-			t.Errorf("with a record that is %q the outside sees\n%+v\ninstead of\n%+v", name, v, views["usual"])
-		}
+	answer, err := http.DefaultClient.Do(r)
+	p.must(err)
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	p.must(err)
+}
+
+// Replacing one person's record changes nothing that anybody else sees of a host (conditions 3, 8, 9 and 13 to 16), and
+// nor does what an app asks besides. A whole randomizer runs as its program runs it, under a clock that the test moves.
+// After every step are compared, and must be equal: each page of the ops listener to the byte, every line of the log at
+// level debug, name, size and freshness of every file of the state folder, each message to the broker with subjects,
+// sizes, order and time, and what other people's apps are told; in the end also who is enrolled in which slot, and whose
+// report came.
+//
+// Nothing of it is drawn, so there are no false alarms: whatever differs shows. A machine that is too busy to hear its
+// broker for seconds says so in its log (the conditions broker and broker_calls); such a run is made again, four times
+// at most.
+func TestARecordChangesNothingOutside(t *testing.T) {
+	t.Parallel()
+	keys := deploymentKeys(t)
+	usual := outside(t, keys, "usual", nil)
+	names := slices.Sorted(maps.Keys(records))
+	if testing.Short() {
+		names = []string{"usual", "reward missing", "malformed", "connection cut"}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			same(t, outside(t, keys, name, nil), usual)
+		})
+	}
+	for name, b := range besides {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			same(t, outside(t, keys, "usual", b), usual)
+		})
 	}
 }
 
-// outside returns what is seen of a run; whether every decision was answered within the window; and by how much longer
-// than anybody else's the report of the person whose record it is took.
-func outside(t *testing.T, name string, window time.Duration) (v view, inTime bool, over time.Duration) {
-	s := newScene(t)
-	s.start()
-	a := s.Announcement(glm.Practical, 12)
+// same reports the first things that differ.
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	told := 0
+	for i := range max(len(got), len(want)) {
+		g, w := "nothing", "nothing"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g == w {
+			continue
+		}
+		if told++; told > 4 {
+			return
+		}
+		gl, wl := strings.Split(g, "\n"), strings.Split(w, "\n")
+		for k := range min(len(gl), len(wl)) {
+			if gl[k] != wl[k] { // of a page, the first line that differs
+				g, w = gl[k], wl[k]
+				break
+			}
+		}
+		t.Errorf("the outside sees\n%s\ninstead of\n%s", g, w)
+	}
+}
+
+// outside is what is seen of a run with a record of that name.
+func outside(t *testing.T, keys, name string, b beside) []string {
+	t.Helper()
+	for range 5 {
+		r := &run{process: startProcess(t, keys, roomy), name: name, beside: b}
+		r.play()
+		// Once each at the start: later the machine was too busy to hear its broker.
+		said := r.log.String()
+		if strings.Count(said, `"condition":"broker"`) == 1 && strings.Count(said, `"condition":"broker_calls"`) == 1 {
+			return r.seen
+		}
+	}
+	t.Fatal("this machine is too busy to hear its broker")
+	return nil
+}
+
+// run is one run of a process.
+type run struct {
+	*process
+	name   string
+	beside beside // nil: nothing
+	token  any    // of the person whose record it is
+	seen   []string
+}
+
+// roomy is an announcement whose reports are due in an hour.
+func roomy(b *testbed.Bed) *plan.Announcement {
+	a := b.Announcement(glm.Practical, 2*people)
 	a.Timing.RewardWindow = window
-	s.open(a)
-	inTime = true
-	due := map[uint32]time.Time{}
+	return a
+}
+
+// step ends a step: what an app does besides, and what is seen then.
+func (r *run) step(name string) {
+	if r.beside != nil {
+		r.beside(r.process, name)
+	}
+	r.seen = append(append(r.seen, "step "+name), r.look()...)
+}
+
+func (r *run) play() {
+	r.answer = func(e wire.Enrolment) *wire.EnrolReply {
+		if _, known := r.slots[e.Request.Device]; known || len(r.slots) < people {
+			return nil
+		}
+		return &wire.EnrolReply{Refusal: wire.RefusalCohortFull}
+	}
+	for _, line := range []string{`riffle_epoch{role="randomizer"} 1`, `riffle_ready{role="randomizer"} 1`,
+		`riffle_released_total{item="announcement",role="randomizer"} 2`, // read once, and then followed
+		`riffle_released_total{item="key_set",role="randomizer"} 1`,
+		`riffle_condition{condition="broker_room",role="randomizer"} 1`} {
+		r.shows(line)
+	}
+	r.step("start")
+	slices.Sort(r.seen) // what a process does at its start it does at the same time
+	begin := r.world.Now()
+	r.enrolAll()
+	r.decide("too late for the cohort", twoArms)
+	r.shows(`riffle_refused_total{item="enrolment",reason="cohort_full",role="randomizer"} 1`)
+	r.step("full")
+	for i := range people {
+		r.report(i, begin.Add(time.Duration(i)*time.Second+window))
+	}
+	r.whole(r.announced)
+	r.halt()
+	last := r.behind()
+	slices.Sort(last)
+	r.seen = append(r.seen, last...)
+}
+
+// enrolAll lets a person a second decide.
+func (r *run) enrolAll() {
 	for i := range people {
 		device, record := fmt.Sprint("p", i), records["usual"]
 		if i == changed {
-			record = records[name]
+			record = records[r.name]
 		}
-		var token any
 		switch {
 		case record.cut:
-			s.cut(device, record.arms)
+			r.cut(device, record.arms)
 		case record.stall:
-			s.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(record.arms)), record.arms[:len(record.arms)/2])
+			r.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(record.arms)), record.arms[:len(record.arms)/2])
 		default:
-			_, answer := s.post("/v1/devices/"+device+"/decisions", record.arms)
-			token = answer["token"]
-			if i != changed {
-				v.Sampled = append(v.Sampled, answer["sampled"], answer["reason"], answer["epoch"])
-			}
-		}
-		testbed.Eventually(t, "enrolled", func() bool { return len(s.enrolments()) == i+1 })
-		s.host.mu.Lock()
-		held := s.host.devices[device]
-		s.host.mu.Unlock()
-		testbed.Eventually(t, "promised", func() bool {
-			held.mu.Lock()
-			defer held.mu.Unlock()
-			if held.state.Enrolment == nil {
-				return false
-			}
-			due[held.state.Number] = held.state.Enrolment.ReportAt
-			return true
-		})
-		inTime = inTime && s.clock.Now().Before(due[held.state.Number])
-		if record.reward != "" {
-			body := fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(token), record.reward)
-			if record.after == 0 {
-				s.post("/v1/rewards", body)
+			_, answer := r.post("/v1/devices/"+device+"/decisions", record.arms)
+			if i == changed {
+				r.token = answer["token"]
 			} else {
-				time.AfterFunc(window+record.after, func() {
-					http.Post(s.api.URL+"/v1/rewards", "application/json",
-						strings.NewReader(body))
-				})
+				r.seen = append(r.seen, fmt.Sprint("told ", answer["sampled"], answer["reason"], answer["epoch"],
+					answer["reward_by"]))
 			}
 		}
-	}
-	// Each host numbers its devices in an order of its own: here they are known by the order of their enrolment.
-	rank := map[uint32]uint32{}
-	for i, e := range s.enrolments() {
-		rank[e.device] = uint32(i)
-		v.Enrolled = append(v.Enrolled, seen{rank[e.device], e.slot, e.size})
-		// The promise was made when the enrolment was answered: nothing of the record had a part in its time.
-		if wait := due[e.device].Sub(e.at); wait < window || wait > window+patience {
-			t.Errorf("device %d enrolled and is due %v later, announced are %v", e.device, wait, window)
+		r.shows(fmt.Sprintf(`riffle_released_total{item="enrolment",role="randomizer"} %d`, i+1))
+		if i == changed && record.after == 0 {
+			r.reward()
 		}
+		r.step(device + " enrolled")
+		r.world.pass(time.Second)
 	}
-	v.Reports = map[uint32]sent{}
-	late := map[uint32]time.Duration{} // by rank
-	for _, r := range s.reports(people) {
-		report := s.Open(r.envelope, a)
-		one := v.Reports[report.Slot]
-		v.Reports[report.Slot] = sent{rank[report.Device], len(r.envelope), one.Reports + 1}
-		if len(r.envelope) != wire.EnvelopeSize(a.ReportMessages()*seal.BitSize) {
-			t.Errorf("a report of %d bytes, the plan gives %d", len(r.envelope), wire.EnvelopeSize(a.ReportMessages()*seal.BitSize))
-		}
-		if late[rank[report.Device]] = r.at.Sub(due[report.Device]); late[rank[report.Device]] < 0 {
-			t.Errorf("device %d reported %v before its time", report.Device, -late[rank[report.Device]])
-		}
-	}
-	// A busy machine delays everybody. Nobody is delayed for their own sake.
-	slowest := time.Duration(0)
-	for device, l := range late {
-		if device != changed {
-			slowest = max(slowest, l)
-		}
-	}
-	time.Sleep(time.Until(due[changed].Add(500 * time.Millisecond))) // past a late reward
-	s.reports(people)
-	return v, inTime, late[changed] - slowest
 }
 
 // cut sends half of a request's body and breaks the connection.
 func (s *scene) cut(device, body string) {
 	s.t.Helper()
-	c := s.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(body)), body[:len(body)/2])
-	time.Sleep(20 * time.Millisecond)
-	s.must(c.Close())
+	s.must(s.begin(device, fmt.Sprintf("Content-Length: %d\r\n", len(body)), body[:len(body)/2]).Close())
+}
+
+// reward gives the reward of the record, if one comes.
+func (r *run) reward() {
+	if reward := records[r.name].reward; reward != "" {
+		r.ask("POST", "/v1/rewards", fmt.Sprintf(`{"token": %q, "reward": %s}`, fmt.Sprint(r.token), reward), nil)
+	}
+}
+
+// report lets the report of a person fall due, and stops before and after it.
+func (r *run) report(person int, due time.Time) {
+	testbed.Eventually(r.t, "waiting for the report's time", func() bool { return r.world.awaited(due) })
+	for _, after := range []time.Duration{-200 * time.Millisecond, 0, 300 * time.Millisecond} {
+		r.world.pass(due.Add(after).Sub(r.world.Now()))
+		if after >= 0 {
+			r.shows(fmt.Sprintf(`riffle_released_total{item="report",role="randomizer"} %d`, person+1))
+		}
+		if after != 0 && person == changed && records[r.name].after == after {
+			r.reward()
+		}
+		r.step(fmt.Sprintf("p%d reported", person))
+	}
+}
+
+// whole adds what a whole run looks like from outside: to the broker's connection, and to the shuffler.
+func (r *run) whole(a *plan.Announcement) {
+	testbed.Eventually(r.t, "as many messages and bytes on /metrics as the broker sees", func() bool {
+		r.seen = append(r.seen, r.sent()...)
+		shown := strings.Split(r.opened("/metrics"), "\n")
+		return slices.Contains(shown,
+			fmt.Sprintf(`riffle_broker_messages_total{direction="out",role="randomizer"} %d`, r.published)) &&
+			slices.Contains(shown, fmt.Sprintf(`riffle_broker_bytes_total{direction="out",role="randomizer"} %d`, r.bytes))
+	})
+	rank := map[uint32]int{}
+	for i, e := range r.enrolments() {
+		rank[e.device] = i
+		r.seen = append(r.seen, fmt.Sprintf("enrolled: %d in slot %d, asked with %d bytes", i, e.slot, e.size))
+	}
+	r.came(people)
+	for i, one := range r.arrivals() {
+		report := r.Open(one.envelope, a)
+		if len(one.envelope) != wire.EnvelopeSize(a.ReportMessages()*seal.BitSize) {
+			r.t.Errorf("a report of %d bytes, the plan gives %d", len(one.envelope),
+				wire.EnvelopeSize(a.ReportMessages()*seal.BitSize))
+		}
+		r.seen = append(r.seen, fmt.Sprintf("report %d: of %d in slot %d, %d bytes", i, rank[report.Device], report.Slot,
+			len(one.envelope)))
+	}
 }
 
 // A decision that takes for ever (an arm set that is hard to design for) delays no report, the person's own included:

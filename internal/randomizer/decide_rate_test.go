@@ -118,7 +118,7 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 	past := *h.current.Announcement
 	past.Epoch = 7
 	before := &device.Announced{Announcement: &past, Guarantee: h.current.Guarantee, Alone: h.current.Alone, Releases: 1}
-	next, err := s.state.Ask(before)
+	next, err := s.state.Ask(before, time.Now())
 	if err == nil {
 		next, err = next.Promise(before, &wire.EnrolReply{Enrolled: true}, time.Now())
 	}

@@ -101,7 +101,7 @@ func (h *Host) wouldDo(why, bad error) string {
 	return "A decision about this body is made. " + device
 }
 
-func (h *Host) serveCheck(w http.ResponseWriter, r *http.Request, by time.Time, _ *outcome.Outcomes) {
+func (h *Host) serveCheck(w http.ResponseWriter, r *http.Request, by time.Time) {
 	arms, forget := h.reading(w, r, by)
 	defer forget()
 	checked, err := h.Check(arms)

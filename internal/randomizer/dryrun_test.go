@@ -44,7 +44,7 @@ func TestDryRun(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.config.DryRun = true
-			s.config.Decisions = testbed.Account(t, "decision", nil, append(DecisionReasons(), PanelReasons()...))
+			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() }, EnrolmentReasons())
 			a := s.unhurried(12)
 			p := ofPanels(s)
 			s.start()
@@ -196,7 +196,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 		s := newScene(t)
 		env, err := role.NewEnv("randomizer", role.DefaultSettings("127.0.0.1:0"), io.Discard)
 		s.must(err)
-		s.config.Decisions, err = outcome.New(env.Metrics, env.Name, "decision", nil, DecisionReasons()...)
+		s.config.Enrolments, err = outcome.New(env.Metrics, env.Name, "enrolment", nil, EnrolmentReasons()...)
 		s.must(err)
 		s.start()
 		s.must(status.Mount(env, s.host.Snapshot))
@@ -216,6 +216,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 				reward = fmt.Sprintf(`{"token": %q, "reward": 1}`, token)
 			}
 			s.post("/v1/rewards", reward)
+			s.post(fmt.Sprintf("/v1/devices/p%d/decisions", i), body) // of a person who is not sampled any more
 		}
 		s.due(a)
 		s.reports(len(bodies))
@@ -226,7 +227,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	if good != bad {
 		t.Errorf("with good bodies a host shows\n%s\nand with unusable ones\n%s", good, bad)
 	}
-	if want := (Malformed{len(bodies), len(bodies)}); ill.Malformed != want || well.Malformed != (Malformed{}) {
+	if want := (Malformed{2 * len(bodies), len(bodies)}); ill.Malformed != want || well.Malformed != (Malformed{}) {
 		t.Errorf("malformed: %+v, want %+v, and %+v", ill.Malformed, want, well.Malformed)
 	}
 }

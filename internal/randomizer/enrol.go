@@ -137,7 +137,7 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		done: make(chan struct{}),
 	}
 	if !q.found {
-		next, err := seat.state.Ask(a)
+		next, err := seat.state.Ask(a, h.c.Clock.Now())
 		if err != nil {
 			h.vacate(seat)
 			return nil, false, because(RecordUsed, "%v", err), nil
@@ -152,8 +152,15 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		return nil, false, nil, errStopped
 	}
 	seat.question = q
+	h.questions++
+	if q.found {
+		h.c.Enrolments.Resumed(1)
+	} else {
+		h.c.Enrolments.Received(1)
+	}
 	h.asking.Go(func() {
 		q.s, q.why, q.err = h.settle(q)
+		h.settled(q)
 		seat.mu.Lock()
 		seat.question = nil
 		h.vacate(seat)
@@ -161,6 +168,26 @@ func (h *Host) ask(a *device.Announced, seat *seat, until time.Time) (q *questio
 		close(q.done)
 	})
 	return q, true, nil, nil
+}
+
+// settled enters what became of a question into the account. One that the next process goes on with stays pending.
+func (h *Host) settled(q *question) {
+	if errors.Is(q.err, errStopped) {
+		return
+	}
+	h.mu.Lock()
+	h.questions--
+	h.mu.Unlock()
+	switch {
+	case q.err != nil:
+		h.c.Enrolments.Refused(Internal, 1)
+	case q.s != nil:
+		h.c.Enrolments.Released(1)
+	case errors.Is(q.why, errEpochOver):
+		h.c.Enrolments.Refused(EpochOver, 1)
+	default:
+		h.c.Enrolments.Refused(q.why, 1)
+	}
 }
 
 // askOn opens the questions that an earlier process left without an answer in the epoch in force. Those that are open
@@ -211,7 +238,7 @@ func (h *Host) settle(q *question) (s *session, why, err error) {
 			heard, why = true, because(Unreachable, "%v", err)
 		}
 		if h.waitsPast(q, wait) {
-			h.c.Decisions.Retried(why)
+			h.c.Enrolments.Retried(why)
 		} else if !heard {
 			return nil, why, h.withdraw(q)
 		} else {
@@ -254,7 +281,6 @@ func (h *Host) try(q *question) (*wire.EnrolReply, error) {
 	if !h.waitsPast(q, 0) {
 		return h.patiently.put(q)
 	}
-	defer h.c.Steps.Since(stepEnrolment, h.c.Clock.Now())
 	return h.promptly.put(q)
 }
 

@@ -45,7 +45,7 @@ type Config struct {
 	Order      *[32]byte      // keyring.OrderOf the host's first key; nil: Identity is the first
 	Limits     device.Limits
 	DryRun     bool                   // it decides, enrols nobody and sends nothing
-	Callers    Callers                // of the API
+	Callers    role.Callers           // of the API
 	StateDir   string                 // belongs to one process; not used where there is a Store
 	Store      Store                  // the host closes it; nil: a file in StateDir
 	Source     func() protocol.Source // makes a CSPRNG for one goroutine
@@ -55,12 +55,10 @@ type Config struct {
 	Clock      role.Clock // by which the host works; nil: the system's. Sockets of the API keep to the system's
 	Log        zerolog.Logger
 	Reports    *outcome.Outcomes // account of promised reports; made with Reasons
-	// Further accounts, and times. All may be nil.
-	Decisions     *outcome.Outcomes // requests for decisions; released: sampled. Made with DecisionReasons
+	// Further accounts. All may be nil.
+	Enrolments    *outcome.Outcomes // wishes for a slot, where no panels are drawn; made with EnrolmentReasons
 	Announcements *outcome.Outcomes // made with AnnouncementReasons
 	KeySets       *outcome.Outcomes // the shuffler's, as the broker shows them; made with KeySetReasons
-	Rewards       *outcome.Outcomes // made with RewardReasons. About records: see APISettings.CountRewards
-	Steps         *role.Steps       // made with Steps
 }
 
 // senders hand reports to the broker at the same time; they wait for its disk more than they work.
@@ -108,6 +106,7 @@ type Host struct {
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
 	malformed  Malformed           // requests so far
+	questions  int                 // for slots, that are not settled
 
 	registeredHere int              // devices
 	evidence       *device.Evidence // the first one against the shuffler
@@ -306,6 +305,13 @@ func (h *Host) Pending() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return int64(h.pending)
+}
+
+// Asking counts the wishes for a slot that wait for the shuffler's answer.
+func (h *Host) Asking() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(h.questions)
 }
 
 // Status is what an app may want to know of the host. Nothing in it but Malformed depends on what an app sent.

@@ -244,7 +244,7 @@ func TestEpochOver(t *testing.T) {
 	digest := s.open(a)
 	token := s.decide("x", twoArms)["token"]
 	next := s.Announcement(glm.Practical, 12)
-	next.Epoch, next.Previous = 2, digest[:]
+	next.Epoch, next.Previous, next.Timing = 2, digest[:], a.Timing
 	s.open(next)
 	testbed.Eventually(t, "dropped", func() bool { return s.host.Pending() == 0 })
 	if n := s.refused(EpochOver); n != 1 {

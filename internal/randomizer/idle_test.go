@@ -123,7 +123,7 @@ func settled(b *testing.B, bed *testbed.Bed, u *undrawn, devices int, panels boo
 			s := core.NewState(uint32(i))
 			if panels {
 				s.Registration = &device.Registration{Reply: bytes.Repeat([]byte{byte(i)}, len(reply))}
-			} else if s, err = s.Ask(a); err == nil {
+			} else if s, err = s.Ask(a, time.Now()); err == nil {
 				if s, err = s.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: uint32(i)}, time.Now()); err == nil {
 					s.Enrolment.Reported = 1
 					s.Ledger, err = s.Ledger.Spend(1)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
@@ -182,11 +183,34 @@ func attacks(t *testing.T, b *testbed.Bed) map[string]attack {
 			change: second(func(a *rifflev1.Announcement) { a.Cohort.Minimum-- })},
 		"timing changed between rounds": {honest: true, profile: glm.Paper,
 			change: second(func(a *rifflev1.Announcement) { a.Timing.RoundWindowMs++ })},
+		"windows of 1 ms, a budget for each 52": {change: func(a *rifflev1.Announcement, _ [32]byte) {
+			perPeriod(a, 52)
+			a.Timing.EveryMs = 1
+		}, limits: func(l *device.Limits) { l.Period, l.Records = 52, 0 }},
+		"windows that leave no time between": {change: func(a *rifflev1.Announcement, _ [32]byte) {
+			perPeriod(a, 52)
+			a.Timing.EveryMs, a.Timing.RewardWindowMs = 3_600_000, 3_600_000
+		}, limits: func(l *device.Limits) {
+			l.Period, l.Records, l.MinEpoch = 52, 0, device.Duration(time.Hour)
+		}},
+		"windows changed between epochs": {honest: true, change: next(func(a *rifflev1.Announcement) {
+			a.Timing.RewardWindowMs++
+		})},
+		"time between epochs changed": {honest: true, change: next(func(a *rifflev1.Announcement) {
+			a.Timing.EveryMs = 1
+		})},
 		"scale changed between rounds": {honest: true, profile: glm.Paper,
 			change: second(func(a *rifflev1.Announcement) {
 				a.Encodings[0].Scale *= 1.01
 			})},
 	}
+}
+
+// perPeriod makes an announcement one of panels whose budget, for one report, begins anew after so many epochs.
+func perPeriod(a *rifflev1.Announcement, period uint32) {
+	a.Plan.Panel = &rifflev1.Panel{Registered: 100, Tail: 1e-9}
+	a.Plan.Decisions, a.Plan.Records, a.Plan.Period = 1, 1, period
+	a.Commitment = make([]byte, 32)
 }
 
 var shortDigest = regexp.MustCompile(`\b(names|digest|has) [0-9a-f]{16}\b`)

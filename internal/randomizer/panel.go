@@ -311,7 +311,7 @@ func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
 	drawn, devices := h.news.drawn, len(h.devices)
 	h.mu.Unlock()
 	state := s.now()
-	if known, why := knows(a, state); known {
+	if known, why := knows(a, state, h.c.Clock.Now()); known {
 		s.mu.Lock()
 		s.why = h.shared(why)
 		s.mu.Unlock()
@@ -329,7 +329,7 @@ func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
 	}
 	s.mu.Lock()
 	state = s.state
-	next, err := state.Ask(a)
+	next, err := state.Ask(a, h.c.Clock.Now())
 	if err == nil && !state.Asked(a.Epoch) {
 		err = h.keep(s, next)
 	}
@@ -363,11 +363,11 @@ func (h *Host) place(s *seat, e *errand) (again time.Duration, err error) {
 }
 
 // knows tells whether a device need not ask under an announcement, and why it is in no panel that it could report in.
-func knows(a *device.Announced, state device.State) (known bool, why error) {
+func knows(a *device.Announced, state device.State, now time.Time) (known bool, why error) {
 	if took := state.Enrolment; took != nil && took.Epoch == a.Epoch { // an earlier process knew it
 		return true, because(WindowOver, "the report of epoch %d has left", a.Epoch)
 	}
-	if _, err := state.Ask(a); err != nil {
+	if _, err := state.Ask(a, now); err != nil {
 		return true, because(RecordUsed, "%v", err)
 	}
 	return false, nil

@@ -104,7 +104,7 @@ func TestDecisionsChangeNothingOutside(t *testing.T) {
 func epochOf(t *testing.T, in bool, live func(*panels, string), window time.Duration) (panelView, bool) {
 	s := newScene(t)
 	p := ofPanels(s)
-	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
+	s.config.Enrolments = testbed.Account(t, "enrolment", nil, EnrolmentReasons())
 	s.start()
 	a := p.next(window)
 	rank, members := map[uint32]int{}, []uint32(nil)
@@ -154,7 +154,7 @@ func epochOf(t *testing.T, in bool, live func(*panels, string), window time.Dura
 		v.Ledgers = append(v.Ledgers, p.says("/v1/devices/"+name+"/ledger"))
 	}
 	v.Status += p.status()
-	v.Accounts = fmt.Sprintf("%+v %+v", s.config.Decisions.Balance(), s.config.Reports.Balance())
+	v.Accounts = fmt.Sprintf("%+v %+v", s.config.Enrolments.Balance(), s.config.Reports.Balance())
 	p.mu.Lock()
 	for key, n := range p.asks {
 		i := rank[uint32(key[0])]

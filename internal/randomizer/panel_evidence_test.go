@@ -65,7 +65,7 @@ func TestALieOfTheShufflerIsKept(t *testing.T) {
 	if n := strings.Count(s.logged.String(), "signed reply cannot be true"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, s.logged.String())
 	}
-	c := p.next(500 * time.Millisecond)
+	c := p.next(time.Second)
 	p.drawNow(c, x)
 	p.settled(1)
 	s.reports(1)

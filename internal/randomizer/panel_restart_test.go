@@ -3,7 +3,6 @@ package randomizer
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,37 +135,6 @@ func TestRestartsInAnEpochOfPanels(t *testing.T) {
 	s.reports(1)
 }
 
-// A host that starts again counts no decision either while the broker shows it nothing yet: an app that asks on is as
-// visible in the account as one that is answered.
-func TestARestartedHostOfPanelsCountsNoDecision(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	p := ofPanels(s)
-	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
-	s.start()
-	a := p.next(time.Second)
-	in := p.name("in")
-	p.drawNow(a, in)
-	p.settled(1)
-	s.reports(1)
-	s.must(s.stop())
-	again, err := New(s.config) // and nothing is read of the broker
-	s.must(err)
-	api := httptest.NewServer(again.API())
-	defer api.Close()
-	s.host, s.api = again, api
-	before := fmt.Sprint(s.config.Decisions.Balance())
-	for range 3 {
-		if status, _ := s.post("/v1/devices/in/decisions", twoArms); status != http.StatusServiceUnavailable {
-			t.Errorf("a decision before any announcement: %d", status)
-		}
-	}
-	if got := fmt.Sprint(s.config.Decisions.Balance()); got != before {
-		t.Errorf("the account was %s and is %s", before, got)
-	}
-	s.must(again.Close())
-}
-
 // A decision that begins before the host knows that panels are drawn asks for no place in one once it does: the request
 // would leave when the person acts.
 func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
@@ -233,7 +201,7 @@ func TestAHostThatWasAway(t *testing.T) {
 	for range 2 {
 		p.next(time.Minute)
 	}
-	b := p.next(500 * time.Millisecond)
+	b := p.next(time.Minute)
 	s.mu.Lock()
 	p.lie = nil
 	s.mu.Unlock()
@@ -241,6 +209,7 @@ func TestAHostThatWasAway(t *testing.T) {
 	s.judged(b)
 	p.drawNow(b, in, asks)
 	p.settled(2)
+	s.due(b)
 	for _, r := range s.reports(2) {
 		if r.epoch != 4 {
 			t.Errorf("a report of epoch %d", r.epoch)
@@ -260,7 +229,7 @@ func TestAnEpochThatEndsEarly(t *testing.T) {
 	s := newScene(t)
 	p := ofPanels(s)
 	s.start()
-	a := p.next(time.Minute)
+	a := p.next(testbed.Long)
 	in := p.name("in")
 	p.drawNow(a, in)
 	p.settled(1)

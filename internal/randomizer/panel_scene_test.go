@@ -29,6 +29,8 @@ type panels struct {
 	lie        func(e wire.Enrolment, honest *wire.EnrolReply) // changes an answer; nil: none
 	epochs     []*plan.Announcement
 	schema     []byte // of features, announced in the first epoch and kept
+	period     uint32 // epochs in which a budget is for two; 0: the deployment
+	every      time.Duration
 }
 
 // ofPanels scripts a scene for panels, with limits that allow two epochs of a person.
@@ -46,7 +48,7 @@ func (p *panels) next(window time.Duration) *plan.Announcement {
 	p.t.Helper()
 	a := p.Announcement(glm.Practical, 12)
 	a.Plan.Panel = &plan.Panel{Registered: panelPool, Tail: 1e-9}
-	a.Plan.Decisions, a.Plan.Records = panelDecisions, 2
+	a.Plan.Decisions, a.Plan.Records, a.Plan.Period, a.Timing.Every = panelDecisions, 2, p.period, p.every
 	a.Schema = p.schema
 	a.Timing.RewardWindow, a.Timing.Jitter = window, 20*time.Millisecond
 	if n := len(p.epochs); n > 0 {

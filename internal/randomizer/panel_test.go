@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 )
@@ -67,16 +66,17 @@ func TestPanels(t *testing.T) {
 	}
 	p.knows("in", "panels", 1.0)
 
-	b := p.next(time.Second)
+	b := p.next(testbed.Long)
 	late := p.name("late") // registers during the epoch
 	p.drawNow(b, in, late)
 	p.settled(2)
 	if d := s.decide("early", twoArms); d["reason"] != "not_drawn" || d["epoch"] != 2.0 {
 		t.Errorf("%v", d)
 	}
+	s.due(b)
 	s.reports(4)
 	p.knows("in", "panels", 2.0)
-	c := p.next(time.Second)
+	c := p.next(testbed.Long)
 	p.drawNow(c, out)
 	p.settled(1)
 	if d := s.decide("in", twoArms); d["reason"] != "record_used" {
@@ -92,28 +92,4 @@ func TestPanels(t *testing.T) {
 	if n := p.asks[[2]uint64{uint64(in), 3}]; n != 0 {
 		t.Errorf("a device that was in two panels asks %d times in the third epoch", n)
 	}
-}
-
-// The accounts, which everybody may see, do not tell how many decisions were made where panels are drawn; what is refused
-// on a request's header is counted as ever.
-func TestDecisionsOfPanelsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	p := ofPanels(s)
-	s.config.Decisions = testbed.Account(t, "decision", nil, DecisionReasons())
-	s.start()
-	a := p.next(time.Second)
-	in := p.name("in")
-	p.drawNow(a, in)
-	p.settled(1)
-	before := fmt.Sprint(s.config.Decisions.Balance())
-	for range 4 {
-		s.decide("in", twoArms)
-		s.decide("other", twoArms)
-		s.post("/v1/devices/in/decisions", `{"arms": [`)
-	}
-	if got := fmt.Sprint(s.config.Decisions.Balance()); got != before {
-		t.Errorf("the account was %s and is %s", before, got)
-	}
-	s.reports(1)
 }

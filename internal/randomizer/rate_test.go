@@ -66,7 +66,7 @@ func benchmarkReports(b *testing.B, c plan.Channel) {
 	for i := range b.N {
 		promised.Go(func() error {
 			seat := &seat{name: string(rune(i)), state: h.core.NewState(uint32(i))}
-			next, err := seat.state.Ask(h.current)
+			next, err := seat.state.Ask(h.current, time.Now())
 			if err == nil {
 				seat.state = next
 				_, err = h.promise(h.current, seat, reply)

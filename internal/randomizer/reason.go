@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -21,7 +22,7 @@ const (
 	NotAdmitted    outcome.Reason = "not_admitted" // the shuffler refused for another reason
 	HostFull       outcome.Reason = "host_full"    // all places that the host's credential covers are taken
 	DryRun         outcome.Reason = "dry_run"      // the host enrols nobody: api.dry_run
-	// Where panels are drawn. Whether a device is in one does not depend on what it decides, and no account counts these.
+	// Where panels are drawn. Whether a device is in one does not depend on what it decides.
 	NotDrawn   outcome.Reason = "not_drawn"   // the device is not in the epoch's panel, or that is not known yet
 	WindowOver outcome.Reason = "window_over" // its report of the epoch is due
 	ReportFull outcome.Reason = "report_full" // its report holds as many decisions as it can
@@ -32,7 +33,7 @@ const (
 
 // What can become of a promised report besides being sent.
 const (
-	// the epoch ended before the report's time, or before the broker had room for it
+	// the epoch ended before the report's time, or before the broker had room for it; also before a wish was answered
 	EpochOver  outcome.Reason = "epoch_over"
 	BadPlan    outcome.Reason = "bad_plan"   // a later round broke the plan: the device drops out
 	Unsendable outcome.Reason = "unsendable" // the broker refuses it for good
@@ -51,13 +52,12 @@ const (
 	BodyTooSlow  outcome.Reason = "body_too_slow"
 	Busy         outcome.Reason = "busy" // too many other requests are being served
 	// What a browser would send for a page that has no business here, refused on the header.
-	ForeignHost    outcome.Reason = "foreign_host"
-	ForeignOrigin  outcome.Reason = "foreign_origin"
-	BadContentType outcome.Reason = "bad_content_type"
+	ForeignHost    = role.ForeignHost
+	ForeignOrigin  = role.ForeignOrigin
+	BadContentType = role.BadContentType
 
 	ExpiredToken outcome.Reason = "expired_token"
 	BadReward    outcome.Reason = "bad_reward"
-	NotSampled   outcome.Reason = "not_sampled" // a reward that no device will report: accepted and forgotten
 	NotDryRun    outcome.Reason = "not_dry_run" // only a host in dry run says whether a body can be decided about
 	NotFound     outcome.Reason = "not_found"
 	Internal     outcome.Reason = "internal"
@@ -68,24 +68,9 @@ func Reasons() []outcome.Reason {
 	return []outcome.Reason{EpochOver, BadPlan, Unsendable, NoRoom, StateRolledBack}
 }
 
-// DecisionReasons lists why a device for which a decision is asked is not sampled.
-func DecisionReasons() []outcome.Reason {
-	return []outcome.Reason{
-		FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable, NotAdmitted, HostFull,
-		DryRun, StateRolledBack, NoPolicy, Rewound, BadDevice, Busy,
-		ForeignHost, ForeignOrigin, BadContentType, Internal,
-	}
-}
-
-// PanelReasons lists, besides DecisionReasons, why a decision is not sampled where panels are drawn.
-func PanelReasons() []outcome.Reason { return []outcome.Reason{NotDrawn, WindowOver, ReportFull} }
-
-// RewardReasons lists why a reward may not be kept.
-func RewardReasons() []outcome.Reason {
-	return []outcome.Reason{
-		NotSampled, ExpiredToken, BadReward, BadRequest, BodyTooLarge, BodyTooSlow, Busy, ForeignHost, ForeignOrigin,
-		BadContentType, Internal,
-	}
+// EnrolmentReasons lists why a device that asks the shuffler for a slot gets none, or why it is asked again.
+func EnrolmentReasons() []outcome.Reason {
+	return []outcome.Reason{CohortFull, Unreachable, NotAdmitted, EpochOver, StateRolledBack, Internal}
 }
 
 // AnnouncementReasons lists why an announcement may not be followed. Under PlanRefused its policy decides, and no

@@ -240,7 +240,6 @@ func (h *Host) sealOne(j job, at bench) (o Outgoing, ok bool, err error) {
 		return o, false, nil
 	}
 	src := <-at
-	defer h.c.Steps.Since(stepSealing, h.c.Clock.Now())
 	envelope, next, err := h.core.Report(s.seat.state, s.record, j.under, shuffler, src)
 	at <- src
 	if err != nil {

@@ -174,7 +174,7 @@ func TestAPromiseBesideTheProofIsWithheld(t *testing.T) {
 	s.host.rolledBack = device.ErrRolledBack
 	s.host.mu.Unlock()
 	seat.mu.Lock()
-	seat.state, err = seat.state.Ask(a)
+	seat.state, err = seat.state.Ask(a, time.Now())
 	seat.mu.Unlock()
 	s.must(err)
 	promised, err := s.host.promise(a, seat, &wire.EnrolReply{Enrolled: true, ReportAfter: 100 * time.Millisecond})

@@ -73,8 +73,14 @@ const capacity = 128 // devices of the scene's host
 
 func newScene(t *testing.T, change ...func(*broker.Options, *bus.ProvisionOptions)) *scene {
 	t.Helper()
+	return sceneOn(t, testbed.New(t, change...))
+}
+
+// sceneOn is newScene with keys that are there already.
+func sceneOn(t *testing.T, bed *testbed.Bed) *scene {
+	t.Helper()
 	s := &scene{
-		Bed: testbed.New(t, change...), t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer),
+		Bed: bed, t: t, slots: map[uint32]uint32{}, logged: new(lockedBuffer),
 		clock: new(testbed.Clock),
 	}
 	s.analyzer, s.shuffler = s.Connect(bus.Analyzer), s.Connect(bus.Shuffler)

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -42,8 +40,6 @@ type APISettings struct {
 	Hosts   []string `key:"hosts" doc:"Names and addresses, without port, by which requests may call this host besides localhost, loopback addresses and what listen says. Requests under other names are refused; otherwise a web page whose name resolves to this host could read ledgers."`
 	Origins []string `key:"origins" doc:"Web pages that may call this host, as scheme://host[:port]. A browser names its page's origin, and any that is not listed is refused; other programs name none."`
 
-	CountRewards bool `key:"count_rewards" doc:"Count on /metrics how many rewards came and why others were refused. Whether a reward came is part of a person's record: turn this on only where no one but these people can read /metrics, as in a load test. These counts are never logged."`
-
 	DryRun bool `key:"dry_run" doc:"For building an app: decide with the announced policy, enrol nobody and send nothing. Each answer has dry_run, and POST /v1/check says what is wrong with a decision's body. It needs a state folder of its own. Never send it what real people see: whether they are asked for must not depend on it."`
 
 	Remote bool `key:"allow_remote" doc:"Allow listen to be an address that other machines can reach. Set this only where something in front of it authenticates and encrypts."`
@@ -67,6 +63,8 @@ type LimitSettings struct {
 
 	Records int `key:"records" doc:"Records of one person that may be used in the deployment: the ledger adds up their guarantees, within epsilon. 0: as many epochs as the plan of panels says, and 1 where devices enrol as they arrive. Where panels are drawn a record is everything that a person did in an epoch."`
 	Period  int `key:"period" doc:"Fewest epochs in a row after which the limits epsilon, epsilon_alone and records may begin anew: then they are for a period, and nothing bounds what all periods reveal together. 0: they are for the whole deployment, and a plan that counts them per period is refused."`
+
+	MinEpoch time.Duration `key:"min_epoch" doc:"Least length of an epoch of which period is counted, up to 24 days: the analyzer sets how long epochs are. With a period the limits begin anew no sooner than period times this time after the last report that counts, by this host's clock and whatever is announced; a plan whose announced times allow it sooner is refused. 0: the default."`
 }
 
 // DefaultLimits are what a host agrees to by default.
@@ -76,6 +74,7 @@ func DefaultLimits() LimitSettings {
 		Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort, Dishonest: l.Dishonest,
 		MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm, MaxMessages: l.MaxMessages,
 		MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records, Period: l.Period,
+		MinEpoch: time.Duration(l.MinEpoch),
 	}
 	for _, c := range l.Trust {
 		s.Trust = append(s.Trust, string(c))
@@ -89,7 +88,7 @@ func (l LimitSettings) limits() device.Limits {
 		Trust: []plan.Channel{}, Epsilon: l.Epsilon, EpsilonAlone: l.EpsilonAlone, Delta: l.Delta, MinCohort: l.MinCohort,
 		Dishonest: l.Dishonest, MaxDishonest: l.MaxDishonest, MaxReleases: l.MaxReleases, MaxNorm: l.MaxNorm,
 		MaxMessages: l.MaxMessages, MaxReportSize: l.MaxReportSize, MaxNoiseBits: l.MaxNoiseBits, Records: l.Records,
-		Period: l.Period,
+		Period: l.Period, MinEpoch: device.Duration(l.MinEpoch),
 	}
 	for _, c := range l.Trust { // none is a fault, not the default
 		out.Trust = append(out.Trust, plan.Channel(c))
@@ -114,27 +113,12 @@ func (a APISettings) Validate() (faults []error) {
 		faults = append(faults, role.Conflict("listen", a.Listen, "must be on loopback while", "allow_remote",
 			a.Remote).Because("the API carries people's data in the clear"))
 	}
-	for _, h := range a.Hosts {
-		if h == "" || strings.ContainsAny(h, "/*") {
-			faults = append(faults, role.Wrong("hosts", a.Hosts,
-				"must be names or addresses, without scheme or wildcards"))
-		}
-	}
-	for _, o := range a.Origins {
-		if !checkOrigin(o) {
-			faults = append(faults, role.Wrong("origins", a.Origins, "must be of the form scheme://host[:port]"))
-		}
-	}
-	return faults
+	return append(faults, role.Callers{Hosts: a.Hosts, Origins: a.Origins}.Faults()...)
 }
 
-// callers are who may call the API. An address that stands for every address names no one.
-func (a APISettings) callers() Callers {
-	c := Callers{Hosts: a.Hosts, Origins: a.Origins}
-	if host, _, err := net.SplitHostPort(a.Listen); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
-		c.Hosts = append(slices.Clone(c.Hosts), host)
-	}
-	return c
+// callers are who may call the API.
+func (a APISettings) callers() role.Callers {
+	return role.CallersOf("api", a.Listen, a.Hosts, a.Origins)
 }
 
 // Role describes the randomizer to the start-up shell.
@@ -183,7 +167,13 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions, err := outcome.New(env.Metrics, env.Name, "decision", nil, DecisionReasons()...)
+	asking := func() int64 {
+		if h := running.Load(); h != nil {
+			return h.Asking()
+		}
+		return 0
+	}
+	enrolments, err := outcome.New(env.Metrics, env.Name, "enrolment", asking, EnrolmentReasons()...)
 	if err != nil {
 		return nil, err
 	}
@@ -195,18 +185,8 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range []*outcome.Outcomes{decisions, reports, announcements, keySets} {
+	for _, o := range []*outcome.Outcomes{enrolments, reports, announcements, keySets} {
 		env.Account(o)
-	}
-	var rewards *outcome.Outcomes // not among the accounts that are logged
-	if s.API.CountRewards {
-		if rewards, err = outcome.New(env.Metrics, env.Name, "reward", nil, RewardReasons()...); err != nil {
-			return nil, err
-		}
-	}
-	steps, err := role.NewSteps(env, Steps()...)
-	if err != nil {
-		return nil, err
 	}
 	err = status.Mount(env, func() status.Snapshot {
 		if h := running.Load(); h != nil {
@@ -223,7 +203,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Randomizer, s.Broker, keys.Seed)
@@ -238,7 +218,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 			DryRun:  s.API.DryRun,
 			Callers: s.API.callers(), StateDir: s.State, State: state, Following: following,
 			Source: func() protocol.Source { return entropy.New() }, Bus: conn, Log: env.Log, Reports: reports,
-			Decisions: decisions, Announcements: announcements, KeySets: keySets, Rewards: rewards, Steps: steps,
+			Enrolments: enrolments, Announcements: announcements, KeySets: keySets,
 		})
 		if err != nil {
 			return err

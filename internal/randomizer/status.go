@@ -6,21 +6,12 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 )
 
-// Steps whose time is measured. None of them depends on a record.
-const (
-	stepEnrolment = "enrolment" // the shuffler's answer
-	stepSealing   = "sealing"   // encoding and encrypting one report, and keeping it
-)
-
-// Steps lists the steps whose time is measured.
-func Steps() []string { return []string{stepEnrolment, stepSealing} }
-
-// Snapshot describes the host for people to look at. Nothing in it depends on a record.
+// Snapshot describes the host for people to look at. Nothing in it depends on a record, nor on what apps ask of the API
+// but for what leaves the host: a device counts as known once it asks the shuffler for something.
 func (h *Host) Snapshot() status.Snapshot {
 	s := h.Status()
 	out := status.Snapshot{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final,
-		Devices: &status.Devices{Known: s.Devices, Capacity: s.Capacity},
 	}
 	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)
@@ -33,6 +24,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	out.Devices = &status.Devices{Known: s.Devices, Capacity: s.Capacity}
 	a := h.current
 	if a == nil || a.Final || a.Epoch != s.Epoch {
 		return out

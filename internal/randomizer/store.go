@@ -122,7 +122,9 @@ func (s *fileStore) Load(f func(Device) error) error {
 				return nil
 			}
 			var d Device
-			if err := json.Unmarshal(v, &d); err != nil {
+			in := json.NewDecoder(bytes.NewReader(v))
+			in.DisallowUnknownFields() // a number of a ledger under another name would be read as 0
+			if err := in.Decode(&d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
 			}
 			if d.Name != string(k) { // two entries would be one device, which could report twice

@@ -67,6 +67,13 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
+// awaited tells whether something waits for a time.
+func (w *world) awaited(at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.waiting, func(a alarm) bool { return a.at.Equal(at) })
+}
+
 func (w *world) Announcements(context.Context) ([]bus.Announcement, error) {
 	return []bus.Announcement{{Epoch: 1, Payload: w.first}}, nil
 }

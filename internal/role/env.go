@@ -63,14 +63,28 @@ func NewEnv(name string, settings Settings, w io.Writer) (*Env, error) {
 		return 1
 	})
 	for _, c := range []prometheus.Collector{
-		ready, buildInfo(name), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		ready, buildInfo(name), conditions{e.Health, name},
 	} {
 		if err := e.Metrics.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// ShowProcess has /metrics show what the whole process takes: processor, memory, network (process_*, go_*). All that the
+// process does moves these numbers, so whoever sees them sees what depends on its inputs, to the byte. Only a role that
+// cannot read records may call it: one whose inputs are sealed to others, or are protected by the deployment's guarantee
+// before they come. A randomizer must not: its process's received bytes once told each reward.
+func (e *Env) ShowProcess() error {
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := e.Metrics.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildInfo is a metric that is always 1 and says with its labels which build the role is.
@@ -126,7 +140,7 @@ func (e *Env) Run(ctx context.Context, serve Serve) error {
 	for _, l := range []struct {
 		key, address string
 		handler      http.Handler
-	}{{"ops.listen", e.settings.Ops.Listen, e.mux}, {"ops.pprof", e.settings.Ops.PProf, pprofMux()}} {
+	}{{"ops.listen", e.settings.Ops.Listen, e.opsHandler()}, {"ops.pprof", e.settings.Ops.PProf, pprofHandler()}} {
 		if l.address == "" {
 			continue
 		}

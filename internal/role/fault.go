@@ -45,6 +45,16 @@ func (f *Fault) Given(keys ...string) *Fault {
 	return f
 }
 
+// Called names the fault's keys as the caller's reader knows them: by flags, say, of a command that sets them.
+func (f *Fault) Called(names map[string]string) *Fault {
+	for i, t := range f.terms {
+		if name, ok := names[t.key]; ok {
+			f.terms[i].key = name
+		}
+	}
+	return f
+}
+
 // From adds the error that showed the fault.
 func (f *Fault) From(err error) *Fault {
 	f.cause = err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
 
@@ -88,4 +89,29 @@ func (h *Health) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopping = true
+}
+
+// conditions shows on /metrics which conditions are met, of those that were named so far.
+type conditions struct {
+	health *Health
+	role   string
+}
+
+var conditionDesc = prometheus.NewDesc("riffle_condition", "1 while the condition of the role's readiness is met; /readyz "+
+	"says why it is not.", []string{"role", "condition"}, nil)
+
+// Describe is for prometheus.
+func (c conditions) Describe(ch chan<- *prometheus.Desc) { ch <- conditionDesc }
+
+// Collect is for prometheus.
+func (c conditions) Collect(ch chan<- prometheus.Metric) {
+	c.health.mu.Lock()
+	defer c.health.mu.Unlock()
+	for name, err := range c.health.conditions {
+		met := 0.0
+		if err == nil {
+			met = 1
+		}
+		ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, met, c.role, name)
+	}
 }

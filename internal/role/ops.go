@@ -14,6 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// opsHandler is what the ops listener answers with: no page and no foreign name gets anything of it.
+func (e *Env) opsHandler() http.Handler {
+	return CallersOf(opsSection, e.settings.Ops.Listen, e.settings.Ops.Hosts, nil).Guard(e.mux)
+}
+
 // opsMux serves what every role answers to those who watch it.
 func opsMux(e *Env) *http.ServeMux {
 	mux := http.NewServeMux()
@@ -29,14 +34,15 @@ func opsMux(e *Env) *http.ServeMux {
 	return mux
 }
 
-func pprofMux() *http.ServeMux {
+// pprofHandler is what the profiler answers with, under names of loopback alone.
+func pprofHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return Callers{Key: opsSection}.Guard(mux)
 }
 
 // serveHTTP answers at address, the value of key, until stop is called. Handlers that stream see their request's

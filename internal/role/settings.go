@@ -22,6 +22,7 @@ type LogSettings struct {
 // OpsSettings say how the role is watched and stopped.
 type OpsSettings struct {
 	Listen     string        `key:"listen" doc:"host:port of /metrics, /healthz, /readyz and the role's status page. It authenticates no caller: keep it on loopback or on a network of your own. Port 0 takes a free one. Empty: none."`
+	Hosts      []string      `key:"hosts" doc:"Names and addresses, without port, by which requests may call the ops listener besides localhost, loopback addresses, the address that they came to and what listen says: name the service that Prometheus asks for. Requests under other names, and those of web pages, are refused."`
 	PProf      string        `key:"pprof" doc:"host:port of the Go profiler, on loopback only: a profile shows what the process works on. Empty: none."`
 	StopWithin time.Duration `key:"stop_within" doc:"How long the role may take to finish its work after SIGINT or SIGTERM before it exits with code 2. Keep it below what the supervisor grants (Docker: 10 s). 0: as long as it takes."`
 }
@@ -32,6 +33,9 @@ const (
 	DefaultStopWithin = 8 * time.Second // below the 10 s after which Docker kills
 	DefaultSummary    = time.Minute
 )
+
+// opsSection is the configuration section of OpsSettings.
+const opsSection = "ops"
 
 // DefaultSettings are the settings of a role whose ops listener is at opsListen ("": DefaultOpsListen).
 func DefaultSettings(opsListen string) Settings {
@@ -63,6 +67,7 @@ func (s OpsSettings) Validate() (faults []error) {
 	if _, _, err := net.SplitHostPort(s.Listen); s.Listen != "" && err != nil {
 		faults = append(faults, Wrong("listen", s.Listen, "must be host:port"))
 	}
+	faults = append(faults, Callers{Hosts: s.Hosts}.Faults()...)
 	if host, _, err := net.SplitHostPort(s.PProf); s.PProf != "" && err != nil {
 		faults = append(faults, Wrong("pprof", s.PProf, "must be host:port"))
 	} else if ip := net.ParseIP(host); s.PProf != "" && host != "localhost" && !ip.IsLoopback() {

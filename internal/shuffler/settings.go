@@ -3,13 +3,13 @@ package shuffler
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sync/atomic"
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
@@ -166,6 +166,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		}
 		env.Account(accounts[a.item])
 	}
+	if err := env.ShowProcess(); err != nil { // all that a device sends is sealed to the analyzer too, or is a share of it
+		return nil, err
+	}
 	steps, err := role.NewSteps(env, Steps()...)
 	if err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	env.Health.Condition(historyCondition) // not met before the broker was held against the journal
 	return func(ctx context.Context) error {
-		if err := os.MkdirAll(s.State, 0o700); err != nil {
+		if err := keyfile.Folder(s.State); err != nil {
 			return fmt.Errorf("state: %w", err)
 		}
 		conn, err := role.Attach(ctx, env, bus.Shuffler, s.Broker, keys.Seed)

@@ -133,6 +133,8 @@ type Ledger struct {
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
 	// Period is the number of epochs in a row whose entries the limits hold for together; 0: all entries.
 	Period int `json:"period,omitempty"`
+	// Span is the time within which entries count together too, by Entry.At; 0: epochs alone decide.
+	Span time.Duration `json:"span,omitempty"`
 }
 
 // Entry is the use of one record in all releases of one epoch.
@@ -142,16 +144,16 @@ type Entry struct {
 	Guarantee Guarantee  `json:"guarantee"`
 	State     EntryState `json:"state"`
 	Alone     *Guarantee `json:"alone,omitempty"` // what is left if no other device is honest; nil: nothing
+	// At is when the report is due, or while it is not known, when its place was asked for. Zero in a ledger without a Span.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Guarantee is Gaussian differential privacy after an event of probability TailDelta was given up.
 type Guarantee struct {
-	Mu        float64 // shift of the Gaussian in standard deviations; 0 reveals nothing
-	TailDelta float64 // probability
-	// Pure is an epsilon that adds to the Gaussian's.
-	Pure float64 `json:",omitempty"`
-	// Rho is zero-concentrated differential privacy of further releases.
-	Rho float64 `json:",omitempty"`
+	Mu        float64 `json:"mu"`             // shift of the Gaussian in standard deviations; 0 reveals nothing
+	TailDelta float64 `json:"tail_delta"`     // probability
+	Pure      float64 `json:"pure,omitempty"` // epsilon that adds to the Gaussian's
+	Rho       float64 `json:"rho,omitempty"`  // zero-concentrated differential privacy of further releases
 }
 
 // EntryState says how far an entry has come. In every state the guarantee counts as spent.

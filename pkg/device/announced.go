@@ -23,9 +23,12 @@ type Announced struct {
 	Guarantee privacy.Guarantee // of the whole epoch, computed here; only where Weak is nil
 	Alone     privacy.Guarantee // the same if no other device is honest, of nothing where there is none
 	Releases  int               // that use one record, over all rounds
-	Features  *feature.Schema   // the announced schema; nil where apps send vectors
-	round     *plan.Encoder
-	channel   channel.Device
+	// Span is the time, by the device's own clock, after which a budget per period begins anew at the earliest; 0 where the
+	// plan's is for the whole deployment.
+	Span     time.Duration
+	Features *feature.Schema // the announced schema; nil where apps send vectors
+	round    *plan.Encoder
+	channel  channel.Device
 }
 
 // Follows holds an announcement against the last one that was followed, nil before the first. ErrRewound wraps every
@@ -33,7 +36,7 @@ type Announced struct {
 //
 // The chain begins with round 0 of epoch 1 and keeps the channel of that announcement, whether or not the limits allow
 // it, so that nobody can move people to a channel of other trust; and so it keeps the schema of features, whether panels
-// are drawn and from whom, and what one device reports. Nothing follows the final announcement, which names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
+// are drawn and from whom, what one device reports, and all times. Nothing follows the final announcement, which names no channel. A device that was restarted either kept the last announcement, or reads the chain again and finds each digest
 // as it was before.
 func (a *Announced) Follows(last *Announced) error {
 	if last == nil {
@@ -69,8 +72,6 @@ func (a *Announced) Follows(last *Announced) error {
 		changed = "plan"
 	case a.Cohort != last.Cohort:
 		changed = "cohort"
-	case a.Timing != last.Timing:
-		changed = "timing"
 	default:
 		return nil
 	}
@@ -78,7 +79,7 @@ func (a *Announced) Follows(last *Announced) error {
 }
 
 // changes names what a deployment keeps for its life and the announcement changes, "" where there is nothing. How often
-// a device reports, on how much, and from whom panels are drawn was promised to those who registered.
+// a device reports, on how much, how long epochs are and from whom panels are drawn was promised to those who registered.
 func (a *Announced) changes(last *Announced) string {
 	p, q := a.Plan, last.Plan
 	switch {
@@ -91,6 +92,8 @@ func (a *Announced) changes(last *Announced) string {
 		return "the decisions of a report"
 	case p.Records != q.Records || p.Period != q.Period:
 		return "how many epochs one device reports in"
+	case a.Timing != last.Timing:
+		return "its timing"
 	}
 	return ""
 }

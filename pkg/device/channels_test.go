@@ -106,7 +106,7 @@ func TestRepliesOfAnotherChannelAreNoAnswers(t *testing.T) {
 		a := through(f.announcement(glm.Practical), c)
 		d := f.opened(f.everywhere())
 		must(d.Follow(f.announce(a), start))
-		request := must(d.Enrol())
+		request := must(d.Enrol(start))
 		right, wrong := f.committed(a), f.committed(a)
 		if wrong.Commitment != nil {
 			wrong.Commitment = nil
@@ -120,7 +120,7 @@ func TestRepliesOfAnotherChannelAreNoAnswers(t *testing.T) {
 			t.Errorf("%s: a wrong reply changes the state: %+v", c, s)
 		}
 		right.Held = true // the shuffler has given the slot; that this device knows no such answer proves nothing
-		if got, err := d.Answer(f.reply(must(d.Enrol()), right), start); err != nil || !got.Enrolled {
+		if got, err := d.Answer(f.reply(must(d.Enrol(start)), right), start); err != nil || !got.Enrolled {
 			t.Errorf("%s: %+v %v", c, got, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestTheCommitmentSurvivesRestarts(t *testing.T) {
 	if err := d.Keys(f.keys(1, f.shufflerKey)); err != nil {
 		t.Fatal(err)
 	}
-	must(d.Answer(f.reply(must(d.Enrol()), f.committed(a)), start))
+	must(d.Answer(f.reply(must(d.Enrol(start)), f.committed(a)), start))
 	must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
 	must(d.Reward(1, start))
 	secret, other := shares.NewSecret(f.shuffler, digestOf(a)), shares.NewSecret(f.analyzer, digestOf(a))
@@ -300,14 +300,14 @@ func TestWhatIsLeftAloneIsLimited(t *testing.T) {
 	// Two records cost about the root of two times one.
 	c.Limits.Epsilon, c.Limits.EpsilonAlone = 100, eps*1.2
 	core = must(New(c))
-	s := must(core.NewState(0).Ask(must(core.Judge(f.announce(noised), 1, 0))))
+	s := must(core.NewState(0).Ask(must(core.Judge(f.announce(noised), 1, 0)), start))
 	if got := s.Ledger.TotalAlone().Epsilon(c.Limits.Delta); got != eps { // not what the others' noise gives
 		t.Errorf("the ledger has epsilon %v if no other device is honest, the plan %v", got, eps)
 	}
 	second := noised.Clone()
 	digest := digestOf(noised)
 	second.Epoch, second.Previous = 2, digest[:]
-	if _, err := s.Ask(must(core.Judge(f.announce(second), 2, 0))); !errors.Is(err, privacy.ErrBudget) {
+	if _, err := s.Ask(must(core.Judge(f.announce(second), 2, 0)), start); !errors.Is(err, privacy.ErrBudget) {
 		t.Errorf("the second record: %v", err)
 	}
 }

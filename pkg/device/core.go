@@ -71,6 +71,9 @@ func (c *Core) judge(a *plan.Announcement, digest [32]byte) (out *Announced, err
 	for _, r := range a.Plan.Rounds {
 		out.Releases += len(r.Releases)
 	}
+	if a.Plan.Period > 0 {
+		out.Span = c.c.Limits.span()
+	}
 	if out.Weak = c.c.Limits.trusted(a.Plan.Channel); out.Weak != nil {
 		return out, nil // it is followed all the same, so that the deployment keeps this channel
 	}

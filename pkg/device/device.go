@@ -1,6 +1,7 @@
 package device
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,9 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 	if len(save) == 0 {
 		return d, nil
 	}
-	if err := json.Unmarshal(save, &d.kept); err != nil {
+	in := json.NewDecoder(bytes.NewReader(save))
+	in.DisallowUnknownFields() // a number of a ledger under another name would be read as 0
+	if err := in.Decode(&d.kept); err != nil {
 		return nil, fmt.Errorf("device: the saved state: %w", err)
 	}
 	d.state, d.due = core.Restored(d.kept.State), d.kept.Due
@@ -175,11 +178,11 @@ func (d *Device) seal(request []byte) (*wire.SealedRequest, error) {
 	return d.core.Seal(request, d.keys.Keys[0])
 }
 
-// Enrol returns the sealed request for a slot in the cohort in force. Call it before the arms of the decision are known, and
+// Enrol returns the sealed request, made now, for a slot in the cohort in force. Call it before the arms of the decision are known, and
 // again where no answer came. Where panels are drawn it asks whether the device is in the epoch's: call it once Follow has
 // said that an announcement is fresh, at a time that depends on nothing that the person does, and again until there is an
 // answer. ErrNoPlace says why there is nothing to ask.
-func (d *Device) Enrol() (request []byte, err error) {
+func (d *Device) Enrol(now time.Time) (request []byte, err error) {
 	a := d.last
 	switch {
 	case d.kept.RolledBack != "":
@@ -196,7 +199,7 @@ func (d *Device) Enrol() (request []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
 	}
-	next, err := d.state.Ask(a)
+	next, err := d.state.Ask(a, now)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPlace, err)
 	}

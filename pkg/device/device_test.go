@@ -32,7 +32,7 @@ func (f *fixture) device(profile glm.Profile) (*Device, *plan.Announcement) {
 func (f *fixture) enrol(d *Device) {
 	f.Helper()
 	yes := wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
-	if got := must(d.Answer(f.reply(must(d.Enrol()), yes), start)); !got.Enrolled ||
+	if got := must(d.Answer(f.reply(must(d.Enrol(start)), yes), start)); !got.Enrolled ||
 		!got.ReportAt.Equal(start.Add(time.Minute)) {
 		f.Fatalf("%+v", got)
 	}
@@ -85,7 +85,7 @@ func TestADeviceAnswersEveryRoundOnce(t *testing.T) {
 		!d.record.Over() {
 		t.Errorf("at the end %+v", s)
 	}
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) {
 		t.Errorf("the cohort is closed: %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 	if _, err := d.Answer(nil, start); err == nil {
 		t.Error("an answer to nothing")
 	}
-	request := must(d.Enrol())
+	request := must(d.Enrol(start))
 	if _, err := d.Answer(f.reply([]byte("another"), wire.EnrolReply{Enrolled: true}), start); err == nil {
 		t.Error("the reply to another request is taken")
 	}
@@ -138,7 +138,7 @@ func TestAnswers(t *testing.T) {
 	if !got.Again || d.Status().Ledger.State(1) != privacy.Asked {
 		t.Errorf("%+v", got)
 	}
-	again := must(d.Enrol())
+	again := must(d.Enrol(start))
 	if !bytes.Equal(f.asked(again).Signed, f.asked(request).Signed) || bytes.Equal(again, request) {
 		t.Error("the wish differs from the first, or it is sealed as the same bytes")
 	}
@@ -148,7 +148,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%+v, ledger %+v", got, d.Status().Ledger)
 	}
 	f.enrol(d)
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) || !errors.Is(err, privacy.ErrRecordUsed) {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) || !errors.Is(err, privacy.ErrRecordUsed) {
 		t.Errorf("a second place: %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestAnAnswerAfterTheNextAnnouncementIsTooLate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d, a := f.device(glm.Paper)
-	yes := f.reply(must(d.Enrol()), wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute})
+	yes := f.reply(must(d.Enrol(start)), wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute})
 	must(d.Follow(f.announce(f.second(a)), start))
 	if _, err := d.Answer(yes, start); err == nil || d.Status().Ledger.State(1) != privacy.Asked || d.record != nil {
 		t.Errorf("%v, ledger %+v", err, d.Status().Ledger)
@@ -175,19 +175,19 @@ func TestAnOldStateIsProved(t *testing.T) {
 	earlier := wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
 	for name, reply := range map[string]wire.EnrolReply{"held": held, "enrolled earlier": earlier} {
 		d, _ := f.device(glm.Practical)
-		request := must(d.Enrol())
+		request := must(d.Enrol(start))
 		if _, err := d.Answer(f.reply(request, reply), start); !errors.Is(err, ErrRolledBack) {
 			t.Errorf("%s: %v", name, err)
 		}
 		d = f.restart(d)
-		if _, err := d.Enrol(); !errors.Is(err, ErrRolledBack) || d.Status().Refused == "" {
+		if _, err := d.Enrol(start); !errors.Is(err, ErrRolledBack) || d.Status().Refused == "" {
 			t.Errorf("%s: after a restart: %v", name, err)
 		}
 		for _, again := range []func(*Device) *Device{f.restart, func(d *Device) *Device { return d }} {
 			d, _ := f.device(glm.Practical)
-			must(d.Enrol()) // whose answer is lost
+			must(d.Enrol(start)) // whose answer is lost
 			d = again(d)
-			if _, err := d.Answer(f.reply(must(d.Enrol()), reply), start); err != nil {
+			if _, err := d.Answer(f.reply(must(d.Enrol(start)), reply), start); err != nil {
 				t.Errorf("%s, after a lost answer: %v", name, err)
 			}
 		}
@@ -277,7 +277,7 @@ func TestLimitsRuleOutPlans(t *testing.T) {
 		d := must(Open(c, 0, nil))
 		must(d.Follow(f.announce(f.announcement(glm.Practical)), start))
 		var weak *WeakPlan
-		if _, err := d.Enrol(); !errors.As(err, &weak) || weak.Limit != limit ||
+		if _, err := d.Enrol(start); !errors.As(err, &weak) || weak.Limit != limit ||
 			!strings.Contains(d.Status().Refused, limit) {
 			t.Errorf("%s: %v", limit, err)
 		}
@@ -323,7 +323,7 @@ func TestTheNextEpochEndsThePromise(t *testing.T) {
 	if _, err := d.Report(start.Add(time.Hour), source(1)); !errors.Is(err, ErrNoReport) {
 		t.Errorf("a report of the epoch before: %v", err)
 	}
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) || !d.Status().Final {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) || !d.Status().Final {
 		t.Errorf("enrolment after the end: %v", err)
 	}
 	if _, err := d.Decide([][]float64{{1, 0}}, source(1)); err != nil {
@@ -344,5 +344,20 @@ func TestTheStateKeepsItsJSON(t *testing.T) {
 		`"enrolment":{"epoch":2,"slot":7,"report_at":"2026-01-01T12:00:00Z","reported":1}}`
 	if got := string(must(json.Marshal(s))); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What a ledger says under a name that this version does not know would be read as nothing spent.
+func TestAStateWithOtherNamesIsRefused(t *testing.T) {
+	f := newFixture(t)
+	d, _ := f.device(glm.Practical)
+	f.enrol(d)
+	saved := must(d.Save())
+	other := bytes.Replace(saved, []byte(`"tail_delta"`), []byte(`"TailDelta"`), 1)
+	if bytes.Equal(saved, other) {
+		t.Fatalf("the ledger has no tail_delta: %s", saved)
+	}
+	if _, err := Open(f.config(), 0, other); err == nil || !strings.Contains(err.Error(), "TailDelta") {
+		t.Errorf("%v, want a refusal that names the key", err)
 	}
 }

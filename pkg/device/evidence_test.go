@@ -69,7 +69,7 @@ func TestRepliesOfPanelsAreVerified(t *testing.T) {
 			func() wire.EnrolReply { r := f.drawn(a); r.Draw = r.Pool; return r }(), "not the analyzer's"},
 	} {
 		d, _ := f.member()
-		sealed := must(d.Enrol())
+		sealed := must(d.Enrol(start))
 		asked := f.asked(sealed)
 		reply := f.reply(sealed, of.reply)
 		request, signed := asked.Signed, must(asked.OpenReply(reply))
@@ -90,7 +90,7 @@ func TestRepliesOfPanelsAreVerified(t *testing.T) {
 		}
 		second := after(a) // later epochs go on, and the first evidence stays
 		must(d.Follow(f.announce(second), start))
-		if got := must(d.Answer(f.reply(must(d.Enrol()), f.drawn(second)), start)); !got.Enrolled ||
+		if got := must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(second)), start)); !got.Enrolled ||
 			d.Status().Evidence.Epoch != 1 {
 			t.Errorf("%s: in the next epoch %+v", name, got)
 		}
@@ -111,18 +111,18 @@ func TestADeniedRegistrationIsALie(t *testing.T) {
 		"after it was not in time": {wire.EnrolReply{Refusal: wire.RefusalWrongEpoch}, false},
 	} {
 		d, a := f.member()
-		if _, err := d.Answer(f.reply(must(d.Enrol()), of.first), start); err != nil {
+		if _, err := d.Answer(f.reply(must(d.Enrol(start)), of.first), start); err != nil {
 			t.Errorf("%s: the first answer: %v", name, err)
 		}
-		if _, err := d.Answer(f.reply(must(d.Enrol()), late), start); err != nil {
+		if _, err := d.Answer(f.reply(must(d.Enrol(start)), late), start); err != nil {
 			t.Errorf("%s: the same epoch: %v", name, err)
 		}
 		d, _ = f.member()
 		registration := d.state.Registration.Reply
-		must(d.Answer(f.reply(must(d.Enrol()), of.first), start))
+		must(d.Answer(f.reply(must(d.Enrol(start)), of.first), start))
 		d = f.restart(d)
 		must(d.Follow(f.announce(after(a)), start))
-		_, err := d.Answer(f.reply(must(d.Enrol()), late), start)
+		_, err := d.Answer(f.reply(must(d.Enrol(start)), late), start)
 		var proof *Evidence
 		if errors.As(err, &proof) != of.lies || !of.lies && err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -185,7 +185,7 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 		t.Errorf("registered before: %v", err)
 	}
 	for _, err := range []error{
-		second(d.Register()), third(d.Registered(nil)), second(d.Enrol()), second(d.Answer(nil, start)),
+		second(d.Register()), third(d.Registered(nil)), second(d.Enrol(start)), second(d.Answer(nil, start)),
 	} {
 		if !errors.Is(err, ErrRolledBack) {
 			t.Errorf("after the proof: %v", err)
@@ -203,19 +203,19 @@ func TestOldStatesOfPanelsAreProved(t *testing.T) {
 	}
 	for _, heard := range []bool{false, true} {
 		d, a := f.member()
-		must(d.Enrol())
+		must(d.Enrol(start))
 		if heard {
-			must(d.Enrol())
+			must(d.Enrol(start))
 		}
 		reported := f.drawn(a)
 		reported.Held = true
-		if _, err := d.Answer(f.reply(must(d.Enrol()), reported), start); !errors.Is(err, ErrRolledBack) {
+		if _, err := d.Answer(f.reply(must(d.Enrol(start)), reported), start); !errors.Is(err, ErrRolledBack) {
 			t.Errorf("a report that was made before: %v", err)
 		}
 	}
 	// In panels an entry without an answer is taken back, so that "already enrolled" proves nothing.
 	d, _ = f.member()
-	served := f.reply(must(d.Enrol()), wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled})
+	served := f.reply(must(d.Enrol(start)), wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled})
 	if got, err := d.Answer(served, start); err != nil || got.Refusal != "already_enrolled" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -274,7 +274,7 @@ func TestArrivalsKnowNoPanels(t *testing.T) {
 	d, _ := f.device("practical")
 	a := f.panel()
 	reply := f.drawn(a)
-	if _, err := d.Answer(f.reply(must(d.Enrol()), reply), start); !errors.Is(err, ErrCommitment) {
+	if _, err := d.Answer(f.reply(must(d.Enrol(start)), reply), start); !errors.Is(err, ErrCommitment) {
 		t.Errorf("a place in a panel: %v", err)
 	}
 	if s := d.Status(); s.Ledger.State(1) != privacy.Asked || s.Evidence != nil {
@@ -290,7 +290,7 @@ func TestAWishKeepsItsNonce(t *testing.T) {
 	d, a := f.device(glm.Practical)
 	older := f.restart(d)
 	nonce := func(d *Device) uint32 {
-		e, err := wire.OpenEnrolRequest(f.asked(must(d.Enrol())).Signed,
+		e, err := wire.OpenEnrolRequest(f.asked(must(d.Enrol(start))).Signed,
 			wire.Party{Deployment: deployment, Key: f.registrar.Public()})
 		if err != nil || len(e.Request.Nonces) != 1 || e.Request.Nonces[0] == 0 {
 			t.Fatalf("%+v, %v", e.Request, err)
@@ -306,11 +306,11 @@ func TestAWishKeepsItsNonce(t *testing.T) {
 	}
 	judged := must(d.core.Judge(f.announce(a), 1, 0))
 	withdrawn := must(d.state.Withdraw(judged))
-	if next := must(withdrawn.Ask(judged)); next.Wish.Nonce != first || !next.Wish.Unsure {
+	if next := must(withdrawn.Ask(judged, start)); next.Wish.Nonce != first || !next.Wish.Unsure {
 		t.Errorf("taken back upon the broker's word, the wish is %+v, before it had the nonce %d", next.Wish, first)
 	}
 	earlier := &wire.EnrolReply{Refusal: wire.RefusalAlreadyEnrolled}
-	if asked := must(withdrawn.Ask(judged)); asked.Contradicts(earlier, false) != "" || d.state.Contradicts(earlier, false) == "" {
+	if asked := must(withdrawn.Ask(judged, start)); asked.Contradicts(earlier, false) != "" || d.state.Contradicts(earlier, false) == "" {
 		t.Error("what the broker hid is taken for proof, or what it did not hide is not")
 	}
 }

@@ -40,7 +40,7 @@ func Example() {
 	fmt.Printf("epsilon of the epoch, computed by the device: %.1f\n", d.Status().Epsilon)
 
 	// A place in the cohort, asked for before there is anything to decide about.
-	request, err := d.Enrol()
+	request, err := d.Enrol(now)
 	check(err)
 	opener, err := seal.NewRequestOpener("clinic", shufflerKey)
 	check(err)

@@ -48,7 +48,7 @@ func FuzzSavedDevice(f *testing.F) {
 		_, _ = again.Follow(announced, start)
 		_ = again.Keys(keys)
 		_ = again.Status()
-		if request, err := again.Enrol(); err == nil {
+		if request, err := again.Enrol(start); err == nil {
 			yes := wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
 			_, _ = again.Answer(fix.reply(request, yes), start)
 		}

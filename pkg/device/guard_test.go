@@ -22,7 +22,7 @@ func TestAProvedDeviceTakesNoLaterAnswer(t *testing.T) {
 	held := first
 	held.Held = true
 	d, _ := f.device(glm.Practical)
-	request := must(d.Enrol())
+	request := must(d.Enrol(start))
 	if _, err := d.Answer(f.reply(request, held), start); !errors.Is(err, ErrRolledBack) {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestNoPlaceIsAskedForInALaterRound(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.device(glm.Paper)
 	must(d.Follow(f.announce(f.second(a)), start))
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) || len(d.Status().Ledger.Entries) != 0 {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) || len(d.Status().Ledger.Entries) != 0 {
 		t.Errorf("%v, ledger %+v", err, d.Status().Ledger)
 	}
 }
@@ -149,7 +149,7 @@ func TestReportsThatAreNotMade(t *testing.T) {
 	second := must(core.Judge(f.announce(other), 2, 0))
 	later := state
 	later.Ledger.Records, later.Ledger.Epsilon = 2, 100
-	later = must(must(later.Ask(second)).Promise(second, &wire.EnrolReply{Enrolled: true, Slot: 1}, start))
+	later = must(must(later.Ask(second, start)).Promise(second, &wire.EnrolReply{Enrolled: true, Slot: 1}, start))
 	refused("the record of another epoch", later, state.Begin(a), second)
 
 	weak := *a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -44,6 +45,26 @@ type Limits struct {
 	// for the whole deployment, and a plan that counts them per period is refused, since nothing would bound what all
 	// periods reveal together.
 	Period int `json:"period,omitempty"`
+	// MinEpoch is the least length of an epoch of which these people count Period, at most 24 days; 0: plan.DefaultMinEpoch. The
+	// analyzer sets how long epochs are, so that without it a number of them means no time. They begin anew no sooner than
+	// Period times MinEpoch after the last report that counts, by the device's own clock and whatever is announced.
+	MinEpoch Duration `json:"min_epoch,omitempty"`
+}
+
+// Duration is a time.Duration that JSON has as text, such as "24h".
+type Duration time.Duration
+
+// String writes it as time.Duration does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes it as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what time.ParseDuration does.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
 }
 
 // DefaultReportSize is how many bytes a sealed report of a channel other than shuffle may have: about as many as the
@@ -59,7 +80,7 @@ const DefaultNoiseBits = 1 << 24
 func DefaultLimits() Limits {
 	return Limits{
 		Trust: DefaultTrust(), Epsilon: 1, Delta: 1e-6, MinCohort: 50, MaxReleases: 64, MaxNorm: 10, MaxMessages: 5000,
-		MaxReportSize: DefaultReportSize, MaxNoiseBits: DefaultNoiseBits,
+		MaxReportSize: DefaultReportSize, MaxNoiseBits: DefaultNoiseBits, MinEpoch: Duration(plan.DefaultMinEpoch),
 	}
 }
 
@@ -119,7 +140,11 @@ func (l Limits) Faults() (all []Fault) {
 	need(l.MaxReportSize >= 0, "max_report_size", l.MaxReportSize, "must be a number of bytes, at least 0")
 	need(l.MaxNoiseBits >= 0, "max_noise_bits", l.MaxNoiseBits, "must be a number of bits, at least 0")
 	need(l.Records >= 0, "records", l.Records, "must be at least 1, or 0 for as many as the plan says")
-	need(l.Period >= 0, "period", l.Period, "must be a number of epochs, or 0 for the whole deployment")
+	need(l.Period >= 0 && l.Period <= math.MaxUint16, "period", l.Period,
+		fmt.Sprintf("must be a number of epochs, at most %d, or 0 for the whole deployment", math.MaxUint16))
+	need(l.MinEpoch >= 0 && time.Duration(l.MinEpoch) <= wire.MaxTiming*time.Millisecond, "min_epoch", l.MinEpoch,
+		"must be a time of up to 24 days, which is as long as an announced epoch can be, or 0 for "+
+			plan.DefaultMinEpoch.String())
 	return all
 }
 
@@ -195,16 +220,48 @@ func (l Limits) repeated(a *plan.Announcement) error {
 		return &WeakPlan{"records", fmt.Sprintf("it uses what one person does in up to %d epochs, this device allows %d", n,
 			l.Records)}
 	}
-	switch p := int64(a.Plan.Period); {
-	case p == 0 || l.Period > 0 && p >= int64(l.Period):
+	return l.begun(a)
+}
+
+// begun refuses a plan whose budget begins anew where these people do not agree to that, or sooner. The announced times
+// are those of an analyzer that keeps to them; privacy.Ledger holds whatever it does to the same span.
+func (l Limits) begun(a *plan.Announcement) error {
+	p, t := a.Plan.Period, a.Timing
+	reports := t.RewardWindow + t.Jitter + t.Grace
+	apart := int64(p)*t.Every.Milliseconds() - reports.Milliseconds() // below 2^63: see wire.MaxTiming
+	switch {
+	case p == 0:
 		return nil
 	case l.Period == 0:
 		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, so that nothing bounds what the "+
 			"deployment reveals about one person; this device's limit is for the whole deployment", p)}
-	default:
+	case int64(p) < int64(l.Period):
 		return &WeakPlan{"period", fmt.Sprintf("its budget begins anew every %d epochs, this device's no sooner than after "+
 			"%d", p, l.Period)}
+	case t.Every < l.minEpoch():
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs, and they may follow each other "+
+			"after %v (timing.every of the analyzer); this device counts on %v for each", p, t.Every, l.minEpoch())}
+	case apart < l.span().Milliseconds():
+		return &WeakPlan{"min_epoch", fmt.Sprintf("its budget begins anew every %d epochs of %v, and reports leave up to %v "+
+			"after an epoch begins, so that less than %v may lie between a report and the budget that begins anew; this "+
+			"device's begins no sooner than so long after: plan a longer timing.every, or one epoch more", p, t.Every, reports,
+			l.span())}
 	}
+	return nil
+}
+
+// minEpoch is the least length of an epoch in force.
+func (l Limits) minEpoch() time.Duration {
+	return cmp.Or(time.Duration(l.MinEpoch), plan.DefaultMinEpoch)
+}
+
+// span is how long a budget per period is in force at least: Period epochs of the least length, 0 for the whole
+// deployment. It has fewer than 2^47 milliseconds; what a time.Duration cannot hold is 292 years.
+func (l Limits) span() time.Duration {
+	if l.Period > 0 && l.minEpoch() > math.MaxInt64/time.Duration(l.Period) {
+		return math.MaxInt64
+	}
+	return time.Duration(l.Period) * l.minEpoch()
 }
 
 // over continues "about one person", where a person is in several epochs.

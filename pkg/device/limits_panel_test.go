@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -40,13 +41,13 @@ func TestLimitsAreForAllEpochsOfAPanelPlan(t *testing.T) {
 	if privacy.Repeat(g, 4) != together || privacy.Repeat(gAlone, 4) != alone {
 		t.Errorf("one epoch: %+v, %+v", g, gAlone)
 	}
-	ledger := privacy.Ledger{Epsilon: l.Epsilon, Delta: l.Delta}.Under(a.Plan.PerPerson(), int(a.Plan.Period))
+	ledger := privacy.Ledger{Epsilon: l.Epsilon, Delta: l.Delta}.Under(a.Plan.PerPerson(), int(a.Plan.Period), 0)
 	for epoch := range uint64(4) {
-		if ledger, err = ledger.Ask(epoch+1, 2, g, gAlone); err != nil {
+		if ledger, err = ledger.Ask(epoch+1, start, 2, g, gAlone); err != nil {
 			t.Fatalf("epoch %d of a plan that the limits allow: %v", epoch+1, err)
 		}
 	}
-	if _, err := ledger.Ask(5, 2, g, gAlone); !errors.Is(err, privacy.ErrRecordUsed) {
+	if _, err := ledger.Ask(5, start, 2, g, gAlone); !errors.Is(err, privacy.ErrRecordUsed) {
 		t.Errorf("a fifth of four epochs: %v", err)
 	}
 	just := together.Epsilon(l.Delta)
@@ -85,7 +86,7 @@ func TestLimitsAreForAllEpochsOfAPanelPlan(t *testing.T) {
 // A budget that begins anew every period bounds nothing over the deployment: people must have agreed to that, and to how
 // often.
 func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
-	a := panelPlan(t, 2, 28)
+	a := timed(t, 2, 28, 48*time.Hour)
 	for _, c := range []struct {
 		period int
 		says   string
@@ -129,7 +130,7 @@ func TestABudgetPerPeriodNeedsConsent(t *testing.T) {
 // A registered device of a plan with a period reports in as many epochs of each period as planned, no more, and goes on in
 // the next one: one that stopped after its first period would be missing for a reason that nobody planned for.
 func TestADeviceServesEveryPeriod(t *testing.T) {
-	plain := panelPlan(t, 2, 5)
+	plain := timed(t, 2, 5, 48*time.Hour)
 	l := DefaultLimits()
 	l.Period = 5
 	g, alone, err := l.check(plain)
@@ -141,7 +142,7 @@ func TestADeviceServesEveryPeriod(t *testing.T) {
 	for epoch := uint64(1); epoch <= 16; epoch++ {
 		a := plain.Clone()
 		a.Epoch = epoch
-		next, err := s.Ask(&Announced{Announcement: a, Releases: 2, Guarantee: g, Alone: alone})
+		next, err := s.Ask(&Announced{Announcement: a, Releases: 2, Guarantee: g, Alone: alone}, start)
 		if errors.Is(err, privacy.ErrRecordUsed) {
 			continue
 		}
@@ -149,7 +150,7 @@ func TestADeviceServesEveryPeriod(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = next
-		s.Ledger = must(must(s.Ledger.Promise(epoch)).Spend(epoch))
+		s.Ledger = must(must(s.Ledger.Promise(epoch, start)).Spend(epoch))
 		served = append(served, epoch)
 	}
 	if want := []uint64{1, 2, 6, 7, 11, 12, 16}; !slices.Equal(served, want) {

@@ -34,7 +34,7 @@ func TestADeviceOfPanels(t *testing.T) {
 	if err := d.Keys(f.keys(1, f.shufflerKey)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) {
 		t.Errorf("a device asks before it is registered: %v", err)
 	}
 	f.register(d)
@@ -45,11 +45,11 @@ func TestADeviceOfPanels(t *testing.T) {
 	if made := must(d.Decide(arms, source(1))); made.Sampled || made.Handle != 0 {
 		t.Errorf("sampled outside of a panel: %+v", made)
 	}
-	early := f.reply(must(d.Enrol()), wire.EnrolReply{Refusal: wire.RefusalWrongEpoch})
+	early := f.reply(must(d.Enrol(start)), wire.EnrolReply{Refusal: wire.RefusalWrongEpoch})
 	if got := must(d.Answer(early, start)); !got.Again {
 		t.Errorf("before the draw: %+v", got)
 	}
-	got := must(d.Answer(f.reply(must(d.Enrol()), f.drawn(first)), start))
+	got := must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(first)), start))
 	if !got.Enrolled || !got.ReportAt.Equal(start.Add(time.Minute)) {
 		t.Fatalf("%+v", got)
 	}
@@ -82,7 +82,7 @@ func TestADeviceOfPanels(t *testing.T) {
 	}
 	second := after(first)
 	must(d.Follow(f.announce(second), start))
-	if got := must(d.Answer(f.reply(must(d.Enrol()), f.notDrawn(second)), start)); got.Enrolled || got.Again {
+	if got := must(d.Answer(f.reply(must(d.Enrol(start)), f.notDrawn(second)), start)); got.Enrolled || got.Again {
 		t.Errorf("%+v", got)
 	}
 	if made := must(d.Decide(arms, source(1))); made.Sampled {
@@ -90,14 +90,14 @@ func TestADeviceOfPanels(t *testing.T) {
 	}
 	third := after(second)
 	must(d.Follow(f.announce(third), start))
-	must(d.Answer(f.reply(must(d.Enrol()), f.drawn(third)), start))
+	must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(third)), start))
 	must(d.Report(start.Add(time.Minute), source(9)))
 	if s := d.Status(); !s.Registered || s.Panels != 2 || s.Evidence != nil {
 		t.Errorf("%+v", s)
 	}
 	last := after(third)
 	must(d.Follow(f.announce(last), start))
-	if _, err := d.Enrol(); !errors.Is(err, ErrNoPlace) || !errors.Is(err, privacy.ErrRecordUsed) {
+	if _, err := d.Enrol(start); !errors.Is(err, ErrNoPlace) || !errors.Is(err, privacy.ErrRecordUsed) {
 		t.Errorf("a third panel of a device that may be in two: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 		"none": nil, "one": {1}, "all": {1, 0, 1}, "the second is not rewarded": {1, -1, 0},
 	} {
 		d, a := f.member()
-		must(d.Answer(f.reply(must(d.Enrol()), f.drawn(a)), start))
+		must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(a)), start))
 		var want []glm.Record
 		for i, reward := range rewards {
 			made := must(d.Decide(arms[i], source(1)))
@@ -170,7 +170,7 @@ func TestTheWorkOfAReportDoesNotDependOnDecisions(t *testing.T) {
 	f := newFixture(t)
 	core := must(New(f.panels()))
 	a := must(core.Judge(f.announce(f.panel()), 1, 0))
-	asked := must(core.NewState(3).Register().Confirm([]byte{1}).Ask(a))
+	asked := must(core.NewState(3).Register().Confirm([]byte{1}).Ask(a, start))
 	state := must(asked.Promise(a, &wire.EnrolReply{Enrolled: true, Slot: 7}, start))
 	type work struct {
 		bytes, words int
@@ -242,7 +242,7 @@ func (c counted) Variance(z float64) float64 { *c.calls++; return c.Response.Var
 func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.member()
-	must(d.Answer(f.reply(must(d.Enrol()), f.drawn(a)), start))
+	must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(a)), start))
 	for range perReport {
 		must(d.RewardOf(must(d.Decide([][]float64{{0.61728, 0.2}}, source(1))).Handle, 1, start))
 	}
@@ -269,9 +269,9 @@ func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 func TestARestartedDeviceOfPanels(t *testing.T) {
 	f := newFixture(t)
 	d, a := f.member()
-	request := must(d.Enrol())
+	request := must(d.Enrol(start))
 	d = f.restart(d) // with an open question
-	again := must(d.Enrol())
+	again := must(d.Enrol(start))
 	if !bytes.Equal(f.asked(again).Signed, f.asked(request).Signed) || bytes.Equal(again, request) {
 		t.Error("the request is another one after a restart, or is sealed as the same bytes")
 	}
@@ -300,7 +300,7 @@ func TestADeviceThatWasAway(t *testing.T) {
 	f := newFixture(t)
 	for _, promised := range []bool{false, true} {
 		d, a := f.member()
-		request := must(d.Enrol())
+		request := must(d.Enrol(start))
 		if promised {
 			must(d.Answer(f.reply(request, f.drawn(a)), start))
 			must(d.Decide([][]float64{{0.6, 0.2}}, source(1)))
@@ -314,7 +314,7 @@ func TestADeviceThatWasAway(t *testing.T) {
 		}
 		late := f.drawn(a)
 		late.ReportAfter = 0 // its time is over, and the deadline is not
-		must(d.Answer(f.reply(must(d.Enrol()), late), start))
+		must(d.Answer(f.reply(must(d.Enrol(start)), late), start))
 		if got := f.open(must(d.Report(start, source(1))), a); got.Epoch != 4 {
 			t.Errorf("a report of epoch %d", got.Epoch)
 		}
@@ -345,7 +345,7 @@ func TestStatesWithoutPanelsAreAsBefore(t *testing.T) {
 	}
 	arrived := must(New(f.config()))
 	announced := must(arrived.Judge(f.announce(f.announcement(glm.Practical)), 1, 0))
-	asked := must(arrived.NewState(3).Ask(announced))
+	asked := must(arrived.NewState(3).Ask(announced, start))
 	later := *announced.Announcement
 	later.Epoch = 2
 	if kept := asked.Expire(&Announced{Announcement: &later}); len(kept.Ledger.Entries) != 1 {

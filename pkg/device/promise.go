@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -34,6 +35,9 @@ func (c *Core) Promise(a *Announced) (p Promise) {
 	alone := privacy.Repeat(a.Alone, n).Epsilon(delta)
 	p.Epsilon = privacy.Repeat(a.Guarantee, n).Epsilon(delta)
 	p.Guarantee = a.Plan.Channel.Promise(p.Epsilon, alone, delta) + a.Plan.Together()
+	if a.Span > 0 {
+		p.Guarantee += fmt.Sprintf(" The same holds for any %v, by this device's own clock.", a.Span)
+	}
 	if !math.IsInf(alone, 0) && !math.IsNaN(alone) { // which JSON cannot write
 		p.EpsilonAlone = &alone
 	}

@@ -32,7 +32,7 @@ func promised(t *testing.T, profile glm.Profile) (*fixture, *Core, *Announced, S
 	if a.Weak != nil {
 		t.Fatal(a.Weak)
 	}
-	asked := must(core.NewState(3).Ask(a))
+	asked := must(core.NewState(3).Ask(a, start))
 	reply := &wire.EnrolReply{Enrolled: true, Slot: 7, ReportAfter: time.Minute}
 	return f, core, a, must(asked.Promise(a, reply, start))
 }
@@ -308,7 +308,7 @@ func TestAReportIsMadeOnce(t *testing.T) {
 		source(6)); err == nil {
 		t.Error("a report under another epoch")
 	}
-	if _, _, err := core.Report(must(core.NewState(0).Ask(a)), state.Begin(a), a, key, source(6)); err == nil {
+	if _, _, err := core.Report(must(core.NewState(0).Ask(a, start)), state.Begin(a), a, key, source(6)); err == nil {
 		t.Error("a report without a promise in the ledger")
 	}
 }

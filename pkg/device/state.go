@@ -177,10 +177,10 @@ func (s State) Expire(a *Announced) State {
 // Asked tells whether the device asked for a slot in an epoch's cohort and knows no answer.
 func (s State) Asked(epoch uint64) bool { return s.Ledger.State(epoch) == privacy.Asked }
 
-// Ask sets the guarantees of the announced epoch aside. An error is the ledger's: privacy.ErrRecordUsed or
+// Ask sets the guarantees of the announced epoch aside, at a time by the device's own clock. An error is the ledger's: privacy.ErrRecordUsed or
 // privacy.ErrBudget; or says that the device is not registered, where panels are drawn. Where the device has asked before
 // and knows no answer the state stays as it is.
-func (s State) Ask(a *Announced) (next State, err error) {
+func (s State) Ask(a *Announced, now time.Time) (next State, err error) {
 	if s.Asked(a.Epoch) {
 		return s, nil
 	}
@@ -190,11 +190,11 @@ func (s State) Ask(a *Announced) (next State, err error) {
 			return s, errors.New("the device is not registered yet")
 		}
 		next = s.Expire(a)
-		next.Ledger = next.Ledger.Under(a.Plan.PerPerson(), int(a.Plan.Period))
+		next.Ledger = next.Ledger.Under(a.Plan.PerPerson(), int(a.Plan.Period), a.Span)
 	} else {
 		next = next.wished(a.Epoch)
 	}
-	next.Ledger, err = next.Ledger.Ask(a.Epoch, a.Releases, a.Guarantee, a.Alone)
+	next.Ledger, err = next.Ledger.Ask(a.Epoch, now, a.Releases, a.Guarantee, a.Alone)
 	if err != nil {
 		return s, err
 	}
@@ -205,11 +205,12 @@ func (s State) Ask(a *Announced) (next State, err error) {
 // need be.
 func (s State) Promise(a *Announced, reply *wire.EnrolReply, now time.Time) (next State, err error) {
 	next = s.Answered(a, reply)
-	if next.Ledger, err = s.Ledger.Promise(a.Epoch); err != nil {
+	due := now.Add(reply.ReportAfter)
+	if next.Ledger, err = s.Ledger.Promise(a.Epoch, due); err != nil {
 		return s, fmt.Errorf("the ledger changed while the shuffler was asked: %w", err)
 	}
 	next.Enrolment = &Enrolment{
-		Epoch: a.Epoch, Slot: reply.Slot, ReportAt: now.Add(reply.ReportAfter), Commitment: reply.Commitment,
+		Epoch: a.Epoch, Slot: reply.Slot, ReportAt: due, Commitment: reply.Commitment,
 	}
 	return next, nil
 }

@@ -22,14 +22,15 @@ type Lift struct {
 	Decisions float64 // rewarded decisions per report, estimated; 0 or more
 	Treated   float64 // mean reward of a decision of the policy, estimated, brought into the range of rewards
 	Control   float64 // mean reward of a decision of the control group, in the same way
-	Lift      float64 // the difference, estimated, brought into [-range, range]
-	Low, High float64 // the 95 % interval of Lift, for sampling and all noise, in [-range, range]
+	Lift      float64 // Treated - Control
+	Low, High float64 // the 95 % interval of the lift, for sampling and all noise, in [-range, range]; it holds Lift
 
 	treated, control part    // of the mean centred reward, times the number of rewarded decisions
 	rewarded         part    // number of rewarded decisions
 	most             float64 // decisions that all reports have room for
 	sampling         float64 // variance of treated - control for the choice of people, their coins and their rewards
 	middle, half     float64 // of the range of rewards
+	share            float64 // of decisions in the control group, as announced
 }
 
 // part is an estimate with the variance of its noise.
@@ -58,6 +59,11 @@ func (p part) add(q part) part { return part{p.value + q.value, p.noise + q.nois
 // variance over people of the gain. That number cannot be read off public sums; LiftSpread times the range is assumed
 // to bound s. Reports are of different people and independent of each other. People who are drawn in several epochs
 // add nothing, if the lift is that of all people that panels are drawn from: panels are drawn independently.
+//
+// Range. The means lie in the range of rewards and noise can put their estimates outside of it, each by itself; there the
+// nearest end is no farther from the mean. What is shown as the lift is the difference of the two that are shown, and
+// where the interval does not hold that it is stretched to do so, which makes no coverage smaller. Sums of cohorts (Add)
+// are of what was estimated, not of what is shown.
 func NewLift(rewards Aggregate, family Response, control float64) (Lift, error) {
 	want := Statistic{Kind: Rewards, Family: family, ArmDim: 1}
 	if !(control > 0 && control < 1) {
@@ -70,7 +76,7 @@ func NewLift(rewards Aggregate, family Response, control float64) (Lift, error) 
 	middle, half := rewardsCentre(family)
 	scaled := func(i int, by float64) part { return part{rewards.Sum[i] / by, rewards.Variance[i] / (by * by)} }
 	alike := LiftSpread * 2 * half
-	l := Lift{Reports: rewards.Reports, middle: middle, half: half, most: float64(rewards.Reports) * float64(decisions),
+	l := Lift{Reports: rewards.Reports, middle: middle, half: half, share: control, most: float64(rewards.Reports) * float64(decisions),
 		treated: scaled(0, 1-control), control: scaled(1, control), rewarded: scaled(2, math.Sqrt(3)*half)}
 	people := math.Max(0, math.Min(l.rewarded.value, l.most))
 	l.sampling = people * (half*half/(control*(1-control)) + float64(decisions-1)*alike*alike)
@@ -108,7 +114,8 @@ func (l Lift) estimated() Lift {
 	root := math.Sqrt(math.Max(0, b*b-a*c))
 	within := func(x float64) float64 { return math.Max(-2*l.half, math.Min(x, 2*l.half)) }
 	mean := func(x float64) float64 { return l.middle + math.Max(-l.half, math.Min(x/n, l.half)) }
-	l.Treated, l.Control, l.Lift = mean(l.treated.value), mean(l.control.value), within(s/n)
-	l.Low, l.High = within((b-root)/a), within((b+root)/a)
+	l.Treated, l.Control = mean(l.treated.value), mean(l.control.value)
+	l.Lift = l.Treated - l.Control
+	l.Low, l.High = math.Min(l.Lift, within((b-root)/a)), math.Max(l.Lift, within((b+root)/a))
 	return l
 }

@@ -1,5 +1,7 @@
 package plan
 
+import "time"
+
 // The terms of a deployment that sets no others. Package analyzer documents the setting that changes each.
 const (
 	DefaultEpsilon   = 1.0
@@ -11,6 +13,10 @@ const (
 
 	// DefaultDishonestReports keeps a single device from destroying a cohort.
 	DefaultDishonestReports = 1
+
+	// DefaultMinEpoch is the least length of an epoch that people count on where a budget may begin anew every period and
+	// they chose none: most habits return with the day, and a period of 52 is then 52 days at least.
+	DefaultMinEpoch = 24 * time.Hour
 )
 
 // DefaultTerms returns these terms for the channel Shuffle, with a limit on messages that follows the numbers released

@@ -3,6 +3,7 @@ package privacy_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -54,8 +55,10 @@ func ExampleLedger() {
 	g := privacy.Guarantee{Mu: mu, TailDelta: 0.02e-6}
 	ledger := privacy.Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
 	for _, step := range []func(privacy.Ledger) (privacy.Ledger, error){
-		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Ask(7, 5, g, privacy.NoGuarantee()) },
-		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Promise(7) },
+		func(l privacy.Ledger) (privacy.Ledger, error) {
+			return l.Ask(7, time.Time{}, 5, g, privacy.NoGuarantee())
+		},
+		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Promise(7, time.Time{}) },
 		func(l privacy.Ledger) (privacy.Ledger, error) { return l.Spend(7) },
 	} {
 		if ledger, err = step(ledger); err != nil { // a real device stores the ledger after every step
@@ -63,7 +66,7 @@ func ExampleLedger() {
 		}
 	}
 	fmt.Print(ledger.Explain())
-	_, err = ledger.Ask(8, 5, g, privacy.NoGuarantee())
+	_, err = ledger.Ask(8, time.Time{}, 5, g, privacy.NoGuarantee())
 	fmt.Println(err)
 	// Output:
 	// Limit: epsilon 1 at delta 1e-06, 2 records.

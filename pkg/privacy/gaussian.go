@@ -16,10 +16,12 @@ import (
 // The zero value is perfect privacy: nothing was released. A guarantee with a NaN, negative or infinite Mu, Pure or
 // Rho, or with a TailDelta outside [0,1], promises nothing: Epsilon is +Inf and Delta is 1.
 type Guarantee struct {
-	Mu        float64 // shift of the dominating Gaussian, in its standard deviations; 0 hides everything
-	TailDelta float64 // probability given up, summed over the coordinates of all releases
-	Pure      float64 `json:",omitempty"` // epsilon of the releases with pure differential privacy, summed over them
-	Rho       float64 `json:",omitempty"` // zCDP of the releases with discrete Gaussian noise, summed over them
+	// Mu is the shift of the dominating Gaussian, in its standard deviations; 0 hides everything. TailDelta is the
+	// probability given up, summed over the coordinates of all releases.
+	Mu        float64 `json:"mu"`
+	TailDelta float64 `json:"tail_delta"`
+	Pure      float64 `json:"pure,omitempty"` // epsilon of the releases with pure differential privacy, summed over them
+	Rho       float64 `json:"rho,omitempty"`  // zCDP of the releases with discrete Gaussian noise, summed over them
 }
 
 // NoGuarantee is what functions of this package return with an error, so that an ignored error cannot be mistaken for

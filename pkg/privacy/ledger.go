@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Errors of the ledger. Each is wrapped in a sentence with the numbers.
@@ -40,6 +41,9 @@ type Entry struct {
 	// Alone is the guarantee that is left if no other device is honest. Nil: there is none, or the entry is of a version
 	// that did not know of it.
 	Alone *Guarantee `json:"alone,omitempty"`
+	// At is the latest time, by the device's own clock, that the entry is about: when its place was asked for, and once it
+	// is promised, when its report is due. Zero in a ledger without a Span.
+	At time.Time `json:"at,omitzero"`
 }
 
 // alone is the guarantee that is left if no other device is honest.
@@ -58,8 +62,9 @@ func (e Entry) alone() Guarantee {
 //
 // Entries compose: a person with m records in m different cohorts has mu*sqrt(m) (group privacy stated, not hidden).
 //
-// With a Period the limits hold for every Period epochs that follow each other, and nothing limits what all periods
-// amount to together: that is a budget per period, and Total and Explain say what it has come to.
+// With a Period the limits hold for every Period epochs that follow each other, and for every Span of time by the device's
+// own clock: another party sets how long epochs are. Nothing limits what all periods amount to together: that is a budget
+// per period, and Total and Explain say what it has come to.
 type Ledger struct {
 	Epsilon float64 `json:"epsilon"` // the person's limit, at Delta, over all entries that count together
 	Delta   float64 `json:"delta"`
@@ -71,24 +76,36 @@ type Ledger struct {
 	EpsilonAlone float64 `json:"epsilon_alone,omitempty"`
 	// Period is the number of epochs in a row whose entries count together; 0: all entries do.
 	Period int `json:"period,omitempty"`
+	// Span is the time within which entries count together as well, whatever their epochs: none is asked for until all
+	// that would count together with it, ended (Entry.At) so long ago. 0: epochs alone decide.
+	Span time.Duration `json:"span,omitempty"`
 }
 
 // Under is the ledger under a plan that uses so many records of one person in every period epochs in a row, 0 for the
-// whole deployment. The entries and the person's limits stay; Ask compares them with what they were in each period.
-func (l Ledger) Under(records, period int) Ledger {
-	l.Records, l.Period = records, max(0, period)
+// whole deployment, where these are no less than span. The entries and the person's limits stay; Ask compares them with
+// what they were in each period.
+func (l Ledger) Under(records, period int, span time.Duration) Ledger {
+	l.Records, l.Period, l.Span = records, max(0, period), max(0, span)
 	return l
 }
 
 // records is how many entries the person agrees to, of those that count together.
 func (l Ledger) records() int { return max(1, l.Records) }
 
-// windows are the sets of entries that an entry of the epoch would count together with: one of all entries, or where
-// there is a Period one for each run of so many epochs that holds the epoch. Of these only runs that begin with an entry
-// matter: between two of them the set gets no larger.
-func (l Ledger) windows(epoch uint64) [][]Entry {
+// window is a set of entries that count together.
+type window struct {
+	entries []Entry
+	within  string // in what they do: the rest of a sentence, empty for the deployment
+	timed   bool   // in Span, and not in Period
+}
+
+// windows are the sets of entries that an entry of the epoch, asked for at a time, would count together with: one of all
+// entries, or where there is a Period one for each run of so many epochs that holds the epoch, and one of those that
+// ended less than Span before. Of the runs only those that begin with an entry matter: between two of them the set gets no
+// larger. An entry that ends later than the new one begins, as after a clock was set back, is in the last of them.
+func (l Ledger) windows(epoch uint64, at time.Time) (out []window) {
 	if l.Period <= 0 {
-		return [][]Entry{l.Entries}
+		return []window{{entries: l.Entries}}
 	}
 	period := uint64(l.Period)
 	starts := []uint64{epoch}
@@ -97,31 +114,45 @@ func (l Ledger) windows(epoch uint64) [][]Entry {
 			starts = append(starts, e.Epoch)
 		}
 	}
-	out := make([][]Entry, len(starts))
-	for i, start := range starts {
-		for _, e := range l.Entries {
-			if e.Epoch >= start && e.Epoch-start < period {
-				out[i] = append(out[i], e)
-			}
+	within := fmt.Sprintf(" in any %s in a row", count(l.Period, "epoch"))
+	for _, start := range starts {
+		those := l.those(func(e Entry) bool { return e.Epoch >= start && e.Epoch-start < period })
+		out = append(out, window{entries: those, within: within})
+	}
+	if l.Span > 0 {
+		those := l.those(func(e Entry) bool { return at.Before(e.At.Add(l.Span)) })
+		out = append(out, window{entries: those, within: " in any " + spell(l.Span), timed: true})
+	}
+	return out
+}
+
+// those are the entries of which something holds.
+func (l Ledger) those(holds func(Entry) bool) (out []Entry) {
+	for _, e := range l.Entries {
+		if holds(e) {
+			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// next is the epoch after all entries: what is said to be left is left there.
-func (l Ledger) next() uint64 {
-	last := uint64(0)
+// next is the epoch after all entries, and the time at which the last of them ends: what is said to be left is left
+// there.
+func (l Ledger) next() (epoch uint64, at time.Time) {
 	for _, e := range l.Entries {
-		last = max(last, e.Epoch)
+		epoch = max(epoch, e.Epoch)
+		if e.At.After(at) {
+			at = e.At
+		}
 	}
-	return last + 1
+	return epoch + 1, at
 }
 
 // latest are the entries that one of the next epoch would count together with.
 func (l Ledger) latest() (out []Entry) {
 	for _, w := range l.windows(l.next()) {
-		if len(w) > len(out) {
-			out = w
+		if len(w.entries) > len(out) {
+			out = w.entries
 		}
 	}
 	return out
@@ -149,22 +180,26 @@ func (l Ledger) TotalAlone() Guarantee {
 	return g
 }
 
-// Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for: together while the
+// Ask sets the guarantees of an epoch's releases aside, before a slot in its cohort is asked for at that time: together while the
 // noise of the others is there, alone if no other device is honest (NoGuarantee where that leaves none). It refuses
 // (ErrRecordUsed, ErrBudget) what would exceed the person's limits, and a guarantee that promises nothing where there
 // is a limit: always for together, and for alone where EpsilonAlone is set.
 //
-// Where there is a Period, each run of so many epochs that holds this one must keep to the limits.
-func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledger, error) {
+// Where there is a Period, each run of so many epochs that holds this one must keep to the limits, and so must what ended
+// within Span before.
+func (l Ledger) Ask(epoch uint64, at time.Time, releases int, together, alone Guarantee) (Ledger, error) {
 	if i := l.find(epoch); i >= 0 {
 		return l, fmt.Errorf("%w: epoch %d is in the ledger as %s", ErrRecordUsed, epoch, l.Entries[i].State)
 	}
-	for _, w := range l.windows(epoch) {
+	for _, w := range l.windows(epoch, at) {
 		if err := l.room(epoch, w, together, alone); err != nil {
 			return l, err
 		}
 	}
 	entry := Entry{Epoch: epoch, Releases: releases, Guarantee: together, State: Asked}
+	if l.Span > 0 {
+		entry.At = at
+	}
 	if alone.promises() { // JSON has no number for the other
 		entry.Alone = &alone
 	}
@@ -173,16 +208,13 @@ func (l Ledger) Ask(epoch uint64, releases int, together, alone Guarantee) (Ledg
 }
 
 // room refuses an entry of the epoch that would exceed the person's limits together with those of a window.
-func (l Ledger) room(epoch uint64, window []Entry, g, alone Guarantee) error {
-	within := ""
-	if l.Period > 0 {
-		within = fmt.Sprintf(" in any %s in a row", count(l.Period, "epoch"))
+func (l Ledger) room(epoch uint64, w window, g, alone Guarantee) error {
+	within := w.within
+	if n, used := l.records(), len(w.entries); used >= n {
+		return fmt.Errorf("%w: %s of %d allowed%s; the last one in epoch %d", ErrRecordUsed, count(used, "record"), n,
+			within, w.entries[used-1].Epoch)
 	}
-	if n := l.records(); len(window) >= n {
-		return fmt.Errorf("%w: %s of %d allowed%s; the last one in epoch %d", ErrRecordUsed, count(len(window), "record"), n,
-			within, window[len(window)-1].Epoch)
-	}
-	so, soAlone := composed(window)
+	so, soAlone := composed(w.entries)
 	after := Compose(g, so)
 	if eps := after.Epsilon(l.Delta); !(eps <= l.Epsilon) {
 		return fmt.Errorf("%w: epoch %d would bring epsilon to %s at delta %g%s, the limit is %g; so far %s",
@@ -200,15 +232,18 @@ func (l Ledger) room(epoch uint64, window []Entry, g, alone Guarantee) error {
 	return nil
 }
 
-// Promise marks what was asked for as given: the device will report. Promising again is no error; an epoch that was not
-// asked for, or is spent, is ErrEntry.
-func (l Ledger) Promise(epoch uint64) (Ledger, error) {
+// Promise marks what was asked for as given: the device will report, and what it reports on ends at due. Promising again
+// is no error; an epoch that was not asked for, or is spent, is ErrEntry.
+func (l Ledger) Promise(epoch uint64, due time.Time) (Ledger, error) {
 	i := l.find(epoch)
 	if i < 0 || l.Entries[i].State == Spent {
 		return l, fmt.Errorf("%w: epoch %d was not asked for", ErrEntry, epoch)
 	}
 	l.Entries = slices.Clone(l.Entries)
 	l.Entries[i].State = Reserved
+	if l.Span > 0 && due.After(l.Entries[i].At) {
+		l.Entries[i].At = due
+	}
 	return l, nil
 }
 

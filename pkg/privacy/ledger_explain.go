@@ -3,15 +3,17 @@ package privacy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Explain says in words what was spent, what is promised or may be, and what is left.
 func (l Ledger) Explain() string {
 	var b strings.Builder
 	if l.Period > 0 {
-		fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s, in any %s in a row. This is a budget per period, and not for the "+
-			"whole deployment.\n", l.Epsilon, l.Delta, count(l.records(), "record"), count(l.Period, "epoch"))
+		fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s, in any %s in a row%s. This is a budget per period, and not for the "+
+			"whole deployment.\n", l.Epsilon, l.Delta, count(l.records(), "record"), count(l.Period, "epoch"), l.andSpan())
 	} else {
 		fmt.Fprintf(&b, "Limit: epsilon %g at delta %g, %s.\n", l.Epsilon, l.Delta, count(l.records(), "record"))
 	}
@@ -29,7 +31,8 @@ func (l Ledger) Explain() string {
 	latest := l.latest()
 	total, alone := composed(latest)
 	if l.Period > 0 {
-		fmt.Fprintf(&b, "In the period that epoch %d would belong to: epsilon %s of %g. ", l.next(),
+		next, _ := l.next()
+		fmt.Fprintf(&b, "In the period that epoch %d would belong to: epsilon %s of %g. ", next,
 			Spell(total.Epsilon(l.Delta)), l.Epsilon)
 	} else {
 		fmt.Fprintf(&b, "Together: epsilon %s of %g. ", Spell(total.Epsilon(l.Delta)), l.Epsilon)
@@ -42,8 +45,7 @@ func (l Ledger) Explain() string {
 		fmt.Fprintf(&b, "%s may still be used; the next one at epsilon %.3f at most.\n",
 			count(left, "record"), math.Floor(l.Left()*1000)/1000)
 	case l.Period > 0:
-		fmt.Fprintf(&b, "Nothing more will be sent before epoch %d: %s used.\n",
-			latest[len(latest)-l.records()].Epoch+uint64(l.Period), count(len(latest), "record"))
+		fmt.Fprintf(&b, "Nothing more will be sent before %s: %s used.\n", l.until(), count(len(latest), "record"))
 	default:
 		fmt.Fprintf(&b, "Nothing more will be sent: %s used.\n", count(len(latest), "record"))
 	}
@@ -56,6 +58,43 @@ func (l Ledger) Explain() string {
 		b.WriteString("If no other device is honest, nothing bounds what is revealed.\n")
 	}
 	return b.String()
+}
+
+// andSpan continues a number of epochs in a row.
+func (l Ledger) andSpan() string {
+	if l.Span == 0 {
+		return ""
+	}
+	return ", and in any " + spell(l.Span) + " by this device's clock"
+}
+
+// until says before which epoch, and before which time, a ledger with a Period that is used up takes no entry.
+func (l Ledger) until() string {
+	var all []string
+	for _, w := range l.windows(l.next()) {
+		n := len(w.entries) - l.records()
+		switch {
+		case n < 0:
+		case !w.timed:
+			all = append(all, fmt.Sprintf("epoch %d", w.entries[n].Epoch+uint64(l.Period)))
+		default:
+			ends := make([]time.Time, len(w.entries))
+			for i, e := range w.entries {
+				ends[i] = e.At
+			}
+			slices.SortFunc(ends, time.Time.Compare)
+			all = append(all, ends[n].Add(l.Span).UTC().Format(time.RFC3339))
+		}
+	}
+	return strings.Join(slices.Compact(all), " and ")
+}
+
+// spell writes a time in days where it is a whole number of them.
+func spell(d time.Duration) string {
+	if day := 24 * time.Hour; d%day == 0 {
+		return count(int(d/day), "day")
+	}
+	return d.String()
 }
 
 // means continues a sentence about an entry.

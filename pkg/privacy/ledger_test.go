@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -21,20 +22,20 @@ func budgeted(t *testing.T, epsilon float64) (Ledger, Guarantee) {
 
 func TestLedgerOneRecordPerPerson(t *testing.T) {
 	l, g := budgeted(t, 1)
-	l, err := l.Ask(3, 2, g, NoGuarantee())
+	l, err := l.Ask(3, time.Time{}, 2, g, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Ask(4, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
+	if _, err := l.Ask(4, time.Time{}, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("second record: %v", err)
 	}
-	if _, err := l.Ask(3, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
+	if _, err := l.Ask(3, time.Time{}, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("same epoch again: %v", err)
 	}
 	if _, err := l.Spend(3); !errors.Is(err, ErrEntry) {
 		t.Fatalf("spending what was not promised: %v", err)
 	}
-	promised, err := l.Promise(3)
+	promised, err := l.Promise(3, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,21 +53,21 @@ func TestLedgerOneRecordPerPerson(t *testing.T) {
 		if _, err := kept.Release(3); !errors.Is(err, ErrEntry) {
 			t.Fatalf("giving back what is %s: %v", name, err)
 		}
-		if _, err := kept.Ask(4, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
+		if _, err := kept.Ask(4, time.Time{}, 2, g, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
 			t.Fatalf("second record after one that is %s: %v", name, err)
 		}
 	}
 	if _, err := spent.Spend(3); err != nil {
 		t.Fatalf("spending again: %v", err)
 	}
-	if _, err := spent.Promise(3); !errors.Is(err, ErrEntry) {
+	if _, err := spent.Promise(3, time.Time{}); !errors.Is(err, ErrEntry) {
 		t.Fatalf("promising what is spent: %v", err)
 	}
 	back, err := l.Release(3)
 	if err != nil || len(back.Entries) != 0 {
 		t.Fatalf("release: %+v, %v", back, err)
 	}
-	if _, err := back.Ask(4, 2, g, NoGuarantee()); err != nil {
+	if _, err := back.Ask(4, time.Time{}, 2, g, NoGuarantee()); err != nil {
 		t.Fatalf("after the release: %v", err)
 	}
 }
@@ -81,15 +82,15 @@ func TestLedgerRefusesPastTheBudget(t *testing.T) {
 		"nothing promised": NoGuarantee(),
 		"negative":         {Mu: -1, TailDelta: 0},
 	} {
-		if after, err := l.Ask(1, 1, worse, NoGuarantee()); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
+		if after, err := l.Ask(1, time.Time{}, 1, worse, NoGuarantee()); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := l.Ask(1, 1, g, NoGuarantee()); err != nil {
+	if _, err := l.Ask(1, time.Time{}, 1, g, NoGuarantee()); err != nil {
 		t.Errorf("exactly the budget: %v", err)
 	}
 	nan := Ledger{Epsilon: math.NaN(), Delta: 1e-6}
-	if _, err := nan.Ask(1, 1, g, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := nan.Ask(1, time.Time{}, 1, g, NoGuarantee()); !errors.Is(err, ErrBudget) {
 		t.Errorf("a limit that is no number: %v", err)
 	}
 }
@@ -102,17 +103,17 @@ func TestLedgerSeveralRecords(t *testing.T) {
 	g.Mu /= 2
 	var err error
 	// An epoch is one record, however many the person allows and however little this one reveals.
-	if once, err := l.Ask(1, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); err != nil {
+	if once, err := l.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); err != nil {
 		t.Fatal(err)
-	} else if _, err := once.Ask(1, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
+	} else if _, err := once.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / 10}, NoGuarantee()); !errors.Is(err, ErrRecordUsed) {
 		t.Fatalf("a second record of one epoch: %v", err)
 	}
 	for epoch := range uint64(4) { // mu*sqrt(4)/2 is the whole budget
-		if l, err = l.Ask(epoch+1, 2, Guarantee{Mu: g.Mu, TailDelta: g.TailDelta / 4}, NoGuarantee()); err != nil {
+		if l, err = l.Ask(epoch+1, time.Time{}, 2, Guarantee{Mu: g.Mu, TailDelta: g.TailDelta / 4}, NoGuarantee()); err != nil {
 			t.Fatalf("record %d: %v", epoch+1, err)
 		}
 	}
-	if _, err := l.Ask(5, 2, g, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := l.Ask(5, time.Time{}, 2, g, NoGuarantee()); !errors.Is(err, ErrBudget) {
 		t.Fatalf("fifth record: %v", err)
 	}
 	if eps := l.Total().Epsilon(l.Delta); eps > 1 || eps < 0.999 {
@@ -132,7 +133,7 @@ func TestLedgerNeverPassesItsLimit(t *testing.T) {
 			var err error
 			switch rapid.IntRange(0, 3).Draw(rt, "operation") {
 			case 0:
-				l, _ = l.Ask(epoch, 1, Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "mu"),
+				l, _ = l.Ask(epoch, time.Time{}, 1, Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "mu"),
 					Rho:       rapid.SampledFrom([]float64{0, 0, 1e-6, 0.01, 0.2}).Draw(rt, "rho"),
 					TailDelta: rapid.Float64Range(0, 1e-6).Draw(rt, "tail")}, NoGuarantee())
 			case 1:
@@ -140,7 +141,7 @@ func TestLedgerNeverPassesItsLimit(t *testing.T) {
 					kept[epoch] = Spent
 				}
 			case 3:
-				if l, err = l.Promise(epoch); err == nil {
+				if l, err = l.Promise(epoch, time.Time{}); err == nil {
 					kept[epoch] = Reserved
 				}
 			case 2:
@@ -168,7 +169,7 @@ func TestLedgerExplains(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, l.Explain())
 		}
 	}
-	l, err := l.Ask(7, 2, g, NoGuarantee())
+	l, err := l.Ask(7, time.Time{}, 2, g, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestLedgerExplains(t *testing.T) {
 		strings.Contains(s, "Nothing was spent") {
 		t.Error(s)
 	}
-	if l, err = l.Promise(7); err != nil {
+	if l, err = l.Promise(7, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if s := l.Explain(); !strings.Contains(s, "Epoch 7: epsilon 1.0000 over 2 releases; promised") {
@@ -199,7 +200,7 @@ func TestLedgerLeft(t *testing.T) {
 	if left := l.Left(); !(left <= 1 && left > 0.9999) {
 		t.Errorf("of an empty ledger: %v", left)
 	}
-	one, err := l.Ask(1, 2, g, NoGuarantee())
+	one, err := l.Ask(1, time.Time{}, 2, g, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestLedgerLeft(t *testing.T) {
 		t.Errorf("after the only record: %v", left)
 	}
 	l.Records = 3
-	if l, err = l.Ask(1, 2, Guarantee{Mu: g.Mu / math.Sqrt2, TailDelta: g.TailDelta}, NoGuarantee()); err != nil {
+	if l, err = l.Ask(1, time.Time{}, 2, Guarantee{Mu: g.Mu / math.Sqrt2, TailDelta: g.TailDelta}, NoGuarantee()); err != nil {
 		t.Fatal(err)
 	}
 	left := l.Left()
@@ -215,10 +216,10 @@ func TestLedgerLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Ask(2, 2, Guarantee{Mu: mu}, NoGuarantee()); err != nil {
+	if _, err := l.Ask(2, time.Time{}, 2, Guarantee{Mu: mu}, NoGuarantee()); err != nil {
 		t.Errorf("what is left, epsilon %v, is refused: %v", left, err)
 	}
-	if _, err := l.Ask(2, 2, Guarantee{Mu: mu * 1.001}, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := l.Ask(2, time.Time{}, 2, Guarantee{Mu: mu * 1.001}, NoGuarantee()); !errors.Is(err, ErrBudget) {
 		t.Errorf("more than what is left, epsilon %v, is accepted", left)
 	}
 	if !(left > 0.6 && left < 0.75) {
@@ -241,10 +242,10 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 		l := Ledger{Epsilon: rapid.Float64Range(0.1, 4).Draw(rt, "epsilon"), Delta: 1e-6,
 			Records: rapid.IntRange(0, 3).Draw(rt, "records")}
 		for epoch := range rapid.Uint64Range(0, 4).Draw(rt, "entries") {
-			l, _ = l.Ask(epoch+1, 2, Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "mu"),
+			l, _ = l.Ask(epoch+1, time.Time{}, 2, Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "mu"),
 				TailDelta: rapid.Float64Range(0, 1e-7).Draw(rt, "tail")}, NoGuarantee())
 			if rapid.Bool().Draw(rt, "promised") {
-				l, _ = l.Promise(epoch + 1)
+				l, _ = l.Promise(epoch+1, time.Time{})
 			}
 			if rapid.Bool().Draw(rt, "spent") {
 				l, _ = l.Spend(epoch + 1)
@@ -262,8 +263,8 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 			rt.Fatalf("%s\ncame back as\n%s", l.Explain(), back.Explain())
 		}
 		g := Guarantee{Mu: rapid.Float64Range(0, 1).Draw(rt, "next")}
-		_, before := l.Ask(9, 1, g, NoGuarantee())
-		_, after := back.Ask(9, 1, g, NoGuarantee())
+		_, before := l.Ask(9, time.Time{}, 1, g, NoGuarantee())
+		_, after := back.Ask(9, time.Time{}, 1, g, NoGuarantee())
 		if (before == nil) != (after == nil) {
 			rt.Fatalf("before: %v, after: %v", before, after)
 		}
@@ -275,13 +276,13 @@ func TestLedgerIsAValue(t *testing.T) {
 	l, g := budgeted(t, 1)
 	l.Records = 4
 	g.Mu /= 4
-	l, _ = l.Ask(1, 2, g, NoGuarantee())
-	l, _ = l.Ask(2, 2, g, NoGuarantee())
+	l, _ = l.Ask(1, time.Time{}, 2, g, NoGuarantee())
+	l, _ = l.Ask(2, time.Time{}, 2, g, NoGuarantee())
 	before := l.Explain()
-	if _, err := l.Ask(3, 2, g, NoGuarantee()); err != nil {
+	if _, err := l.Ask(3, time.Time{}, 2, g, NoGuarantee()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Promise(1); err != nil {
+	if _, err := l.Promise(1, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Release(1); err != nil {
@@ -298,11 +299,11 @@ func TestLedgerIsAValue(t *testing.T) {
 	}
 	// The tails add up as well: a reservation that is fine by itself can pass the delta together with the others.
 	wide := Ledger{Epsilon: 1, Delta: 1e-6, Records: 2}
-	wide, err := wide.Ask(1, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee())
+	wide, err := wide.Ask(1, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wide.Ask(2, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := wide.Ask(2, time.Time{}, 1, Guarantee{Mu: 0.01, TailDelta: 0.6e-6}, NoGuarantee()); !errors.Is(err, ErrBudget) {
 		t.Errorf("tails of 1.2e-6 within a delta of 1e-6: %v", err)
 	}
 }
@@ -310,7 +311,7 @@ func TestLedgerIsAValue(t *testing.T) {
 // A person is told what is left of the promise if no other device is honest, and the limit on it.
 func TestLedgerExplainsWhatIsLeftAlone(t *testing.T) {
 	l, g := budgeted(t, 1)
-	one, err := l.Ask(7, 2, g, NoGuarantee())
+	one, err := l.Ask(7, time.Time{}, 2, g, NoGuarantee())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +320,7 @@ func TestLedgerExplainsWhatIsLeftAlone(t *testing.T) {
 		t.Error(s)
 	}
 	l.EpsilonAlone = 2
-	if one, err = l.Ask(7, 2, g, g); err != nil {
+	if one, err = l.Ask(7, time.Time{}, 2, g, g); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Limit if no other device is honest: epsilon 2 at delta 1e-06.",

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A pure release beside a Gaussian one: the exact delta of both together, from the laws themselves, is at most the
@@ -55,7 +56,7 @@ func TestPurePartsAdd(t *testing.T) {
 // What ledgers and statuses have stored keeps its bytes and its meaning.
 func TestGuaranteesWithoutAPurePartKeepTheirJSON(t *testing.T) {
 	b, err := json.Marshal(Entry{Epoch: 3, Releases: 2, Guarantee: Guarantee{Mu: 0.2, TailDelta: 1e-8}, State: Spent})
-	want := `{"epoch":3,"releases":2,"guarantee":{"Mu":0.2,"TailDelta":1e-8},"state":"spent"}`
+	want := `{"epoch":3,"releases":2,"guarantee":{"mu":0.2,"tail_delta":1e-8},"state":"spent"}`
 	if err != nil || string(b) != want {
 		t.Errorf("%s, %v; want %s", b, err, want)
 	}
@@ -73,12 +74,12 @@ func TestLedgerLimitsWhatIsLeftAlone(t *testing.T) {
 	for name, alone := range map[string]Guarantee{
 		"none": NoGuarantee(), "NaN": {Mu: math.NaN()}, "too weak": {Mu: g.Mu * 2.5}, "pure": {Pure: 2.1},
 	} {
-		if after, err := l.Ask(1, 2, small, alone); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 ||
+		if after, err := l.Ask(1, time.Time{}, 2, small, alone); !errors.Is(err, ErrBudget) || len(after.Entries) != 0 ||
 			!strings.Contains(err.Error(), "no other device is honest") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	first, err := l.Ask(1, 2, small, Guarantee{Mu: g.Mu * 1.5})
+	first, err := l.Ask(1, time.Time{}, 2, small, Guarantee{Mu: g.Mu * 1.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +96,17 @@ func TestLedgerLimitsWhatIsLeftAlone(t *testing.T) {
 		back.EpsilonAlone != 2 {
 		t.Fatalf("stored as %s: %v", stored, err)
 	}
-	if _, err := back.Ask(2, 2, small, Guarantee{Mu: g.Mu * 1.5}); !errors.Is(err, ErrBudget) {
+	if _, err := back.Ask(2, time.Time{}, 2, small, Guarantee{Mu: g.Mu * 1.5}); !errors.Is(err, ErrBudget) {
 		t.Errorf("the second one passes the limit together with the first: %v", err)
 	}
-	if _, err := back.Ask(2, 2, small, Guarantee{Mu: g.Mu / 10}); err != nil {
+	if _, err := back.Ask(2, time.Time{}, 2, small, Guarantee{Mu: g.Mu / 10}); err != nil {
 		t.Errorf("a small second one: %v", err)
 	}
 
 	// Without a limit nothing is asked of alone, and what has no guarantee is stored as nothing, for JSON has no infinity.
 	free := l
 	free.EpsilonAlone = 0
-	free, err = free.Ask(1, 2, small, NoGuarantee())
+	free, err = free.Ask(1, time.Time{}, 2, small, NoGuarantee())
 	if err != nil || free.Entries[0].Alone != nil {
 		t.Fatalf("without a limit: %+v, %v", free, err)
 	}
@@ -113,11 +114,11 @@ func TestLedgerLimitsWhatIsLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	free.EpsilonAlone = 1e9 // the old entry is no guarantee
-	if _, err := free.Ask(2, 2, small, small); !errors.Is(err, ErrBudget) {
+	if _, err := free.Ask(2, time.Time{}, 2, small, small); !errors.Is(err, ErrBudget) {
 		t.Errorf("after an entry without a guarantee: %v", err)
 	}
 	free.EpsilonAlone = math.NaN()
-	if _, err := free.Ask(2, 2, small, small); !errors.Is(err, ErrBudget) {
+	if _, err := free.Ask(2, time.Time{}, 2, small, small); !errors.Is(err, ErrBudget) {
 		t.Errorf("a limit that is not a number: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // outcome is one result of a release under two records: its probability under the first, and under the second.
@@ -215,10 +216,10 @@ func TestLedgerCountsRho(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Ask(1, 1, Guarantee{Rho: rho * 1.01}, NoGuarantee()); !errors.Is(err, ErrBudget) {
+	if _, err := l.Ask(1, time.Time{}, 1, Guarantee{Rho: rho * 1.01}, NoGuarantee()); !errors.Is(err, ErrBudget) {
 		t.Errorf("a rho past the budget: %v", err)
 	}
-	half, err := l.Ask(1, 1, Guarantee{Rho: rho / 2}, Guarantee{Rho: rho})
+	half, err := l.Ask(1, time.Time{}, 1, Guarantee{Rho: rho / 2}, Guarantee{Rho: rho})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestLedgerCountsRho(t *testing.T) {
 	}
 	for name, more := range map[string]Guarantee{"rho": {Rho: rho * 0.51}, "mu": {Mu: math.Sqrt(rho * 1.02)},
 		"the whole mu": {Mu: g.Mu}, "pure": {Pure: 0.5}} {
-		if _, err := back.Ask(2, 1, more, NoGuarantee()); !errors.Is(err, ErrBudget) {
+		if _, err := back.Ask(2, time.Time{}, 1, more, NoGuarantee()); !errors.Is(err, ErrBudget) {
 			t.Errorf("%s past the budget: %v", name, err)
 		}
 	}
@@ -242,7 +243,7 @@ func TestLedgerCountsRho(t *testing.T) {
 	if err != nil || !(left > 0.6 && left < 0.75) {
 		t.Fatalf("epsilon %v is left, %v", left, err)
 	}
-	if _, err := back.Ask(2, 1, Guarantee{Rho: second}, NoGuarantee()); err != nil {
+	if _, err := back.Ask(2, time.Time{}, 1, Guarantee{Rho: second}, NoGuarantee()); err != nil {
 		t.Errorf("what is left, epsilon %v, is refused: %v", left, err)
 	}
 	// Of the two roundings, the one of the entry is up.
@@ -254,7 +255,7 @@ func TestLedgerCountsRho(t *testing.T) {
 		if e := none.Epsilon(1e-6); !math.IsInf(e, 1) || none.Delta(1) != 1 {
 			t.Errorf("%s: epsilon %v, delta %v", name, e, none.Delta(1))
 		}
-		if _, err := l.Ask(1, 1, none, NoGuarantee()); !errors.Is(err, ErrBudget) {
+		if _, err := l.Ask(1, time.Time{}, 1, none, NoGuarantee()); !errors.Is(err, ErrBudget) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -82,14 +82,14 @@ int main(int argc, char **argv) {
 	int64_t device = opened.handle;
 	must("open", opened);
 
-	fails("enrol before the announcement", riffle_enrol(device));
+	fails("enrol before the announcement", riffle_enrol(device, now));
 	fails("encode before the announcement", riffle_encode(device, "{\"arms\": []}"));
 	fails("follow", riffle_follow(device, "junk", 4, now));
 	fails("follow nothing", riffle_follow(device, NULL, 10, now));
 	must("follow", riffle_follow(device, announcement.data, announcement.size, now));
 	must("keys", riffle_keys(device, keys.data, keys.size));
 
-	riffle_result request = riffle_enrol(device);
+	riffle_result request = riffle_enrol(device, now);
 	write_file("request", request);
 	riffle_free(request);
 	bytes reply = awaited("reply");

@@ -86,11 +86,11 @@ int main(int argc, char **argv) {
 	size = file("keys");
 	must("keys", riffle_keys(device, text, size), NULL);
 
-	fails("enrol before the device is registered", riffle_enrol(device));
+	fails("enrol before the device is registered", riffle_enrol(device, now));
 	must("register", riffle_register(device), "registration");
 	size = awaited("confirmed");
 	must("registered", riffle_registered(device, text, size), NULL);
-	must("enrol", riffle_enrol(device), "request");
+	must("enrol", riffle_enrol(device, now), "request");
 	size = awaited("reply");
 	must("answer", riffle_answer(device, text, size, now), NULL);
 

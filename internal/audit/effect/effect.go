@@ -142,7 +142,8 @@ func (r *Result) note(tested bool) {
 	}
 	if r.Cumulated != nil {
 		add("The control group is drawn by a coin in each decision and gets the default arm. Intervals are for sampling and for " +
-			"the noise that protects people. Over all epochs they compare all policies so far together with the default arm; " +
+			"the noise that protects people. A mean that noise puts outside the range of rewards is shown as the nearest end of " +
+			"it, and the lift is the difference of the two means that are shown. Over all epochs they compare all policies so far together with the default arm; " +
 			"the newest policy can be better than that. A 95 %% interval is for one look: who looks after every epoch and stops " +
 			"when it suits them is wrong more often than once in 20 times.")
 	}

@@ -25,7 +25,7 @@ func (r *Result) Compared() (all []Epoch) {
 // Errors: ErrNoControl.
 func (r *Result) Chart() (chart.Chart, error) {
 	c := chart.Chart{
-		Title: "Is the policy better than what was done before?", X: "epoch",
+		Title: "Is the policy better than what was done before?", X: "epoch", WholeX: true,
 		Y:        "reward in a decision, policy minus control group",
 		Subtitle: fmt.Sprintf("%s: 95 %% intervals, epsilon of one person so far %s", r.Deployment, spell(r.SoFar)),
 	}

@@ -77,8 +77,8 @@ func numbers(l *Lift) table.Row {
 	if !l.Known() {
 		return table.Row{fmt.Sprintf("%.2f", l.Decisions), "", "", "unknown", ""}
 	}
-	return table.Row{fmt.Sprintf("%.2f", l.Decisions), fmt.Sprintf("%.4g", l.Treated), fmt.Sprintf("%.4g", l.Control),
-		signed(l.Lift), fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
+	treated, control, lift := l.Shown()
+	return table.Row{fmt.Sprintf("%.2f", l.Decisions), treated, control, lift, fmt.Sprintf("%s to %s", signed(l.Low), signed(l.High))}
 }
 
 // Remark is what there is to say of an epoch.

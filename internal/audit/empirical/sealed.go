@@ -136,7 +136,7 @@ func (s *sealed) run(ctx context.Context, record glm.Record, number uint64) ([]u
 // report is the payload that the shuffler finds in the report of a device which holds a record.
 func (s *sealed) report(number uint32, holds glm.Record, src protocol.Source) ([]byte, error) {
 	now := time.Unix(0, 0) // enrolment and reward come at once: nothing here waits
-	state, err := s.core.NewState(number).Ask(s.announced)
+	state, err := s.core.NewState(number).Ask(s.announced, now)
 	if err != nil {
 		return nil, err
 	}

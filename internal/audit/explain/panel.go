@@ -74,6 +74,7 @@ func lifted(l audit.Lift) string {
 	if !l.Known() {
 		return "too few rewards came for so much noise, so that nothing is known"
 	}
-	return fmt.Sprintf("mean reward %.4g of the policy and %.4g of the default arm; the difference is %.4g, with 95 %% "+
-		"confidence between %.4g and %.4g", l.Treated, l.Control, l.Lift, l.Low, l.High)
+	treated, control, lift := l.Shown()
+	return fmt.Sprintf("mean reward %s of the policy and %s of the default arm; the difference is %s, with 95 %% "+
+		"confidence between %.4g and %.4g", treated, control, lift, l.Low, l.High)
 }

@@ -57,10 +57,11 @@ func Load(key, state, out string) (*Witness, error) {
 		return nil, fmt.Errorf("%s%s is not of the key in %s: restore the file that riffle witness keygen made", key,
 			publicEnding, key)
 	}
-	for folder, mode := range map[string]os.FileMode{state: 0o700, out: 0o755} {
-		if err := os.MkdirAll(folder, mode); err != nil {
-			return nil, err
-		}
+	if err := keyfile.Folder(state); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
 	}
 	return &Witness{Name: name, Key: id, State: channel.Folder(state), Out: out}, nil
 }

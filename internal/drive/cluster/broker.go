@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // maxStore is more than any disk has: a deployment on one machine writes megabytes, and must not be kept from starting
@@ -99,6 +100,9 @@ func StartBroker(ctx context.Context, keys string, o broker.Options, p bus.Provi
 		return nil, err
 	}
 	o.Users = users
+	if err := keyfile.Folder(o.Dir); err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
 	server, err := broker.Start(o)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 )
 
 // Options say what to run.
@@ -65,7 +66,7 @@ const startTime = 30 * time.Second
 
 // Start makes keys, starts the broker, provisions it and starts every role. What it starts ends with Stop.
 func Start(ctx context.Context, o Options) (c *Cluster, err error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := keyfile.Folder(o.Dir); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	hosts := make([]keyring.HostOptions, len(o.Hosts))

@@ -25,21 +25,22 @@ const (
 // audience is the crowd of the whole population, each of whom takes part once.
 type audience struct {
 	crowd.Crowd
-	c *cluster.Cluster
-	o Options
+	c    *cluster.Cluster
+	o    Options
+	pace pace
 
 	mu      sync.Mutex
 	played  []int          // arm, by person
 	sampled map[uint64]int // people, by epoch
 }
 
-func newAudience(c *cluster.Cluster, o Options) *audience {
+func newAudience(c *cluster.Cluster, o Options, p pace) *audience {
 	d := &audience{
 		Crowd: crowd.Crowd{
 			Population: o.Population, Client: client.New(client.Options{Connections: apps}), Devices: "person",
 			Concurrency: apps, Gate: crowd.NewGate(false, func(int, error) {}), // oversee notices it
 		},
-		c: c, o: o, played: make([]int, o.Population.Info().People), sampled: map[uint64]int{},
+		c: c, o: o, pace: p, played: make([]int, o.Population.Info().People), sampled: map[uint64]int{},
 	}
 	d.Serve = d.serve
 	for host := range o.Hosts {
@@ -60,7 +61,10 @@ var errLearned = errors.New("the last policy is out")
 // drive brings all people to their devices, cohort by cohort, and waits for the last policy.
 func (d *audience) drive(ctx context.Context) error {
 	defer d.Client.Close()
-	d.o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "learning", len(d.played) })
+	d.o.Progress.Update(func(s *progress.State) {
+		s.Phase, s.Total = "learning", len(d.played)
+		d.pace.expect(s, len(d.played))
+	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.oversee(ctx) })
 	g.Go(func() error { return d.Follow(ctx) })

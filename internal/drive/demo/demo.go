@@ -14,6 +14,7 @@ package demo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -31,6 +32,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Options say what to run.
@@ -136,16 +138,44 @@ func (o Options) Check(unreadable error) error {
 		faults = s.Validate()
 	}
 	if o.Hosts < 1 {
-		faults = append(faults, fmt.Errorf("hosts = %d must be at least 1", o.Hosts))
+		faults = append(faults, role.Wrong("--hosts", o.Hosts, "must be at least 1"))
+	}
+	for _, err := range faults {
+		var fault *role.Fault
+		if errors.As(err, &fault) {
+			fault.Called(flagOf)
+		}
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("nothing was started: %w", &role.ConfigError{Faults: faults})
 	}
 	if err := s.Feasible(); err != nil {
-		return fmt.Errorf("nothing was started, because no plan keeps this promise with %d people: %w",
-			o.Population.Info().People, err)
+		return fmt.Errorf("nothing was started: no plan keeps this promise with %d people: %w", o.Population.Info().People,
+			explained(err))
 	}
 	return nil
+}
+
+// flagOf are the flags of riffle demo that set the analyzer's keys.
+var flagOf = map[string]string{
+	"profile": "--learner", "learner.profile": "--learner", "privacy.channel": "--trust", "family": "--family", "max_reward": "--max-reward", "radius": "--norm-bound",
+	"horizon": "--users", "epsilon": "--epsilon", "delta": "--delta", "channel": "--trust",
+	"server_noise": "--server-noise", "device_noise": "--no-device-noise",
+}
+
+// explained says what to do about a plan that cannot be, by the flags of riffle demo.
+func explained(err error) error {
+	var no *privacy.Infeasible
+	if !errors.As(err, &no) {
+		return err
+	}
+	switch no.Constraint {
+	case "MinCohort", "Cohort":
+		return fmt.Errorf("%s; give more people: --users", no.Reason)
+	case "MaxMessages":
+		return fmt.Errorf("%s; --trust shares has no bit messages", no.Reason)
+	}
+	return fmt.Errorf("%s; %s", no.Reason, no.Remedy)
 }
 
 // Run runs the deployment to its last policy.
@@ -172,6 +202,10 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		defer os.RemoveAll(dir)
 	}
 	o.Progress.Update(func(s *progress.State) { s.Phase, s.Total = "starting", 0 })
+	pace, err := paceOf(o)
+	if err != nil {
+		return nil, nil, err
+	}
 	hosts := make([]string, o.Hosts)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("host%d", i+1)
@@ -191,7 +225,8 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 		return nil, nil, err
 	}
 	defer w.close()
-	people := newAudience(c, o)
+	o.Progress.Note("Watch it: %s/ (shuffler) and %s/ (analyzer)", c.Ops(cluster.Shuffler), c.Ops(cluster.Analyzer))
+	people := newAudience(c, o, pace)
 	if err := people.drive(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +255,7 @@ func Run(ctx context.Context, o Options) (*chart.Result, []chart.Regret, error) 
 	}
 	fill(result, released)
 	spent(result, c)
-	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork = "comparing", 0, 0, 0 })
+	o.Progress.Update(func(s *progress.State) { s.Phase, s.Done, s.Work, s.AllWork, s.Unit = "comparing", 0, 0, 0, 0 })
 	curves, err := compare(ctx, o, people.played, released.final, result)
 	return result, curves, err
 }

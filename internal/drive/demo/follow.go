@@ -27,7 +27,7 @@ func (d *audience) observe(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	d.o.Progress.Update(func(s *progress.State) { advance(s, len(d.played), shuffler, analyzer) })
+	d.o.Progress.Update(func(s *progress.State) { advance(s, d.pace, shuffler, analyzer) })
 }
 
 // snapshot asks a role at its ops listener.
@@ -49,11 +49,8 @@ func snapshot(ctx context.Context, ops string) (s status.Snapshot, err error) {
 	return s, json.NewDecoder(response.Body).Decode(&s)
 }
 
-// steps of a report that take time: it arrives, which takes sealing it, and it is counted, which takes opening it.
-const steps = 2
-
 // advance brings progress up to what the roles say. It never goes back: a role that was started again replays its past.
-func advance(s *progress.State, people int, shuffler, analyzer status.Snapshot) {
+func advance(s *progress.State, p pace, shuffler, analyzer status.Snapshot) {
 	arrived, messages, counted := 0, 0, 0
 	for _, r := range shuffler.Releases {
 		arrived += r.Reports
@@ -70,10 +67,12 @@ func advance(s *progress.State, people int, shuffler, analyzer status.Snapshot) 
 		counted += *c.Opened / c.Messages
 	}
 	s.Epochs = max(s.Epochs, analyzer.Epochs)
-	s.Reports, s.Messages = max(s.Reports, arrived), max(s.Messages, messages)
+	s.Reports = max(s.Reports, arrived)
+	if p.bits {
+		s.Messages = max(s.Messages, messages)
+	}
 	s.Counted = max(s.Counted, min(counted, s.Reports)) // of the messages that were opened some are a server's noise
-	s.AllWork = max(s.AllWork, steps*people*max(1, analyzer.Rounds))
-	s.Work = min(s.AllWork, s.Reports+s.Counted)
+	s.Work = max(s.Work, min(s.AllWork, p.done(s.Reports, s.Counted, len(analyzer.Releases))))
 }
 
 // over tells whether the round that a role shows as its latest is among those that are over.

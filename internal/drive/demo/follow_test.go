@@ -18,7 +18,8 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	opened := func(messages int) *status.Cohort { return &status.Cohort{Messages: 150, Opened: ptr(messages)} }
 	first, second := &status.Cohort{Reports: ptr(40), Messages: 150}, &status.Cohort{Reports: ptr(60), Messages: 150}
 	half, over := &status.Cohort{Reports: ptr(20), Messages: 150}, []status.Round{released(1, 40)}
-	var s progress.State
+	p := pace{arrive: 2, count: 3, wait: 100, epochs: 2, rounds: 1, bits: true}
+	s := progress.State{AllWork: p.all(100)}
 	for _, step := range []struct {
 		what                             string
 		shuffler, analyzer               status.Snapshot
@@ -26,22 +27,22 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	}{
 		{what: "before"},
 		{"half has arrived", status.Snapshot{Epoch: 1, Cohort: half},
-			status.Snapshot{Epoch: 1, Epochs: 2, Rounds: 1}, 20, 0, 3000, 20},
+			status.Snapshot{Epoch: 1, Epochs: 2, Rounds: 1}, 20, 0, 3000, 40},
 		{"the shuffler is started again", status.Snapshot{},
-			status.Snapshot{Epoch: 1, Rounds: 1}, 20, 0, 3000, 20},
+			status.Snapshot{Epoch: 1, Rounds: 1}, 20, 0, 3000, 40},
 		{"some are opened", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
-			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(1500)}, 40, 10, 6000, 50},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(1500)}, 40, 10, 6000, 110},
 		{"all are opened, and a server's noise", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
-			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(9000)}, 40, 40, 6000, 80},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(9000)}, 40, 40, 6000, 200},
 		{"all are counted", status.Snapshot{Epoch: 1, Cohort: first, Releases: over},
-			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(6000), Releases: over}, 40, 40, 6000, 80},
+			status.Snapshot{Epoch: 1, Rounds: 1, Cohort: opened(6000), Releases: over}, 40, 40, 6000, 300},
 		{"the next epoch", status.Snapshot{Epoch: 2, Cohort: second, Releases: over},
-			status.Snapshot{Epoch: 2, Rounds: 1, Cohort: opened(0), Releases: over}, 100, 40, 15000, 140},
+			status.Snapshot{Epoch: 2, Rounds: 1, Cohort: opened(0), Releases: over}, 100, 40, 15000, 420},
 	} {
-		advance(&s, 100, step.shuffler, step.analyzer)
+		advance(&s, p, step.shuffler, step.analyzer)
 		got := [4]int{s.Reports, s.Counted, s.Messages, s.Work}
 		want := [4]int{step.reports, step.counted, step.messages, step.work}
-		if got != want || s.AllWork != 200 {
+		if got != want || s.AllWork != 700 {
 			t.Errorf("%s: %+v", step.what, s)
 		}
 	}

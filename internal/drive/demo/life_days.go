@@ -122,6 +122,9 @@ func (d *days) register(ctx context.Context) error {
 	})
 }
 
+// steps are what each day of a run is made of that takes time: its people are served, and their reports arrive.
+const steps = 2
+
 // allDays drives the days: those of an epoch when its panel is drawn, and the rest with the last policy.
 func (d *days) allDays(ctx context.Context) error {
 	all := d.o.Setting.World.Days

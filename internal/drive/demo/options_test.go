@@ -20,15 +20,15 @@ func TestWrongOptionsStartNothing(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		"negative":   {Options{Epsilon: -1, Delta: 1e-6}, []string{"1 fault", "epsilon = -1"}},
-		"nothing":    {Options{Epsilon: 0, Delta: 1e-6}, []string{"1 fault", "epsilon = 0 must be above 0"}},
-		"no promise": {Options{Epsilon: 1e9, Delta: 1e-6}, []string{"1 fault", "epsilon = 1000000000"}},
+		"negative":   {Options{Epsilon: -1, Delta: 1e-6}, []string{"1 fault", "--epsilon = -1"}},
+		"nothing":    {Options{Epsilon: 0, Delta: 1e-6}, []string{"1 fault", "--epsilon = 0 must be above 0"}},
+		"no promise": {Options{Epsilon: 1e9, Delta: 1e-6}, []string{"1 fault", "--epsilon = 1000000000"}},
 		"everything": {Options{Epsilon: math.NaN(), Delta: 2, Profile: "theory", Hosts: -1},
-			[]string{"4 faults", "epsilon", "delta = 2", `profile = "theory"`, "hosts = -1"}},
+			[]string{"4 faults", "--epsilon", "--delta = 2", `--learner = "theory"`, "--hosts = -1"}},
 		"too few": {Options{Epsilon: 1, Delta: 1e-6, Population: synthetic(t, 30, 1)},
-			[]string{"30 people", "at least 50"}},
-		"no such plan":  {Options{Epsilon: 1, Delta: 1e-6, Population: wide(400)}, []string{"no plan", "MaxMessages"}},
-		"no such paper": {Options{Epsilon: 1e-9, Delta: 1e-6, Profile: string(glm.Paper)}, []string{"epsilon = "}},
+			[]string{"30 people", "at least 50", "--users"}},
+		"no such plan":  {Options{Epsilon: 1, Delta: 1e-6, Population: wide(400)}, []string{"no plan", "--trust shares"}},
+		"no such paper": {Options{Epsilon: 1e-9, Delta: 1e-6, Profile: string(glm.Paper)}, []string{"--epsilon = "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.o

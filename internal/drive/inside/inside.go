@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/client"
@@ -129,7 +129,7 @@ func (h *Hosts) start(n int) (*running, error) {
 		return nil, err
 	}
 	folder := filepath.Join(h.o.State, h.o.Hosts[n])
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := keyfile.Folder(folder); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -45,9 +45,11 @@ type State struct {
 	// Work is how much is done of what takes the time, of AllWork in this phase: the bar and the time left are about
 	// it. AllWork 0: about people.
 	Work, AllWork int
-	Reports       int // reports that have arrived
-	Counted       int // reports whose bits are counted
-	Messages      int // bit messages of the reports that have arrived
+	// Unit is how long a unit of work is expected to take; 0: nobody knows.
+	Unit     time.Duration
+	Reports  int // reports that have arrived
+	Counted  int // reports whose bits are counted
+	Messages int // bit messages of the reports that have arrived
 }
 
 // Progress shows a State. Its methods may be called from several goroutines.
@@ -189,16 +191,26 @@ func (p *Progress) live(width int) string {
 	return p.state.bar(p.left(), width)
 }
 
-// settle is how long a phase must have run before its speed says something.
-const settle = 2 * time.Second
+const (
+	// settle is how long a phase must have run before its speed says something.
+	settle = 2 * time.Second
+	// trust is the share of a phase's work that what was expected of its speed weighs, against the speed so far.
+	trust = 0.2
+)
 
-// left estimates the time left in this phase from its mean speed so far; 0 = unknown. The caller holds the lock.
+// left estimates the time left in this phase from its mean speed so far, and from what was expected of it; 0 = unknown.
+// The caller holds the lock.
 func (p *Progress) left() time.Duration {
 	elapsed := time.Since(p.since)
 	done, total := p.state.bounds()
-	if elapsed < settle || done <= p.from || done >= total {
+	if done >= total || p.state.Unit == 0 && (elapsed < settle || done <= p.from) {
 		return 0
 	}
-	left := time.Duration(float64(elapsed) / float64(done-p.from) * float64(total-done))
+	took, work := float64(elapsed), float64(done-p.from)
+	if p.state.Unit > 0 {
+		took += trust * float64(total) * float64(p.state.Unit)
+		work += trust * float64(total)
+	}
+	left := time.Duration(took / work * float64(total-done))
 	return max(left.Round(time.Second), time.Second)
 }

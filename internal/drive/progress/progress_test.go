@@ -47,13 +47,13 @@ func TestPlainLines(t *testing.T) {
 		p.Close()
 		want := `starting
 learning, 0%, epoch 1 of 6, 0 of 40,000 people
-learning, 5%, epoch 1 of 6, 48s left, 2,000 of 40,000 people, 2,000 reports, 824,000 messages
+learning, 5%, epoch 1 of 6, 48s left, 2,000 of 40,000 people, 2,000 reports, 824,000 bit messages
 `
 		if got := out.String(); !strings.HasPrefix(got, want) {
 			t.Errorf("wrote\n%s\nwant it to begin with\n%s", got, want)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		last := "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M messages"
+		last := "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M bit messages"
 		if n := len(lines); n != 8 || lines[6] != "cohort 3 was lost" || lines[7] != last {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
@@ -98,6 +98,27 @@ learning, 60%, 20s left, 1,000 of 1,000 people, 900 reports, 300 counted
 `
 		if got := out.String(); got != want {
 			t.Errorf("wrote\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// What was expected of the speed is told at once, and gives way to the speed that is seen.
+func TestWhatIsExpectedGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out sink
+		p := progress.New(&out, progress.Options{Every: 10 * time.Second})
+		p.Update(func(s *progress.State) { s.Phase, s.AllWork, s.Unit = "learning", 100, time.Second })
+		for range 4 { // twice as slow as expected
+			time.Sleep(9 * time.Second)
+			p.Update(func(s *progress.State) { s.Work += 20; s.Reports++ })
+			time.Sleep(31 * time.Second)
+			synctest.Wait()
+		}
+		p.Close()
+		for _, want := range []string{"learning, 0%, 1m40s left\n", "learning, 20%, 2m0s left", "learning, 80%, 36s left"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in\n%s", want, out.String())
+			}
 		}
 	})
 }

@@ -54,6 +54,7 @@ type Chart struct {
 	LogY     bool    // logarithmic vertical axis: all Y and Low positive
 	YMin     float64 // lowest value shown on a linear vertical axis unless a value lies below it; use 0 for sums
 	Series   []Series
+	WholeX   bool      // X counts, as epochs do: only whole numbers have ticks
 	Places   []string  // names of the X 1, 2, ... of a linear axis on which nothing lies between; none: numbers
 	Width    float64   // points; 0 = DefaultWidth
 	Height   float64   // points; 0 = DefaultHeight
@@ -221,6 +222,9 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	axis(&p.Y, c.LogY)
 	if at := c.measured(); c.LogX && at != nil {
 		p.X.Tick.Marker = plot.ConstantTicks(at)
+	}
+	if c.WholeX && !c.LogX {
+		p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
 	}
 	if len(c.Places) > 0 && !c.LogX {
 		p.X.Tick.Marker = c.places()

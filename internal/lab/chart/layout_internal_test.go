@@ -3,6 +3,7 @@ package chart
 import (
 	"math"
 	"sort"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -62,4 +63,20 @@ func TestRoundRangesHaveRoundTicks(t *testing.T) {
 			seen[k.Label] = true
 		}
 	})
+}
+
+// Epochs have no halves, however few there are.
+func TestWholeNumbersHaveNoTicksBetween(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{{1, 3, "1 2 3"}, {2, 2, "2"}, {0.5, 2.5, "1 2"}, {1, 13, "2 4 6 8 10 12"}, {0, 15, "0 3 6 9 12 15"}} {
+		var got []string
+		for _, k := range wholeTicks(c.low, c.high) {
+			got = append(got, k.Label)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v to %v: %v, want %s", c.low, c.high, got, c.want)
+		}
+	}
 }

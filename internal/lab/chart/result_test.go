@@ -99,3 +99,28 @@ func TestResultTableFitsATerminal(t *testing.T) {
 		}
 	}
 }
+
+// A run that learned next to nothing says so below its table, with what would help; any other says nothing.
+func TestARunThatLearnedNothingSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		trust  string
+		regret float64
+		says   string
+	}{
+		{"local", 1.12, "People lost 112 % of what they would have lost without any learning"},
+		{"local", 0.95, "here 1,859 times"},
+		{"shuffle", 0.95, "More people, or a larger --epsilon"},
+		{"local", 0.7, ""},
+	} {
+		r := adultResult()
+		r.Trust, r.VarianceRatio, r.Regret = c.trust, 1859.4, c.regret*r.UniformRegret
+		var b bytes.Buffer
+		if err := r.WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		if said := strings.Contains(text, "learned next to nothing"); said != (c.says != "") || !strings.Contains(text, c.says) {
+			t.Errorf("%s at %v of uniform play:\n%s", c.trust, c.regret, b.String())
+		}
+	}
+}

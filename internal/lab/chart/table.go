@@ -27,10 +27,32 @@ func (r Result) WriteTable(w io.Writer) error {
 	for _, t := range blocks {
 		rendered = append(rendered, t.Render()+"\n")
 	}
+	if remarks := r.remarks(); len(remarks) > 0 {
+		rendered = append(rendered, Notes(remarks))
+	}
 	if _, err := io.WriteString(w, strings.Join(rendered, "\n")); err != nil {
 		return fmt.Errorf("chart: %w", err)
 	}
 	return nil
+}
+
+// nothingLearned is the share of uniform play's regret from which on a run is said to have learned next to nothing: by
+// then people lost nearly as much as if nobody had learned.
+const nothingLearned = 0.9
+
+// remarks are what a reader of the table must not overlook.
+func (r Result) remarks() (remarks []string) {
+	if r.Regret < nothingLearned*r.UniformRegret {
+		return nil
+	}
+	remarks = append(remarks, fmt.Sprintf("People lost %.0f %% of what they would have lost without any learning: this run "+
+		"learned next to nothing.", 100*r.Regret/r.UniformRegret))
+	if r.Trust == "local" {
+		return append(remarks, fmt.Sprintf("In the channel local every device adds all the noise that hides it, here %s times "+
+			"a curator's variance. It takes far more people, or a larger epsilon. --trust shares has a curator's noise, and "+
+			"needs one honest server of the two.", Number(r.VarianceRatio, 0)))
+	}
+	return append(remarks, "More people, or a larger --epsilon, make it learn more.")
 }
 
 // Name is what tables and pictures call the run: Riffle, and the channel unless it is the default.

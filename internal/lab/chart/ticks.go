@@ -55,6 +55,19 @@ func linearTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// wholeTicks are linearTicks at whole numbers.
+func wholeTicks(low, high float64) []plot.Tick {
+	step := 1.0
+	if high-low > mostSteps {
+		step = math.Ceil(tickStep(high - low))
+	}
+	var ticks []plot.Tick
+	for v := math.Ceil(low/step-tickSlack) * step; v <= high+step*tickSlack; v += step {
+		ticks = append(ticks, plot.Tick{Value: v, Label: Number(v, 0)})
+	}
+	return ticks
+}
+
 // labeller returns how to write the ticks of an axis: in full, or with an exponent where they would be long.
 func labeller(largest, step float64) func(float64) string {
 	if decimals := decimalsOf(step); largest < 1e9 && decimals <= 5 {

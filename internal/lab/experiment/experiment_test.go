@@ -229,3 +229,12 @@ func TestRunStopsWhenCancelled(t *testing.T) {
 		t.Errorf("%v, %v", rows, err)
 	}
 }
+
+// Whoever chooses an experiment is told how long it takes.
+func TestEveryExperimentSaysHowLongItTakes(t *testing.T) {
+	for _, name := range experiment.Names() {
+		if experiment.Takes(name) <= 0 {
+			t.Errorf("%s: nobody knows how long it takes: measure it with --seeds 1", name)
+		}
+	}
+}

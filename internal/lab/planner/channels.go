@@ -2,7 +2,6 @@ package planner
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 
@@ -18,7 +17,8 @@ type Channel struct {
 	Trust plan.Channel `json:"trust"`
 	Whom  string       `json:"whom"`   // on whom the guarantee rests
 	OptIn bool         `json:"opt_in"` // devices refuse the channel unless they are told otherwise
-	Taken bool         `json:"taken"`  // by the planner's rule
+	// Recommended is set for the channel that the planner recommends (Recommend).
+	Recommended bool `json:"recommended"`
 	// Epsilon is the guarantee while honest devices' noise is there, EpsilonAlone if no other device is honest; null
 	// where there is none.
 	Epsilon       *float64 `json:"epsilon"`
@@ -43,34 +43,6 @@ type Channel struct {
 	ServerCPU   float64 `json:"server_cpu_seconds_per_user"`
 
 	Infeasible string `json:"infeasible,omitempty"` // why there is no plan
-}
-
-// ShuffleMessages is the largest number of bit messages of one person for which the planner takes the channel shuffle:
-// 26 kB, and the cost of about ten dimensions.
-const ShuffleMessages = 500
-
-// takenRule says in words what take does.
-var takenRule = fmt.Sprintf("shuffle, the default, while it takes at most %d bit messages of a person; else shares, "+
-	"which costs a person less and needs only one honest server of the two; if neither has a plan, local, which "+
-	"trusts nobody; never central by itself, since whoever runs the analyzer would see every record", ShuffleMessages)
-
-// take is the channel that the planner takes by itself; empty if there is none.
-func take(channels []Channel) plan.Channel {
-	possible := map[plan.Channel]Channel{}
-	for _, c := range channels {
-		if c.Infeasible == "" {
-			possible[c.Trust] = c
-		}
-	}
-	if c, ok := possible[plan.Shuffle]; ok && c.Messages <= ShuffleMessages {
-		return plan.Shuffle
-	}
-	for _, c := range []plan.Channel{plan.Shares, plan.Shuffle, plan.Local} {
-		if _, ok := possible[c]; ok {
-			return c
-		}
-	}
-	return ""
 }
 
 // termsFor are the terms of one channel: those asked for, where they say anything about it.
@@ -138,9 +110,6 @@ func (o Options) channels(proposer *plan.Proposer, config glm.Config, tasks []ta
 			}
 		}
 		all = append(all, one)
-	}
-	for i := range all {
-		all[i].Taken = all[i].Trust == take(all)
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
@@ -70,9 +71,7 @@ func TestChannelsAreTheGoldenOnes(t *testing.T) {
 	golden(t, "channels.json", append(text, '\n'))
 	var table bytes.Buffer
 	table.WriteString(r.channelTable().Render() + "\n")
-	for _, note := range r.channelNotes() {
-		table.WriteString("- " + note + "\n")
-	}
+	table.WriteString(chart.Notes(r.channelNotes()))
 	golden(t, "channels.txt", table.Bytes())
 }
 
@@ -120,35 +119,48 @@ func TestLargeDimensionsAreCarriedByShares(t *testing.T) {
 	o := defaults()
 	o.Dimension = 20
 	all := beside(t, o)
-	if s := all[plan.Shares]; !s.Taken || s.Bytes > 30_000 {
+	if s := all[plan.Shares]; !s.Recommended || s.Bytes > 30_000 {
 		t.Errorf("20 dimensions: %+v", s)
 	}
 	o.Dimension = 50
-	if s := beside(t, o)[plan.Shares]; !s.Taken || s.Infeasible != "" {
+	if s := beside(t, o)[plan.Shares]; !s.Recommended || s.Infeasible != "" {
 		t.Errorf("50 dimensions: %+v", s)
 	}
 }
 
-// The rule, on made-up channels.
-func TestTheRuleTakesAChannel(t *testing.T) {
-	channel := func(name plan.Channel, messages int, infeasible string) Channel {
-		return Channel{Trust: name, Messages: messages, Infeasible: infeasible}
+// The channel that rests on least trust is recommended, and the reasons say what the numbers say.
+func TestTheReasonsFollowFromTheNumbers(t *testing.T) {
+	channel := func(name plan.Channel, noise float64, bytes int, infeasible string) Channel {
+		return Channel{Trust: name, VarianceRatio: &noise, Bytes: bytes, Infeasible: infeasible}
 	}
+	const cheap, dear = 1000, 2000
 	for _, c := range []struct {
-		channels []Channel
-		want     plan.Channel
+		channels   []Channel
+		want       plan.Channel
+		says, dont string
 	}{
-		{[]Channel{channel(plan.Shuffle, ShuffleMessages, ""), channel(plan.Shares, 1, "")}, plan.Shuffle},
-		{[]Channel{channel(plan.Shuffle, ShuffleMessages+1, ""), channel(plan.Shares, 1, "")}, plan.Shares},
-		{[]Channel{channel(plan.Shuffle, 9000, ""), channel(plan.Shares, 1, "no")}, plan.Shuffle},
-		{[]Channel{channel(plan.Shuffle, 0, "no"), channel(plan.Shares, 1, "")}, plan.Shares},
-		{[]Channel{channel(plan.Shuffle, 0, "no"), channel(plan.Shares, 1, "no"), channel(plan.Local, 1, "")},
-			plan.Local},
-		{[]Channel{channel(plan.Shuffle, 0, "no"), channel(plan.Central, 1, "")}, ""},
-		{nil, ""},
+		{[]Channel{channel(plan.Shuffle, 1.2, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
+			"smaller: the noise (variance 0.900 of a curator's, against 1.200), what a person sends (1,000 bytes, against " +
+				"2,000).", "Larger"},
+		{[]Channel{channel(plan.Shuffle, 0.8, dear, ""), channel(plan.Shares, 0.9, cheap, "")}, plan.Shares,
+			"Larger: the noise (variance 0.900 of a curator's, against 0.800).", "smaller: the noise"},
+		{[]Channel{channel(plan.Shuffle, 1, dear, ""), channel(plan.Shares, 0, 0, "no")}, plan.Shuffle, "has no plan", "Larger"},
+		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 1, dear, "")}, plan.Shares,
+			"shuffle has no plan", "Compared"},
+		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Shares, 0, 0, "no"), channel(plan.Local, 9, 1, "")},
+			plan.Local, "neither shuffle nor shares", "Compared"},
+		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel", "Recommended:"},
+		{nil, "", "No channel", "Recommended:"},
 	} {
-		if got := take(c.channels); got != c.want {
-			t.Errorf("%+v: %q is taken, want %q", c.channels, got, c.want)
+		reasons := strings.Join(Recommend(c.channels), " ")
+		var got plan.Channel
+		for _, one := range c.channels {
+			if one.Recommended {
+				got += one.Trust
+			}
+		}
+		if got != c.want || !strings.Contains(reasons, c.says) || strings.Contains(reasons, c.dont) {
+			t.Errorf("%q is recommended, want %q: %s", got, c.want, reasons)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (r *Panel) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Panels of %s, drawn from at least %s registered devices, in the channel %s.\n", plural(r.Size, "device",
 		"devices"), number(r.Registered), r.Channel)
-	fmt.Fprintf(&b, "A device reports in %s, with up to %s in a report.\n\n", r.epochs(), plural(r.Decisions, "decision",
+	fmt.Fprintf(&b, "A device reports in %s,\nwith up to %s in a report.\n\n", r.epochs(), plural(r.Decisions, "decision",
 		"decisions"))
 	t := chart.Columns{Left: 3}.Table("What", "how much", "what it means")
 	for _, row := range []table.Row{
@@ -51,9 +51,7 @@ func (r *Panel) WriteTable(w io.Writer) error {
 		b.WriteString("\n" + r.choiceTable().Render() + "\n")
 	}
 	b.WriteString("\n")
-	for _, note := range r.notes() {
-		b.WriteString("- " + note + "\n")
-	}
+	b.WriteString(chart.Notes(r.notes()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -56,10 +56,10 @@ type Result struct {
 	Cohorts     []Cohort     `json:"cohorts"`
 	Frontier    []Frontier   `json:"frontier"`
 
-	// Channels are the four channels beside each other, of the learner's statistics; empty with other releases. Rule
-	// says which one the planner takes by itself.
+	// Channels are the four channels beside each other, of the learner's statistics; empty with other releases. Reasons
+	// say which one is recommended, and why.
 	Channels []Channel `json:"channels"`
-	Rule     string    `json:"rule,omitempty"`
+	Reasons  []string  `json:"reasons,omitempty"`
 }
 
 // FirstCohort is the size of the first cohort and why.

@@ -152,7 +152,7 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 		return err
 	}
 	if r.Channels, err = o.channels(proposer, config, tasks, limits); err == nil {
-		r.Rule = takenRule
+		r.Reasons = Recommend(r.Channels)
 	}
 	return err
 }

@@ -35,9 +35,7 @@ func (r Result) WriteTable(w io.Writer) error {
 		b.WriteString("\n" + r.channelTable().Render() + "\n")
 	}
 	b.WriteString("\n")
-	for _, note := range r.notes() {
-		b.WriteString("- " + note + "\n")
-	}
+	b.WriteString(chart.Notes(r.notes()))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -64,10 +62,10 @@ func (r Result) times() int {
 }
 
 func (r Result) cohortTable() table.Writer {
-	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all report", "messages each", "bytes each",
-		"CPU each", "budget unused"}
+	header := []any{"Cohort", "people", "at least", "honest", "epsilon", "if all\nreport", "messages\neach",
+		"bytes\neach", "CPU\neach", "budget\nunused"}
 	if r.Exploration != "" {
-		header = append(header, "explorers", "width")
+		header = append(header, "explore", "width")
 	}
 	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
@@ -100,10 +98,14 @@ func (r Result) meanCPU() (mean float64) {
 }
 
 func (r Result) releaseTable() table.Writer {
-	header := []any{"Cohort", "release", "coordinates", "levels", "noise bits", "bias", "scale", "messages",
-		"error of a sum", "central", "local", "noise ratio", "limited by"}
+	header := []any{"Cohort", "release", "numbers", "levels", "noise\nbits", "error", "central", "local",
+		"noise\nratio", "limited\nby"}
+	bits := r.Trust == "" || r.Trust == plan.Shuffle
+	if bits {
+		header = append(header, "bit\nmessages")
+	}
 	if r.Trust != "" {
-		header = append(header, "servers' noise bits")
+		header = append(header, "servers'\nbits")
 	}
 	t := chart.Columns{}.Table(header...)
 	for i, c := range r.Cohorts {
@@ -113,9 +115,11 @@ func (r Result) releaseTable() table.Writer {
 				name = fmt.Sprintf("%d x %s", rel.Times, name)
 			}
 			row := table.Row{i + 1, name, rel.Coordinates, rel.Levels, rel.NoiseBits,
-				fmt.Sprintf("%.4g", rel.Bias), fmt.Sprintf("%.4g", rel.Scale), number(rel.Times * rel.MessagesPerUser),
 				fmt.Sprintf("%.4g", rel.Deviation), fmt.Sprintf("%.4g", rel.CentralDeviation), fmt.Sprintf("%.4g",
 					rel.LocalDeviation), fmt.Sprintf("%.3f", rel.VarianceRatio), rel.Limit}
+			if bits {
+				row = append(row, number(rel.Times*rel.MessagesPerUser))
+			}
 			if r.Trust != "" {
 				row = append(row, number(int(rel.ServerNoise)))
 			}
@@ -138,7 +142,8 @@ func frontierTable(f Frontier) table.Writer {
 // notes say what the numbers mean and what they leave unsaid.
 func (r Result) notes() []string {
 	notes := []string{
-		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a " +
+		"Error: standard deviation of the noise of one released sum, in the statistic's " +
+			"units, at worst. Central: a " +
 			"trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a " +
 			"shuffler. Noise ratio: Riffle's variance over the central one.",
 		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report "+

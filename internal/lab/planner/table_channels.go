@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -11,11 +12,11 @@ import (
 
 // channelTable puts the channels beside each other.
 func (r Result) channelTable() table.Writer {
-	t := chart.Columns{Left: 1}.Table("Channel", "epsilon", "alone", "noise ratio", "poison", "messages each",
-		"bytes each", "CPU device", "shuffler", "analyzer", "whom one must trust")
+	t := chart.Columns{Left: 1}.Table("Channel", "epsilon", "alone", "noise\nratio", "poison", "messages\neach",
+		"bytes\neach", "CPU\ndevice", "CPU\nshuffler", "CPU\nanalyzer")
 	for _, c := range r.Channels {
 		name := string(c.Trust)
-		if c.Taken {
+		if c.Recommended {
 			name = "> " + name
 		}
 		if c.Infeasible != "" {
@@ -24,7 +25,7 @@ func (r Result) channelTable() table.Writer {
 		}
 		t.AppendRow(table.Row{name, spelled(c.Epsilon), spelled(c.EpsilonAlone), figure("%.3f", c.VarianceRatio),
 			figure("%.2f", c.Poison), number(c.Messages), number(c.Bytes), seconds(c.DeviceCPU), seconds(c.ShufflerCPU),
-			seconds(c.AnalyzerCPU), c.Whom})
+			seconds(c.AnalyzerCPU)})
 	}
 	return t
 }
@@ -43,23 +44,23 @@ func figure(format string, v *float64) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// channelNotes say what the channels' numbers mean, which one would be taken, and why some have no plan.
+// channelNotes say what the channels' numbers mean, whom one must trust, which one is recommended, and why some have no
+// plan.
 func (r Result) channelNotes() (notes []string) {
 	if len(r.Channels) == 0 {
 		return nil
 	}
-	taken := "None of the channels has a plan that would be taken"
+	var trust []string
 	for _, c := range r.Channels {
-		if c.Taken {
-			taken = fmt.Sprintf("It would take %s", c.Trust)
-		}
+		trust = append(trust, fmt.Sprintf("%s rests on %s", c.Trust, c.Whom))
 	}
 	notes = append(notes,
 		"Channels: each with the cohort in which it is worst. Epsilon holds while the honest devices' noise is there, "+
 			"alone if no other device is honest. Poison: standard deviations of noise by which one lying report can "+
 			"move a sum. CPU of one person's part on each role, estimated from measurements of this machine, just now; the "+
 			"broker's is not in it.",
-		fmt.Sprintf("%s. The rule: %s.", taken, r.Rule))
+		"Trust: "+strings.Join(trust, "; ")+".")
+	notes = append(notes, r.Reasons...)
 	for _, c := range r.Channels {
 		for _, of := range c.Influence {
 			notes = append(notes, fmt.Sprintf("Channel %s, %s: a dishonest device moves a number of the sum by at most %.3g, "+

@@ -35,7 +35,7 @@ const DefaultHoldout = 0.2
 // Errors of this package. They are wrapped with the value that was refused and what to do about it.
 var (
 	// ErrOption reports an option outside its range.
-	ErrOption = errors.New("population: bad option")
+	ErrOption = errors.New("population")
 	// ErrTooFew reports that a population has fewer people than were asked for.
 	ErrTooFew = errors.New("population: too few people")
 	// ErrArm reports an arm that a person does not have.

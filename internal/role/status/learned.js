@@ -3,6 +3,12 @@ const short = v => String(Number(v.toPrecision(3)));
 const widest = 24; // coefficients that the first picture shows, the largest
 const lines = 8; // coefficients that the second picture tells apart
 
+// named says what coefficient i stands for. Names come from the schema of features: they are written as text, never as
+// markup.
+const named = (names, i) => names ? names[i] : "θ" + (i + 1);
+const escaped = text => text.replace(/[&<>"']/g, c => "&#" + c.charCodeAt(0) + ";");
+const shortened = text => text.length > 26 ? text.slice(0, 25) + "…" : text;
+
 const tone = i => "hsl(" + (185 + 137 * i) % 360 + " 55% 48%)";
 const bySize = theta => theta.map((_, i) => i).sort((a, b) => Math.abs(theta[b]) - Math.abs(theta[a]));
 const svg = (w, h, label, inner) => '<svg viewBox="0 0 ' + w + " " + h + '" role="img" aria-label="' + label + '">' + inner + "</svg>";
@@ -10,15 +16,15 @@ const line = (x1, y1, x2, y2, stroke, width) => '<line x1="' + x1.toFixed(1) + '
 const label = (x, y, text, anchor, fill) => '<text x="' + x.toFixed(1) + '" y="' + y.toFixed(1) + '" text-anchor="' + anchor + '" fill="' + (fill || "var(--soft)") + '">' + text + "</text>";
 
 // whiskers draws a row for each of the largest coefficients: a point, and its interval where there is one.
-function whiskers(last) {
+function whiskers(last, names) {
   const shown = bySize(last.theta).slice(0, widest).sort((a, b) => a - b), half = i => last.half_width ? last.half_width[i] : 0;
   const reach = Math.max(1e-9, ...shown.map(i => Math.abs(last.theta[i]) + half(i)));
-  const w = 480, left = 34, right = 10, step = 20, h = 26 + step * shown.length, x = v => left + (w - left - right) * (v / reach + 1) / 2;
+  const w = 480, right = 10, step = 20, left = names ? 16 + 6.2 * Math.max(...shown.map(i => shortened(names[i]).length)) : 34, h = 26 + step * shown.length, x = v => left + (w - left - right) * (v / reach + 1) / 2;
   let out = line(x(0), 4, x(0), h - 20, "var(--soft)");
   for (const v of [-reach, 0, reach]) out += label(x(v), h - 5, short(v), v < 0 ? "start" : v > 0 ? "end" : "middle");
   shown.forEach((i, row) => {
     const y = 14 + step * row, t = last.theta[i], clear = Math.abs(t) > half(i), ink = clear ? "var(--tint)" : "var(--tint-soft)";
-    out += label(left - 8, y + 4, "θ" + (i + 1), "end");
+    out += label(left - 8, y + 4, escaped(shortened(named(names, i))), "end");
     if (last.half_width) out += line(x(t - half(i)), y, x(t + half(i)), y, ink, 2) + line(x(t - half(i)), y - 4, x(t - half(i)), y + 4, ink, 2) + line(x(t + half(i)), y - 4, x(t + half(i)), y + 4, ink, 2);
     out += '<circle cx="' + x(t).toFixed(1) + '" cy="' + y + '" r="4" fill="' + ink + '"/>';
   });
@@ -26,8 +32,9 @@ function whiskers(last) {
 }
 
 // trend draws the coefficients over the epochs, and below them epsilon.
-function trend(epochs) {
-  const w = 480, top = 8, floor = 150, base = 206, h = 224, left = 44, right = 34, n = epochs.length;
+function trend(epochs, names) {
+  const w = 480, top = 8, floor = 150, base = 206, h = 224, left = 44, n = epochs.length;
+  const right = names ? 12 + 6.2 * Math.max(...names.map(name => shortened(name).length)) : 34;
   const all = epochs.flatMap(e => e.theta), high = Math.max(1e-9, ...all), low = Math.min(-1e-9, ...all);
   const wide = Math.min(26, (w - left - right) / n * .6), room = w - left - right - wide;
   const x = k => left + wide / 2 + (n === 1 ? room / 2 : room * k / (n - 1)), y = v => floor - (floor - top) * (v - low) / (high - low);
@@ -40,7 +47,7 @@ function trend(epochs) {
     out += '<polyline points="' + points + '" fill="none" stroke="' + (told ? tone(i) : "var(--line)") + '" stroke-width="' + (told ? 2 : 1) + '"/>';
     if (told && n === 1) out += '<circle cx="' + x(0) + '" cy="' + y(epochs[0].theta[i]).toFixed(1) + '" r="3" fill="' + tone(i) + '"/>';
     const at = y(epochs[n - 1].theta[i]);
-    if (told && free.every(v => Math.abs(v - at) > 11)) { free.push(at); out += label(w - right + 6, at + 4, "θ" + (i + 1), "start", tone(i)); }
+    if (told && free.every(v => Math.abs(v - at) > 11)) { free.push(at); out += label(w - right + 6, at + 4, escaped(shortened(named(names, i))), "start", tone(i)); }
   });
   const most = Math.max(1e-9, ...epochs.map(e => e.epsilon ?? 0));
   epochs.forEach((e, k) => {
@@ -85,11 +92,11 @@ function learned(s) {
   if (!last) return fill("learned", el("div", { class: "empty" }, l.interval));
   const picture = (caption, drawn) => { const f = el("figure", {}); f.innerHTML = drawn; f.append(el("figcaption", {}, caption)); return f; };
   const at = "learned.epochs." + n + ".", p = l.predicted, most = last.theta.length > widest ? " The " + widest + " largest of " + last.theta.length + " are drawn." : "";
-  const rows = bySize(last.theta).slice(0, widest).sort((a, b) => a - b).map(i => el("tr", {}, el("td", {}, "θ" + (i + 1)), el("td", {}, field(at + "theta." + i, last.theta[i], short(last.theta[i]))),
+  const rows = bySize(last.theta).slice(0, widest).sort((a, b) => a - b).map(i => el("tr", {}, el("td", {}, named(l.names, i)), el("td", {}, field(at + "theta." + i, last.theta[i], short(last.theta[i]))),
     ...(last.half_width ? [el("td", {}, "± ", field(at + "half_width." + i, last.half_width[i], short(last.half_width[i]))), el("td", {}, short(last.theta[i] - last.half_width[i]) + " … " + short(last.theta[i] + last.half_width[i]))] : [])));
   fill("learned",
     el("div", { class: "under" }, "From ", field("learned.cohorts", l.cohorts), l.cohorts === 1 ? " cohort" : " cohorts", ", after epoch ", field(at + "epoch", last.epoch), ", which cost each of its people at most ε\u00a0", field(at + "epsilon", last.epsilon, eps(last.epsilon)), "."),
-    el("div", { class: "pictures" }, picture("The estimate now" + (last.half_width ? ", with intervals; pale where an interval holds 0." : ".") + most, whiskers(last)), picture("The estimate and ε after each epoch" + (l.epochs.length > 1 && l.epochs[0].epoch > 1 ? ", the newest." : "."), trend(l.epochs)), ...(l.epochs.some(e => e.lift) ? [picture("The lift over the control group in each epoch, with 95 % intervals.", lifts(l.epochs))] : [])),
+    el("div", { class: "pictures" }, picture("The estimate now" + (last.half_width ? ", with intervals; pale where an interval holds 0." : ".") + most, whiskers(last, l.names)), picture("The estimate and ε after each epoch" + (l.epochs.length > 1 && l.epochs[0].epoch > 1 ? ", the newest." : "."), trend(l.epochs, l.names)), ...(l.epochs.some(e => e.lift) ? [picture("The lift over the control group in each epoch, with 95 % intervals.", lifts(l.epochs))] : [])),
     ...compared(l),
     el("div", { class: "under" }, field("learned.interval", l.interval, l.interval)),
     el("div", { class: "under" }, "By this model the mean reward of every arm, and so the value of every policy, is between ", field("learned.predicted.least", p.least, short(p.least)), " and ", field("learned.predicted.most", p.most, short(p.most)), "; an arm of zeros has ", field("learned.predicted.neutral", p.neutral, short(p.neutral)),

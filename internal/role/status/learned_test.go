@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"fmt"
+	"html"
 	"math"
 	"regexp"
 	"strings"
@@ -54,6 +55,27 @@ func lasting() status.Snapshot {
 	s.Learned.Action, s.Learned.Acted = "rollback", 2
 	s.Learned.Total = &status.Lift{Treated: 0.58, Control: 0.5, Lift: 0.08, Low: 0.0525, High: 0.111}
 	return s
+}
+
+// termed is an analyzer whose coefficients have names by a schema, one of which would be markup.
+func termed() status.Snapshot {
+	s := knowing(4, 4, true)
+	s.Learned.Names = []string{"bias", "id = sms × age", "id = <model>&\"", "a field of a name that is far too long to draw = x"}
+	return s
+}
+
+// checkNamed holds the page against the names of the coefficients: in the table whole, in the pictures shortened.
+func checkNamed(t *testing.T, names []string, document string) {
+	t.Helper()
+	for _, name := range names {
+		if !strings.Contains(document, "<td>"+html.EscapeString(name)+"</td>") &&
+			!strings.Contains(document, "<td>"+strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(name)+"</td>") {
+			t.Errorf("the table does not name %q", name)
+		}
+	}
+	if len(names) > 0 && (strings.Contains(document, ">θ1<") || !strings.Contains(document, ">id = sms × age</text>")) {
+		t.Error("coefficients have numbers where they have names, or are not named in the pictures")
+	}
 }
 
 // checkCompared holds the page against the comparison with the control group.

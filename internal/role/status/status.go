@@ -144,7 +144,9 @@ const (
 
 // Learned is what the deployment learned from what its people reported, as numbers that are public.
 type Learned struct {
-	Cohorts   int            `json:"cohorts"`  // that the estimate was learnt from
+	Cohorts int `json:"cohorts"` // that the estimate was learnt from
+	// Names are what the coefficients stand for, by the deployment's schema of features; nil without one.
+	Names     []string       `json:"names,omitempty"`
 	Epochs    []LearnedEpoch `json:"epochs"`   // the newest ones, oldest first; the last is the estimate
 	Interval  string         `json:"interval"` // what an interval is, or why there is none, in sentences
 	Predicted Predicted      `json:"predicted"`
@@ -244,7 +246,7 @@ type reading struct {
 // Mount puts the page, its JSON and the gauges into a role's surroundings. read may be called at any time, also
 // before the role works.
 func Mount(env *role.Env, read func() Snapshot) error {
-	b := &board{env: env, read: read, started: time.Now().UTC().Truncate(time.Second)}
+	b := &board{env: env, read: read, started: env.Clock.Now().UTC().Truncate(time.Second)}
 	env.Handle("GET /{$}", http.HandlerFunc(b.page))
 	env.Handle("GET /status.json", http.HandlerFunc(b.json))
 	return env.Metrics.Register(newGauges(env.Name, read))
@@ -263,7 +265,7 @@ func (b *board) page(w http.ResponseWriter, _ *http.Request) {
 func (b *board) json(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(b.view(time.Now())) // as above
+	_ = json.NewEncoder(w).Encode(b.view(b.env.Clock.Now())) // as above
 }
 
 func (b *board) view(now time.Time) View {

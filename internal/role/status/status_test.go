@@ -233,6 +233,7 @@ func TestPageInABrowser(t *testing.T) {
 		{"randomizer", "randomizer", host, browser.View{Width: 1100, Height: 800}},
 		{"learned", "analyzer", knowing(6, 7, true), browser.View{Width: 1100, Height: 1500}},
 		{"learned-many-narrow", "analyzer", knowing(50, 40, false), browser.View{Width: 500, Height: 2600, Dark: true}},
+		{"learned-named", "analyzer", termed(), browser.View{Width: 1100, Height: 1500}},
 		{"lasting", "analyzer", lasting(), browser.View{Width: 1100, Height: 1800}},
 		{"learned-first", "analyzer", knowing(1, 1, true), browser.View{Width: 1100, Height: 1500}},
 	} {
@@ -251,6 +252,7 @@ func TestPageInABrowser(t *testing.T) {
 			shown := browser.Fields(document)
 			if l := test.snapshot.Learned; l != nil {
 				checkLearned(t, l, document, shown)
+				checkNamed(t, l.Names, document)
 				if l.Total != nil {
 					checkCompared(t, document, shown)
 				}

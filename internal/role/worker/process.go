@@ -93,6 +93,8 @@ type Process struct {
 	Long       string // what a worker of it does
 	OpsListen  string // default of ops.listen
 	TaskMemory int    // MiB that one task takes at most
+	// ShowProcess has /metrics show what the process takes: see role.Env.ShowProcess for who may.
+	ShowProcess bool
 	// Load reads the role's keys for workers from a folder.
 	Load func(folder string) (*Member, error)
 }
@@ -141,6 +143,11 @@ func (p Process) prepare(env *role.Env, s Settings) (role.Serve, error) {
 	box, err := NewBox(p.Role, m.Secrets)
 	if err != nil {
 		return nil, err
+	}
+	if p.ShowProcess {
+		if err := env.ShowProcess(); err != nil {
+			return nil, err
+		}
 	}
 	lead := env.Health.Condition(leadCondition)
 	return func(ctx context.Context) error {

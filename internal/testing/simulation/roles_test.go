@@ -82,6 +82,12 @@ func (w *World) buildHost(i *incarnation, log zerolog.Logger) (func(context.Cont
 		}
 		return i.host.Pending()
 	}
+	asking := func() int64 {
+		if i.host == nil {
+			return 0
+		}
+		return i.host.Asking()
+	}
 	h, err := randomizer.New(randomizer.Config{
 		Deployment: testbed.Deployment, Analyzer: w.keys.analyzer.Public(), Shuffler: w.keys.shuffler.Public(),
 		Identity: keys.identity, Credential: keys.credential, Devices: capacity, Store: store{i},
@@ -90,8 +96,8 @@ func (w *World) buildHost(i *incarnation, log zerolog.Logger) (func(context.Cont
 			MaxMessages: 1000, Records: w.records(),
 		},
 		Source: func() protocol.Source { return w.source(i) }, Bus: hostBroker{i.conn, i}, Clock: i.p.clock, Log: log,
-		Reports:   i.account("report", pending, randomizer.Reasons()),
-		Decisions: i.account("decision", nil, randomizer.DecisionReasons()),
+		Reports:    i.account("report", pending, randomizer.Reasons()),
+		Enrolments: i.account("enrolment", asking, randomizer.EnrolmentReasons()),
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
+)
+
+// mostNamed bounds how many files a warning names.
+const mostNamed = 3
+
+// warnListed warns of private files at a path or below it that git has, or would take with its next "git add".
+func warnListed(cmd *cobra.Command, path string) error {
+	files, err := keyfile.Listed(path)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: git does not leave out %s: %s.\nMove what it names out of the work tree, "+
+		"or put it into .gitignore and run git rm --cached on it; replace keys that were ever pushed.\n",
+		number(len(files), "private file"), strings.Join(files[:min(len(files), mostNamed)], ", "))
+	return err
+}
+
+// number counts things.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
