@@ -354,7 +354,9 @@ type PanelStatus struct {
 func (h *Host) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending}
+	s := Status{
+		Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending,
+	}
 	if h.refusal != nil {
 		s.Refused = h.refusal.Error()
 	}
