@@ -50,8 +50,8 @@ private file that it has all the same, every command of keygen warns.`[1:],
 			if err != nil {
 				return err
 			}
-			lines := append([]string{fmt.Sprintf("The keys of %q are in %s. Only you can read the private ones.", name, out)},
-				crowding(bus.DefaultHostReports, o.Hosts...)...)
+			made := fmt.Sprintf("The keys of %q are in %s. Only you can read the private ones.", name, out)
+			lines := append([]string{made}, crowding(bus.DefaultHostReports, o.Hosts...)...)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},
@@ -77,7 +77,8 @@ private file that it has all the same, every command of keygen warns.`[1:],
 	flags.BoolVar(&clear, "no-tls", false,
 		"make no certificates: for brokers on loopback, or with certificates from elsewhere")
 	cmd.AddCommand(rotateCommand(), rotateUserCommand(), rotateHostCommand(), rotateAuthorityCommand(),
-		withdrawHostCommand(), endKeyCommand(), addHostCommand(), raiseHostCommand(), addBrokerCommand(), renewCommand(), workerCommand(),
+		withdrawHostCommand(), endKeyCommand(), addHostCommand(), raiseHostCommand(),
+		addBrokerCommand(), renewCommand(), workerCommand(),
 		container.InstallCommand())
 	return cmd
 }

@@ -208,10 +208,10 @@ func raiseHostCommand() *cobra.Command {
 		Use:   "raise-host NAME=DEVICES",
 		Short: "let a randomizer host enrol more devices",
 		Long: `
-Gives a randomizer host a credential for more devices, signed anew. The command needs registrar/. The host's key, its user
-at the broker, and its devices' numbers and ledgers stay as they are. Copy the file credential to the host's machine and
-restart the host; the shuffler and the analyzer take it as they run. The number of a host can only be raised: once a
-device is known that the new credential covers and the old one does not, the host and the shuffler refuse the old one.`[1:],
+Gives a randomizer host a credential for more devices, signed anew. The command needs registrar/. The host's key, its
+user at the broker, and its devices' numbers and ledgers stay as they are. Copy the file credential to the host's
+machine and restart the host; the shuffler and the analyzer take it as they run. The number of a host can only be
+raised: once a device is known that only the new credential covers, the host and the shuffler refuse the old one.`[1:],
 		Example: `  riffle keygen raise-host ward-1=2000 --keys keys`,
 	}, func(keys, arg string) (changed, error) {
 		host, err := parseHost(arg)

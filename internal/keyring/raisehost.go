@@ -13,10 +13,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// RaiseHost gives a randomizer host a credential for more devices; its key, its user at the broker and the numbers of its
-// devices stay. A host's credentials are numbered by how many devices they cover: each covers more than the one before,
-// and whoever knows of a device that only a later one covers refuses an earlier one. The registrar's folder and the
-// host's must be there.
+// RaiseHost gives a randomizer host a credential for more devices; its key, its user at the broker and the numbers of
+// its devices stay. A host's credentials are numbered by how many devices they cover: each covers more than the one
+// before, and whoever knows of a device that only a later one covers refuses an earlier one. The registrar's folder
+// and the host's must be there.
 func RaiseHost(root string, h HostOptions) error {
 	if err := h.check(); err != nil {
 		return err
@@ -62,8 +62,8 @@ func RaiseHost(root string, h HostOptions) error {
 	return nil
 }
 
-// Covered lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder that
-// cannot be read is left out.
+// Covered lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder
+// that cannot be read is left out.
 func Covered(root string) (hosts []HostOptions, err error) {
 	bundle, err := LoadBundle(root)
 	if err != nil {

@@ -152,10 +152,6 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 }
 
 func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time) {
-	no := func(why outcome.Reason, detail string) {
-		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
-		refuse(w, why, detail)
-	}
 	var request struct {
 		Token  string   `json:"token"`
 		Reward *float64 `json:"reward"`
@@ -169,16 +165,18 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 		err = badBody(`want {"token": "...", "reward": a number}`)
 	}
 	if err != nil {
-		no(apiReason(err), err.Error())
+		why := apiReason(err)
+		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
+		refuse(w, why, err.Error())
 		return
 	}
 	accepted, err := h.Reward(request.Token, *request.Reward)
 	switch {
 	case errors.Is(err, ErrToken):
-		no(ExpiredToken, err.Error()+"; the device reports without this reward")
+		refuse(w, ExpiredToken, err.Error()+"; the device reports without this reward")
 		return
 	case err != nil:
-		no(apiReason(err), err.Error())
+		refuse(w, apiReason(err), err.Error())
 		return
 	}
 	answer(w, http.StatusOK, accepted)

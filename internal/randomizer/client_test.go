@@ -67,7 +67,7 @@ func shape(t reflect.Type) (out []string) {
 func TestClientNamesTheReasonsOfTheAPI(t *testing.T) {
 	api := map[string]bool{string(Sampled): true}
 	for _, r := range slices.Concat([]outcome.Reason{FinalPolicy, PlanRefused, RecordUsed, RoundsUnderWay, CohortFull, Unreachable,
-		NotAdmitted, StateRolledBack, NotDrawn, WindowOver, ReportFull}, slices.Collect(maps.Keys(apiStatus))) {
+		NotAdmitted, HostFull, DryRun, StateRolledBack, NotDrawn, WindowOver, ReportFull}, slices.Collect(maps.Keys(apiStatus))) {
 		api[string(r)] = true
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/client/answer.go", nil, 0)

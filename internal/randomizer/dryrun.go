@@ -10,10 +10,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// A host in dry run is for whoever builds an app. It decides with the announced policy, enrols and registers nobody, and
-// sends nothing; each of its answers says so. It alone answers POST /v1/check, which says whether a body can be decided
-// about. On any other host, an app that could ask so about a person's real arms and then choose whether to ask for a
-// decision would make who takes part depend on the arms.
+// A host in dry run is for whoever builds an app. It decides with the announced policy, enrols and registers nobody,
+// and sends nothing; each of its answers says so. It alone answers POST /v1/check, which says whether a body can be
+// decided about. On any other host, an app that could ask so about a person's real arms and then choose whether to ask
+// for a decision would make who takes part depend on the arms.
 
 // dryRunHeader is in each answer of a host in dry run, whatever the answer is.
 const dryRunHeader = "Riffle-Dry-Run"
@@ -56,8 +56,8 @@ type Check struct {
 	DryRun   bool      `json:"dry_run"` // always true
 }
 
-// Check judges a decision's body against the announced policy and schema. Errors are ErrNoPolicy, device.ErrRewound, and
-// ErrNotDryRun where the host is not in dry run.
+// Check judges a decision's body against the announced policy and schema. Errors are ErrNoPolicy, device.ErrRewound,
+// and ErrNotDryRun where the host is not in dry run.
 func (h *Host) Check(arms func(a *device.Announced) (Arms, error)) (Check, error) {
 	if !h.c.DryRun {
 		return Check{}, ErrNotDryRun

@@ -44,6 +44,7 @@ func TestDryRun(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.config.DryRun = true
+			s.config.Enrolments = testbed.Account(t, "enrolment", func() int64 { return s.host.Asking() }, EnrolmentReasons())
 			a := s.unhurried(12)
 			p := ofPanels(s)
 			s.start()
@@ -215,6 +216,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 				reward = fmt.Sprintf(`{"token": %q, "reward": 1}`, token)
 			}
 			s.post("/v1/rewards", reward)
+			s.post(fmt.Sprintf("/v1/devices/p%d/decisions", i), body) // of a person who is not sampled any more
 		}
 		s.due(a)
 		s.reports(len(bodies))
@@ -225,7 +227,7 @@ func TestMalformedBodiesShowToTheAppAlone(t *testing.T) {
 	if good != bad {
 		t.Errorf("with good bodies a host shows\n%s\nand with unusable ones\n%s", good, bad)
 	}
-	if want := (Malformed{len(bodies), len(bodies)}); ill.Malformed != want || well.Malformed != (Malformed{}) {
+	if want := (Malformed{2 * len(bodies), len(bodies)}); ill.Malformed != want || well.Malformed != (Malformed{}) {
 		t.Errorf("malformed: %+v, want %+v, and %+v", ill.Malformed, want, well.Malformed)
 	}
 }

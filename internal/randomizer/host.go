@@ -105,9 +105,8 @@ type Host struct {
 	sessions   map[string]told     // by token
 	open       map[uint32]*session // by device number
 	pending    int                 // promised reports that have not left
-	kept       int                 // devices that the store knows: they asked for a slot, or are registered
-	questions  int                 // for slots, that are not settled
 	malformed  Malformed           // requests so far
+	questions  int                 // for slots, that are not settled
 
 	registeredHere int              // devices
 	evidence       *device.Evidence // the first one against the shuffler
@@ -146,11 +145,6 @@ func (s *seat) now() device.State {
 func (h *Host) keep(s *seat, next device.State) error {
 	if err := h.store.Put(Device{s.name, next}); err != nil {
 		return err
-	}
-	if !s.stored {
-		h.mu.Lock()
-		h.kept++
-		h.mu.Unlock()
 	}
 	s.state, s.stored = next, true
 	return nil
@@ -193,7 +187,6 @@ func New(c Config) (*Host, error) {
 				"newest that the registrar gave this host", c.Devices)
 		}
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
-		h.kept++
 		h.numbers.take(d.Number)
 		if d.Registered() {
 			h.registeredHere++
@@ -361,7 +354,9 @@ type PanelStatus struct {
 func (h *Host) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Status{Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending}
+	s := Status{
+		Deployment: h.c.Deployment, Devices: len(h.devices) - h.vacancies, Capacity: h.c.Devices, Pending: h.pending,
+	}
 	if h.refusal != nil {
 		s.Refused = h.refusal.Error()
 	}

@@ -45,8 +45,8 @@ func (h *Host) seat(name string) (s *seat, fresh bool, why, err error) {
 	}
 }
 
-// sit finds a device's seat, or makes one of the next number or, where there is none, of a vacant place; leaving is whose
-// place it was, and the new seat is locked. A device that is leaving itself has no seat.
+// sit finds a device's seat, or makes one of the next number or, where there is none, of a vacant place; leaving is
+// whose place it was, and the new seat is locked. A device that is leaving itself has no seat.
 func (h *Host) sit(name string) (s, leaving *seat, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,8 +104,8 @@ func (h *Host) occupy(s *seat) bool {
 	return true
 }
 
-// vacate leaves a seat's place to whoever needs it, unless its device must keep it. The seat's lock is held, or the host
-// does not run yet.
+// vacate leaves a seat's place to whoever needs it, unless its device must keep it. The seat's lock is held, or the
+// host does not run yet.
 func (h *Host) vacate(s *seat) {
 	if s.spent || keeps(s.state) {
 		return
@@ -123,8 +123,8 @@ func (h *Host) vacate(s *seat) {
 	}
 }
 
-// vacateAll leaves the places of all devices that need none: those of an earlier process, and of devices that were named
-// before it was known whether they register.
+// vacateAll leaves the places of all devices that need none: those of an earlier process, and of devices that were
+// named before it was known whether they register.
 func (h *Host) vacateAll() {
 	for _, s := range h.seats() {
 		s.mu.Lock()
@@ -146,7 +146,7 @@ type vacancy struct {
 func (v vacancy) before(w vacancy) bool { return v.rank < w.rank }
 
 func (s *seat) ranked(order [32]byte) vacancy {
-	d := sha256.Sum256(binary.BigEndian.AppendUint32(append(order[:len(order):len(order)], "vacant"...), s.state.Number))
+	d := sha256.Sum256(binary.BigEndian.AppendUint32(append(order[:], "vacant"...), s.state.Number))
 	return vacancy{binary.BigEndian.Uint64(d[:]), s}
 }
 

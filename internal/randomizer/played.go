@@ -9,8 +9,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
-// mostPlayed bounds the counts of an epoch, some 60 bytes each: an app may make up names, and people who have no place on
-// the host are counted too.
+// mostPlayed bounds the counts of an epoch, some 60 bytes each: an app may make up names, and people who have no place
+// on the host are counted too.
 const mostPlayed = 1 << 20
 
 // played counts how often the devices of this host played the arms that the announced schema limits, in the epoch in
@@ -28,8 +28,8 @@ type counts struct {
 	times map[play]uint32
 }
 
-// play is a device and the id of an arm, by the hash of its name: of two that have the same, which happens with a chance
-// of 1 in 2^64, both have what the two played.
+// play is a device and the id of an arm, by the hash of its name: of two that have the same, which happens with a
+// chance of 1 in 2^64, both have what the two played.
 type play struct {
 	device uint64
 	arm    string

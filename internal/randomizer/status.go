@@ -24,7 +24,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out.Devices = &status.Devices{Known: h.kept, Capacity: s.Capacity}
+	out.Devices = &status.Devices{Known: s.Devices, Capacity: s.Capacity}
 	a := h.current
 	if a == nil || a.Final || a.Epoch != s.Epoch {
 		return out

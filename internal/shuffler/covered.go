@@ -6,8 +6,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// The registrar can only raise how many devices a host's credential covers, so that number says which of two credentials
-// is the later one. Whoever saw a later one refuses the earlier: a host that works from an old copy of its keys is told.
+// The registrar can only raise how many devices a host's credential covers, so that number says which of two
+// credentials is the later one. Whoever saw a later one refuses the earlier: a host that works from an old copy of its
+// keys is told.
 
 // covered is the most devices that a credential of each host covered, by its first key, as far as requests showed it or
 // devices that are known prove it.

@@ -13,10 +13,10 @@ import (
 )
 
 // Reports wait at the broker until their cohort is released, and the broker keeps only so many of one host, and of all
-// (riffle broker provision). A report for which it has no room is lost when its round is over, and with too many of them
-// the cohort is destroyed, after its people have spent what they had. So nobody is enrolled whose report may find no
-// room: an epoch whose whole cohort has none is not opened, and no host holds more slots, or registers more devices of
-// which more could be drawn, than the broker keeps reports of one host.
+// (riffle broker provision). A report for which it has no room is lost when its round is over, and with too many of
+// them the cohort is destroyed, after its people have spent what they had. So nobody is enrolled whose report may find
+// no room: an epoch whose whole cohort has none is not opened, and no host holds more slots, or registers more devices
+// of which more could be drawn, than the broker keeps reports of one host.
 
 // look asks the broker how many reports it keeps. What it says counts from the next decision on.
 func (s *Shuffler) look(ctx context.Context) error {
@@ -85,8 +85,8 @@ func (s *Shuffler) homeless(why error) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%v.", why))
 }
 
-// crowded tells whether a host's devices are as many as the broker keeps reports of one host, so that no further one may
-// be in the latest epoch's cohort. held are those that are.
+// crowded tells whether a host's devices are as many as the broker keeps reports of one host, so that no further one
+// may be in the latest epoch's cohort. held are those that are.
 func (s *State) crowded(held int) bool {
 	return held >= s.perHost() && int64(s.epoch.size) > s.stores.PerHost
 }

@@ -208,7 +208,8 @@ func (c *Conn) CanRetain(ctx context.Context) error {
 // ReportRoom is that of bus.Conn. It takes no turn: the limits are the same from the beginning.
 func (c *Conn) ReportRoom(context.Context) (bus.ReportRoom, error) {
 	is := c.b.streams[bus.StreamReports].config
-	return bus.ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: int64(is.MaxMsgSize) - bus.ReportHeaders, Bytes: is.MaxBytes}, nil
+	size := int64(is.MaxMsgSize) - bus.ReportHeaders
+	return bus.ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: size, Bytes: is.MaxBytes}, nil
 }
 
 // Announcements is that of bus.Conn.

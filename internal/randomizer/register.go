@@ -1,0 +1,57 @@
+package randomizer
+
+import "fmt"
+
+// Register names a device to the host, so that panels can be drawn of it from then on. registered tells whether the
+// shuffler has confirmed that already; why says for what reason the device cannot be registered now. Where devices
+// enrol as they arrive it does nothing.
+func (h *Host) Register(name string) (registered bool, why, err error) {
+	h.mu.Lock()
+	known, panels := h.pinned != "", h.panels
+	h.mu.Unlock()
+	if h.c.DryRun {
+		return false, rehearsed(nil), nil
+	}
+	if known && !panels {
+		return false, nil, nil
+	}
+	seat, why, err := h.named(name)
+	if err != nil || seat == nil {
+		return false, why, err
+	}
+	if err := h.remember(seat); err != nil {
+		return false, nil, fmt.Errorf("the device's name cannot be kept: %w", err)
+	}
+	return seat.now().Registered(), why, nil
+}
+
+// remember makes a device's name durable, so that the next process registers it where this one did not come so far.
+func (h *Host) remember(s *seat) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stored {
+		return nil
+	}
+	return h.keep(s, s.state)
+}
+
+// named finds a device's place on this host, or gives it one, and registers it if panels are drawn. Where no device
+// registers, one that is not known gets no place, and why says for what reason.
+func (h *Host) named(name string) (s *seat, why, err error) {
+	a, why, err := h.enrolling()
+	if err != nil { // no policy yet: whoever is named now registers under the first one
+		a, why = nil, nil
+	}
+	switch reasonOf(why) {
+	case FinalPolicy, PlanRefused, StateRolledBack:
+		return h.known(name), why, nil
+	}
+	s, fresh, why, err := h.seat(name)
+	if err != nil || why != nil {
+		return nil, why, err
+	}
+	if fresh && a != nil {
+		h.attend(a, s)
+	}
+	return s, nil, nil
+}
