@@ -48,7 +48,7 @@ func workersAreKilled(t *testing.T, channel string) {
 			"--workers-inside", "0", "--timing-reward-window", "2s", "--timing-jitter", "200ms", "--timing-grace", "20s",
 			"--timing-enrolment", "20s"},
 		Shuffler:   []string{"--workers-inside", "0"},
-		Randomizer: []string{"--api-count-rewards", "--limits-trust", "shuffle,shares,local,central"},
+		Randomizer: []string{"--limits-trust", "shuffle,shares,local,central"},
 	})
 	if err != nil {
 		t.Fatal(err)
