@@ -129,6 +129,7 @@ type Progress struct {
 	Learned       []Learned // after the newest epochs that released, oldest first
 	Action        string    // what a rule did last
 	Acted         uint64    // after this epoch
+	WrongShare    string    // why no lift may be relied on; empty: nothing is known against it
 }
 
 // Learned is what was known after an epoch.
@@ -346,8 +347,9 @@ func (z *Analyzer) absorb(
 	if err != nil {
 		return fmt.Errorf("analyzer: %w", err)
 	}
-	planned := len(z.machine.Schedule())
+	planned, wrong := len(z.machine.Schedule()), z.machine.WrongShare()
 	z.note(func(p *Progress) {
+		p.WrongShare = wrong
 		if stats.Influence != nil {
 			for i := range p.Releases {
 				p.Releases[i].Influence = nil

@@ -58,6 +58,9 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 		Deployment: z.c.Deployment, Epoch: p.Epoch, Epochs: p.Epochs, Round: p.Round, Rounds: p.Rounds, Final: p.Final,
 		Releases: []status.Round{},
 	}
+	if p.WrongShare != "" {
+		out.Warnings = append(out.Warnings, p.WrongShare)
+	}
 	if p.Size > 0 {
 		taken := z.taken()
 		out.Cohort = &status.Cohort{Size: p.Size, Minimum: p.Minimum, Messages: p.Messages, Opened: &taken}

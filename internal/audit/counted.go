@@ -115,6 +115,7 @@ func (c *checker) absorb(s *statement, v *wire.Counts, r *round, possible bool) 
 		c.lost(s)
 		return
 	}
+	c.report.WrongShare = c.machine.WrongShare()
 	if e := r.learned.Epsilon; !v.Destroyed && !(e <= c.configuration.Terms.Epsilon) {
 		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", v.Reports, e,
 			c.configuration.Terms.Epsilon)

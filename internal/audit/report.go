@@ -44,6 +44,8 @@ type Report struct {
 	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
 	// Lift is what the control group says over all epochs so far, as the analyzer signed it; nil without one.
 	Lift *Lift `json:"lift,omitempty"`
+	// WrongShare says why no lift may be relied on: the control group's size cannot be chance. Recomputed.
+	WrongShare string `json:"wrong_share,omitempty"`
 	// Alarm is the significance at which the learner takes the world for changed; 0: it does not look.
 	Alarm float64 `json:"alarm,omitempty"`
 	// Opened counts the releases whose retained messages were opened, all of them, and are those of the manifest, and

@@ -61,6 +61,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if l := r.Lift; l != nil && l.Known() {
 		line("lift\t%+.3g of reward in a decision over the control group (95 %% interval %+.3g to %+.3g)", l.Lift, l.Low, l.High)
 	}
+	if r.WrongShare != "" {
+		line("no lift\t%s", r.WrongShare)
+	}
 	if r.Opened > 0 {
 		line("retained\t%d releases opened, %d counted again", r.Opened, r.Recounted)
 	}

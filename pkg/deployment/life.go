@@ -145,3 +145,21 @@ func liftOf(l glm.Lift) *wire.Lift {
 		Low: l.Low, High: l.High,
 	}
 }
+
+// WrongShare says why no lift of the deployment may be relied on: the released sums of all epochs so far would be too
+// improbable if decisions fell into the control group with the announced share (glm.Lift.Chance). Empty where they are
+// not, or there is no control group.
+func (m *Machine) WrongShare() string {
+	total := m.compared.total
+	if total == nil {
+		return ""
+	}
+	p := total.Chance()
+	if p >= glm.ShareLevel {
+		return ""
+	}
+	return fmt.Sprintf("The size of the control group cannot be chance: if each decision that a reward came for fell into it "+
+		"with the announced share %g, sums like these had a probability of at most %.1g. Rely on no lift: coins fall "+
+		"otherwise, rewards of one group are lost, or reports are made up. See that apps use the arm that the device gives "+
+		"them, and that rewards of every arm come back.", m.c.Learner.Practical.Control, p)
+}

@@ -2,12 +2,40 @@ package deployment
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
+
+// A control group twice as large as announced, whose rewards are rare, is told with its probability, over all epochs; one
+// of the announced size is not, and neither is anything before there are sums.
+func TestAWrongShareIsTold(t *testing.T) {
+	const people, control, mean = 1e5, 0.1, 0.05
+	for share, want := range map[float64]bool{0.1: false, 0.2: true} {
+		conf := wire.Configuration{Learner: glm.Config{Profile: glm.Practical, Family: glm.FamilyLogistic, MaxReward: 1,
+			Dimension: 2, Radius: 2, Horizon: 1000, Epsilon: 1, Delta: 1e-6, MinCohort: 50,
+			Practical: glm.PracticalConfig{Panel: 100, Control: control}}}
+		l, err := glm.NewLearner(conf.Learner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &Machine{c: conf, learner: l}
+		if text := m.WrongShare(); text != "" {
+			t.Errorf("before there are sums: %s", text)
+		}
+		err = m.compare(l, glm.Aggregate{
+			Kind: glm.Rewards, Reports: people, Variance: make([]float64, 3),
+			Sum: []float64{(1 - share) * people * (mean - 0.5), share * people * (mean - 0.5), people * math.Sqrt(3) / 2},
+		}, new(wire.Learned))
+		if text := m.WrongShare(); err != nil || (text != "") != want ||
+			want && !strings.Contains(text, "with the announced share 0.1, sums like these had a probability of at most") {
+			t.Errorf("a share of %v: %q, %v", share, text, err)
+		}
+	}
+}
 
 // The rules look at the last epochs alone, all of them together. The lifts are of 10^5 decisions each without noise, so
 // that half an interval is about 0.01.

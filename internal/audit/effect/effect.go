@@ -26,6 +26,8 @@ type Result struct {
 	Channel    plan.Channel `json:"channel,omitempty"`
 	Running    bool         `json:"running"`
 	Verdict    string       `json:"verdict"` // one sentence
+	// WrongShare says why no lift may be relied on; empty: nothing is known against it.
+	WrongShare string `json:"wrong_share,omitempty"`
 	// Cumulated is over all epochs so far; nil: there is no control group, or nothing was released yet.
 	Cumulated *audit.Lift `json:"cumulated"`
 	// Epsilon is what a person's whole part in the deployment can reveal, or in one period of Period epochs; SoFar what the
@@ -65,7 +67,7 @@ func Of(r *audit.Report) *Result {
 	out := &Result{
 		OK: r.OK, Breaches: len(r.Breaches) + r.Unlisted, Deployment: r.Deployment, Channel: r.Channel, Running: r.Running,
 		Cumulated: r.Lift, Epsilon: r.Epsilon, SoFar: r.EpsilonSoFar, Promise: r.Promise, Delta: r.Delta, Panel: r.Panel,
-		Level: r.Alarm, Epochs: []Epoch{}, Notes: []string{},
+		Level: r.Alarm, WrongShare: r.WrongShare, Epochs: []Epoch{}, Notes: []string{},
 	}
 	if out.Level == 0 {
 		out.Level = Level
@@ -106,6 +108,9 @@ func (r *Result) verdict() string {
 		}
 		return "Nothing was released yet."
 	}
+	if r.WrongShare != "" {
+		return "It cannot be told whether the policy helps. " + r.WrongShare
+	}
 	if !l.Known() {
 		return "Nothing is known yet of whether the policy helps: too few rewards came for so much noise."
 	}
@@ -126,7 +131,7 @@ func (r *Result) verdict() string {
 // known yet.
 func (r *Result) Tone() string {
 	switch l := r.Cumulated; {
-	case !r.OK, l != nil && l.High < 0:
+	case !r.OK, r.WrongShare != "", l != nil && l.High < 0:
 		return "bad"
 	case l != nil && l.Low > 0:
 		return "good"
