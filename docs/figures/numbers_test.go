@@ -35,22 +35,23 @@ func TestNumbersAreOfThisProgram(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for _, name := range names {
-		now, err := canary(t.Context(), name, folder)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if now == then.Canaries[name] {
-			continue
-		}
-		var shown []string
-		for _, s := range all {
-			if s.name() == name {
-				shown = append(shown, s.String())
+		t.Run(name, func(t *testing.T) {
+			now, err := canary(t.Context(), name, folder)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		t.Errorf("%s gives other results than when its numbers were measured (%s, then %q): run\n\tgo run ./docs/figures %s\n"+
-			"and mend what is said of them:\n\t%s", name, now, then.Canaries[name], name, strings.Join(shown, "\n\t"))
+			if now == then.Canaries[name] {
+				return
+			}
+			var shown []string
+			for _, s := range all {
+				if s.name() == name {
+					shown = append(shown, s.String())
+				}
+			}
+			t.Errorf("other results than when its numbers were measured (%s, then %q): run\n\tgo run ./docs/figures %s\n"+
+				"and mend what is said of them:\n\t%s", now, then.Canaries[name], name, strings.Join(shown, "\n\t"))
+		})
 	}
 	for name := range then.Canaries {
 		if !slices.Contains(names, name) {
