@@ -51,6 +51,10 @@ func keepCanary(ctx context.Context, name string) error {
 	if k.Canaries[name], err = canary(ctx, name, ""); err != nil {
 		return err
 	}
+	return writeCanaries(path, k)
+}
+
+func writeCanaries(path string, k kept) error {
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
 		return err

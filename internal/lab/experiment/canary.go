@@ -19,11 +19,15 @@ import (
 // small as the learners allow: two cohorts of the practical profile; a warm-up and a panel of 1000 people.
 var canaryPeople = []int{400, 1200}
 
+// canaryPanels is how many cohorts a canary's run has where all have one size.
+const canaryPanels = 8
+
 // Canary is a digest that changes when the results of the experiment that comes with the program under this name do:
 // one of what its file asks for, and of what short runs of the same learners give. It does not run the experiment:
 // whatever shows only in runs that are longer than 400 to 1200 people, or at other than the first epsilon, escapes it.
-// The runs are one seed of each algorithm in the first environment, and of the first algorithm in each other one. Of
-// algorithms or environments that differ in the size of numbers alone, the first stands for all: the others run the same
+// The runs are one seed of each algorithm in the first environment, and in each other one of the first algorithm and of
+// the batched learner without privacy, which is cheap: nothing is planned for it. Cohorts of one size are an eighth of
+// the people, so that there are several. Of algorithms or environments that differ in the size of numbers alone, the first stands for all: the others run the same
 // code, and the file's digest has their numbers. Finished runs are kept in the folder, and experiments share them.
 //
 // Floating point differs between architectures, and so do canaries.
@@ -73,9 +77,11 @@ func canary(ctx context.Context, text []byte, folder string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
+// cheap are the kinds that run in all environments.
+var cheap = []string{KindBatched}
+
 // shortened are experiments of one algorithm and one environment each, which run what this one runs.
 func (e *Experiment) shortened() (all []Experiment) {
-	worlds := len(e.Environments) + len(e.Data)
 	add := func(world, algorithm int) {
 		one := *e
 		one.Algorithms = slices.Clone(e.Algorithms[algorithm : algorithm+1])
@@ -86,7 +92,8 @@ func (e *Experiment) shortened() (all []Experiment) {
 		}
 		all = append(all, one)
 	}
-	for _, a := range distinct(e.Algorithms) {
+	own := distinct(e.Algorithms)
+	for _, a := range own {
 		add(e.runsOn(a), a)
 	}
 	of := distinct(e.Environments)
@@ -94,8 +101,10 @@ func (e *Experiment) shortened() (all []Experiment) {
 		of = distinct(e.Data)
 	}
 	for _, world := range of {
-		if world > 0 && world < worlds {
-			add(world, 0)
+		for a := range e.Algorithms {
+			if world != e.runsOn(a) && (a == 0 || slices.Contains(cheap, e.Algorithms[a].Kind) && slices.Contains(own, a)) {
+				add(world, a)
+			}
 		}
 	}
 	return all
@@ -171,6 +180,9 @@ func (e Experiment) shortest(ctx context.Context, folder string) (rows []Row, er
 	for _, people := range canaryPeople {
 		one := e
 		one.Algorithms = slices.Clone(e.Algorithms)
+		if panel := &one.Algorithms[0].Learner.Practical.Panel; *panel > 0 {
+			*panel = people / canaryPanels
+		}
 		c.Horizons = []int{people}
 		if err = one.Change(c); err != nil {
 			return nil, err

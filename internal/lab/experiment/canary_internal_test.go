@@ -80,9 +80,10 @@ func TestCanaryRunsEachKindOfAlgorithmAndEnvironmentOnce(t *testing.T) {
 	if got := e.runsOn(3); got != 2 {
 		t.Errorf("an algorithm for probit rewards runs on environment %d, want 2", got)
 	}
-	panel := strings.Replace(canaried, "{name: uniform}", "{kind: riffle, name: r, learner: {practical: {panel: 2000}}}", 1)
-	if _, err := canary(t.Context(), []byte(panel), ""); err == nil {
-		t.Error("panels of 2000 in a canary: no error")
+	warmup := strings.Replace(canaried, "{name: uniform}",
+		"{kind: nonprivate-batched, name: b, learner: {profile: paper, paper: {warmup: 2000}}}", 1)
+	if _, err := canary(t.Context(), []byte(warmup), ""); err == nil {
+		t.Error("a warm-up of 2000 people in a canary: no error")
 	}
 	if _, err := Canary(t.Context(), "nothing", ""); !errors.Is(err, ErrExperiment) {
 		t.Errorf("no such experiment: %v", err)
