@@ -181,6 +181,9 @@ func (e Experiment) shortest(ctx context.Context, folder string) (rows []Row, er
 		one := e
 		one.Algorithms = slices.Clone(e.Algorithms)
 		if panel := &one.Algorithms[0].Learner.Practical.Panel; *panel > 0 {
+			if people < slices.Max(canaryPeople) { // too few for a changed world to show
+				continue
+			}
 			*panel = people / canaryPanels
 		}
 		c.Horizons = []int{people}
