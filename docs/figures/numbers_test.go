@@ -140,6 +140,26 @@ Picture: out/x.png
 	}
 }
 
+// Every picture that is copied is of a command whose table a page shows, and a page shows the picture.
+func TestPicturesAreOfCommandsOfPages(t *testing.T) {
+	all, err := sources(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, shown := range pictured {
+		command, _, _ := strings.Cut(name, "/")
+		at := slices.IndexFunc(all, func(s source) bool { return s.table && s.command == command })
+		if at < 0 {
+			t.Errorf("no table is of %q", command)
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(repository, all[at].page))
+		if err != nil || !strings.Contains(string(text), "figures/"+shown+".png") {
+			t.Errorf("%s does not show %s: %v", all[at].page, shown, err)
+		}
+	}
+}
+
 // A command is found in comments, in sentences and in the rows of papers.
 func TestSourcesAreFound(t *testing.T) {
 	const text = "By `riffle simulate\ncounts --seeds 2`, or `riffle simulate FILE`.\n\n<!-- numbers: of an earlier program -->\n"

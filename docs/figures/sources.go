@@ -155,25 +155,34 @@ func (m *maker) renew(ctx context.Context, s source) error {
 	return errors.Join(os.WriteFile(path, text, 0o644), s.copyPictures(printed))
 }
 
-// pictured is a picture that the pages show, by the experiment and the name of its chart.
+// pictured are the pictures that the pages show, by the command that makes them and the name that it gives them.
 var pictured = map[string]string{
-	"headline/regret": "results-headline", "scaling-people/people": "results-people",
+	"simulate headline/regret":                    "results-headline",
+	"simulate scaling-people --seeds 8/horizon":   "results-people",
+	"simulate scaling-epsilon --seeds 10/epsilon": "results-epsilon",
+	"simulate adult-b7/epsilon":                   "results-adult-b7",
+	"simulate arena/winners":                      "arena",
+	"simulate regression-local/mad-1":             "results-regression-local",
+	"simulate regression-joint/mad-1":             "results-regression-joint",
+	"simulate poison --seeds 12/poison":           "results-poison",
+	"simulate life --seeds 3 --first-seed 100 --change abrupt --half-life 4 --alarm 0.001/life": "results-life",
 }
 
 // copyPictures copies those of the command's pictures that pages show.
 func (s source) copyPictures(printed []byte) error {
+	made := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^Picture: (.*)$`).FindAllSubmatch(printed, -1) {
-		made := string(m[1])
-		name := s.name() + "/" + strings.TrimSuffix(filepath.Base(made), ".png")
-		shown := pictured[name]
-		if shown == "" {
+		made[s.command+"/"+strings.TrimSuffix(filepath.Base(string(m[1])), ".png")] = string(m[1])
+	}
+	for name, shown := range pictured {
+		if !strings.HasPrefix(name, s.command+"/") {
 			continue
 		}
-		picture, err := os.ReadFile(made)
+		picture, err := os.ReadFile(made[name])
 		if err != nil {
-			return err
+			return fmt.Errorf("the picture %s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(folder, shown+".png"), picture, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, folder, shown+".png"), picture, 0o644); err != nil {
 			return err
 		}
 	}
