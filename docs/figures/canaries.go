@@ -65,6 +65,9 @@ func writeCanaries(path string, k kept) error {
 // canary is a digest of short runs of what a name stands for; see experiment.Canary.
 func canary(ctx context.Context, name, folder string) (string, error) {
 	switch name {
+	case privacyName:
+		found, err := shortPrivacy()
+		return digest(found, err)
 	case "life":
 		rows, err := shortLife(ctx)
 		return digest(rows, err)

@@ -53,16 +53,15 @@ func run(ctx context.Context, names []string) error {
 	}
 	wanted := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	if wanted(privacyName) {
-		if err := privacyPage(); err != nil {
+		if err := privacyPage(os.Stdout); err != nil {
+			return err
+		}
+		if err := keepCanary(ctx, privacyName); err != nil {
 			return err
 		}
 	}
-	riffle, remove, err := buildRiffle(ctx)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	making := &maker{riffle: riffle, made: map[string][]byte{}}
+	making := &maker{made: map[string][]byte{}}
+	defer making.close()
 	for _, name := range sourceNames(all) {
 		if !wanted(name) {
 			continue

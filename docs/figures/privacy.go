@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 
@@ -20,23 +22,39 @@ const (
 
 // privacyPage draws the pictures of docs/privacy.md and prints the numbers in it that no other command prints. It takes
 // some seconds and has no randomness: the same code draws the same pictures.
-func privacyPage() error {
-	for name, draw := range map[string]func() (chart.Chart, error){
-		"tradeoff.png": tradeoff, "certificate.png": certificate, "frontier.png": frontier, "gradient.png": gradient,
-	} {
-		chart, err := draw()
+func privacyPage(w io.Writer) error {
+	for _, picture := range []struct {
+		name string
+		draw func(w io.Writer) (chart.Chart, error)
+	}{{"tradeoff.png", tradeoff}, {"certificate.png", certificate}, {"frontier.png", frontier}, {"gradient.png", gradient}} {
+		chart, err := picture.draw(w)
 		if err == nil {
-			err = chart.Save(filepath.Join(folder, name))
+			err = chart.Save(filepath.Join(root, folder, picture.name))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", picture.name, err)
 		}
 	}
-	return numbers()
+	return numbers(w)
+}
+
+// shortPrivacy is what privacyPage draws and prints, but for what takes seconds: the search for the worst pair of records
+// and the cost of precision.
+func shortPrivacy() (found []any, err error) {
+	var said bytes.Buffer
+	for _, draw := range []func(w io.Writer) (chart.Chart, error){tradeoff, gradient} {
+		c, err := draw(&said)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, c.Series)
+	}
+	err = numbers(&said)
+	return append(found, said.String()), err
 }
 
 // numbers prints what the text of docs/privacy.md quotes besides the pictures.
-func numbers() error {
+func numbers(w io.Writer) error {
 	mu, err := privacy.MuFor(epsilon, delta)
 	if err != nil {
 		return err
@@ -45,13 +63,13 @@ func numbers() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("budget: mu*(1, 1e-6) = %.5f, its square %.5f; mu*(1/2, 5e-7)^2 = %.5f\n", mu, mu*mu, half*half)
+	fmt.Fprintf(w, "budget: mu*(1, 1e-6) = %.5f, its square %.5f; mu*(1/2, 5e-7)^2 = %.5f\n", mu, mu*mu, half*half)
 	for _, k := range []float64{2, 8} {
-		fmt.Printf("budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k,
+		fmt.Fprintf(w, "budget: %g cohorts that change with one record: epsilon %s instead of 1\n", k,
 			privacy.Spell(privacy.Guarantee{Mu: mu * math.Sqrt(k)}.Epsilon(delta)))
 	}
 	theory := protocol.Theory{Reports: 2000, Dimension: 15, Epsilon: epsilon, Delta: delta}
-	fmt.Printf("theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(),
+	fmt.Fprintf(w, "theory: 2000 people, 15 coordinates: %g levels, %.3g noise bits per coordinate\n", theory.Levels(),
 		theory.NoiseBits())
 	for _, n := range []uint64{3000, 12000, 60000} {
 		b, err := privacy.NewBinomial(n, 0.5)
@@ -75,7 +93,7 @@ func numbers() error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("renyi: N=%d, shift %.3f: epsilon %s where the certificate has 1\n", n, shift,
+		fmt.Fprintf(w, "renyi: N=%d, shift %.3f: epsilon %s where the certificate has 1\n", n, shift,
 			privacy.Spell(r.Epsilon))
 	}
 	return nil
@@ -88,7 +106,7 @@ func size(c chart.Chart) chart.Chart {
 
 // tradeoff shows the trade-off curve of one coordinate and what dominates it. The numbers are small so that the polygon
 // can be seen.
-func tradeoff() (chart.Chart, error) {
+func tradeoff(w io.Writer) (chart.Chart, error) {
 	const n, p, v, t, tail = 24, 0.5, 0.3, 1.6, 1e-3
 	b, err := privacy.NewBinomial(n, p)
 	if err != nil {
@@ -129,7 +147,7 @@ func tradeoff() (chart.Chart, error) {
 		certified.X, certified.Y = append(certified.X, a), append(certified.Y, dominated(a, g))
 	}
 	exact.Name, exact.Dots, exact.Width = "exact", true, 1.25
-	fmt.Printf("tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu,
+	fmt.Fprintf(w, "tradeoff: N=%d, t=%g: certified mu %.4f, Gaussian of the same variance %.4f\n", n, t, g.Mu,
 		t/math.Sqrt(n*p*(1-p)))
 	return size(chart.Chart{
 		Title:    "What a threshold test can achieve",
@@ -154,7 +172,7 @@ func dominated(a float64, g privacy.Guarantee) float64 {
 
 // certificate compares what is promised with the worst that a privacy-loss distribution finds, over the amount of
 // noise.
-func certificate() (chart.Chart, error) {
+func certificate(w io.Writer) (chart.Chart, error) {
 	const coordinates = 15
 	budget, err := privacy.MuFor(epsilon, 0.98*delta)
 	if err != nil {
@@ -182,7 +200,7 @@ func certificate() (chart.Chart, error) {
 			return chart.Chart{}, err
 		}
 		smooth := privacy.Guarantee{Mu: shift / math.Sqrt(float64(n)/4)}.Epsilon(delta)
-		fmt.Printf("certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same "+
+		fmt.Fprintf(w, "certificate: N=%d: shift %.3f, certified epsilon %s, worst allocation %.4f, Gaussian of the same "+
 			"variance %.4f\n", n, shift, privacy.Spell(g.Epsilon(delta)), exact, smooth)
 		for s, y := range map[*chart.Series]float64{&promised: g.Epsilon(delta), &worst: exact, &gauss: smooth} {
 			s.X, s.Y = append(s.X, float64(n)), append(s.Y, y)
@@ -221,7 +239,7 @@ func worstAllocation(n uint64, shift float64, coordinates int) (float64, error) 
 }
 
 // frontier shows what precision costs in messages.
-func frontier() (chart.Chart, error) {
+func frontier(w io.Writer) (chart.Chart, error) {
 	const coordinates = 15
 	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range coordinates {
@@ -253,7 +271,7 @@ func frontier() (chart.Chart, error) {
 		for i, p := range plans {
 			line.Y = append(line.Y, float64(p.Messages)/coordinates)
 			if r := ratios[i]; i == 3 || i == 19 {
-				fmt.Printf("frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias %g\n", n,
+				fmt.Fprintf(w, "frontier: %d people, ratio %.2f: %g messages per coordinate, %d noise bits of bias %g\n", n,
 					r, line.Y[i], p.Releases[0].Encoding.NoiseBits, p.Releases[0].Encoding.Bias.Float())
 			}
 		}
@@ -263,7 +281,7 @@ func frontier() (chart.Chart, error) {
 }
 
 // gradient compares bounds of how far replacing one record can move a gradient.
-func gradient() (chart.Chart, error) {
+func gradient(w io.Writer) (chart.Chart, error) {
 	f, err := glm.NewFamily(glm.FamilyLogistic, 1)
 	if err != nil {
 		return chart.Chart{}, err
@@ -275,7 +293,7 @@ func gradient() (chart.Chart, error) {
 		ball.X, ball.Y = append(ball.X, norm), append(ball.Y, 2*radius)
 		plain.X, plain.Y = append(plain.X, norm), append(plain.Y, 2*f.Mean(norm))
 		if i%50 == 0 || i == 16 {
-			fmt.Printf("gradient: |theta| = %g: ball %.4f, plain bound %.4f, variance %.3f of it\n", norm, 2*radius,
+			fmt.Fprintf(w, "gradient: |theta| = %g: ball %.4f, plain bound %.4f, variance %.3f of it\n", norm, 2*radius,
 				2*f.Mean(norm), math.Pow(radius/f.Mean(norm), 2))
 		}
 	}

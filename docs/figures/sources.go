@@ -115,9 +115,9 @@ func pageSources(page, text string) (all []source) {
 	return all
 }
 
-// A maker runs commands of riffle, each once.
+// A maker runs commands of riffle, each once. It builds the program when it needs it.
 type maker struct {
-	riffle string // path of the program
+	folder string // of the program
 	made   map[string][]byte
 }
 
@@ -125,11 +125,32 @@ func (m *maker) run(ctx context.Context, command string) ([]byte, error) {
 	if printed, done := m.made[command]; done {
 		return printed, nil
 	}
-	run := exec.CommandContext(ctx, m.riffle, append(strings.Fields(command), "--markdown")...)
+	if err := m.build(ctx); err != nil {
+		return nil, err
+	}
+	run := exec.CommandContext(ctx, filepath.Join(m.folder, "riffle"), append(strings.Fields(command), "--markdown")...)
 	run.Stderr = os.Stderr
 	printed, err := run.Output()
 	m.made[command] = printed
 	return printed, err
+}
+
+func (m *maker) build(ctx context.Context) (err error) {
+	if m.folder != "" {
+		return nil
+	}
+	if m.folder, err = os.MkdirTemp("", "figures"); err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(m.folder, "riffle"), "./cmd/riffle")
+	build.Dir, build.Stderr = root, os.Stderr
+	return build.Run()
+}
+
+func (m *maker) close() {
+	if m.folder != "" {
+		_ = os.RemoveAll(m.folder)
+	}
 }
 
 // renew makes what a source shows: a table of a page with its pictures, or else a file of out/numbers to compare with.
@@ -322,16 +343,4 @@ func cells(line string) (of []string) {
 		of = append(of, strings.TrimSpace(c))
 	}
 	return of
-}
-
-// buildRiffle builds the program whose results are shown.
-func buildRiffle(ctx context.Context) (path string, remove func(), err error) {
-	temp, err := os.MkdirTemp("", "figures")
-	if err != nil {
-		return "", nil, err
-	}
-	path = filepath.Join(temp, "riffle")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/riffle")
-	build.Stderr = os.Stderr
-	return path, func() { _ = os.RemoveAll(temp) }, build.Run()
 }
