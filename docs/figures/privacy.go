@@ -26,7 +26,9 @@ func privacyPage(w io.Writer) error {
 	for _, picture := range []struct {
 		name string
 		draw func(w io.Writer) (chart.Chart, error)
-	}{{"tradeoff.png", tradeoff}, {"certificate.png", certificate}, {"frontier.png", frontier}, {"gradient.png", gradient}} {
+	}{
+		{"tradeoff.png", tradeoff}, {"certificate.png", certificate}, {"frontier.png", frontier}, {"gradient.png", gradient},
+	} {
 		chart, err := picture.draw(w)
 		if err == nil {
 			err = chart.Save(filepath.Join(root, folder, picture.name))
@@ -38,8 +40,8 @@ func privacyPage(w io.Writer) error {
 	return numbers(w)
 }
 
-// shortPrivacy is what privacyPage draws and prints, but for what takes seconds: the search for the worst pair of records
-// and the cost of precision.
+// shortPrivacy is what privacyPage draws and prints, but for what takes seconds: the search for the worst pair of
+// records and the cost of precision.
 func shortPrivacy() (found []any, err error) {
 	var said bytes.Buffer
 	for _, draw := range []func(w io.Writer) (chart.Chart, error){tradeoff, gradient} {

@@ -92,8 +92,9 @@ func sources(root string) (all []source, err error) {
 			return nil, err
 		}
 		for i, line := range strings.Split(string(text), "\n") {
-			if _, command, is := strings.Cut(line, " command: riffle "); is {
-				all = append(all, source{command: command, page: page, where: fmt.Sprintf("line %d", i+1)})
+			if _, command, is := strings.Cut(line, " command: riffle simulate "); is {
+				where := fmt.Sprintf("line %d", i+1)
+				all = append(all, source{command: "simulate " + command, page: page, where: where})
 			}
 		}
 	}
@@ -103,8 +104,8 @@ func sources(root string) (all []source, err error) {
 func pageSources(page, text string) (all []source) {
 	for i, line := range strings.Split(text, "\n") {
 		if m := marker.FindStringSubmatch(line); m != nil && m[1] != earlier {
-			all = append(all, source{command: m[1], page: page, where: fmt.Sprintf("line %d", i+1), table: true, cell: m[2],
-				by: m[3]})
+			where := fmt.Sprintf("line %d", i+1)
+			all = append(all, source{command: m[1], page: page, where: where, table: true, cell: m[2], by: m[3]})
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {
@@ -142,7 +143,8 @@ func (m *maker) build(ctx context.Context) (err error) {
 	if m.folder, err = os.MkdirTemp("", "figures"); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(m.folder, "riffle"), "./cmd/riffle")
+	program := filepath.Join(m.folder, "riffle")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/riffle")
 	build.Dir, build.Stderr = root, os.Stderr
 	return build.Run()
 }
@@ -210,8 +212,8 @@ func (s source) copyPictures(printed []byte) error {
 	return nil
 }
 
-// replaceTable puts the table that a command printed in place of the one below the comment of the source. Of its columns
-// it keeps those that the page's table has, in their order. A comment that ends in "; CELL by COLUMN" asks for a table
+// replaceTable puts the table that a command printed in place of the one below the comment of the source. Of its
+// columns it keeps those that the page's table has, in their order. A comment that ends in "; CELL by COLUMN" asks for a table
 // in which the values of COLUMN are the last columns, under the page's own headings. What such a table has in further
 // columns stays as it is.
 func (s source) replaceTable(page, printed []byte) ([]byte, error) {
@@ -287,7 +289,8 @@ func (s source) layOut(old, made grid) (out grid, err error) {
 	values := made.values(by)
 	keys := len(old.header) - len(values)
 	if keys < 1 {
-		return out, fmt.Errorf("the page's table has %d columns, too few for %d of %q", len(old.header), len(values), s.by)
+		return out, fmt.Errorf("the page's table has %d columns, too few for %d of %q", len(old.header), len(values),
+			s.by)
 	}
 	at := map[string]int{} // the row of a key
 	for _, row := range made.rows {

@@ -25,10 +25,12 @@ const canaryPanels = 8
 // Canary is a digest that changes when the results of the experiment that comes with the program under this name do:
 // one of what its file asks for, and of what short runs of the same learners give. It does not run the experiment:
 // whatever shows only in runs that are longer than 400 to 1200 people, or at other than the first epsilon, escapes it.
+//
 // The runs are one seed of each algorithm in the first environment, and in each other one of the first algorithm and of
 // the batched learner without privacy, which is cheap: nothing is planned for it. Cohorts of one size are an eighth of
-// the people, so that there are several. Of algorithms or environments that differ in the size of numbers alone, the first stands for all: the others run the same
-// code, and the file's digest has their numbers. Finished runs are kept in the folder, and experiments share them.
+// the people, so that there are several. Of algorithms or environments that differ in the size of numbers alone, the
+// first stands for all: the others run the same code, and the file's digest has their numbers. Finished runs are kept
+// in the folder, and experiments share them.
 //
 // Floating point differs between architectures, and so do canaries.
 func Canary(ctx context.Context, name, folder string) (string, error) {
@@ -102,7 +104,8 @@ func (e *Experiment) shortened() (all []Experiment) {
 	}
 	for _, world := range of {
 		for a := range e.Algorithms {
-			if world != e.runsOn(a) && (a == 0 || slices.Contains(cheap, e.Algorithms[a].Kind) && slices.Contains(own, a)) {
+			everywhere := a == 0 || slices.Contains(cheap, e.Algorithms[a].Kind) && slices.Contains(own, a)
+			if everywhere && world != e.runsOn(a) {
 				add(world, a)
 			}
 		}

@@ -32,8 +32,8 @@ func canaryOf(t *testing.T, text string) string {
 	return c
 }
 
-// A canary is a function of what an experiment asks for: words about it change nothing, every number does, also those of
-// algorithms and environments that are not run.
+// A canary is a function of what an experiment asks for: words about it change nothing, every number does, also those
+// of algorithms and environments that are not run.
 func TestCanaryChangesWithTheExperiment(t *testing.T) {
 	want := canaryOf(t, canaried)
 	if got := canaryOf(t, strings.Replace(canaried, "A title", "Other words", 1)); got != want {
@@ -54,8 +54,11 @@ func TestCanaryRunsAreShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := e.shortened()[0].shortest(t.Context(), "")
-	if err != nil || len(rows) != 1 || rows[0].Horizon != canaryPeople[0] || rows[0].Seeds != 1 || !(rows[0].Regret > 0) {
-		t.Errorf("%+v, %v", rows, err)
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	if r := rows[0]; r.Horizon != canaryPeople[0] || r.Seeds != 1 || !(r.Regret > 0) {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -70,8 +73,8 @@ func TestCanaryRunsEachKindOfAlgorithmAndEnvironmentOnce(t *testing.T) {
 	for _, one := range e.shortened() {
 		ran = append(ran, one.Algorithms[0].Name+" on "+one.Environments[0].Label())
 	}
-	want := "linucb on ball logistic d=2 K=3 S=2, wide on ball logistic d=2 K=3 S=2, uniform on ball logistic d=2 K=3 S=2, " +
-		"linucb on fixed logistic d=2 K=3 S=2"
+	want := "linucb on ball logistic d=2 K=3 S=2, wide on ball logistic d=2 K=3 S=2, " +
+		"uniform on ball logistic d=2 K=3 S=2, linucb on fixed logistic d=2 K=3 S=2"
 	if got := strings.Join(ran, ", "); got != want {
 		t.Errorf("ran %s\nwant %s", got, want)
 	}

@@ -107,8 +107,9 @@ func TestLiteralSquareCBHasThePapersConstant(t *testing.T) {
 		return out.gammas[len(out.gammas)-1]
 	}
 	want := last(estimate.Literal, map[string]float64{"c_sq": 1})
-	if got := last(estimate.Literal, nil); got != want || got*10 != last(estimate.Literal, map[string]float64{"c_sq": 10}) {
-		t.Errorf("gamma is %v, want the %v of c_sq 1", got, want)
+	ten := last(estimate.Literal, map[string]float64{"c_sq": 10})
+	if got := last(estimate.Literal, nil); got != want || got*10 != ten {
+		t.Errorf("gamma is %v, want the %v of c_sq 1, a tenth of %v", got, want, ten)
 	}
 }
 

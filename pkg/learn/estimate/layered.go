@@ -142,8 +142,8 @@ func newLayered(s learn.Setting, oracles, people int) (*layered, error) {
 			s.Family.Name())
 	}
 	if s.Dimension > LayeredDimensions {
-		return nil, fmt.Errorf("estimate: layered regression is for at most %d dimensions, not %d; take ridge or reweighted "+
-			"regression", LayeredDimensions, s.Dimension)
+		return nil, fmt.Errorf("estimate: layered regression is for at most %d dimensions, not %d; take ridge or "+
+			"reweighted regression", LayeredDimensions, s.Dimension)
 	}
 	phases := 2*s.Dimension - 1
 	l := &layered{dim: s.Dimension, phase: people / phases, people: people, epsilon: s.Epsilon, radius: s.Radius,
