@@ -15,22 +15,27 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/environment"
 )
 
-// canaryPeople are the horizons of a canary's runs: an algorithm has the first one that it can run with. They are as
-// small as the learners allow: two cohorts of the practical profile; a warm-up and a panel of 1000 people.
-var canaryPeople = []int{400, 1200}
+// The horizons of a canary's runs: an algorithm has the first one that it can run with. They are as small as the learners
+// allow.
+var (
+	canaryPeople     = []int{400, 1200} // two cohorts of the practical profile; a warm-up of the profile paper
+	canaryLearners   = []int{4000}      // learners of package learn, most of which know nothing before
+	canaryRegression = []int{20000}     // estimators, likewise
+)
 
-// canaryPanels is how many cohorts a canary's run has where all have one size.
+// canaryPanels is how many cohorts a canary's run of a cheap kind has where all have one size.
 const canaryPanels = 8
 
 // Canary is a digest that changes when the results of the experiment that comes with the program under this name do:
 // one of what its file asks for, and of what short runs of the same learners give. It does not run the experiment:
-// whatever shows only in runs that are longer than 400 to 1200 people, or at other than the first epsilon, escapes it.
+// whatever shows only in runs that are longer than 400 to 4000 people (regressions: 20,000), or at other than the first
+// epsilon, escapes it.
 //
 // The runs are one seed of each algorithm in the first environment, and in each other one of the first algorithm and of
-// the batched learner without privacy, which is cheap: nothing is planned for it. Cohorts of one size are an eighth of
-// the people, so that there are several. Of algorithms or environments that differ in the size of numbers alone, the
-// first stands for all: the others run the same code, and the file's digest has their numbers. Finished runs are kept
-// in the folder, and experiments share them.
+// the batched learner without privacy, which is cheap: nothing is planned for it. Where cohorts have one size there are
+// two, and eight of the cheap learner, so that a changed world shows. Of algorithms or environments that differ in the
+// size of numbers alone, the first stands for all: the others run the same code, and the file's digest has their
+// numbers. Finished runs are kept in the folder, and experiments share them.
 //
 // Floating point differs between architectures, and so do canaries.
 func Canary(ctx context.Context, name, folder string) (string, error) {
@@ -180,14 +185,23 @@ func (e Experiment) shortest(ctx context.Context, folder string) (rows []Row, er
 		c.Epsilons = a.Epsilons
 	}
 	c.Epsilons = c.Epsilons[:min(1, len(c.Epsilons))]
-	for _, people := range canaryPeople {
+	horizons := canaryPeople
+	if k, is := learners[a.Kind]; e.Kind == KindRegression {
+		horizons = canaryRegression
+	} else if is && !k.spread { // many trials beside each other take long
+		horizons = canaryLearners
+	}
+	for _, people := range horizons {
 		one := e
 		one.Algorithms = slices.Clone(e.Algorithms)
 		if panel := &one.Algorithms[0].Learner.Practical.Panel; *panel > 0 {
-			if people < slices.Max(canaryPeople) { // too few for a changed world to show
-				continue
+			*panel = people / 2
+			if slices.Contains(cheap, a.Kind) {
+				if people < slices.Max(canaryPeople) { // too few for a changed world to show
+					continue
+				}
+				*panel = people / canaryPanels
 			}
-			*panel = people / canaryPanels
 		}
 		c.Horizons = []int{people}
 		if err = one.Change(c); err != nil {

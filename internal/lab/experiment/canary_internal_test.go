@@ -57,7 +57,7 @@ func TestCanaryRunsAreShort(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
-	if r := rows[0]; r.Horizon != canaryPeople[0] || r.Seeds != 1 || !(r.Regret > 0) {
+	if r := rows[0]; r.Horizon != canaryLearners[0] || r.Seeds != 1 || !(r.Regret > 0) {
 		t.Errorf("%+v", r)
 	}
 }
