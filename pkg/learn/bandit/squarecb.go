@@ -11,9 +11,10 @@ import (
 
 // The defaults of SquareCB.
 const (
-	// squareMultiplier is the constant before gamma. The theory has 1, with which the algorithm explores four times too
-	// much at 2^17 people.
+	// squareMultiplier is the constant before gamma. The theory has squareLiteral, with which the algorithm explores four
+	// times too much at 2^17 people.
 	squareMultiplier = 10
+	squareLiteral    = 1
 	squareFirst      = 32 // people of the first epoch
 )
 
@@ -29,8 +30,8 @@ var squareOptions = []string{"c_sq", "first", "batches", "c"}
 // bound in gamma is the proof's without its constants and without ln(1/delta): (ln N/N)^(1/4) + (sigma/N)^(1/3), sigma
 // the deviation of the noise over the sensitivity.
 //
-// Variant "literal" has the estimator's literal noise. Options: "c_sq", the constant before gamma (10; the paper 1),
-// "first", people of the first epoch (32), "batches" and "c" of the estimator.
+// Variant "literal" has the estimator's literal noise and the paper's constant before gamma. Options: "c_sq", that
+// constant (10; literal 1), "first", people of the first epoch (32), "batches" and "c" of the estimator.
 func SquareCBJoint(s learn.Setting) (learn.Learner, error) {
 	return squareCB(s, estimate.ImproperJoint, func(n, sigma, _ float64) float64 {
 		return math.Pow(math.Log(n)/n, .25) + math.Cbrt(sigma/n)
@@ -54,6 +55,9 @@ func squareCB(
 		return nil, err
 	}
 	multiplier, first := s.Option("c_sq", squareMultiplier), s.Option("first", squareFirst)
+	if s.Variant == estimate.Literal {
+		multiplier = s.Option("c_sq", squareLiteral)
+	}
 	if !(multiplier > 0) || !(first >= 2 && first <= 1<<32) || s.Arms < 1 {
 		return nil, fmt.Errorf("bandit: SquareCB needs arms (%d), a positive c_sq (%v) and a first epoch of at least 2 "+
 			"people (%v)", s.Arms, multiplier, first)

@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/bandit"
+	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/learn/play"
 )
 
@@ -95,6 +96,20 @@ func TestSquareCBLearns(t *testing.T) {
 		if g < out.gammas[i] {
 			t.Errorf("gamma fell: %v", out.gammas)
 		}
+	}
+}
+
+// The variant literal has the paper's constant before gamma: a tenth of the default's, unless an option sets it.
+func TestLiteralSquareCBHasThePapersConstant(t *testing.T) {
+	last := func(variant string, options map[string]float64) float64 {
+		out := playSquare(t, learn.Setting{Dimension: 3, Arms: 4, Horizon: 64, Radius: 1, Epsilon: 1, Delta: 1e-5,
+			Failure: .02, Variant: variant, Options: options}, 1)
+		return out.gammas[len(out.gammas)-1]
+	}
+	want := last(estimate.Literal, map[string]float64{"c_sq": 1})
+	ten := last(estimate.Literal, map[string]float64{"c_sq": 10})
+	if got := last(estimate.Literal, nil); got != want || got*10 != ten {
+		t.Errorf("gamma is %v, want the %v of c_sq 1, a tenth of %v", got, want, ten)
 	}
 }
 

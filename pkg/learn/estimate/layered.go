@@ -23,6 +23,10 @@ const (
 	LayeredLiteral = learn.Literal
 )
 
+// LayeredDimensions is the most dimensions that layered regression takes: it was measured in 2 to 4, and each further
+// one asks for some ten times as many people before a bound says anything (docs/papers.md).
+const LayeredDimensions = 4
+
 // Options of Layered.
 const (
 	layeredGamma = "gamma" // ratio of the radii of neighbouring bins, above 1; default e, the paper's T^(1/ln T)
@@ -59,8 +63,8 @@ var (
 // Rewards are in [-1, 1], their mean is <x, theta*>, the norm of theta* is at most Radius. Layered asks 2d-1 questions
 // of people/(2d-1) each: sums (Algorithm 3) and a width (Algorithm 5) for each layer. Where the paper differs: it has
 // 2d, though the widths of layer 1 need no data. Thresholds and widths are plug-in: from the noise that the sums have
-// had, not the proof's constants, with which no bin is active below 1e10 people (option theory). Its supported range is
-// a dimension of at most 3: layer h has up to M^h bins.
+// had, not the proof's constants, with which no bin is active below 1e10 people (option theory). It is for
+// at most LayeredDimensions dimensions, because layer h has up to M^h bins.
 func Layered(s learn.Setting, people int, ask learn.Asker) (learn.Model, error) {
 	models, _, err := LayeredOracles(s, 1, people, ask)
 	if err != nil {
@@ -136,6 +140,10 @@ func newLayered(s learn.Setting, oracles, people int) (*layered, error) {
 	if s.Family.Name() != glm.FamilyLinear {
 		return nil, fmt.Errorf("estimate: layered regression is for the family %s, not %s", glm.FamilyLinear,
 			s.Family.Name())
+	}
+	if s.Dimension > LayeredDimensions {
+		return nil, fmt.Errorf("estimate: layered regression is for at most %d dimensions, not %d; take ridge or "+
+			"reweighted regression", LayeredDimensions, s.Dimension)
 	}
 	phases := 2*s.Dimension - 1
 	l := &layered{dim: s.Dimension, phase: people / phases, people: people, epsilon: s.Epsilon, radius: s.Radius,

@@ -252,7 +252,10 @@ func TestLayeredSquaredErrorOnTheRareDirection(t *testing.T) {
 // What cannot run is refused before anyone is asked.
 func TestLayeredRefuses(t *testing.T) {
 	for name, change := range map[string]func(*learn.Setting){
-		"bins":        func(s *learn.Setting) { s.Options = map[string]float64{"bins": 1000} },
+		"bins": func(s *learn.Setting) { s.Options = map[string]float64{"bins": 1000} },
+		"dimensions": func(s *learn.Setting) {
+			s.Dimension, s.Options = estimate.LayeredDimensions+1, map[string]float64{"bins": 1}
+		},
 		"no bins":     func(s *learn.Setting) { s.Options = map[string]float64{"bins": 0} },
 		"variant":     func(s *learn.Setting) { s.Variant = "wishart" },
 		"option":      func(s *learn.Setting) { s.Options = map[string]float64{"gama": 2} },
