@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
 
@@ -263,5 +265,61 @@ func TestEveryFitIsNoised(t *testing.T) {
 	}
 	if g := (mechanism.None{}).Guarantee(momentsMove(3)); g.Promises() {
 		t.Errorf("no noise promises %+v", g)
+	}
+}
+
+// A public point outside the ball of the radius moves a reweighted gradient no more than one on its border: the score is
+// clipped, as the diameter counts it.
+func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
+	draw := rand.New(rand.NewPCG(25, 8))
+	for _, family := range []glm.Family{glm.Linear{}, glm.Logistic{}} {
+		l, err := NewLink(learn.Setting{Family: family, Dimension: 2, Horizon: 100, Radius: 1, Kappa: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := GradientStatistic(NewNormalization(identity(2), 0.1), l, []float64{5, -3})
+		var vectors [][]float64
+		for range 400 {
+			arm, reward := 2*math.Pi*draw.Float64(), l.low
+			if draw.IntN(2) == 0 {
+				reward = l.high
+			}
+			vectors = append(vectors, s.Vector(nil, learn.Record{Arm: []float64{math.Cos(arm), math.Sin(arm)}, Reward: reward}))
+		}
+		if moved := farthest(vectors); moved > s.Diameter || moved < 0.95*s.Diameter {
+			t.Errorf("%s: gradients are up to %v apart, the diameter is %v", family.Name(), moved, s.Diameter)
+		}
+	}
+}
+
+// The curator's points stay in the ball of the radius, so that a record moves a step by 2(R+1)/n at most: short features
+// with a large reward would carry the point to 10, and one long one with the opposite reward would then move it by 11/n.
+func TestTheImproperCuratorsPointsStayInTheirBall(t *testing.T) {
+	const radius, people, steps = 2.0, 10, 600
+	run := func(last learn.Record) []float64 {
+		var all []learn.Answer
+		for k := range steps {
+			a := learn.Answer{People: people}
+			for i := range people {
+				r := learn.Record{Arm: []float64{0.1, 0}, Reward: 1}
+				if k == steps-1 && i == 0 {
+					r = last
+				}
+				a.Records = append(a.Records, r)
+			}
+			all = append(all, a)
+		}
+		theta, err := improperDescent(2, radius, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return theta
+	}
+	one := run(learn.Record{Arm: []float64{1, 0}, Reward: -1})
+	for _, other := range []learn.Record{{Arm: []float64{0, 1}, Reward: -1}, {Arm: []float64{0.1, 0}, Reward: 1}} {
+		theta := run(other)
+		if moved := math.Hypot(one[0]-theta[0], one[1]-theta[1]); moved > 2*(radius+1)/people {
+			t.Errorf("one record moves the point by %v, stated are %v", moved, 2*(radius+1)/people)
+		}
 	}
 }

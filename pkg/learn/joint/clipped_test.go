@@ -1,6 +1,7 @@
 package joint_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -52,5 +53,21 @@ func TestACuratorsRecordsAreClipped(t *testing.T) {
 		if calls["first"] == 0 || calls["second"] == 0 {
 			t.Errorf("%s: %v iterations of calls, want some of both kinds", name, calls)
 		}
+	}
+}
+
+// A leaf takes no more people than its batch, since a leaf is what one sees of so many people: more are refused before
+// anything is drawn.
+func TestALeafHasNoMoreThanItsBatch(t *testing.T) {
+	s, rng := small(13), rand.New(rand.NewPCG(25, 6))
+	c := resolve(t, s, 3)
+	drawn := 0
+	curator := joint.NewCurator(c, s.Noise)
+	curator.Watch(func(joint.Draw) { drawn++ })
+	if _, err := curator.Absorb(records(rng, 4, 2, 0.5)); !errors.Is(err, joint.ErrRelease) || drawn != 0 {
+		t.Errorf("four records in a micro-batch of three: %v, and %d draws of noise", err, drawn)
+	}
+	if _, err := curator.Absorb(records(rng, 3, 2, 0.5)); err != nil || drawn == 0 {
+		t.Errorf("three records in a micro-batch of three: %v, and %d draws of noise", err, drawn)
 	}
 }
