@@ -16,9 +16,9 @@ var analyzerGuards = []guard{
 		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "threshold of the alarm",
-		file: "pkg/glm/change.go",
-		old:  "p >= r.cfg.Practical.Alarm {",
-		new:  "p >= 0*r.cfg.Practical.Alarm {",
+		file: "pkg/glm/learner_practical.go",
+		old:  "if next.likely > 0 && next.likely < p.Alarm {",
+		new:  "if false {",
 		at:   "pkg/glm", test: "TestAnAlarmForgets",
 	}, {
 		what: "noise of the control group's release in its interval",
@@ -41,8 +41,8 @@ var analyzerGuards = []guard{
 	}, {
 		what: "epsilon of the prior that riffle evaluate writes",
 		file: "cmd/riffle/evaluate_prior.go",
-		old:  "Epsilon: p.epsilon,\n\t\tDelta: p.delta, Worth",
-		new:  "Epsilon: 0 * p.epsilon,\n\t\tDelta: p.delta, Worth",
+		old:  "Radius: p.radius, Epsilon: p.epsilon,",
+		new:  "Radius: p.radius, Epsilon: 0 * p.epsilon,",
 		at:   "cmd/riffle", test: "TestWrittenPriorsAreNoised",
 	}, {
 		what: "estimate projected into its ball, profile paper",
@@ -125,7 +125,7 @@ var labGuards = []guard{
 		what: "noise of each of many people",
 		file: "internal/lab/simulate/answer.go",
 		old:  "mechanism.Gaussian{Sigma: n.Sigma * math.Sqrt(float64(draws))}.Add(x, src)",
-		new:  "mechanism.Gaussian{Sigma: n.Sigma}.Add(x, src)",
+		new:  "mechanism.Gaussian{Sigma: n.Sigma * math.Sqrt(1)}.Add(x, src)",
 		at:   "internal/lab/simulate", test: "TestSumsAreUnbiasedAndStateTheirVariance",
 	}, {
 		what: "Laplace noise of each of many people",
@@ -157,6 +157,18 @@ var labGuards = []guard{
 		old:  "c.ServerNoise = append(c.ServerNoise, r.ServerNoise())",
 		new:  "c.ServerNoise = append(c.ServerNoise, 0*r.ServerNoise())",
 		at:   "internal/lab/simulate", test: "TestPlannedChannelsHaveTheNoiseOfTheirPlan",
+	}, {
+		what: "noise of panels that last",
+		file: "internal/lab/life/run.go",
+		old:  "p.trust = simulate.Planned(s.terms(m, p.schedule))",
+		new:  "_ = simulate.Planned(s.terms(m, p.schedule))",
+		at:   "internal/lab/life", test: "TestLiftsHoldTheTruth",
+	}, {
+		what: "noise of a learner in an experiment",
+		file: "internal/lab/experiment/algorithm.go",
+		old:  "return j.learner(info, simulate.Planned(terms), devices, noise)",
+		new:  "_, _ = terms, noise\n\t\treturn j.learner(info, simulate.Exact, devices, nil)",
+		at:   "internal/lab/experiment", test: "TestChannelsAreNamedAndPriced",
 	}, {
 		what: "noise of honest devices beside dishonest ones",
 		file: "internal/lab/poison/poison.go",
