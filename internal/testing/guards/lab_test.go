@@ -158,11 +158,11 @@ var labGuards = []guard{
 		new:  "c.ServerNoise = append(c.ServerNoise, 0*r.ServerNoise())",
 		at:   "internal/lab/simulate", test: "TestPlannedChannelsHaveTheNoiseOfTheirPlan",
 	}, {
-		what: "noise of panels that last",
+		what: "noise in lives of panels and of arrivals",
 		file: "internal/lab/life/run.go",
 		old:  "p.trust = simulate.Planned(s.terms(m, p.schedule))",
 		new:  "_ = simulate.Planned(s.terms(m, p.schedule))",
-		at:   "internal/lab/life", test: "TestLiftsHoldTheTruth",
+		at:   "internal/lab/life", test: "TestLivesHaveTheirNoise",
 	}, {
 		what: "noise of a learner in an experiment",
 		file: "internal/lab/experiment/algorithm.go",
@@ -182,16 +182,10 @@ var labGuards = []guard{
 		new:  "e.AddServerNoise(ones[i], 0*servers, src))",
 		at:   "internal/lab/poison", test: "TestHonestDevicesGiveTheChannelsSums",
 	}, {
-		what: "a dishonest report cut to what the encoding makes",
-		file: "internal/lab/poison/poison.go",
-		old:  "ones[i][j] = min(ones[i][j], uint64(reports)*uint64(e.MessagesAt(j))+servers)",
-		new:  "",
-		at:   "internal/lab/poison", test: "TestAttacksKeepToTheirInfluenceAndReachIt",
-	}, {
 		what: "arm of a file scaled into the unit ball",
 		file: "internal/lab/population/jsonlines.go",
-		old:  "if clipNorm(a) {",
-		new:  "if false {",
+		old:  "x[i] = v / top / root",
+		new:  "x[i] = v",
 		at:   "internal/lab/population", test: "TestFileClipsLongArms",
 	}, {
 		what: "features of the census clipped",
