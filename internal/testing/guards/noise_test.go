@@ -249,12 +249,6 @@ var noiseGuards = []guard{
 		new:  "math.Min(b.Levels, math.Ceil(b.Levels))",
 		at:   "pkg/privacy", test: "TestQuantisedFractionsAreCharged",
 	}, {
-		what: "certificate raised for rounding",
-		file: "pkg/privacy/certificate.go",
-		old:  "mu := e.minimise() * (1 + safety)",
-		new:  "mu := e.minimise()",
-		at:   "pkg/privacy", test: "TestNeverBelowBruteForce",
-	}, {
 		what: "probability given up on every coordinate",
 		file: "pkg/privacy/certificate.go",
 		old:  "return math.Min(1, math.Nextafter(float64(n)*c.tailDelta, 2))",
