@@ -7,7 +7,7 @@ var analyzerGuards = []guard{
 		file: "pkg/glm/choice.go",
 		old:  "return gain > p.Caution*Stage{",
 		new:  "return gain > 0*Stage{",
-		at:   "pkg/glm", test: "TestCautionBeforeAnythingIsKnown",
+		at:   "pkg/glm", test: "TestChoicesHaveTheirProbabilities",
 	}, {
 		what: "coin of the control group",
 		file: "pkg/glm/decide.go",

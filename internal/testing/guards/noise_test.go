@@ -195,18 +195,6 @@ var noiseGuards = []guard{
 		new:  "Diameter: w}",
 		at:   "pkg/glm", test: "TestBoundsHold",
 	}, {
-		what: "bounds widened for rounding",
-		file: "pkg/glm/statistic_bounds.go",
-		old:  "b.Diameter *= 1 + boundsSlack",
-		new:  "",
-		at:   "pkg/glm", test: "TestBoundsHold",
-	}, {
-		what: "ranges widened for rounding",
-		file: "pkg/glm/statistic_bounds.go",
-		old:  "b.Lower[j] -= slack\n\t\tb.Upper[j] += slack",
-		new:  "_ = slack",
-		at:   "pkg/glm", test: "TestBoundsHold",
-	}, {
 		what: "diameter of the gradient: both sides of its ball",
 		file: "pkg/glm/statistic_gradient.go",
 		old:  "Diameter: 2 * radius}",
@@ -223,7 +211,7 @@ var noiseGuards = []guard{
 		file: "pkg/glm/statistic_rewards.go",
 		old:  "Diameter: 2 * half,",
 		new:  "Diameter: half,",
-		at:   "pkg/glm", test: "TestBoundsHold",
+		at:   "pkg/glm", test: "TestRewardsMoveAsFarAsStated",
 	}, {
 		what: "distance of two rows that a curator reads",
 		file: "pkg/glm/statistic_bounds.go",
