@@ -374,13 +374,16 @@ func FuzzCertify(f *testing.F) {
 
 // TestQuantisedFractionsAreCharged: two values that differ by far less than a quantum of the rounding fraction can be
 // quantised to neighbouring multiples of 2^-32. The certificate for their distance must cover the distance of what is
-// really sent.
+// really sent, whether the shift or a coordinate's own range is what bounds it.
 func TestQuantisedFractionsAreCharged(t *testing.T) {
-	g, err := Certify(Release{Blocks: []Block{{1, 4}}, Shift: 1e-13, Noise: 200, Bias: 0.5, TailDelta: 1e-30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if exact := encodedPair(coins(200, 0.5), 0.25, 0x1p-32).mu(1e-30); !(exact > 1e-11 && exact <= g.Mu) {
-		t.Errorf("exact mu %v of one quantum, certified %v", exact, g.Mu)
+	for _, r := range []Release{{Blocks: []Block{{1, 4}}, Shift: 1e-13}, {Blocks: []Block{{1, 1e-13}}, Shift: 4}} {
+		r.Noise, r.Bias, r.TailDelta = 200, 0.5, 1e-30
+		g, err := Certify(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exact := encodedPair(coins(200, 0.5), 0.25, 0x1p-32).mu(1e-30); !(exact > 1e-11 && exact <= g.Mu) {
+			t.Errorf("%+v: exact mu %v of one quantum, certified %v", r, exact, g.Mu)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package box
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -50,6 +51,29 @@ func TestTheAnalyzersNoiseIsTheWholeBinomial(t *testing.T) {
 	// (more than four), for hardly any seed, and not for this one.
 	if mean, square := sum/coordinates, squares/coordinates; mean < -5 || mean > 5 || square < 267 || square > 533 {
 		t.Errorf("noise of mean %v and mean square %v, want 0 and 400", mean, square)
+	}
+}
+
+// A round of central whose plan names no noise of the analyzer for one of its releases has no counts, wherever such a plan
+// came from: exact sums leave under no announcement, and nothing of them is stored.
+func TestExactSumsNeverLeave(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	noised, none := plan.Release{AnalyzerNoise: 64, Bias: protocol.BiasHalf}, plan.Release{Bias: protocol.BiasHalf}
+	of := &channel.Round{Announcement: &plan.Announcement{
+		Encodings: make([]protocol.Encoding, 2),
+		Plan: plan.Plan{
+			Channel: plan.Central, Rounds: []plan.Round{{Releases: []plan.Release{noised, none}}},
+		},
+	}}
+	c := &Counting{Disk: channel.Folder(folder), Source: rand.NewChaCha8([32]byte{3})}
+	sums, err := c.addNoise(of, &wire.Manifest{Reports: 10, ChunksDigest: make([]byte, 32)},
+		[]wire.ReleaseCounts{{Ones: make([]uint64, 3)}, {Ones: make([]uint64, 3)}})
+	if !errors.Is(err, chunks.Rejected) || sums != nil {
+		t.Errorf("sums %v, error %v", sums, err)
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+		t.Errorf("%d files were stored, %v", len(files), err)
 	}
 }
 

@@ -250,3 +250,35 @@ func TestLayeredDensityAudit(t *testing.T) {
 		}
 	}
 }
+
+// With the smallest clip the rewards of later layers, less what earlier ones predict, are longer than it: what a device
+// sends stays within the diameter all the same. Without the clip some pairs of records are farther apart.
+func TestLayeredRewardsAreClippedToTheSmallestClip(t *testing.T) {
+	r, s := rand.New(rand.NewPCG(25, 6)), layeredSetting(2, 4)
+	s.Options = map[string]float64{"clip": 1}
+	questions, _ := layeredQuestions(t, s)
+	most, limit := 0.0, 0.0
+	for _, q := range questions {
+		for _, statistic := range q.Statistics {
+			if statistic.Name != "first" {
+				continue
+			}
+			limit = statistic.Diameter
+			for range 4000 {
+				a := anyRecord(2, r)
+				b := learn.Record{Arm: slices.Clone(a.Arm), Reward: -a.Reward, Tag: a.Tag}
+				v, w := statistic.Vector(nil, a), statistic.Vector(nil, b)
+				for j, x := range v {
+					if !(x >= statistic.Lower[j]-1e-9 && x <= statistic.Upper[j]+1e-9) {
+						t.Fatalf("coordinate %d of %+v is %v, outside [%v, %v]", j, a, x, statistic.Lower[j], statistic.Upper[j])
+					}
+				}
+				_, moved := distances(v, w)
+				most = max(most, moved)
+			}
+		}
+	}
+	if most > limit || most < 0.9*limit {
+		t.Errorf("two records are up to %v apart, the diameter is %v", most, limit)
+	}
+}

@@ -1,0 +1,340 @@
+package guards
+
+// estimateGuards are those of `riffle fit` and of the private regressions.
+var estimateGuards = []guard{
+	{
+		what: "value clipped to its column's upper bound",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "return math.Max(-1, math.Min(1, (v-r.center())/r.half()))",
+		new:  "return math.Max(-1, (v-r.center())/r.half())",
+		at:   "pkg/learn/estimate", test: "TestValuesOutsideTheBoundsCountAsTheBounds",
+	}, {
+		what: "value clipped to its column's lower bound",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "return math.Max(-1, math.Min(1, (v-r.center())/r.half()))",
+		new:  "return math.Min(1, (v-r.center())/r.half())",
+		at:   "pkg/learn/estimate", test: "TestValuesOutsideTheBoundsCountAsTheBounds",
+	}, {
+		what: "each row's moments rounded to a grid",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "mechanism.Quantize(dst, rowGrid)",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestTheOrderOfRowsChangesNothing",
+	}, {
+		what: "each row's gradient and Hessian rounded to a grid",
+		file: "pkg/learn/estimate/intervals_logistic.go",
+		old:  "mechanism.Quantize(dst, rowGrid)",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestTheOrderOfRowsChangesNothing",
+	}, {
+		what: "grid in what a row moves the moments by",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "(math.Sqrt2*length + math.Sqrt(float64(dim))*rowGrid)",
+		new:  "math.Sqrt2 * length",
+		at:   "pkg/learn/estimate", test: "TestTheGridCountsInWhatARowMoves",
+	}, {
+		what: "factor sqrt 2 of what a row moves the moments by",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "(math.Sqrt2*length + ",
+		new:  "(length + ",
+		at:   "pkg/learn/estimate", test: "TestSecondMomentsMoveAsStated",
+	}, {
+		what: "grid in what a row moves a Newton step by",
+		file: "pkg/learn/estimate/intervals_logistic.go",
+		old:  "(math.Sqrt(square) + math.Sqrt(float64(dim))*rowGrid)",
+		new:  "math.Sqrt(square)",
+		at:   "pkg/learn/estimate", test: "TestTheGridCountsInWhatARowMoves",
+	}, {
+		what: "what a row moves the Hessian of more than 15 features by",
+		file: "pkg/learn/estimate/intervals_logistic.go",
+		old:  "square += d * d / 8",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestManyFeaturesMoveTheHessianMore",
+	}, {
+		what: "noise of the sums",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "noise.Add(total, f.Noise)",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestFitAddsItsNoise",
+	}, {
+		what: "noise of each row in the trust local",
+		file: "pkg/learn/estimate/intervals.go",
+		old:  "noise.Add(one, f.Noise)",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestFitAddsItsNoise",
+	}, {
+		what: "noise of a Newton step",
+		file: "pkg/learn/estimate/intervals_logistic.go",
+		old:  "noise.Add(sums, f.Noise)",
+		new:  "",
+		at:   "pkg/learn/estimate", test: "TestFitAddsItsNoise",
+	}, {
+		what: "arm scaled into the unit ball, of ridge regression",
+		file: "pkg/learn/estimate/ridge.go",
+		old:  "if n <= 1 {\n\t\treturn x",
+		new:  "if true {\n\t\treturn x",
+		at:   "pkg/learn/estimate", test: "TestDiametersOfDescentAndRidge",
+	}, {
+		what: "reward clipped, of ridge regression",
+		file: "pkg/learn/estimate/ridge.go",
+		old:  "return math.Max(-1, math.Min(1, y))",
+		new:  "return y",
+		at:   "pkg/learn/estimate", test: "TestStatisticsOfBrokenRecords",
+	}, {
+		what: "distance of the moments of two records",
+		file: "pkg/learn/estimate/ridge.go",
+		old:  "const momentsDiameter = 2.1213203435596426 * (1 + 1e-12)",
+		new:  "const momentsDiameter = 2",
+		at:   "pkg/learn/estimate", test: "TestDiametersOfDescentAndRidge",
+	}, {
+		what: "arm scaled into the unit ball, of the reweighted regressions",
+		file: "pkg/learn/estimate/link.go",
+		old:  "if norm <= 1 {",
+		new:  "if true {",
+		at:   "pkg/learn/estimate", test: "TestSensitivities",
+	}, {
+		what: "reward clipped, of the reweighted regressions",
+		file: "pkg/learn/estimate/link.go",
+		old:  "return math.Max(l.low, math.Min(y, l.high))",
+		new:  "return y",
+		at:   "pkg/learn/estimate", test: "TestSensitivities",
+	}, {
+		what: "score clipped, of the reweighted gradient",
+		file: "pkg/learn/estimate/reweighted.go",
+		old:  "z := math.Max(-l.radius, math.Min(convex.Dot(x, theta), l.radius))",
+		new:  "z := convex.Dot(x, theta)",
+		at:   "pkg/learn/estimate", test: "TestLongPointsMoveTheGradientNoMore",
+	}, {
+		what: "distance of two reweighted gradients",
+		file: "pkg/learn/estimate/reweighted.go",
+		old:  "Diameter: 2 * rho, ",
+		new:  "Diameter: rho, ",
+		at:   "pkg/learn/estimate", test: "TestSensitivities",
+	}, {
+		what: "distance of two matrices of the normalization",
+		file: "pkg/learn/estimate/normalization.go",
+		old:  "Diameter: math.Sqrt2 * slack}",
+		new:  "Diameter: slack}",
+		at:   "pkg/learn/estimate", test: "TestSensitivities",
+	}, {
+		what: "weight of an ill-conditioned normalization kept",
+		file: "pkg/learn/estimate/normalization.go",
+		old:  "weight = 1 / (n * n)",
+		new:  "_ = n",
+		at:   "pkg/learn/estimate", test: "TestNormalizationOfIllConditionedMatrices",
+	}, {
+		what: "distance of two records of the reweighted linear regression",
+		file: "pkg/learn/estimate/reweighted_linear.go",
+		old:  "Diameter: math.Sqrt(2*(b2+1)*(1+c)+2*(1-c*c)) * slack}",
+		new:  "Diameter: math.Sqrt(2 * (b2 + 1) * (1 + 0*c)) * slack}",
+		at:   "pkg/learn/estimate", test: "TestSensitivities",
+	}, {
+		what: "noise of a step of a curator's descent",
+		file: "pkg/learn/estimate/dpgd.go",
+		old:  "noise.Add(g, s.Noise)",
+		new:  "_ = noise",
+		at:   "pkg/learn/estimate", test: "TestCuratorsSpendTheirBudget",
+	}, {
+		what: "what a record moves a step of a curator's descent by",
+		file: "pkg/learn/estimate/dpgd.go",
+		old:  "moved := 2 * (s.Radius + 1) /",
+		new:  "moved := (s.Radius + 1) /",
+		at:   "pkg/learn/estimate", test: "TestCuratorsSpendTheirBudget",
+	}, {
+		what: "prediction clipped, of a gradient of least squares",
+		file: "pkg/learn/estimate/improper.go",
+		old:  "z := math.Max(-radius, math.Min(radius, convex.Dot(x, theta)))\n\t\tgap := z - clipReward",
+		new:  "z := convex.Dot(x, theta)\n\t\tgap := z - clipReward",
+		at:   "pkg/learn/estimate", test: "TestDiametersOfDescentAndRidge",
+	}, {
+		what: "reward clipped, of a layer",
+		file: "pkg/learn/estimate/layered_update.go",
+		old:  "p.reward = between(between(r.Reward, layeredReward)-predicted, l.most(layer))",
+		new:  "p.reward = between(r.Reward, layeredReward) - predicted",
+		at:   "pkg/learn/estimate", test: "TestLayeredRewardsAreClippedToTheSmallestClip",
+	}, {
+		what: "distance of two records' rewards in a layer",
+		file: "pkg/learn/estimate/layered_update.go",
+		old:  "Diameter: 2 * most * rounding,",
+		new:  "Diameter: most * rounding,",
+		at:   "pkg/learn/estimate", test: "TestLayeredSensitivityAgainstBruteForce",
+	}, {
+		what: "distance of two records' features in a layer",
+		file: "pkg/learn/estimate/layered_update.go",
+		old:  "Diameter: math.Sqrt2 * rounding,",
+		new:  "Diameter: rounding,",
+		at:   "pkg/learn/estimate", test: "TestLayeredSensitivityAgainstBruteForce",
+	}, {
+		what: "error clipped, of a layer",
+		file: "pkg/learn/estimate/layered_confidence.go",
+		old:  "out[p.bin.index] = min(l.cap, p.width*math.Abs(convex.Dot(p.bin.direction, p.scaled)))",
+		new:  "out[p.bin.index] = 2 * p.width * math.Abs(convex.Dot(p.bin.direction, p.scaled))",
+		at:   "pkg/learn/estimate", test: "TestLayeredSensitivityAgainstBruteForce",
+	}, {
+		what: "two bins that a record can change",
+		file: "pkg/learn/estimate/layered_update.go",
+		old:  "return float64(min(2, len(bins)))",
+		new:  "return float64(min(1, len(bins)))",
+		at:   "pkg/learn/estimate", test: "TestLayeredSensitivityAgainstBruteForce",
+	}, {
+		what: "noise of the improper curator's result",
+		file: "pkg/learn/estimate/improper.go",
+		old:  "noise.Add(theta, s.Noise)",
+		new:  "_ = noise",
+		at:   "pkg/learn/estimate", test: "TestCuratorsSpendTheirBudget",
+	}, {
+		what: "what a record moves the improper curator's result by",
+		file: "pkg/learn/estimate/improper.go",
+		old:  "moved := 2 * improperStep * (radius + 1) / float64(n)",
+		new:  "moved := improperStep * (radius + 1) / float64(n)",
+		at:   "pkg/learn/estimate", test: "TestCuratorsSpendTheirBudget",
+	}, {
+		what: "projection of a step into the improper curator's ball",
+		file: "pkg/learn/estimate/improper.go",
+		old:  "if theta, err = (convex.Ball{Radius: radius}).Project(theta, theta); err != nil {",
+		new:  "if _, err = (convex.Ball{Radius: radius}).Project(nil, theta); err != nil {",
+		at:   "pkg/learn/estimate", test: "TestTheImproperCuratorsPointsStayInTheirBall",
+	},
+}
+
+// banditGuards are those of the papers' bandits.
+var banditGuards = []guard{
+	{
+		what: "arm projected into the unit ball",
+		file: "pkg/learn/bandit/linear_record.go",
+		old:  "return y\n\t\t}\n\t}\n\treturn make([]float64, l.dimension)",
+		new:  "_ = y\n\t\t\treturn x\n\t\t}\n\t}\n\treturn make([]float64, l.dimension)",
+		at:   "pkg/learn/bandit", test: "TestDiametersAgainstBruteForce",
+	}, {
+		what: "reward clipped",
+		file: "pkg/learn/bandit/linear_record.go",
+		old:  "return math.Min(l.highest, math.Max(l.lowest, y))",
+		new:  "return y",
+		at:   "pkg/learn/bandit", test: "TestDiametersAgainstBruteForce",
+	}, {
+		what: "distance of two arms with rewards",
+		file: "pkg/learn/bandit/linear_record.go",
+		old:  "Diameter: math.Sqrt(4 + l.span()*l.span())",
+		new:  "Diameter: 2",
+		at:   "pkg/learn/bandit", test: "TestDiametersAgainstBruteForce",
+	}, {
+		what: "distance of the moments of two records",
+		file: "pkg/learn/bandit/linear_record.go",
+		old:  "var momentsDiameter = math.Sqrt(4.5)",
+		new:  "var momentsDiameter = math.Sqrt(4.0)",
+		at:   "pkg/learn/bandit", test: "TestDiametersAgainstBruteForce",
+	}, {
+		what: "nodes of a tree in which one record is",
+		file: "pkg/learn/bandit/local_linucb.go",
+		old:  "L2: of.Diameter * math.Sqrt(float64(releases))}",
+		new:  "L2: of.Diameter}",
+		at:   "pkg/learn/bandit", test: "TestJointBudget",
+	}, {
+		what: "noise of a report of arm and reward",
+		file: "pkg/learn/bandit/online_linucb.go",
+		old:  "mechanism.Sensitivity{Dim: of.Dim(), L2: of.Diameter}, rho)",
+		new:  "mechanism.Sensitivity{Dim: of.Dim(), L2: of.Diameter / 2}, rho)",
+		at:   "pkg/learn/bandit", test: "TestReportsSpendTheBudget",
+	}, {
+		what: "coins of the published vector sum",
+		file: "pkg/learn/bandit/shuffle_linucb.go",
+		old:  "whole += float64(protocol.Binomial(uint64(trials), protocol.BiasQuarter, src)) - coins*float64(trials)",
+		new:  "whole += 0",
+		at:   "pkg/learn/bandit", test: "TestVectorSumNoise",
+	}, {
+		what: "distance of two stochastic gradients",
+		file: "pkg/learn/bandit/greedy_sgd.go",
+		old:  "Diameter: 2 * most,",
+		new:  "Diameter: most,",
+		at:   "pkg/learn/bandit", test: "TestGreedySGDGradientStaysInItsBounds",
+	}, {
+		what: "gradient clipped, of the online learners",
+		file: "pkg/learn/online/online.go",
+		old:  "g, err := convex.Ball{Radius: d.Gradient}.Project(nil, gradient)",
+		new:  "g, err := convex.Ball{Radius: d.Gradient * 1e9}.Project(nil, gradient)",
+		at:   "pkg/learn/online", test: "TestGradientsAreClippedAndChecked",
+	},
+}
+
+// curatorGuards are those of the curator of the profile `joint`.
+var curatorGuards = []guard{
+	{
+		what: "factor sqrt 2 of a gradient that leaves one sum for another",
+		file: "pkg/learn/joint/gradient.go",
+		old:  "math.Sqrt2*longest)",
+		new:  "longest)",
+		at:   "pkg/learn/joint", test: "TestGradientsOfEveryFamilyStayInTheirBound",
+	}, {
+		what: "distance of two gradients",
+		file: "pkg/learn/joint/gradient.go",
+		old:  "math.Max(2*radius, math.Sqrt2*longest)",
+		new:  "math.Max(radius, math.Sqrt2*longest)",
+		at:   "pkg/learn/joint", test: "TestGradientsOfEveryFamilyStayInTheirBound",
+	}, {
+		what: "rounding that counts twice, of the gradient",
+		file: "pkg/learn/joint/gradient.go",
+		old:  "Dim: 2 * len(theta)",
+		new:  "Dim: len(theta)",
+		at:   "pkg/learn/joint", test: "TestGradientsOfEveryFamilyStayInTheirBound",
+	}, {
+		what: "noise of a step",
+		file: "pkg/learn/joint/gradient.go",
+		old:  "noise.Add(sum, src)",
+		new:  "_ = noise",
+		at:   "pkg/learn/joint", test: "TestTheNoiseIsReallyAdded",
+	}, {
+		what: "noise of a node",
+		file: "pkg/learn/joint/tree.go",
+		old:  "t.noise.Add(noised, src)",
+		new:  "",
+		at:   "pkg/learn/joint", test: "TestTheNoiseIsReallyAdded",
+	}, {
+		what: "a step's share of a call's budget",
+		file: "pkg/learn/joint/config.go",
+		old:  "rho/float64(c.Iterations))",
+		new:  "rho)",
+		at:   "pkg/learn/joint", test: "TestNoRecordSpendsMoreThanTheBudget",
+	}, {
+		what: "a node's share of its tree's budget",
+		file: "pkg/learn/joint/config.go",
+		old:  "node := share * rho / float64(c.Levels())",
+		new:  "node := share * rho",
+		at:   "pkg/learn/joint", test: "TestNoRecordSpendsMoreThanTheBudget",
+	}, {
+		what: "factor sqrt 2 of the distance of two leaves",
+		file: "pkg/learn/joint/config.go",
+		old:  "L2: w * math.Sqrt2 * (1 + 1e-12)}",
+		new:  "L2: w * (1 + 1e-12)}",
+		at:   "pkg/learn/joint", test: "TestSensitivitiesAgainstPairsOfRecords",
+	}, {
+		what: "most calls of a kind",
+		file: "pkg/learn/joint/state.go",
+		old:  "if c.Variant != Literal && s.ExploreCalls < c.ExploreCalls {",
+		new:  "if c.Variant != Literal {",
+		at:   "pkg/learn/joint", test: "TestCallsStopAtTheirCaps",
+	}, {
+		what: "arm scaled into the unit ball",
+		file: "pkg/learn/joint/curator.go",
+		old:  "arm, _ := glm.ToUnitBall(slices.Clone(r.Arm))",
+		new:  "arm := slices.Clone(r.Arm)",
+		at:   "pkg/learn/joint", test: "TestACuratorsRecordsAreClipped",
+	}, {
+		what: "reward clipped to the family's range",
+		file: "pkg/learn/joint/curator.go",
+		old:  "math.Max(f.MinReward(), math.Min(r.Reward, f.MaxReward()))",
+		new:  "r.Reward",
+		at:   "pkg/learn/joint", test: "TestACuratorsRecordsAreClipped",
+	}, {
+		what: "at most so many records in a leaf",
+		file: "pkg/learn/joint/curator.go",
+		old:  "if len(records) > c.config.Batch {",
+		new:  "if false {",
+		at:   "pkg/learn/joint", test: "TestALeafHasNoMoreThanItsBatch",
+	}, {
+		what: "estimate projected into its ball",
+		file: "pkg/learn/joint/gradient.go",
+		old:  "return projected, nil",
+		new:  "return append(projected[:0], theta...), nil",
+		at:   "pkg/learn/joint", test: "TestACuratorsRecordsAreClipped",
+	},
+}
