@@ -7,13 +7,14 @@ import (
 
 // The promises that can be stated: one range for every command, configuration, plan and experiment.
 //
-// Between these ends the arithmetic holds in every channel (TestStatedRangesHold of internal/lab/planner plans across
-// them). MaxDelta is a matter of sense: with probability delta a mechanism may show a person's record outright, and what
+// Between these ends there is a plan in every channel (TestStatedRangesHold of internal/lab/planner plans across them);
+// beyond epsilon 500 or below delta 1e-20 the planner finds none in some. A promise of epsilon 100 is none in practice: a
+// record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a mechanism may show a person's record outright, and what
 // does so for one in a thousand people protects nobody.
 const (
 	MinEpsilon = 1e-6
-	MaxEpsilon = 1000
-	MinDelta   = 1e-30
+	MaxEpsilon = 100
+	MinDelta   = 1e-20
 	MaxDelta   = 1e-3
 )
 
@@ -60,6 +61,6 @@ func WarnDelta(delta float64, people int) string {
 // DeltaFor is a delta for so many people: the largest power of ten that is at most a tenth of 1/people, within the range
 // of CheckDelta.
 func DeltaFor(people int) float64 {
-	power := math.Pow10(int(math.Floor(-math.Log10(10 * float64(max(1, people))) + 1e-9)))
+	power := math.Pow10(int(math.Floor(-math.Log10(10*float64(max(1, people))) + 1e-9)))
 	return math.Max(MinDelta, math.Min(MaxDelta, power))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/regression"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // ErrExperiment wraps every reason to refuse an experiment.
@@ -186,8 +187,11 @@ func (e *Experiment) Validate() error {
 	if e.Seeds < 1 || e.Seeds > 1e6 {
 		return wrong("seeds %d must be in [1, 1000000]", e.Seeds)
 	}
-	if !(e.Delta > 0 && e.Delta < 0.5) || !(e.Failure > 0 && e.Failure < 1) {
-		return wrong("delta %v and failure %v must be probabilities", e.Delta, e.Failure)
+	if err := privacy.CheckDelta(e.Delta); err != nil {
+		return wrong("%v", err)
+	}
+	if !(e.Failure > 0 && e.Failure < 1) {
+		return wrong("failure %v must be a probability", e.Failure)
 	}
 	for _, v := range e.Environments {
 		if _, err := v.Resolve(); err != nil {
@@ -244,8 +248,10 @@ func (e *Experiment) Validate() error {
 		if err := a.checkName(seen); err != nil {
 			return wrong("%v", err)
 		}
-		if a.Delta != 0 && !(a.Delta > 0 && a.Delta < 0.5) {
-			return wrong("algorithm %q: delta %v must be a probability below 1/2", a.Name, a.Delta)
+		if a.Delta != 0 {
+			if err := privacy.CheckDelta(a.Delta); err != nil {
+				return wrong("algorithm %q: %v", a.Name, err)
+			}
 		}
 		if err := e.checkEpsilons(a, a.private()); err != nil {
 			return wrong("%v", err)
@@ -270,8 +276,8 @@ func (e *Experiment) checkEpsilons(a *AlgorithmSpec, private bool) error {
 		return fmt.Errorf("algorithm %q needs epsilons", a.Name)
 	}
 	for _, v := range all {
-		if !(v > 0 && v <= 1e3) {
-			return fmt.Errorf("epsilon %v must be in (0, 1000]", v)
+		if err := privacy.CheckEpsilon(v); err != nil {
+			return err
 		}
 	}
 	return nil
