@@ -127,8 +127,7 @@ func (l Limits) Faults() (all []Fault) {
 		need(slices.Contains(plan.Channels(), c), "trust", l.Trust,
 			fmt.Sprintf("must be a list of channels, and %q is none: %s are known", c, plan.List(plan.Channels())))
 	}
-	need(privacy.CheckEpsilon(l.Epsilon) == nil, "epsilon", l.Epsilon, fmt.Sprintf("must be a number from %g to %d",
-		privacy.MinEpsilon, privacy.MaxEpsilon))
+	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")
 	need(l.EpsilonAlone >= 0 && !math.IsInf(l.EpsilonAlone, 0), "epsilon_alone", l.EpsilonAlone,
 		"must be a finite number above 0, or 0 for no limit")
 	need(privacy.CheckDelta(l.Delta) == nil, "delta", l.Delta, fmt.Sprintf("must be a number from %g to %g",

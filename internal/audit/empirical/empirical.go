@@ -40,10 +40,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // ErrOptions says that an option is out of range; it is wrapped with the option's name and what is wanted.
@@ -125,12 +125,13 @@ func (o Options) check() error {
 	wrong := func(name string, value any, want string) error {
 		return fmt.Errorf("%w: %s is %v, want %s", ErrOptions, name, value, want)
 	}
-	if err := privacy.CheckTarget(o.Epsilon, o.Delta); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
 	switch {
 	case !slices.Contains(plan.Channels(), o.Channel):
 		return wrong("channel", o.Channel, plan.List(plan.Channels()))
+	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
+		return wrong("epsilon", o.Epsilon, "a finite number above 0")
+	case !(o.Delta > 0 && o.Delta < 1):
+		return wrong("delta", o.Delta, "a number between 0 and 1")
 	case o.Dimension < 1 || o.Dimension > maxDimension:
 		return wrong("dimension", o.Dimension, fmt.Sprintf("1 to %d", maxDimension))
 	case o.Cohort < 1 || o.Cohort > maxCohort:
