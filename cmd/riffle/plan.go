@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -238,7 +239,12 @@ func runPlan(cmd *cobra.Command, f planFlags) error {
 		return err
 	}
 	f.o.SealSeconds = f.o.Machine.SealBit
+	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
+	f.o.Progress = func(step string, done, all int) {
+		shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = step, done, all })
+	}
 	result, err := f.run()
+	shown.Close()
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
 		if err := printJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {

@@ -51,6 +51,15 @@ type Options struct {
 	SealSeconds float64
 	// Machine prices the channels beside each other; nil: their CPU times are 0. Measure measures it.
 	Machine *Machine
+	// Progress, which may be nil, is called before each of so many steps with its name; done counts from 0.
+	Progress func(step string, done, all int)
+}
+
+// tell calls Progress.
+func (o Options) tell(step string, done, all int) {
+	if o.Progress != nil {
+		o.Progress(step, done, all)
+	}
 }
 
 // SearchShare as a HessianShare asks for a search.
