@@ -161,9 +161,7 @@ func (f fitFlags) run(cmd *cobra.Command, args []string) (result, error) {
 	}
 	with := design.with
 	with.Epsilon, with.Delta, with.Level, with.Local = f.epsilon, f.delta, f.level, plan.Channel(f.trust) == plan.Local
-	if warning := privacy.WarnDelta(f.delta, count); warning != "" {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "riffle fit: warning:", warning)
-	}
+	warnDelta(cmd, f.delta, count)
 	if f.dryRun {
 		return f.expected(with, design.names, count)
 	}

@@ -69,8 +69,11 @@ func (o Options) check() error {
 	wrong := func(name string, value any, want string) error {
 		return fmt.Errorf("%w: %s %v: want %s", ErrOptions, name, value, want)
 	}
-	if err := privacy.CheckTarget(o.Epsilon, o.Delta); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+	if err := privacy.CheckEpsilon(o.Epsilon); err != nil {
+		return fmt.Errorf("%w: --epsilon: %w", ErrOptions, err)
+	}
+	if err := privacy.CheckDelta(o.Delta); err != nil {
+		return fmt.Errorf("%w: --delta: %w", ErrOptions, err)
 	}
 	switch {
 	case o.Dimension < 1 || o.Dimension > wire.MaxCoordinates:
