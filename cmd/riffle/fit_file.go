@@ -99,10 +99,10 @@ func (c *fitColumns) readBounds(path string) error {
 func (c fitColumns) boundsOf(column string) (estimate.Range, error) {
 	b, ok := c.bounds[column]
 	if !ok {
-		return b, fmt.Errorf("column %q has no bounds: say --bounds %s=LOW,HIGH with what is known of it without looking at "+
-			"the data, or declare its values: --category %s=FIRST,SECOND. Bounds are published with the result, and the noise "+
-			"is measured by them; bounds that are computed from the data (the smallest and the largest value) would reveal "+
-			"single people, without any noise", column, column, column)
+		return b, fmt.Errorf("column %q has no bounds: say --bounds %s=LOW,HIGH with what is known of it "+
+			"without looking at the data, or declare its values: --category %s=FIRST,SECOND. Bounds are published "+
+			"with the result, and the noise is measured by them; bounds that are computed from the data (the "+
+			"smallest and the largest value) would reveal single people, without any noise", column, column, column)
 	}
 	return b, nil
 }

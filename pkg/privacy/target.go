@@ -7,10 +7,10 @@ import (
 
 // The promises that can be stated: one range for every command, configuration, plan and experiment.
 //
-// Between these ends there is a plan in every channel (TestStatedRangesHold of internal/lab/planner plans across them);
-// beyond epsilon 500 or below delta 1e-20 the planner finds none in some. A promise of epsilon 100 is none in practice: a
-// record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a mechanism may show a person's record outright, and what
-// does so for one in a thousand people protects nobody.
+// Between these ends there is a plan in every channel (TestStatedRangesHold of internal/lab/planner); beyond
+// epsilon 500 or below delta 1e-20 the planner finds none in some. A promise of epsilon 100 is none in practice: a
+// record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a
+// mechanism may show a person's record outright, and what does so for one in a thousand people protects nobody.
 const (
 	MinEpsilon = 1e-6
 	MaxEpsilon = 100
@@ -39,10 +39,10 @@ func CheckEpsilon(epsilon float64) error {
 func CheckDelta(delta float64) error {
 	switch {
 	case delta > MaxDelta && delta < 1:
-		return fmt.Errorf("%w: delta is %v, and with that probability a record may be shown outright: take at most %g, and "+
-			"less than 1 divided by the number of people", ErrTarget, delta, MaxDelta)
+		return fmt.Errorf("%w: delta is %v, and with that probability a record may be shown outright: "+
+			"take at most %g, and less than 1 divided by the number of people", ErrTarget, delta, MaxDelta)
 	case !(delta >= MinDelta && delta <= MaxDelta):
-		return fmt.Errorf("%w: delta is %v: take a number from %g to %g, and less than 1 divided by the number of people",
+		return fmt.Errorf("%w: delta is %v: take a number from %g to %g, and less than 1/people",
 			ErrTarget, delta, MinDelta, MaxDelta)
 	}
 	return nil

@@ -46,3 +46,10 @@ func TestLargeDeltaIsWarnedOf(t *testing.T) {
 		t.Errorf("without people: %s", w)
 	}
 }
+
+// A delta that is too large is refused for what it allows.
+func TestLargeDeltaIsRefusedForWhatItAllows(t *testing.T) {
+	if err := privacy.CheckDelta(0.4); err == nil || !strings.Contains(err.Error(), "shown outright") {
+		t.Error(err)
+	}
+}

@@ -79,13 +79,14 @@ func (t *Table) Numbers(column string, gaps bool) ([]float64, error) {
 		case IsMissing(row[at]) && gaps:
 			out[i] = math.NaN()
 		case IsMissing(row[at]):
-			return nil, wrong("column %q has no value in line %d: say what stands for a missing value", column, t.lines[i])
+			return nil, wrong("column %q has no value in line %d: say what stands for a missing value",
+				column, t.lines[i])
 		case errors.Is(err, errBothMarks):
-			return nil, wrong("column %q has a number with a point and a comma in line %d: write numbers without a mark of "+
-				"thousands", column, t.lines[i])
+			return nil, wrong("column %q has a number with a point and a comma in line %d: write numbers without a "+
+				"mark of thousands", column, t.lines[i])
 		case err != nil:
-			return nil, wrong("column %q has something else than a finite number in line %d: correct it, or declare the column "+
-				"a category", column, t.lines[i])
+			return nil, wrong("column %q has something else than a finite number in line %d: correct it, or declare "+
+				"the column a category", column, t.lines[i])
 		default:
 			out[i] = v
 		}
