@@ -100,6 +100,7 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	ctx, stop := untilStopped(cmd)
 	defer stop()
+	warnDelta(cmd, f.delta, people.Info().People)
 	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
 	options.Population, options.Executable, options.Progress = people, executable, shown
 	if f.data == "adult" {

@@ -3,24 +3,22 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/role/entropy"
-	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/table"
 )
 
 type fitFlags struct {
-	trust, family, target, boundsFile string
-	features, bounds                  []string
-	epsilon, delta, level             float64
-	json                              bool
+	trust, family, target, boundsFile, missing string
+	features, bounds, categories               []string
+	epsilon, delta, level                      float64
+	dryRun, json                               bool
+	rowCount                                   int
 }
 
 func fitCommand() *cobra.Command {
@@ -29,33 +27,51 @@ func fitCommand() *cobra.Command {
 		Use:   "fit FILE",
 		Short: "fit a private regression to your own data",
 		Long: `
-Fits a linear or a logistic regression to a file that you hold, and prints coefficients that you may publish: they are
-(epsilon, delta) differentially private for every row, where a person has one row and the number of rows is public. The
-file is CSV with a header, or JSON lines with an object of numbers for each row. The target of a logistic regression is
-0 or 1, and its coefficients are log odds.
+Fits a linear or a logistic regression to a table that you hold, and prints coefficients that you
+may publish: they are (epsilon, delta) differentially private for every row, where a person has
+one row and the number of rows is public. FILE is CSV with a header (commas, tabs, or semicolons
+with decimal commas), or JSON lines with an object for each row; - is standard input. The target
+of a logistic regression is 0 or 1, or a category of two values, and its coefficients are log
+odds.
 
-With --trust central, those who get the result need not be trusted, and whoever runs the command sees all rows. With
---trust local, every row is noised before it is added to others, as people's own devices would do it: the file shows
-what such a study would have found, at a much larger error.
+With --trust central, those who get the result need not be trusted, and whoever runs the command
+sees all rows. With --trust local, every row is noised before it is added to others, as people's
+own devices would do it: the file shows what such a study would have found, at a much larger
+error.
 
-Confidence intervals count the noise as well as the sampling error. If the noise is as large as what the data say,
-there are no intervals and no standard errors; use more rows, fewer features, narrower bounds or a larger epsilon.
-Intervals take rows to be independent. In the linear family they also take the target to spread equally around the
-prediction everywhere, and in the logistic family the model to be right: where a small group spreads more than others,
-intervals of what sets it apart are too narrow, and the result cannot show it.
+Say --dry-run first. It spends nothing and shows what such a fit will be able to say, from rows,
+features, bounds and budget alone: no value is read.
 
-Every column needs public bounds, and values outside are clipped to them; the coefficients are those of the clipped
-values. How many were clipped is not said, because that is not private. Nor is a refusal: its message may quote a row,
-and is for you alone. The noise is the system's random bits: each run gives another result and spends the budget again,
+Confidence intervals count the noise as well as the sampling error. Where the noise is large they
+are wide, and still hold; where it is so large that nothing can be excluded there are none.
+Columns that hardly vary or nearly determine each other are named, as far as the noised statistics
+show it. Intervals take rows to be independent. In the linear family they also take the target to
+spread equally around the prediction everywhere, and in the logistic family the model to be right:
+where a small group spreads more than others, intervals of what sets it apart are too narrow, and
+the result cannot show it.
+
+Every column needs public bounds or declared categories. Values outside the bounds are clipped to
+them; the coefficients are those of the clipped values. A value that is not declared is refused.
+So is a missing one (empty, NA, NaN, null, ?), unless --missing middle puts the middle of the
+bounds in its place (for a category, half of each value); that draws coefficients of such columns
+to 0. Rows are never left out: how many are left would no longer be public. A target cannot be
+missing. How many values were clipped or missing is not said, because that is not private. Nor is
+a refusal: it names the line of a row, and is for you alone.
+
+The noise is the system's random bits: each run gives another result and spends the budget again,
 so do not repeat it until you like the result.`[1:],
-		Example: `  riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 --epsilon 1
-  riffle fit people.csv --target pressure --features age,dose --bounds-file bounds.json \
+		Example: `  riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 \
+      --epsilon 1 --dry-run
+  riffle fit people.csv --target pressure --bounds pressure=80,200 --bounds age=18,90 --epsilon 1
+  riffle fit people.csv --target pressure --bounds-file bounds.json --category sex=f,m \
       --epsilon 1 --json
   riffle fit people.csv --family logistic --target relapse --bounds age=18,90 --epsilon 2
-  riffle fit people.jsonl --target pressure --bounds-file bounds.json --trust local --epsilon 8`,
-		Args: cobra.ExactArgs(1),
+  riffle fit - --target pressure --bounds-file bounds.json --trust local --epsilon 8 <people.jsonl
+  riffle fit --dry-run --rows 20000 --target pressure --bounds pressure=80,200 \
+      --bounds age=18,90 --epsilon 1`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.fit(args[0])
+			r, err := f.run(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -70,186 +86,97 @@ so do not repeat it until you like the result.`[1:],
 	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of the guarantee; below 1/rows")
 	flags.StringVar(&f.target, "target", "", "column to predict; required")
 	flags.StringSliceVar(&f.features, "features", nil,
-		"columns to predict with, separated by commas; default: all others that have bounds")
+		"columns to predict with, separated by commas;\ndefault: all others with bounds or categories")
 	flags.StringArrayVar(&f.bounds, "bounds", nil, "COLUMN=LOW,HIGH: public bounds of a column; once for each")
 	flags.StringVar(&f.boundsFile, "bounds-file", "", `file of public bounds: {"COLUMN": [LOW, HIGH], ..}`)
+	flags.StringArrayVar(&f.categories, "category", nil,
+		"COLUMN=FIRST,SECOND,..: all values that a column can have;\nonce for each. Coefficients are against the first one")
+	flags.StringVar(&f.missing, "missing", missingRefuse, "missing values of features: refuse, or middle of the bounds")
 	flags.Float64Var(&f.level, "confidence", 0.95, "confidence level of the intervals")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "say what the fit will be able to show; spends nothing")
+	flags.IntVar(&f.rowCount, "rows", 0, "with --dry-run: number of rows, without a file")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
 
-// fit reads, fits and names.
-func (f fitFlags) fit(path string) (*fitResult, error) {
+// check refuses flags before anything is read.
+func (f fitFlags) check(args []string) error {
 	trust := plan.Channel(f.trust)
 	switch {
 	case trust != plan.Central && trust != plan.Local:
-		return nil, fmt.Errorf("--trust %q: a file can be fitted with central or local", f.trust)
+		return fmt.Errorf("--trust %q: a file can be fitted with central or local", f.trust)
 	case f.family != "linear" && f.family != "logistic":
-		return nil, fmt.Errorf("--family %q: want linear or logistic", f.family)
+		return fmt.Errorf("--family %q: want linear or logistic", f.family)
+	case f.family == "logistic" && trust == plan.Local:
+		return errors.New("--trust local cannot go with --family logistic: it asks every row several times, which is too " +
+			"much noise; fit a linear regression, or take --trust central")
 	case f.target == "":
-		return nil, errors.New("--target is missing: name the column to predict")
-	case !(f.epsilon > 0) || math.IsInf(f.epsilon, 1):
-		return nil, fmt.Errorf("--epsilon is %v: give a positive number, the guarantee of every row", f.epsilon)
-	case !(f.delta > 0 && f.delta < 1):
-		return nil, fmt.Errorf("--delta is %v: give a number above 0 and below 1", f.delta)
+		return errors.New("--target is missing: name the column to predict")
+	case f.missing != missingRefuse && f.missing != missingMiddle:
+		return fmt.Errorf("--missing %q: want refuse or middle", f.missing)
+	case !(f.level > 0 && f.level < 1):
+		return fmt.Errorf("--confidence is %v: give a number between 0 and 1, such as 0.95", f.level)
+	case f.rowCount != 0 && !f.dryRun:
+		return errors.New("--rows is for --dry-run: a fit counts the rows of its file")
+	case f.dryRun && (f.rowCount != 0) == (len(args) == 1):
+		return errors.New("--dry-run needs a FILE or --rows: give one of them")
+	case !f.dryRun && len(args) == 0:
+		return errors.New("there is no FILE: name the table to fit, or - for standard input")
 	}
-	bounds, err := fitBounds(f.boundsFile, f.bounds)
+	if err := privacy.CheckEpsilon(f.epsilon); err != nil {
+		return fmt.Errorf("--epsilon: %w", err)
+	}
+	if err := privacy.CheckDelta(f.delta); err != nil {
+		return fmt.Errorf("--delta: %w", err)
+	}
+	return nil
+}
+
+// run reads, fits and names.
+func (f fitFlags) run(cmd *cobra.Command, args []string) (result, error) {
+	if err := f.check(args); err != nil {
+		return nil, err
+	}
+	columns, err := f.columns()
 	if err != nil {
 		return nil, err
 	}
-	data, err := readFitFile(path)
-	if err != nil {
-		return nil, err
-	}
-	names := f.features
-	if names == nil {
-		for _, c := range data.columns {
-			if _, bounded := bounds[c]; bounded && c != f.target {
-				names = append(names, c)
+	var data *table.Table
+	var header []string
+	count := f.rowCount
+	if len(args) == 1 {
+		if data, err = readTable(args[0], cmd.InOrStdin()); err != nil {
+			return nil, err
+		}
+		header, count = data.Columns, data.Rows()
+		for _, name := range append(append(slices.Clone(columns.order), f.features...), f.target) {
+			if err := data.Has(name); err != nil {
+				return nil, err
 			}
 		}
 	}
-	for name := range bounds {
-		if !slices.Contains(data.columns, name) {
-			return nil, fmt.Errorf("there are bounds for %q, which is no column; the columns are %q", name,
-				data.columns)
-		}
-	}
-	if len(names) == 0 {
-		return nil, errors.New("no column but the target has bounds: say --bounds COLUMN=LOW,HIGH for each feature")
-	}
-	with := estimate.Fit{Epsilon: f.epsilon, Delta: f.delta, Local: trust == plan.Local, Level: f.level,
-		Noise: entropy.New()}
-	rows := make([][]float64, len(data.rows))
-	for i, name := range names {
-		if name == f.target || slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("column %q is named twice", name)
-		}
-		b, err := boundsOf(bounds, name)
-		if err != nil {
-			return nil, err
-		}
-		values, err := data.numbers(name)
-		if err != nil {
-			return nil, err
-		}
-		with.Features = append(with.Features, b)
-		for j, v := range values {
-			rows[j] = append(rows[j], v)
-		}
-	}
-	fit := with.Logistic
-	if f.family == "linear" {
-		if with.Target, err = boundsOf(bounds, f.target); err != nil {
-			return nil, err
-		}
-		fit = with.Linear
-	}
-	target, err := data.numbers(f.target)
+	design, err := f.design(columns, header)
 	if err != nil {
 		return nil, err
+	}
+	with := design.with
+	with.Epsilon, with.Delta, with.Level, with.Local = f.epsilon, f.delta, f.level, plan.Channel(f.trust) == plan.Local
+	warnDelta(cmd, f.delta, count)
+	if f.dryRun {
+		return f.expected(with, design.names, count)
+	}
+	rows, target, err := f.rows(data, columns, design)
+	if err != nil {
+		return nil, err
+	}
+	with.Noise = entropy.New()
+	fit := with.Linear
+	if f.family == "logistic" {
+		fit = with.Logistic
 	}
 	fitted, err := fit(rows, target)
 	if err != nil {
 		return nil, err
 	}
-	return f.result(fitted, names), nil
-}
-
-// fitResult is what riffle fit prints.
-type fitResult struct {
-	Family       string            `json:"family"`
-	Trust        plan.Channel      `json:"trust"`
-	RestsOn      string            `json:"rests_on"`
-	Epsilon      float64           `json:"epsilon"` // of the guarantee, at delta
-	Delta        float64           `json:"delta"`
-	Guarantee    privacy.Guarantee `json:"guarantee"`
-	Rows         int               `json:"rows"`
-	Confidence   float64           `json:"confidence"`
-	Target       string            `json:"target"`
-	Reliable     bool              `json:"reliable"` // false: the noise is too large for errors and intervals
-	Assumes      string            `json:"assumes"`  // what the intervals hold under
-	Residual     float64           `json:"residual_deviation,omitempty"`
-	Coefficients []fitCoefficient  `json:"coefficients"`
-}
-
-type fitCoefficient struct {
-	Name  string  `json:"name"` // of a feature, or "(intercept)"
-	Value float64 `json:"value"`
-	// Deviation is the standard error; Sampling and Noise are its parts, of which the squares add. These and the interval
-	// are null where the noise is too large: they would leave out how far the coefficient is drawn to 0.
-	Deviation *float64 `json:"standard_error"`
-	Sampling  *float64 `json:"sampling"`
-	Noise     *float64 `json:"noise"`
-	Low       *float64 `json:"low"`
-	High      *float64 `json:"high"`
-}
-
-func (f fitFlags) result(fitted estimate.Fitted, names []string) *fitResult {
-	r := &fitResult{Family: f.family, Trust: plan.Channel(f.trust), Epsilon: fitted.Guarantee.Epsilon(f.delta), Delta: f.delta,
-		Guarantee: fitted.Guarantee, Rows: fitted.Rows, Confidence: f.level, Target: f.target, Reliable: fitted.Reliable,
-		Residual: fitted.Residual,
-		RestsOn:  "whoever holds the file and ran this: they see all rows. Those who get the result need not be trusted"}
-	if r.Trust == plan.Local {
-		r.RestsOn = "nobody, if each row is noised on the person's own device; here all rows were in one file, so it was a " +
-			"simulation of that"
-	}
-	r.Assumes = "rows are independent, and the target spreads equally around the prediction everywhere"
-	if r.Family == "logistic" {
-		r.Assumes = "rows are independent, and the log odds are linear in the features"
-	}
-	add := func(name string, c estimate.Coefficient) {
-		out := fitCoefficient{Name: name, Value: c.Value}
-		if fitted.Reliable {
-			deviation := math.Hypot(c.Sampling, c.Noise)
-			out.Deviation, out.Sampling, out.Noise, out.Low, out.High = &deviation, &c.Sampling, &c.Noise, &c.Low, &c.High
-		}
-		r.Coefficients = append(r.Coefficients, out)
-	}
-	add("(intercept)", fitted.Intercept)
-	for i, c := range fitted.Coefficients {
-		add(names[i], c)
-	}
-	return r
-}
-
-// WriteJSON implements result.
-func (r *fitResult) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
-
-// WriteTable implements result.
-func (r *fitResult) WriteTable(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	percent := fmt.Sprintf("%g%%", math.Round(1000*r.Confidence)/10)
-	unit := ""
-	if r.Family == "logistic" {
-		unit = " (log odds)"
-	}
-	_, _ = fmt.Fprintf(table, "%s%s on\tcoefficient\tstandard error\tof sampling\tof noise\tfrom (%s)\tto\t\n", r.Target,
-		unit, percent)
-	for _, c := range r.Coefficients {
-		rest := "-\t-\t-\t-\t-"
-		if r.Reliable {
-			rest = fmt.Sprintf("%.3g\t%.3g\t%.3g\t%.4g\t%.4g", *c.Deviation, *c.Sampling, *c.Noise, *c.Low, *c.High)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%.4g\t%s\t\n", c.Name, c.Value, rest)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if !r.Reliable {
-		if _, err := fmt.Fprint(w, "\nThe noise is too large for standard errors and intervals, and the coefficients are "+
-			"drawn to 0: do not interpret\nthem. Use more rows, fewer features, narrower bounds or a larger "+
-			"epsilon.\n"); err != nil {
-			return err
-		}
-	}
-	if r.Reliable {
-		if _, err := fmt.Fprintf(w, "\nThe intervals hold if %s.\n", r.Assumes); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(w, "\n%d rows, a number that counts as public; each row is hidden with epsilon %s at delta %g "+
-		"(trust %s).\nThat rests on %s.\nValues outside the bounds were clipped to them before the fit.\n", r.Rows,
-		privacy.Spell(r.Epsilon), r.Delta, r.Trust, r.RestsOn)
-	return err
+	return f.result(fitted, design.names), nil
 }

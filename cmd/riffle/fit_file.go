@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,177 +12,216 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
+	"github.com/riffle-dp/riffle/pkg/table"
 )
 
-// A fitFile is the data of riffle fit: columns by name, and rows of texts.
-type fitFile struct {
-	columns []string
-	rows    [][]string
+// Rules for missing values (--missing).
+const (
+	missingRefuse = "refuse"
+	missingMiddle = "middle"
+)
+
+// fitColumns are what the command line says of columns, before any row is read.
+type fitColumns struct {
+	order      []string // of those that have bounds or categories, as they were given
+	bounds     map[string]estimate.Range
+	categories map[string][]string
 }
 
-// readFitFile reads a file of CSV with a header, or of JSON lines, one object of numbers for each row.
-func readFitFile(path string) (fitFile, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return fitFile{}, err
-	}
-	defer func() { _ = file.Close() }()
-	f, err := readFit(bufio.NewReader(file))
-	if err != nil {
-		return fitFile{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
-}
-
-// readFit tells CSV and JSON lines apart by the first byte after a byte order mark and white space.
-func readFit(r *bufio.Reader) (f fitFile, err error) {
-	if mark, err := r.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
-		_, _ = r.Discard(3)
-	}
-	first := byte(0)
-	for {
-		if first, err = r.ReadByte(); errors.Is(err, io.EOF) {
-			return f, errors.New("the file is empty")
-		} else if err != nil {
-			return f, err
-		}
-		if !strings.ContainsRune(" \t\r\n", rune(first)) {
-			break
+// columns reads the bounds, from the file of --bounds-file and then from --bounds, and the categories.
+func (f fitFlags) columns() (c fitColumns, err error) {
+	c = fitColumns{bounds: map[string]estimate.Range{}, categories: map[string][]string{}}
+	if f.boundsFile != "" {
+		if err := c.readBounds(f.boundsFile); err != nil {
+			return c, err
 		}
 	}
-	if err := r.UnreadByte(); err != nil {
-		return f, err
-	}
-	switch first {
-	case '{':
-		f, err = readJSONLines(r)
-	case '[':
-		return f, errors.New("this is one JSON array; want JSON lines, an object for each row without commas between, or CSV")
-	default:
-		f, err = readCSV(r)
-	}
-	if err != nil {
-		return f, err
-	}
-	for i, c := range f.columns {
-		if slices.Contains(f.columns[:i], c) {
-			return f, fmt.Errorf("two columns are called %q; rename one", c)
-		}
-	}
-	if len(f.columns) == 1 && strings.ContainsAny(f.columns[0], ";\t") {
-		return f, fmt.Errorf("the header is one column, %q; separate columns by commas", f.columns[0])
-	}
-	return f, nil
-}
-
-func readCSV(r io.Reader) (f fitFile, err error) {
-	lines := csv.NewReader(r)
-	lines.TrimLeadingSpace = true
-	if f.columns, err = lines.Read(); err != nil {
-		return f, fmt.Errorf("the header with the columns' names: %w", err)
-	}
-	for i, c := range f.columns {
-		f.columns[i] = strings.TrimSpace(c)
-	}
-	f.rows, err = lines.ReadAll()
-	return f, err
-}
-
-func readJSONLines(r io.Reader) (f fitFile, err error) {
-	decoder := json.NewDecoder(r)
-	for {
-		var object map[string]json.RawMessage
-		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
-			return f, nil
-		} else if err != nil {
-			return f, fmt.Errorf("row %d: %w", len(f.rows)+1, err)
-		}
-		if len(object) == 0 {
-			return f, fmt.Errorf("row %d has no columns", len(f.rows)+1)
-		}
-		if f.columns == nil {
-			for name := range object {
-				f.columns = append(f.columns, name)
-			}
-			slices.Sort(f.columns)
-		}
-		if len(object) != len(f.columns) {
-			return f, fmt.Errorf("row %d has %d columns, the first one has %d: %q", len(f.rows)+1, len(object), len(f.columns),
-				f.columns)
-		}
-		row := make([]string, len(f.columns))
-		for i, name := range f.columns {
-			row[i] = string(object[name])
-		}
-		f.rows = append(f.rows, row)
-	}
-}
-
-// numbers are the values of a column.
-func (f fitFile) numbers(column string) ([]float64, error) {
-	at := slices.Index(f.columns, column)
-	if at < 0 {
-		return nil, fmt.Errorf("there is no column %q; there are %q", column, f.columns)
-	}
-	out := make([]float64, len(f.rows))
-	for i, row := range f.rows {
-		v, err := strconv.ParseFloat(strings.TrimSpace(row[at]), 64)
-		switch {
-		case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsNaN(v) || math.IsInf(v, 0)):
-			return nil, fmt.Errorf("column %q has %q in row %d, which is no finite number; write a number in its place, as for "+
-				"a missing value, or leave out such rows only if that is no secret", column, row[at], i+1)
-		case err != nil:
-			return nil, fmt.Errorf("column %q has %q in row %d, which is no number; replace a category by a column of 0 and "+
-				"1 for each of its values but one, from a list that does not depend on the data, and leave out rows with "+
-				"missing values only if that is no secret", column, row[at], i+1)
-		}
-		out[i] = v
-	}
-	return out, nil
-}
-
-// fitBounds are the columns' public bounds, from the file of --bounds-file and then from --bounds.
-func fitBounds(path string, given []string) (map[string]estimate.Range, error) {
-	bounds := map[string]estimate.Range{}
-	if path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		var file map[string][]float64
-		if err := json.Unmarshal(text, &file); err != nil {
-			return nil, fmt.Errorf(`%s: %w; want {"COLUMN": [LOW, HIGH], ..}`, path, err)
-		}
-		for name, b := range file {
-			if len(b) != 2 {
-				return nil, fmt.Errorf("%s: %q has %d bounds; want [LOW, HIGH]", path, name, len(b))
-			}
-			bounds[name] = estimate.Range{Low: b[0], High: b[1]}
-		}
-	}
-	for _, text := range given {
+	for _, text := range f.bounds {
 		name, values, _ := strings.Cut(text, "=")
 		low, high, _ := strings.Cut(values, ",")
 		l, err := strconv.ParseFloat(strings.TrimSpace(low), 64)
 		h, err2 := strconv.ParseFloat(strings.TrimSpace(high), 64)
 		if err != nil || err2 != nil || !(l < h) || math.IsInf(h-l, 0) {
-			return nil, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing finite numbers", text)
+			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing finite numbers", text)
 		}
-		bounds[name] = estimate.Range{Low: l, High: h}
+		c.bound(name, estimate.Range{Low: l, High: h})
 	}
-	return bounds, nil
+	for _, text := range f.categories {
+		name, list, _ := strings.Cut(text, "=")
+		values := strings.Split(list, ",")
+		for i := range values {
+			if values[i] = strings.TrimSpace(values[i]); values[i] == "" || slices.Contains(values[:i], values[i]) {
+				return c, fmt.Errorf("--category %q: want COLUMN=FIRST,SECOND,.. with different values", text)
+			}
+		}
+		if _, bounded := c.bounds[name]; len(values) < 2 || bounded || c.categories[name] != nil {
+			return c, fmt.Errorf("--category %q: want two values or more for a column that is declared once and has no bounds",
+				text)
+		}
+		c.categories[name] = values
+		c.order = append(c.order, name)
+	}
+	return c, nil
+}
+
+func (c *fitColumns) bound(name string, r estimate.Range) {
+	if _, again := c.bounds[name]; !again {
+		c.order = append(c.order, name)
+	}
+	c.bounds[name] = r
+}
+
+func (c *fitColumns) readBounds(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var file map[string][]float64
+	if json.Unmarshal(text, &file) != nil {
+		return fmt.Errorf(`%s: this is no JSON object of bounds: want {"COLUMN": [LOW, HIGH], ..}`, path)
+	}
+	names := make([]string, 0, len(file))
+	for name := range file {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		b := file[name]
+		if len(b) != 2 || !(b[0] < b[1]) || math.IsInf(b[1]-b[0], 0) {
+			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing finite numbers", path, name)
+		}
+		c.bound(name, estimate.Range{Low: b[0], High: b[1]})
+	}
+	return nil
 }
 
 // boundsOf are those of a column, which must be given.
-func boundsOf(bounds map[string]estimate.Range, column string) (estimate.Range, error) {
-	b, ok := bounds[column]
+func (c fitColumns) boundsOf(column string) (estimate.Range, error) {
+	b, ok := c.bounds[column]
 	if !ok {
-		return b, fmt.Errorf("column %q has no bounds: say --bounds %s=LOW,HIGH with what is known of it without looking at "+
-			"the data. Bounds are published with the result, and the noise is measured by them; bounds that are computed "+
-			"from the data (the smallest and the largest value) would reveal single people, without any noise", column, column)
-	}
-	if !(b.Low < b.High) || math.IsInf(b.High-b.Low, 0) {
-		return b, fmt.Errorf("column %q has the bounds %v and %v; want increasing finite ones", column, b.Low, b.High)
+		return b, fmt.Errorf("column %q has no bounds: say --bounds %s=LOW,HIGH with what is known of it "+
+			"without looking at the data, or declare its values: --category %s=FIRST,SECOND. Bounds are published "+
+			"with the result, and the noise is measured by them; bounds that are computed from the data (the "+
+			"smallest and the largest value) would reveal single people, without any noise", column, column, column)
 	}
 	return b, nil
+}
+
+// A fitDesign is what to fit: known from the command line and a header alone.
+type fitDesign struct {
+	features []string // columns
+	names    []string // of coefficients: a column, or COLUMN=VALUE for each value of a category but the first
+	with     estimate.Fit
+}
+
+// design lays the coefficients out. header is nil where there is no file.
+func (f fitFlags) design(c fitColumns, header []string) (d fitDesign, err error) {
+	d.features = f.features
+	if d.features == nil {
+		from := header
+		if header == nil {
+			from = c.order
+		}
+		for _, name := range from {
+			if slices.Contains(c.order, name) && name != f.target {
+				d.features = append(d.features, name)
+			}
+		}
+	}
+	if len(d.features) == 0 {
+		return d, errors.New("no column but the target has bounds: say --bounds COLUMN=LOW,HIGH or --category " +
+			"COLUMN=FIRST,SECOND for each feature")
+	}
+	for i, name := range d.features {
+		if name == f.target || slices.Contains(d.features[:i], name) {
+			return d, fmt.Errorf("column %q is named twice: a column is the target or one feature", name)
+		}
+		if values := c.categories[name]; values != nil {
+			for _, v := range values[1:] {
+				d.names, d.with.Features = append(d.names, name+"="+v), append(d.with.Features, estimate.Range{Low: 0, High: 1})
+			}
+			continue
+		}
+		b, err := c.boundsOf(name)
+		if err != nil {
+			return d, err
+		}
+		d.names, d.with.Features = append(d.names, name), append(d.with.Features, b)
+	}
+	if f.family == "linear" {
+		d.with.Target, err = c.boundsOf(f.target)
+	}
+	return d, err
+}
+
+// readTable reads FILE, or standard input where it is -.
+func readTable(path string, stdin io.Reader) (*table.Table, error) {
+	from := stdin
+	if path == "-" {
+		path = "standard input"
+	} else {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		from = file
+	}
+	t, err := table.Read(from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// rows are the features of all rows, missing values by the rule, and the target.
+func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]float64, target []float64, err error) {
+	gaps := f.missing == missingMiddle
+	rows = make([][]float64, t.Rows())
+	for _, name := range d.features {
+		if values := c.categories[name]; values != nil {
+			of, err := t.Categories(name, values, gaps)
+			if err != nil {
+				return nil, nil, err
+			}
+			for i, at := range of {
+				for v := 1; v < len(values); v++ {
+					rows[i] = append(rows[i], indicator(at, v))
+				}
+			}
+			continue
+		}
+		of, err := t.Numbers(name, gaps)
+		if err != nil {
+			return nil, nil, err
+		}
+		b := c.bounds[name]
+		for i, v := range of {
+			if math.IsNaN(v) {
+				v = b.Low + (b.High-b.Low)/2
+			}
+			rows[i] = append(rows[i], v)
+		}
+	}
+	if values := c.categories[f.target]; values != nil {
+		of, err := t.Categories(f.target, values, false)
+		for _, at := range of {
+			target = append(target, float64(at))
+		}
+		return rows, target, err
+	}
+	target, err = t.Numbers(f.target, false)
+	return rows, target, err
+}
+
+// indicator is 1 for a row of the value, 0 for one of another, and the middle where it is missing.
+func indicator(at, value int) float64 {
+	switch at {
+	case -1:
+		return 0.5
+	case value:
+		return 1
+	default:
+		return 0
+	}
 }

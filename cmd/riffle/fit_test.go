@@ -151,20 +151,34 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 	}{
 		{[]string{csv, "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"}, "without looking at the data"},
 		{[]string{csv, "--target", "pressure", "--epsilon", "1"}, "no column but the target has bounds"},
-		{append(good, "--features", "age,city", "--bounds", "city=0,1"), "replace a category"},
-		{append(good, "--features", "age,weight"), "has no bounds"},
+		{append(good, "--features", "age,city", "--bounds", "city=0,1"), "declare the column a category"},
+		{append(good, "--category", "city=London,Rome"), "in line 2 that is not declared"},
+		{append(good, "--category", "city=Paris"), "two values or more"},
+		{append(good, "--category", "city=Paris,Paris"), "different values"},
+		{append(good, "--category", "age=1,2"), "has no bounds"},
+		{append(good, "--features", "age,weight"), `no column "weight"`},
+		{append(good, "--features", "city"), "--category city=FIRST,SECOND"},
+		{append(good, "--features", "Dose"), `the nearest name is "dose"`},
 		{append(good, "--features", "age,age"), "named twice"},
 		{append(good, "--bounds", "weight=0,1"), "no column"},
 		{append(good, "--bounds", "age=80,20"), "want COLUMN=LOW,HIGH"},
 		{append(good, "--bounds", "age=0,Inf"), "want COLUMN=LOW,HIGH"},
 		{append(good, "--bounds", "age"), "want COLUMN=LOW,HIGH"},
-		{append(good, "--bounds-file", three), "has 3 bounds"},
+		{append(good, "--bounds-file", three), "want [LOW, HIGH]"},
 		{append(good, "--trust", "shuffle"), "central or local"},
-		{append(good, "--delta", "0.5"), "no protection"},
+		{append(good, "--delta", "0.5"), "take at most 0.001"},
+		{append(good, "--delta", "0.002"), "take at most 0.001"},
+		{append(good, "--delta", "1e-310"), "take a number from 1e-20"},
 		{append(good, "--delta", "0"), "--delta"},
+		{append(good, "--epsilon", "1e-7"), "take a number from 1e-06"},
+		{append(good, "--epsilon", "101"), "take a number from 1e-06 to 100"},
+		{append(good, "--missing", "drop"), "refuse or middle"},
+		{append(good, "--rows", "7"), "--rows is for --dry-run"},
+		{append(good, "--rows", "7", "--dry-run"), "give one of them"},
+		{good[1:], "there is no FILE"},
 		{append(good, "--epsilon", "0"), "--epsilon"},
 		{append(good, "--confidence", "1"), "confidence"},
-		{append(good, "--target", "weight"), "has no bounds"},
+		{append(good, "--target", "weight"), `no column "weight"`},
 		{append(good, "--target", ""), "--target"},
 		{[]string{"none.csv", "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"}, "none.csv"},
 	} {
@@ -174,8 +188,8 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 	}
 }
 
-// Files as other programs write them: a byte order mark, carriage returns, quotes, spaces, JSON lines under another
-// name. The row of a refusal is counted from 1, without the header.
+// Files as other programs write them: a byte order mark, carriage returns, quotes, spaces, separators, JSON lines under
+// another name (package table has the tests of each). A refusal names a line.
 func TestFitReadsWhatProgramsWrite(t *testing.T) {
 	var plain, json strings.Builder
 	for i := range 50 {
@@ -188,16 +202,12 @@ func TestFitReadsWhatProgramsWrite(t *testing.T) {
 		"spaces":          {"age , dose\r\n" + rows, ""},
 		"JSON lines":      {"\xef\xbb\xbf\n" + json.String(), ""},
 		"JSON array":      {"[" + json.String() + "]", "JSON lines"},
-		"no columns":      {"{}" + json.String(), "row 1 has no columns"},
-		"more columns":    {json.String() + `{"age": 1, "dose": 2, "more": 3}`, "row 51 has 3 columns"},
-		"nothing":         {"\xef\xbb\xbf \n", "empty"},
-		"header only":     {"age,dose\n", "0 rows, want 12"},
-		"same name":       {"age,age,dose\n1,2,3\n", `two columns are called "age"`},
-		"semicolons":      {"age;dose\n1;2\n", "by commas"},
-		"tabs":            {"age\tdose\n1\t2\n", "by commas"},
-		"missing":         {"age,dose\r\n1,2\r\n,2\r\n" + rows, `"" in row 2`},
-		"NaN":             {"age,dose\r\n1,2\r\nNaN,2\r\n" + rows, "in row 2, which is no finite number"},
-		"too large":       {"age,dose\r\n1,2\r\n1e400,2\r\n" + rows, "in row 2, which is no finite number"},
+		"header only":     {"age,dose\n", "no row"},
+		"few rows":        {"age,dose\n1,2\n", "1 rows, want 12"},
+		"semicolons":      {"age;dose\r" + strings.ReplaceAll(strings.ReplaceAll(rows, ",", ";"), "\r\n", ",0\r"), ""},
+		"tabs":            {"age\tdose\n" + strings.ReplaceAll(rows, ",", "\t"), ""},
+		"missing":         {"age,dose\r\n1,2\r\n,2\r\n" + rows, `"age" has no value in line 3`},
+		"missing target":  {"age,dose\r\n1,2\r\n1,NA\r\n" + rows, `"dose" has no value in line 3`},
 	} {
 		file := filepath.Join(t.TempDir(), "people.json")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // A result is what a run ends with.
@@ -28,4 +31,11 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// warnDelta warns on standard error of a delta that is large for so many people.
+func warnDelta(cmd *cobra.Command, delta float64, people int) {
+	if warning := privacy.WarnDelta(delta, people); warning != "" {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.CommandPath(), warning)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/analyzer"
+	"github.com/riffle-dp/riffle/internal/drive/progress"
 	"github.com/riffle-dp/riffle/internal/lab/planner"
 	"github.com/riffle-dp/riffle/internal/randomizer"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -232,13 +233,34 @@ func (f *planFlags) panels(changed func(string) bool) error {
 	return nil
 }
 
+// people are those of all cohorts, or those who register at least.
+func (f planFlags) people() int {
+	if f.o.Registered > 0 {
+		return f.o.Registered
+	}
+	if len(f.o.Cohorts) == 0 {
+		return f.o.Users
+	}
+	all := 0
+	for _, n := range f.o.Cohorts {
+		all += n
+	}
+	return all
+}
+
 func runPlan(cmd *cobra.Command, f planFlags) error {
 	var err error
 	if f.o.Machine, err = planner.Measure(); err != nil {
 		return err
 	}
 	f.o.SealSeconds = f.o.Machine.SealBit
+	warnDelta(cmd, f.o.Delta, f.people())
+	shown := progress.New(cmd.ErrOrStderr(), progress.Options{})
+	f.o.Progress = func(step string, done, all int) {
+		shown.Update(func(s *progress.State) { s.Phase, s.Work, s.AllWork = step, done, all })
+	}
 	result, err := f.run()
+	shown.Close()
 	var infeasible *planner.Infeasible
 	if errors.As(err, &infeasible) && f.json {
 		if err := printJSON(cmd, map[string]any{"infeasible": infeasible}); err != nil {

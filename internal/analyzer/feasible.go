@@ -8,6 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -148,17 +149,10 @@ func (p PrivacySettings) promise() (faults []error) {
 	for _, try := range []struct {
 		key   string
 		value float64
-		set   func(*glm.Config)
-	}{
-		{"epsilon", p.Epsilon, func(c *glm.Config) { c.Epsilon = p.Epsilon }},
-		{"delta", p.Delta, func(c *glm.Config) { c.Delta = p.Delta }},
-	} {
-		c := plausible(glm.Practical)
-		try.set(&c)
-		if _, err := c.Resolve(); err != nil {
-			faults = append(faults, refused(try.key, try.value, err))
-		} else if try.value == 0 { // the learner has a default for it; a promise has none
-			faults = append(faults, role.Wrong(try.key, try.value, "must be above 0: nothing can be learnt at 0"))
+		check func(float64) error
+	}{{"epsilon", p.Epsilon, privacy.CheckEpsilon}, {"delta", p.Delta, privacy.CheckDelta}} {
+		if err := try.check(try.value); err != nil {
+			faults = append(faults, role.Wrong(try.key, try.value, "is refused").Because(err.Error()))
 		}
 	}
 	for _, limit := range []struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/version"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -340,6 +341,9 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	})
 	if err != nil {
 		return nil, infeasible(err)
+	}
+	if warning := privacy.WarnDelta(s.Privacy.Delta, max(s.Learner.Horizon, s.Admission.Registered)); warning != "" {
+		env.Log.Warn().Float64("delta", s.Privacy.Delta).Msg(warning)
 	}
 	if err := errors.Join(s.oversized(z.machine.LargestPayload())...); err != nil {
 		return nil, err

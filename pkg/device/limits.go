@@ -130,7 +130,8 @@ func (l Limits) Faults() (all []Fault) {
 	need(l.Epsilon > 0 && !math.IsInf(l.Epsilon, 0), "epsilon", l.Epsilon, "must be a finite number above 0")
 	need(l.EpsilonAlone >= 0 && !math.IsInf(l.EpsilonAlone, 0), "epsilon_alone", l.EpsilonAlone,
 		"must be a finite number above 0, or 0 for no limit")
-	need(l.Delta > 0 && l.Delta < 1, "delta", l.Delta, "must be a number between 0 and 1")
+	need(privacy.CheckDelta(l.Delta) == nil, "delta", l.Delta, fmt.Sprintf("must be a number from %g to %g",
+		privacy.MinDelta, privacy.MaxDelta))
 	need(l.MinCohort >= 1, "min_cohort", l.MinCohort, "must be at least 1")
 	need(l.Dishonest >= 0 && l.Dishonest < 1, "dishonest", l.Dishonest, "must be a share in [0, 1)")
 	need(l.MaxDishonest >= 0, "max_dishonest", l.MaxDishonest, "must be a number of devices, at least 0")

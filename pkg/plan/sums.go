@@ -156,6 +156,9 @@ func (t Terms) addServerNoise(p *Proposal) {
 
 // check refuses terms that the channel cannot keep.
 func (t Terms) check() error {
+	if err := privacy.CheckTarget(t.Epsilon, t.Delta); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlan, err)
+	}
 	switch {
 	case !slices.Contains(Channels(), t.Channel):
 		return fmt.Errorf("%w: the channel %q is not known", ErrPlan, t.Channel)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -155,11 +156,11 @@ func checkPlan(p *plan.Plan) error {
 	if err := p.CheckCurator(); err != nil {
 		return field("curator", "is refused: %v", err)
 	}
-	if err := checkPositive("epsilon", p.Epsilon); err != nil {
-		return err
+	if privacy.CheckEpsilon(p.Epsilon) != nil {
+		return field("epsilon", "is %v, must be from %g to %d", p.Epsilon, privacy.MinEpsilon, privacy.MaxEpsilon)
 	}
-	if !(p.Delta > 0 && p.Delta < 1) {
-		return field("delta", "is %v, must be above 0 and below 1", p.Delta)
+	if privacy.CheckDelta(p.Delta) != nil {
+		return field("delta", "is %v, must be from %g to %g", p.Delta, privacy.MinDelta, privacy.MaxDelta)
 	}
 	if p.Curator != nil {
 		if p.TailDelta != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/wire"
 	"pgregory.net/rapid"
@@ -26,7 +27,7 @@ func drawAnnouncement(t *rapid.T, key []byte) *plan.Announcement {
 	}
 	a.Reference = drawPoint(t, dim)
 	a.Plan = plan.Plan{
-		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, 0.5).Draw(t, "delta"),
+		Epsilon: rapid.Float64Range(0.01, 10).Draw(t, "epsilon"), Delta: rapid.Float64Range(1e-9, privacy.MaxDelta).Draw(t, "delta"),
 		TailDelta: 1e-10, Channel: rapid.SampledFrom([]plan.Channel{plan.Shuffle, plan.Shares}).Draw(t, "channel"),
 	}
 	kinds := rapid.SampledFrom([]glm.StatisticKind{glm.Hessian, glm.Gradient, glm.Covariance})

@@ -22,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/regression"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // ErrExperiment wraps every reason to refuse an experiment.
@@ -186,6 +187,7 @@ func (e *Experiment) Validate() error {
 	if e.Seeds < 1 || e.Seeds > 1e6 {
 		return wrong("seeds %d must be in [1, 1000000]", e.Seeds)
 	}
+	// Papers have deltas that no deployment can have (privacy.CheckDelta): their experiments are repeated with them.
 	if !(e.Delta > 0 && e.Delta < 0.5) || !(e.Failure > 0 && e.Failure < 1) {
 		return wrong("delta %v and failure %v must be probabilities", e.Delta, e.Failure)
 	}
@@ -270,8 +272,8 @@ func (e *Experiment) checkEpsilons(a *AlgorithmSpec, private bool) error {
 		return fmt.Errorf("algorithm %q needs epsilons", a.Name)
 	}
 	for _, v := range all {
-		if !(v > 0 && v <= 1e3) {
-			return fmt.Errorf("epsilon %v must be in (0, 1000]", v)
+		if err := privacy.CheckEpsilon(v); err != nil {
+			return err
 		}
 	}
 	return nil

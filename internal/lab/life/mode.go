@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // Kind says how cohorts are formed.
@@ -75,8 +76,8 @@ func (s Setting) Resolve() (Setting, error) {
 	if s.Delta == 0 {
 		s.Delta = plan.DefaultDelta
 	}
-	if !(s.Epsilon > 0 && s.Epsilon <= 100) || !(s.Delta > 0 && s.Delta < 1) {
-		return s, fmt.Errorf("%w: epsilon %v must be in (0, 100], delta %v in (0, 1)", ErrLife, s.Epsilon, s.Delta)
+	if err := privacy.CheckTarget(s.Epsilon, s.Delta); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrLife, err)
 	}
 	if !(s.Dishonest >= 0 && s.Dishonest < 1) || !(s.Control >= 0 && s.Control < 1) {
 		return s, fmt.Errorf("%w: dishonest %v and control %v must be in [0, 1)", ErrLife, s.Dishonest, s.Control)

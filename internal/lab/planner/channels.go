@@ -94,6 +94,7 @@ func (o Options) channels(proposer *plan.Proposer, config glm.Config, tasks []ta
 	for _, c := range plan.Channels() {
 		one := Channel{Trust: c, Whom: strings.TrimPrefix(c.RestsOn(), "rests on "), OptIn: c == plan.Central}
 		for i, t := range tasks {
+			o.tell("planning the channel "+string(c), i, len(tasks))
 			p, err := o.propose(proposer, config, t.size, c, limits[i])
 			if err == nil {
 				err = one.worst(p, o)

@@ -51,6 +51,15 @@ type Options struct {
 	SealSeconds float64
 	// Machine prices the channels beside each other; nil: their CPU times are 0. Measure measures it.
 	Machine *Machine
+	// Progress, which may be nil, is called before each of so many steps with its name; done counts from 0.
+	Progress func(step string, done, all int)
+}
+
+// tell calls Progress.
+func (o Options) tell(step string, done, all int) {
+	if o.Progress != nil {
+		o.Progress(step, done, all)
+	}
 }
 
 // SearchShare as a HessianShare asks for a search.
@@ -60,6 +69,12 @@ func (o Options) check() error {
 	wrong := func(name string, value any, want string) error {
 		return fmt.Errorf("%w: %s %v: want %s", ErrOptions, name, value, want)
 	}
+	if err := privacy.CheckEpsilon(o.Epsilon); err != nil {
+		return fmt.Errorf("%w: --epsilon: %w", ErrOptions, err)
+	}
+	if err := privacy.CheckDelta(o.Delta); err != nil {
+		return fmt.Errorf("%w: --delta: %w", ErrOptions, err)
+	}
 	switch {
 	case o.Dimension < 1 || o.Dimension > wire.MaxCoordinates:
 		return wrong("--dim", o.Dimension, fmt.Sprintf("1 to %d", wire.MaxCoordinates))
@@ -67,10 +82,6 @@ func (o Options) check() error {
 		return wrong("--releases", o.Releases, fmt.Sprintf("0 to %d", wire.MaxRounds))
 	case o.Users < 1 && len(o.Cohorts) == 0:
 		return wrong("--users", o.Users, "at least 1")
-	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
-		return wrong("--epsilon", o.Epsilon, "a finite number > 0")
-	case !(o.Delta > 0 && o.Delta < 1):
-		return wrong("--delta", o.Delta, "a number between 0 and 1")
 	case !(o.DropOut >= 0 && o.DropOut < 1):
 		return wrong("--drop-out", o.DropOut, "a share in [0, 1)")
 	case !(o.Dishonest >= 0 && o.Dishonest < 1):

@@ -46,6 +46,7 @@ func Run(o Options) (*Result, error) {
 		r.Family, r.HessianShare = o.Family, tasks[0].request.Shares[0]
 	}
 	for i, t := range tasks {
+		o.tell("planning cohorts", i, len(tasks))
 		c, err := o.cohort(proposer, t, limits[i])
 		if err != nil {
 			return nil, o.explain(err, i, t.size, t.rounds)
@@ -276,6 +277,7 @@ func (o Options) frontiers(r *Result, tasks []task) error {
 		which = append(which, n)
 	}
 	for _, i := range which {
+		o.tell("trading messages for precision", len(r.Frontier), len(which))
 		plans, err := frontier(tasks[i], frontierRatios)
 		if err != nil {
 			return err

@@ -169,6 +169,7 @@ func (r Result) notes() []string {
 			"another limit.",
 			number(r.MessageLimit), plan.MessagesPerCoordinate, number(numbers), plan.LeastMessages))
 	}
+	notes = append(notes, r.largeNotes()...)
 	if r.HostMessages > 0 {
 		notes = append(notes, fmt.Sprintf("Hosts refuse this plan unless they are told otherwise: they send at most "+
 			"%s messages in a report (limits.max_messages of every randomizer). At such a size bits stop being "+

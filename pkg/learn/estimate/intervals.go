@@ -58,6 +58,11 @@ type Fitted struct {
 	// Reliable is false where the noise is as large as what the data say in some direction. The coefficients are then
 	// those of a ridge regression, and there are no intervals.
 	Reliable bool
+	// Bounded says that there are intervals although the fit is not Reliable: wide ones, without standard errors, around
+	// coefficients that are not drawn to 0.
+	Bounded bool
+	// Weak are columns that are to blame where the fit is not Reliable.
+	Weak []Weak
 }
 
 // Reliability and rounding.
@@ -114,19 +119,18 @@ func momentsMove(features int) mechanism.Sensitivity {
 // What is assumed: rows are independent, residuals have one variance, there are so many rows that sums are normal, and
 // the noise is smaller than what the data say in every direction (Reliable).
 //
-// A row has one entry per feature. Errors wrap ErrFit; they may name values, and are for the holder of the data.
+// Where the noise is larger than that, intervals come from the set of all theta that the noised equations do not rule
+// out (fiellerSet): they are wide, and need neither a small noise nor one that leaves second orders out. Where that set
+// has no end there are none, and Weak says whether columns are to blame.
+//
+// A row has one entry per feature. Errors wrap ErrFit and quote no value of a row.
 func (f Fit) Linear(rows [][]float64, target []float64) (Fitted, error) {
 	if err := f.check(rows, target); err != nil {
 		return Fitted{}, err
 	}
-	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+	moved, noise, err := f.momentsNoise()
 	if err != nil {
-		return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
-	}
-	moved := momentsMove(len(f.Features))
-	noise, err := mechanism.ForRho(moved, rho)
-	if err != nil {
-		return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
+		return Fitted{}, err
 	}
 	sums, variance := f.sums(rows, target, moved.Dim, noise)
 	fitted, err := f.solve(sums, variance, len(rows))
@@ -134,27 +138,52 @@ func (f Fit) Linear(rows [][]float64, target []float64) (Fitted, error) {
 	return fitted, err
 }
 
-// check refuses what cannot be fitted.
-func (f Fit) check(rows [][]float64, target []float64) error {
+// momentsNoise is the noise of Linear, and the move that it hides.
+func (f Fit) momentsNoise() (mechanism.Sensitivity, mechanism.Noise, error) {
+	moved := momentsMove(len(f.Features))
+	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+	if err != nil {
+		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	noise, err := mechanism.ForRho(moved, rho)
+	if err != nil {
+		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	return moved, noise, nil
+}
+
+// checkSetting refuses what no data can be fitted with.
+func (f Fit) checkSetting(rows int) error {
+	if !math.IsInf(f.Epsilon, 1) {
+		if err := privacy.CheckTarget(f.Epsilon, f.Delta); err != nil {
+			return fmt.Errorf("%w: %w", ErrFit, err)
+		}
+	}
 	switch {
 	case len(f.Features) == 0 || len(f.Features) > 100:
 		return fmt.Errorf("%w: %d features, want 1 to 100", ErrFit, len(f.Features))
-	case len(rows) != len(target):
-		return fmt.Errorf("%w: %d rows and %d targets, want equal numbers", ErrFit, len(rows), len(target))
-	case len(rows) < 2*len(f.Features)+10 || len(rows) > mostRows:
-		return fmt.Errorf("%w: %d rows, want %d to %d with %d features", ErrFit, len(rows), 2*len(f.Features)+10, mostRows,
+	case rows < 2*len(f.Features)+10 || rows > mostRows:
+		return fmt.Errorf("%w: %d rows, want %d to %d with %d features", ErrFit, rows, 2*len(f.Features)+10, mostRows,
 			len(f.Features))
 	case !(f.Level > 0 && f.Level < 1):
 		return fmt.Errorf("%w: a confidence level of %v, want a number between 0 and 1", ErrFit, f.Level)
-	case !math.IsInf(f.Epsilon, 1) && !(f.Delta*float64(len(rows)) < 1):
-		return fmt.Errorf("%w: a delta of %v is no protection for %d people, of whom it may show one; want less than %.1g",
-			ErrFit, f.Delta, len(rows), 1/float64(len(rows)))
 	}
 	for i, r := range append([]Range{f.Target}, f.Features...) {
 		if !(r.Low < r.High) || math.IsInf(2*(r.High-r.Low), 0) {
 			return fmt.Errorf("%w: the bounds of column %d (0 is the target) are %v and %v, want finite and increasing ones",
 				ErrFit, i, r.Low, r.High)
 		}
+	}
+	return nil
+}
+
+// check refuses what cannot be fitted.
+func (f Fit) check(rows [][]float64, target []float64) error {
+	if len(rows) != len(target) {
+		return fmt.Errorf("%w: %d rows and %d targets, want equal numbers", ErrFit, len(rows), len(target))
+	}
+	if err := f.checkSetting(len(rows)); err != nil {
+		return err
 	}
 	for i, row := range rows {
 		if len(row) != len(f.Features) {
@@ -218,13 +247,23 @@ func (f Fit) solve(sums []float64, variance float64, rows int) (out Fitted, err 
 		return out, err
 	}
 	out.Reliable = reliable
-	theta := make([]float64, d)
-	for i := range theta {
-		for j, v := range s {
-			theta[i] += inverse.At(i, j) * v
+	theta := product(inverse, s)
+	residual := residualVariance(m, theta, s, square, variance, n)
+	if !reliable {
+		if out.Weak, err = weakColumns(m, variance); err != nil {
+			return out, err
+		}
+		set, err := newFieller(m, s, residual, variance, f.quantile())
+		if err != nil {
+			return out, fmt.Errorf("%w: %w", ErrFit, err)
+		}
+		if out.Bounded = set.bounded; set.bounded {
+			residual = residualVariance(m, set.estimate(), s, square, variance, n)
+			f.describeSet(&out, make([]float64, d), set)
+			out.Residual = math.Sqrt(residual) * f.Target.half()
+			return out, nil
 		}
 	}
-	residual := residualVariance(m, theta, s, square, variance, n)
 	out.Residual = math.Sqrt(residual) * f.Target.half()
 	sampling, noise := sandwich(inverse, m, residual), sandwich(inverse, noiseCovariance(theta, variance), 1)
 	f.describe(&out, theta, sampling, noise)
@@ -301,9 +340,23 @@ func sandwich(inverse *mat.Dense, middle *mat.SymDense, factor float64) *mat.Den
 	return &out
 }
 
+// product is m s.
+func product(m *mat.Dense, s []float64) []float64 {
+	out := make([]float64, len(s))
+	for i := range out {
+		for j, v := range s {
+			out[i] += m.At(i, j) * v
+		}
+	}
+	return out
+}
+
+// quantile is the normal quantile of the level, on both sides.
+func (f Fit) quantile() float64 { return math.Sqrt2 * math.Erfinv(f.Level) }
+
 // describe turns the coefficients of (1, z) for y into those of the data's own units.
 func (f Fit) describe(out *Fitted, theta []float64, sampling, noise *mat.Dense) {
-	quantile := math.Sqrt2 * math.Erfinv(f.Level)
+	quantile := f.quantile()
 	coefficient := func(weights []float64, shift float64) Coefficient {
 		c := Coefficient{Value: shift + convex.Dot(weights, theta)}
 		w := mat.NewVecDense(len(weights), weights)
@@ -316,10 +369,25 @@ func (f Fit) describe(out *Fitted, theta []float64, sampling, noise *mat.Dense) 
 		c.Low, c.High = c.Value-half, c.Value+half
 		return c
 	}
-	intercept := make([]float64, len(theta))
+	f.each(out, coefficient)
+}
+
+// describeSet is describe where a set takes the place of standard errors: of the steps from a point.
+func (f Fit) describeSet(out *Fitted, from []float64, set fiellerSet) {
+	step := set.estimate()
+	f.each(out, func(weights []float64, shift float64) Coefficient {
+		low, high := set.interval(weights)
+		shift += convex.Dot(weights, from)
+		return Coefficient{Value: shift + convex.Dot(weights, step), Low: shift + low, High: shift + high}
+	})
+}
+
+// each makes every coefficient of the data's own units, as a linear function of those of (1, z) for y and a shift.
+func (f Fit) each(out *Fitted, coefficient func(weights []float64, shift float64) Coefficient) {
+	intercept := make([]float64, len(f.Features)+1)
 	intercept[0] = f.Target.half()
 	for j, r := range f.Features {
-		weights := make([]float64, len(theta))
+		weights := make([]float64, len(f.Features)+1)
 		weights[j+1] = f.Target.half() / r.half()
 		intercept[j+1] = -weights[j+1] * r.center()
 		out.Coefficients = append(out.Coefficients, coefficient(weights, 0))

@@ -48,23 +48,14 @@ func (f Fit) Logistic(rows [][]float64, target []float64) (Fitted, error) {
 			return Fitted{}, fmt.Errorf("%w: the target of row %d is neither 0 nor 1", ErrFit, i+1)
 		}
 	}
-	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+	moved, noises, err := f.newtonNoises()
 	if err != nil {
-		return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
+		return Fitted{}, err
 	}
-	moved := newtonMove(len(f.Features))
 	theta := make([]float64, len(f.Features)+1)
 	var spent []privacy.Guarantee
 	var last newtonStep
-	for round := range newtonRounds {
-		part := rho * (1 - lastRound) / (newtonRounds - 1)
-		if round == newtonRounds-1 {
-			part = rho * lastRound
-		}
-		noise, err := mechanism.ForRho(moved, part*(1-1e-12))
-		if err != nil {
-			return Fitted{}, fmt.Errorf("%w: %w", ErrFit, err)
-		}
+	for round, noise := range noises {
 		spent = append(spent, noise.Guarantee(moved))
 		if last, err = f.newton(rows, target, theta, noise); err != nil {
 			return Fitted{}, err
@@ -77,15 +68,57 @@ func (f Fit) Logistic(rows [][]float64, target []float64) (Fitted, error) {
 		}
 	}
 	out := Fitted{Rows: len(rows), Guarantee: privacy.Compose(spent...)}
+	err = f.conclude(&out, theta, last)
+	return out, err
+}
+
+// newtonNoises are the noises of the rounds, and the move that they hide.
+func (f Fit) newtonNoises() (mechanism.Sensitivity, []mechanism.Noise, error) {
+	moved := newtonMove(len(f.Features))
+	rho, err := mechanism.Budget(f.Epsilon, f.Delta)
+	if err != nil {
+		return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	noises := make([]mechanism.Noise, newtonRounds)
+	for round := range noises {
+		part := rho * (1 - lastRound) / (newtonRounds - 1)
+		if round == newtonRounds-1 {
+			part = rho * lastRound
+		}
+		if noises[round], err = mechanism.ForRho(moved, part*(1-1e-12)); err != nil {
+			return moved, nil, fmt.Errorf("%w: %w", ErrFit, err)
+		}
+	}
+	return moved, noises, nil
+}
+
+// conclude makes coefficients and intervals of the last step, from theta.
+func (f Fit) conclude(out *Fitted, theta []float64, last newtonStep) error {
 	step := make([]float64, len(theta))
 	for i := range step {
 		step[i] = last.to[i] - theta[i]
 	}
-	out.Reliable = last.reliable && convex.Norm(step) <= longestStep
+	short := convex.Norm(step) <= longestStep
+	out.Reliable = last.reliable && short
 	f.Target = Range{Low: -1, High: 1} // logits have no units
-	f.describe(&out, last.to, sandwich(last.inverse, last.hessian, 1),
+	if !last.reliable {
+		var err error
+		if out.Weak, err = weakColumns(last.hessian, last.variance); err != nil {
+			return err
+		}
+		// The gradient's noise has twice the variance of the linear fit's vector.
+		set, err := newFieller(last.hessian, last.gradient, 1, 2*last.variance, f.quantile())
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFit, err)
+		}
+		if out.Bounded = set.bounded && short; out.Bounded {
+			f.describeSet(out, theta, set)
+			return nil
+		}
+	}
+	f.describe(out, last.to, sandwich(last.inverse, last.hessian, 1),
 		sandwich(last.inverse, stepCovariance(step, last.variance), 1))
-	return out, nil
+	return nil
 }
 
 // newtonMove is how far the replacement of one row can move what a round releases, gradient and Hessian as one vector.
@@ -129,6 +162,7 @@ type newtonStep struct {
 	to       []float64
 	inverse  *mat.Dense    // of the noised Hessian, with the ridge
 	hessian  *mat.SymDense // noised
+	gradient []float64     // noised
 	variance float64       // of the noise
 	reliable bool
 }
@@ -149,6 +183,7 @@ func (f Fit) newton(rows [][]float64, target, theta []float64, noise mechanism.N
 	noise.Add(sums, f.Noise)
 	out := newtonStep{to: append([]float64(nil), theta...), hessian: fromTriangle(sums[d:], d, isometric),
 		variance: noise.Deviation() * noise.Deviation()}
+	out.gradient = sums[:d]
 	var err error
 	if out.inverse, out.reliable, err = ridged(out.hessian, out.variance); err != nil {
 		return out, err

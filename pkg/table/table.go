@@ -1,0 +1,199 @@
+// Package table reads tables that people hand in: columns with names, and a line for each person. Every command that
+// takes a table reads it here.
+//
+// It takes CSV with commas, with semicolons (and then decimal commas, as spreadsheets write in much of Europe) or with
+// tabs; lines that end in LF, CRLF or CR; a byte order mark; quoted fields; and JSON lines. What it cannot read it
+// refuses with a line. No error quotes a value: at most it names a column of the header, a line and what to do.
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrTable wraps every reason to refuse a table.
+var ErrTable = errors.New("table")
+
+// longestName is the longest name of a column, in bytes: what is longer is no header, but somebody's data.
+const longestName = 100
+
+// Table is what was read.
+type Table struct {
+	Columns []string // different, none empty
+	rows    [][]string
+	lines   []int // of the file, from 1, for each row
+	decimal byte  // '.' or ','
+}
+
+// Rows is how many rows there are.
+func (t *Table) Rows() int { return len(t.rows) }
+
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrTable, fmt.Sprintf(format, args...))
+}
+
+// Read reads a whole table. The first byte tells JSON lines from text with columns; the header tells what separates
+// them.
+func Read(from io.Reader) (*Table, error) {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")):
+		return nil, wrong("the file is UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")
+	case !utf8.Valid(text):
+		return nil, wrong("the file is not UTF-8 text: save it as CSV in UTF-8, or convert it: iconv -f LATIN1 -t UTF-8")
+	}
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	start := bytes.TrimLeft(text, " \t\r\n")
+	if len(start) == 0 {
+		return nil, wrong("the file is empty: it needs a header and rows")
+	}
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	var t *Table
+	switch start[0] {
+	case '{':
+		t, err = readJSON(text)
+	case '[':
+		return nil, wrong("this is one JSON array: write JSON lines, an object for each row without commas between, or CSV")
+	default:
+		t, err = readText(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.Rows() == 0 {
+		return nil, wrong("there is a header and no row: give a row for each person")
+	}
+	return t, t.checkNames()
+}
+
+// checkNames refuses what is no header, without quoting it.
+func (t *Table) checkNames() error {
+	numbers := 0
+	for i, c := range t.Columns {
+		switch _, err := number(c, t.decimal); {
+		case c == "":
+			return wrong("column %d has no name: give each column a name in the first line", i+1)
+		case len(c) > longestName:
+			return wrong("the name of column %d is longer than %d bytes: give each column a short name in the first line", i+1,
+				longestName)
+		case err == nil:
+			numbers++
+		}
+		if j := slices.Index(t.Columns[:i], c); j >= 0 {
+			return wrong("columns %d and %d have the same name: rename one", j+1, i+1)
+		}
+	}
+	if numbers > 0 {
+		return wrong("the first line has numbers where names of columns belong: put a header there, such as age,dose")
+	}
+	return nil
+}
+
+// readText reads columns that are separated by what the header has most of: commas, semicolons or tabs.
+func readText(text []byte) (*Table, error) {
+	t, separator := &Table{decimal: '.'}, ','
+	header, _, _ := strings.Cut(string(bytes.TrimLeft(text, "\n")), "\n")
+	for _, s := range ";\t" {
+		if outside(header, s) > outside(header, separator) {
+			separator = s
+		}
+	}
+	if separator == ';' {
+		t.decimal = ','
+	}
+	lines := csv.NewReader(bytes.NewReader(text))
+	lines.Comma, lines.TrimLeadingSpace = separator, separator != '\t'
+	for {
+		row, err := lines.Read()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		line, _ := lines.FieldPos(0)
+		if t.Columns == nil {
+			for _, c := range row {
+				t.Columns = append(t.Columns, strings.TrimSpace(c))
+			}
+			continue
+		}
+		t.rows, t.lines = append(t.rows, row), append(t.lines, line)
+	}
+}
+
+// unreadable says what of a line encoding/csv does not take, without its text.
+func unreadable(err error) error {
+	var parse *csv.ParseError
+	switch {
+	case !errors.As(err, &parse):
+		return wrong("the file cannot be read: save it as CSV")
+	case errors.Is(parse.Err, csv.ErrFieldCount):
+		return wrong("line %d has another number of columns than the header: separate columns as in the header, and put "+
+			"quotes around a value that has a separator in it", parse.Line)
+	default:
+		return wrong("line %d has a quote that is not closed, or that stands inside a value: double a quote that is part of "+
+			"a value, and put quotes around the whole", parse.StartLine)
+	}
+}
+
+// outside counts a separator outside quotes.
+func outside(header string, separator rune) (n int) {
+	quoted := false
+	for _, r := range header {
+		switch r {
+		case '"':
+			quoted = !quoted
+		case separator:
+			if !quoted {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// readJSON reads an object for each line.
+func readJSON(text []byte) (*Table, error) {
+	t, lines := &Table{decimal: '.'}, bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, len(text)+1)
+	for at := 1; lines.Scan(); at++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		row, err := object(lines.Bytes())
+		if err != nil {
+			return nil, wrong("line %d %v", at, err)
+		}
+		if t.Columns == nil {
+			for name := range row {
+				t.Columns = append(t.Columns, name)
+			}
+			slices.Sort(t.Columns)
+		}
+		values := make([]string, len(t.Columns))
+		for i, name := range t.Columns {
+			v, ok := row[name]
+			if !ok {
+				return nil, wrong("line %d has no column %q, which the first line has: give every line the same columns, null "+
+					"where a value is missing", at, name)
+			}
+			values[i] = v
+		}
+		if len(row) != len(t.Columns) {
+			return nil, wrong("line %d has a column that the first line has not: give every line the same columns", at)
+		}
+		t.rows, t.lines = append(t.rows, values), append(t.lines, at)
+	}
+	return t, lines.Err()
+}
