@@ -54,7 +54,7 @@ func Rows[T any](in io.Reader, o Options) iter.Seq2[Row[T], error] {
 		}
 		err := lines.Err()
 		if errors.Is(err, bufio.ErrTooLong) {
-			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("it has more than %d bytes: each row must stand on a line of "+
+			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("has more than %d bytes: each row must stand on a line of "+
 				"its own", limit)}
 		}
 		if err != nil {
@@ -85,10 +85,10 @@ func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
 func decoded(start []byte) (rest []byte, problem string) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
-		return nil, "the file is compressed: unpack it with gunzip"
+		return nil, "is compressed: unpack the file with gunzip"
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")),
 		bytes.IndexByte(start[:min(4, len(start))], 0) >= 0:
-		return nil, "the file is UTF-16 or not text at all: convert it to UTF-8"
+		return nil, "is UTF-16 or not text at all: convert the file to UTF-8"
 	}
 	return bytes.TrimPrefix(start, []byte("\xef\xbb\xbf")), ""
 }

@@ -41,12 +41,12 @@ func TestRowsHaveTheirLines(t *testing.T) {
 func TestRowsEndAtTheFirstError(t *testing.T) {
 	good := `{"theta":[1]}` + "\n"
 	for text, problem := range map[string]string{
-		good + good + `{"theta":[null]}`: `line 3: "theta[0]": is null`, good + `{"theta":[1]} {"theta":[2]}`: "line 2: something follows",
-		good + "\n" + `{"theta":[1],"x":1}`: `line 3: "x": is not a field here`, good + `{}`: `line 2: "theta": is missing`,
-		good + `{"theta":[1]`: "line 2: the JSON is cut off", good + "\xff\xfe": "line 2: it is not UTF-8", good + "theta,note": "line 2: it is not JSON",
-		"\xff\xfe{\x00": "line 1: the file is UTF-16", "\xfe\xff\x00{": "line 1: the file is UTF-16", "{\x00\"\x00": "line 1: the file is UTF-16",
-		"\x1f\x8b\x08\x00": "line 1: the file is compressed", "[" + `{"theta":[1]}`: "line 1: must be an object",
-		good + "\xef\xbb\xbf" + good: "line 2: it is not JSON", good + `{"theta":[1]}` + "\x00": "line 2: something follows",
+		good + good + `{"theta":[null]}`: `line 3: "theta[0]" is null`, good + `{"theta":[1]} {"theta":[2]}`: "line 2: it has something behind it",
+		good + "\n" + `{"theta":[1],"x":1}`: `line 3: "x" is not a field here`, good + `{}`: `line 2: "theta" is missing`,
+		good + `{"theta":[1]`: "line 2: it is cut off", good + "\xff\xfe": "line 2: it is not UTF-8", good + "theta,note": "line 2: it is not JSON",
+		"\xff\xfe{\x00": "line 1: it is UTF-16", "\xfe\xff\x00{": "line 1: it is UTF-16", "{\x00\"\x00": "line 1: it is UTF-16",
+		"\x1f\x8b\x08\x00": "line 1: it is compressed", "[" + `{"theta":[1]}`: "line 1: it must be an object",
+		good + "\xef\xbb\xbf" + good: "line 2: it is not JSON", good + `{"theta":[1]}` + "\x00": "line 2: it has something behind it",
 	} {
 		rows, err := table(strings.NewReader(text), strict.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), problem) || strings.HasPrefix(text, good) != (len(rows) > 0) {

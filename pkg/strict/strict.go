@@ -27,15 +27,16 @@ type Options struct {
 type Error struct {
 	Line    int    // from 1
 	Field   string // path of the field, like arms[0][1]; empty: the whole value
-	Problem string // quotes no value
+	Problem string // what is wrong with it, like "is missing"; quotes no value
 	err     error  // of a type's own UnmarshalJSON; may be nil
 }
 
 func (e *Error) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("line %d: %s", e.Line, e.Problem)
+	what := "it"
+	if e.Field != "" {
+		what = quoted(e.Field)
 	}
-	return fmt.Sprintf("line %d: %s: %s", e.Line, quoted(e.Field), e.Problem)
+	return fmt.Sprintf("line %d: %s %s", e.Line, what, e.Problem)
 }
 
 // Unwrap returns the error of a type's own UnmarshalJSON.
@@ -69,27 +70,27 @@ type reader struct {
 func (r reader) read(text []byte, into any) error {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
-		return &Error{Line: r.line, Problem: "it is empty"}
+		return &Error{Line: r.line, Problem: "is empty"}
 	case !utf8.Valid(text):
-		return &Error{Line: r.line, Problem: "it is not UTF-8: convert the file to UTF-8"}
+		return &Error{Line: r.line, Problem: "is not UTF-8: convert the file to UTF-8"}
 	}
 	w := walk{d: jsontext.NewDecoder(bytes.NewReader(text)), options: r.options, text: text, line: r.line}
 	if err := w.value(r.shape, false); err != nil {
 		return err
 	}
-	if w.d.PeekKind() != 0 || len(bytes.TrimSpace(text[w.d.InputOffset():])) > 0 {
-		return &Error{Line: w.at(), Problem: "something follows the value"}
+	if len(bytes.TrimSpace(text[w.d.InputOffset():])) > 0 {
+		return &Error{Line: w.at(), Problem: "has something behind it"}
 	}
 	err := json.Unmarshal(text, into, form)
 	if err == nil {
 		return nil
 	}
-	wrong := &Error{Line: r.line, Problem: "it cannot be read"}
+	wrong := &Error{Line: r.line, Problem: "cannot be read"}
 	if said, ok := errors.AsType[*json.SemanticError](err); ok {
 		wrong.Line += bytes.Count(text[:min(int(said.ByteOffset), len(text))], []byte("\n"))
 		wrong.Field, wrong.err = path(said.JSONPointer), said.Err
 		if said.Err != nil {
-			wrong.Problem = said.Err.Error()
+			wrong.Problem += ": " + said.Err.Error()
 		}
 	}
 	return wrong

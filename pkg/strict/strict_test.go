@@ -115,7 +115,7 @@ func TestWhatIsNotWholeIsRefused(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"cut off": written(nil)[:20], "follows": written(nil) + "{}", "follows the value": written(nil) + "77", "empty": "\n",
+		"cut off": written(nil)[:20], "has something": written(nil) + "{}", "behind it": written(nil) + "77", "empty": "\n",
 		"an object": "[77]", "UTF-16": "\xff\xfe{\x00", "compressed": "\x1f\x8b\x08", "something": written(nil) + "]", "is null": "null",
 	} {
 		if err := strict.Unmarshal([]byte(text), new(all), strict.Options{}); err == nil || !strings.Contains(err.Error(), name) {

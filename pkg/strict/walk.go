@@ -33,12 +33,12 @@ func (w walk) broken(err error) error {
 	case ok && errors.Is(said.Err, jsontext.ErrDuplicateName):
 		return &Error{Line: w.at(), Field: path(said.JSONPointer), Problem: "stands twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return &Error{Line: w.at(), Problem: "the JSON is cut off"}
+		return &Error{Line: w.at(), Problem: "is cut off"}
 	case !ok:
-		return &Error{Line: w.at(), Problem: "it is not JSON"}
+		return &Error{Line: w.at(), Problem: "is not JSON"}
 	}
 	before := w.text[:min(int(said.ByteOffset), len(w.text))]
-	return &Error{Line: w.line + bytes.Count(before, []byte("\n")), Problem: "it is not JSON from byte " +
+	return &Error{Line: w.line + bytes.Count(before, []byte("\n")), Problem: "is not JSON from byte " +
 		strconv.Itoa(len(before)-bytes.LastIndexByte(before, '\n')) + " of the line on"}
 }
 
