@@ -189,8 +189,8 @@ Never played       %8.3g  %% of decisions have an arm that this policy never pla
 	if doubt := o.Doubt(); doubt != "" {
 		fmt.Fprintf(w, "\nNo intervals: %s.\n", doubt)
 	}
-	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all that this one plays."+
-		"\nThey are not private.")
+	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all that this "+
+		"one plays.\nThey are not private.")
 	return err
 }
 

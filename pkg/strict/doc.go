@@ -8,11 +8,11 @@
 //   - a number fits its type: whole where the type is, not too large, and not too small to be told from 0;
 //   - a list for an array has its length, text is UTF-8, and nothing follows the value.
 //
-// Errors quote names of fields and never a value. A type with an UnmarshalJSON of its own reads what is inside of it, and
-// says what is wrong there.
+// Errors quote names of fields and never a value. A type with an UnmarshalJSON of its own reads what is inside of it,
+// and says what is wrong there.
 //
 // [Unmarshal] reads one value, [Rows] a table of one row a line; a further format of tables would yield the same rows.
 // The grammar is that of github.com/go-json-experiment/json, which is the standard library's encoding/json/v2 from Go
-// 1.27 on. The older encoding/json matches names in any case, takes the last of repeated ones, and leaves a value as it was
-// for null.
+// 1.27 on. The older encoding/json matches names in any case, takes the last of repeated ones, and leaves a value as it
+// was for null.
 package strict

@@ -10,8 +10,8 @@ import (
 	"reflect"
 )
 
-// DefaultMaxLine is the largest size of a row in bytes, unless Options say another: far above a decision with a thousand
-// arms of dimension 30, and far below what a machine holds.
+// DefaultMaxLine is the largest size of a row in bytes, unless Options say another: far above a decision with a
+// thousand arms of dimension 30, and far below what a machine holds.
 const DefaultMaxLine = 1 << 20
 
 // Row is one row of a table.
@@ -20,9 +20,9 @@ type Row[T any] struct {
 	Value T
 }
 
-// Rows reads a table with one JSON value on each line, in order, and passes over blank lines. Lines end as on any system:
-// LF, CR LF or CR. A mark of UTF-8 at the start is passed over; UTF-16 and compressed files are named as such. The first
-// error is the last thing that is yielded: an *Error, or what the source said, which is not wrapped.
+// Rows reads a table with one JSON value on each line, in order, and passes over blank lines. Lines end as on any
+// system: LF, CR LF or CR. A mark of UTF-8 at the start is passed over; UTF-16 and compressed files are named as such.
+// The first error is the last thing that is yielded: an *Error, or what the source said, which is not wrapped.
 func Rows[T any](in io.Reader, o Options) iter.Seq2[Row[T], error] {
 	return func(yield func(Row[T], error) bool) {
 		r := reader{shape: compile(reflect.TypeFor[T](), map[reflect.Type]*shape{}), options: o}
@@ -54,8 +54,8 @@ func Rows[T any](in io.Reader, o Options) iter.Seq2[Row[T], error] {
 		}
 		err := lines.Err()
 		if errors.Is(err, bufio.ErrTooLong) {
-			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("has more than %d bytes: each row must stand on a line of "+
-				"its own", limit)}
+			err = &Error{Line: r.line + 1, Problem: fmt.Sprintf("has more than %d bytes: each row must stand on a "+
+				"line of its own", limit)}
 		}
 		if err != nil {
 			yield(Row[T]{}, err)

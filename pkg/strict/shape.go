@@ -109,7 +109,8 @@ func (s *shape) addFields(t reflect.Type, seen map[reflect.Type]*shape) {
 			if !twice { // the outer one hides the one that is embedded
 				s.order = append(s.order, name)
 			}
-			s.fields[name] = field{compile(f.Type, seen), strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero")}
+			optional := strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero")
+			s.fields[name] = field{compile(f.Type, seen), optional}
 		}
 	}
 }

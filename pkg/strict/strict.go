@@ -14,10 +14,11 @@ import (
 
 // Options are what a reader is lenient about. The zero value is lenient about nothing.
 type Options struct {
-	// Missing says that any field may be absent. It then keeps the value that it had: a configuration over its defaults.
+	// Missing says that any field may be absent. It then keeps the value that it had: a configuration over its
+	// defaults.
 	Missing bool
-	// Unknown passes over fields that the type does not have, as in a log that another program makes for its own use. A name
-	// that differs from one of the type's in upper and lower case only is refused even so.
+	// Unknown passes over fields that the type does not have, as in a log that another program makes for its own use. A
+	// name that differs from one of the type's in upper and lower case only is refused even so.
 	Unknown bool
 	// MaxLine is the largest size of a row, in bytes. 0 is DefaultMaxLine.
 	MaxLine int
@@ -42,8 +43,8 @@ func (e *Error) Error() string {
 // Unwrap returns the error of a type's own UnmarshalJSON.
 func (e *Error) Unwrap() error { return e.err }
 
-// Unmarshal reads one JSON value into what a pointer points to. An error is an *Error. The value is then as it was, unless
-// a type's own UnmarshalJSON refused its part.
+// Unmarshal reads one JSON value into what a pointer points to. An error is an *Error. The value is then as it was,
+// unless a type's own UnmarshalJSON refused its part.
 func Unmarshal(text []byte, into any, o Options) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {

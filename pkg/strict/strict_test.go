@@ -75,8 +75,8 @@ func TestWhatIsWholeIsRead(t *testing.T) {
 	}
 }
 
-// Each of these is one fault in a text that is read without it. The error names the field and what is wrong with it, and
-// quotes no value: every value that is refused here holds "77" or "Ada".
+// Each of these is one fault in a text that is read without it. The error names the field and what is wrong with it,
+// and quotes no value: every value that is refused here holds "77" or "Ada".
 func TestWhatIsNotWholeIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, value, field, problem string }{
 		{"on", `"Ada"`, "on", "true or false"}, {"on", `77`, "on", "true or false"}, {"name", `77`, "name", "a text"},

@@ -20,12 +20,12 @@ const (
 	Unknown Verdict = "unknown" // the log cannot say what the prior or the default arm would have earned: see Doubt
 )
 
-// Comparison says whether a deployment should begin with a prior. It is of this very prior, with the noise that was drawn
-// for it: each decision that it is judged by was left out of the fit.
+// Comparison says whether a deployment should begin with a prior. It is of this very prior, with the noise that was
+// drawn for it: each decision that it is judged by was left out of the fit.
 type Comparison struct {
 	Verdict Verdict `json:"verdict"`
-	// NoiseChance is the probability with which noise and the choice of rows alone give a prior as far from 0, by its own
-	// precision, where rewards do not depend on features. Above noiseLevel the verdict is IsNoise.
+	// NoiseChance is the probability with which noise and the choice of rows alone give a prior as far from 0, by its
+	// own precision, where rewards do not depend on features. Above noiseLevel the verdict is IsNoise.
 	NoiseChance float64 `json:"noise_chance"`
 	Decisions   int     `json:"decisions"`       // that it is judged by
 	Doubt       string  `json:"doubt,omitempty"` // why the log does not say more
@@ -44,8 +44,8 @@ type Values struct {
 	doubt string // why OverDefault has no interval
 }
 
-// noiseLevel is the rate of false alarms: of priors that are nothing but noise, at most one in a hundred is not called so.
-// The learner's precision holds to first order, which TestPriorsOfNoiseAreCalledSo measures.
+// noiseLevel is the rate of false alarms: of priors that are nothing but noise, at most one in a hundred is not called
+// so. The learner's precision holds to first order, which TestPriorsOfNoiseAreCalledSo measures.
 const noiseLevel = 0.01
 
 // judged of three decisions is one, which is left out of the fit and judges it.
@@ -59,7 +59,7 @@ func NewPrior(log []Decision, standard int, p PriorOptions, o Options) (Prior, *
 		return Prior{}, nil, err
 	}
 	if least := judged * MinDecisions; len(log) < least {
-		return Prior{}, nil, fmt.Errorf("%w: at least %d decisions are needed, to fit a prior and to judge it; the log has %d",
+		return Prior{}, nil, fmt.Errorf("%w: to fit and to judge a prior takes at least %d decisions; the log has %d",
 			ErrPrior, least, len(log))
 	}
 	arms := 0
@@ -141,8 +141,9 @@ func (p Prior) values(judge []Decision, standard int, o Options) (*Values, error
 			scores[j] = append(scores[j], v)
 		}
 	}
-	same := &Overlap{MeanWeight: 1, EffectiveSize: n, ErrorSize: n, typical: 1, weights: over[0].weights} // the policy of the log itself
-	both := *over[0]                                                                                      // or the other one, if that is doubted
+	// The policy of the log itself.
+	same := &Overlap{MeanWeight: 1, EffectiveSize: n, ErrorSize: n, typical: 1, weights: over[0].weights}
+	both := *over[0] // or the other one, if that is doubted
 	if both.Doubt() == "" {
 		both = *over[1]
 	}
@@ -160,7 +161,8 @@ func (p Prior) values(judge []Decision, standard int, o Options) (*Values, error
 			return nil, err
 		}
 	}
-	return &Values{Prior: e[0], Logged: e[1], Default: e[2], OverLogged: e[3], OverDefault: e[4], doubt: both.Doubt()}, nil
+	return &Values{Prior: e[0], Logged: e[1], Default: e[2], OverLogged: e[3], OverDefault: e[4],
+		doubt: both.Doubt()}, nil
 }
 
 // only gives all probability to one arm, or to the first if there are fewer.

@@ -32,10 +32,10 @@ func gain(t testing.TB, theta []float64) (better float64) {
 	return better
 }
 
-// The comparison is of the file that is written: its 95 % interval holds what this very prior, with its noise, gains over the
-// default arm, in at least 52 of 60 logs without a guarantee and in 17 of 20 with one (binomial: fewer with probability 1e-2 at 95 %, the
-// seeds are fixed; intervals half as wide would hold it in 40 and 13). What is gained varies from log to log with the noise: a
-// comparison of other draws would be off by that.
+// The comparison is of the file that is written: its 95 % interval holds what this very prior, with its noise, gains
+// over the default arm, in at least 52 of 60 logs without a guarantee and in 17 of 20 with one (binomial: fewer with
+// probability 1e-2 at 95 %, the seeds are fixed; intervals half as wide would hold it in 40 and 13). What is gained
+// varies from log to log with the noise: a comparison of other draws would be off by that.
 func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 	for epsilon, logs := range map[float64]byte{0: 60, 0.3: 20} {
 		held, better := 0, 0
@@ -68,9 +68,10 @@ func TestComparisonsAreOfThePriorThatIsWritten(t *testing.T) {
 }
 
 // A prior that is nothing but noise is called so, whatever it happens to earn: of 25 logs at epsilon 1e-6, and of 100
-// without a guarantee whose rewards do not depend on features, at most 2 and 4 are not called noise (at a rate of 1 in 100 there
-// are more with probability 2e-3 and 4e-3, and the seeds are fixed). Without the test, a fifth or more would be called better or worse
-// in the first kind. Power: of the logs of TestComparisonsAreOfThePriorThatIsWritten none without a guarantee is called noise.
+// without a guarantee whose rewards do not depend on features, at most 2 and 4 are not called noise (at a rate of 1 in
+// 100 there are more with probability 2e-3 and 4e-3, and the seeds are fixed). Without the test, a fifth or more would
+// be called better or worse in the first kind. Power: of the logs of TestComparisonsAreOfThePriorThatIsWritten none
+// without a guarantee is called noise.
 func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 	for epsilon, logs := range map[float64]byte{1e-6: 25, 0: 100} {
 		missed := 0
@@ -97,10 +98,10 @@ func TestPriorsOfNoiseAreCalledSo(t *testing.T) {
 	}
 }
 
-// The guarantee's noise is in the prior: two draws from one log differ by as much as the precision says. The mean squared
-// distance of 20 draws from their mean, in the prior's own deviations and per number, is that of noise alone, below 1 by the
-// part of sampling: at epsilon .3 and 600 rows between 0.4 and 1.3 (squared normals: a deviation of 0.19). Without noise all
-// draws are equal.
+// The guarantee's noise is in the prior: two draws from one log differ by as much as the precision says. The mean
+// squared distance of 20 draws from their mean, in the prior's own deviations and per number, is that of noise alone,
+// below 1 by the part of sampling: at epsilon .3 and 600 rows between 0.4 and 1.3 (squared normals: a deviation of
+// 0.19). Without noise all draws are equal.
 func TestPriorsHaveTheNoiseOfTheirGuarantee(t *testing.T) {
 	log, _ := logOf(t, 600, 1, evaluate.Uniform)
 	const draws = 20

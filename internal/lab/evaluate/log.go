@@ -65,7 +65,7 @@ func Read(in io.Reader, o ReadOptions) ([]Decision, error) {
 			err = d.fits(o.Family)
 		}
 		if err == nil && len(log) > 0 && len(d.Arms[0]) != len(log[0].Arms[0]) {
-			err = fmt.Errorf("its arms have dimension %d, those before %d: all arms of a log must have the same numbers",
+			err = fmt.Errorf("its arms have dimension %d, those before %d: all arms of a log must be alike",
 				len(d.Arms[0]), len(log[0].Arms[0]))
 		}
 		if err != nil {
@@ -84,16 +84,16 @@ func (d Decision) check() error {
 		return errors.New(`"arms" is empty: list the features of every arm that could be played`)
 	}
 	if d.Arm < 0 || d.Arm >= len(d.Arms) {
-		return fmt.Errorf(`"arm" is none of the %d arms: it is the index of the arm that was played, from 0`, len(d.Arms))
+		return fmt.Errorf(`"arm" is none of the %d arms: it is the index of the one played, from 0`, len(d.Arms))
 	}
 	for i, x := range d.Arms {
 		if len(x) == 0 || len(x) != len(d.Arms[0]) {
-			return fmt.Errorf(`"arms[%d]" has dimension %d, "arms[0]" has %d: all arms must have the same numbers, one or more`,
+			return fmt.Errorf(`"arms[%d]" has dimension %d, "arms[0]" has %d: all arms must be alike`,
 				i, len(x), len(d.Arms[0]))
 		}
 		for j, v := range x {
 			if !(math.Abs(v) <= Largest) {
-				return fmt.Errorf(`"arms[%d][%d]" is beyond %g: scale the features, to vectors of norm at most 1`, i, j, Largest)
+				return fmt.Errorf(`"arms[%d][%d]" is beyond %g: scale the features to norm 1`, i, j, Largest)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func (d Decision) check() error {
 		return errors.New(`"reward" must be a finite number`)
 	}
 	if !(d.Propensity > 0 && d.Propensity <= 1) {
-		return errors.New(`"propensity" must be above 0 and at most 1: it is the probability with which the arm was played`)
+		return errors.New(`"propensity" must be above 0 and at most 1: it is the probability of the arm played`)
 	}
 	return nil
 }
@@ -111,6 +111,6 @@ func (d Decision) fits(f glm.Family) error {
 	if f == nil || d.Reward >= f.MinReward() && d.Reward <= f.MaxReward() {
 		return nil
 	}
-	return fmt.Errorf(`"reward" is not from %g to %g, as rewards of the family are: give the family and the largest reward`,
+	return fmt.Errorf(`"reward" is not from %g to %g, as in this family: give the family and the largest reward`,
 		f.MinReward(), f.MaxReward())
 }

@@ -35,8 +35,8 @@ func TestWrittenLogsAreRead(t *testing.T) {
 	}
 }
 
-// Each of these lines is a decision with one fault. It is refused with its line and what is wrong, and no number of it is
-// in the error.
+// Each of these lines is a decision with one fault. It is refused with its line and what is wrong, and no number of it
+// is in the error.
 func TestFaultyLinesAreRefused(t *testing.T) {
 	good := `{"arms":[[0.5],[-0.5]],"arm":0,"reward":1,"propensity":0.5}`
 	for _, c := range []struct{ line, problem string }{

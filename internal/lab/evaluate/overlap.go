@@ -15,10 +15,11 @@ const (
 	// TestIntervalsAreRarelyWrong (mean rewards of .02 to .98; two to ten arms; even, uneven and rare propensities) an
 	// interval of 95 % misses the truth in at most 8 % of logs. Below, an interval would cover a third of the range.
 	MinEffectiveSize = 50
-	// MinErrorSize is the smallest Overlap.ErrorSize with which an estimate gets an interval, chosen in the same worlds.
+	// MinErrorSize is the smallest Overlap.ErrorSize with which an estimate gets an interval, chosen in the same
+	// worlds.
 	MinErrorSize = 15
-	// doubtedDeviations is how many standard errors a mean weight may be from 1 before estimates lose their intervals: one in
-	// eighty logs, where all is well and the normal law holds.
+	// doubtedDeviations is how many standard errors a mean weight may be from 1 before estimates lose their intervals:
+	// one in eighty logs, where all is well and the normal law holds.
 	doubtedDeviations = 2.5
 	// refusedChance is the largest Overlap.Chance with which a log is refused.
 	refusedChance = 1e-3
@@ -29,8 +30,8 @@ const (
 	rounding = 1e-9
 )
 
-// Overlap says how far the decisions of a log are such as the target would take. A weight is the target's probability of
-// the arm that was played, divided by the propensity of that arm.
+// Overlap says how far the decisions of a log are such as the target would take. A weight is the target's probability
+// of the arm that was played, divided by the propensity of that arm.
 type Overlap struct {
 	// MeanWeight is 1 in expectation if the propensities are right and the log's policy could play all that the target
 	// plays. If it could not, the expectation is the share of the target's play that it could.
@@ -41,15 +42,15 @@ type Overlap struct {
 	// EffectiveSize is (sum of weights)^2 / sum of squared weights: about as many decisions of the target itself would
 	// say as much. Where the log shows that weights can be larger than those that came, their expected squares count.
 	EffectiveSize float64 `json:"effective_size"`
-	// ErrorSize is the same of squared weights, (sum of squared weights)^2 / sum of their squares: about as many decisions
-	// the standard errors rest on. Where it is small, a few decisions of large weight decide, and more of them, or fewer,
-	// would have given another error.
+	// ErrorSize is the same of squared weights, (sum of squared weights)^2 / sum of their squares: about as many
+	// decisions the standard errors rest on. Where it is small, a few decisions of large weight decide, and more of
+	// them, or fewer, would have given another error.
 	ErrorSize     float64 `json:"error_size"`
 	LargestWeight float64 `json:"largest_weight"`
 	// NeverPlayed is the share of decisions whose arm the target never plays: their rewards say nothing of it.
 	NeverPlayed float64 `json:"never_played"`
-	// Unsupported is the share of the target's play on arms that the log's policy certainly could not play: those beside
-	// an arm that had propensity 1.
+	// Unsupported is the share of the target's play on arms that the log's policy certainly could not play: those
+	// beside an arm that had propensity 1.
 	Unsupported float64 `json:"unsupported"`
 
 	weights []float64
@@ -91,13 +92,13 @@ func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 	}
 	o.LargestWeight, o.MeanWeight = o.weights[heaviest], sum/n
 	if o.Unsupported > 0 {
-		return nil, fmt.Errorf("%w: %.3g %% of its play is on arms that could not be played, beside an arm of propensity 1. "+
-			"Leave such decisions out, and the estimate is of the others; or log a policy that explores", ErrOverlap,
+		return nil, fmt.Errorf("%w: %.3g %% of its play is on arms that could not be played, beside an arm of "+
+			"propensity 1. Leave such decisions out, and the estimate is of the others; or log a policy that explores", ErrOverlap,
 			100*o.Unsupported)
 	}
 	if float64(arms)*log[rarest].Propensity < refusedChance { // bounds the chance of any arm as rare, by their number
-		return nil, fmt.Errorf("%w: decision %d took an arm whose propensity is so small that no log as long as this would "+
-			"have one: it is wrong. Log the probability with which each arm was drawn", ErrOverlap, rarest+1)
+		return nil, fmt.Errorf("%w: decision %d took an arm whose propensity is so small that no log as long as this "+
+			"would have one: it is wrong. Log the probability with which each arm was drawn", ErrOverlap, rarest+1)
 	}
 	if sum == 0 {
 		return nil, fmt.Errorf("%w: it plays no arm that was played. Log a policy that explores", ErrOverlap)
@@ -112,12 +113,12 @@ func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 		return o, nil
 	}
 	if o.MeanWeight > 1 {
-		return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so propensities are wrong: too small ones. The "+
-			"largest weight is that of decision %d. Log the probability with which each arm was drawn", ErrOverlap,
+		return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so propensities are wrong: too small "+
+			"ones. The largest weight is that of decision %d. Log the probability with which each arm was drawn", ErrOverlap,
 			o.MeanWeight, heaviest+1)
 	}
-	return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so some arms that it plays were never played, or "+
-		"propensities are wrong: too large ones. Log the probability with which each arm was drawn, of a policy that "+
+	return nil, fmt.Errorf("%w: the mean weight is %.3g in place of 1, so some arms that it plays were never "+
+		"played, or propensities are wrong: too large ones. Log the probability with which each arm was drawn, of a policy that "+
 		"explores", ErrOverlap, o.MeanWeight)
 }
 
@@ -133,9 +134,9 @@ func least(p, q, power float64) float64 {
 
 // chance bounds the probability that the mean of n independent weights of mean 1 is as far from 1 as this one.
 //
-// Above: for each bound c, weights that are cut off at c have a mean of at most 1, and by Chernoff's bound a mean of m or
-// more with probability at most exp(-n/c (m ln m - m + 1)). All powers of 2 up to 2^40 are tried, which counts as so many
-// tests, and as one more Markov's inequality, 1/m. This holds whatever the weights are.
+// Above: for each bound c, weights that are cut off at c have a mean of at most 1, and by Chernoff's bound a mean of m
+// or more with probability at most exp(-n/c (m ln m - m + 1)). All powers of 2 up to 2^40 are tried, which counts as so
+// many tests, and as one more Markov's inequality, 1/m. This holds whatever the weights are.
 //
 // Below: numbers that are not negative have a mean of m or less with probability at most exp(-n (1-m)^2 / (2 E[w^2]))
 // (Maurer 2003). The expectation is not known. It is taken to be the mean weight of the target's own play, which the
@@ -166,11 +167,11 @@ func (o *Overlap) Doubt() string {
 		return fmt.Sprintf("the log says no more than %.3g decisions of the policy itself would, and intervals need %d",
 			o.EffectiveSize, MinEffectiveSize)
 	case !(o.ErrorSize >= MinErrorSize):
-		return fmt.Sprintf("no more than %.3g decisions of large weight decide how wide they would be, and intervals need %d",
+		return fmt.Sprintf("no more than %.3g decisions of large weight decide their width, and intervals need %d",
 			o.ErrorSize, MinErrorSize)
 	case math.Abs(o.MeanWeight-1) > doubtedDeviations*o.MeanWeightSE+rounding:
-		return fmt.Sprintf("the mean weight, %.3g, lies %.2g standard errors from 1: propensities are doubtful, or arms that "+
-			"the policy plays too rare to have come", o.MeanWeight, math.Abs(o.MeanWeight-1)/o.MeanWeightSE)
+		return fmt.Sprintf("the mean weight, %.3g, lies %.2g standard errors from 1: propensities are doubtful, or "+
+			"arms that the policy plays too rare to have come", o.MeanWeight, math.Abs(o.MeanWeight-1)/o.MeanWeightSE)
 	}
 	return ""
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/evaluate"
 )
 
-// coins is a log of n decisions between two arms, of which arm 0 is drawn with the probability drawn and logged with the
-// probability logged.
+// coins is a log of n decisions between two arms, of which arm 0 is drawn with the probability drawn and logged with
+// the probability logged.
 func coins(n int, drawn, logged float64, seed byte) (log []evaluate.Decision) {
 	src := rand.New(rand.NewChaCha8([32]byte{seed, 7}))
 	for range n {
@@ -68,9 +68,9 @@ func TestProvedAbsenceOfOverlapIsRefused(t *testing.T) {
 	}
 }
 
-// Honest logs are hardly ever refused, whatever their propensities: of 4000 logs of each kind at most 4, where the bound
-// is one in 1000 (more than 12 would have probability 1e-4 at that rate). Power: logs whose propensities are off by a
-// half are refused in at least 95 of 100, from 400 decisions on.
+// Honest logs are hardly ever refused, whatever their propensities: of 4000 logs of each kind at most 4, where the
+// bound is one in 1000 (more than 12 would have probability 1e-4 at that rate). Power: logs whose propensities are off
+// by a half are refused in at least 95 of 100, from 400 decisions on.
 func TestHonestLogsAreNotRefused(t *testing.T) {
 	for _, q := range []float64{0.5, 0.1, 0.01} {
 		for _, n := range []int{12, 60, 400} {

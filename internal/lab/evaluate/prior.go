@@ -56,11 +56,11 @@ type PriorOptions struct {
 	Family    string  // of rewards
 	MaxReward float64 // largest reward
 	Radius    float64 // bound of the parameter's norm, as the deployment will have it
-	// Epsilon and Delta are the guarantee of every row of the log towards those who see the prior, as privacy.CheckTarget
-	// takes them; an Epsilon of 0 is none.
+	// Epsilon and Delta are the guarantee of every row of the log towards those who see the prior, as
+	// privacy.CheckTarget takes them; an Epsilon of 0 is none.
 	Epsilon, Delta float64
-	// Worth in (0, 1] is how much a decision of the log counts beside one of the deployment: less than 1 where the old data
-	// are of other people or other days. 0 is 1.
+	// Worth in (0, 1] is how much a decision of the log counts beside one of the deployment: less than 1 where the old
+	// data are of other people or other days. 0 is 1.
 	Worth float64
 	Noise protocol.Source // of the guarantee; nil without one
 }
@@ -73,10 +73,10 @@ var parts = [][]int{{0}, {1, 2}, {3, 4, 5, 6}}
 
 const dealt = 7
 
-// FitPrior runs the learner of a deployment on the log's decisions in place of people: three cohorts, each row in one, the
-// sums as the channel central gives them, or exact ones without a guarantee. What the learner then knows is the prior. It
-// does not matter by which policy the arms were played. Arms are scaled to norm 1, as a device scales them, and rewards
-// brought into the family's range.
+// FitPrior runs the learner of a deployment on the log's decisions in place of people: three cohorts, each row in one,
+// the sums as the channel central gives them, or exact ones without a guarantee. What the learner then knows is the
+// prior. It does not matter by which policy the arms were played. Arms are scaled to norm 1, as a device scales them,
+// and rewards brought into the family's range.
 func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	if len(log) < 10 {
 		return Prior{}, fmt.Errorf("%w, the log has %d", ErrFew, len(log))

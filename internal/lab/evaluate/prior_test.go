@@ -27,8 +27,8 @@ func truthOf(t testing.TB) []float64 {
 	return env.Theta
 }
 
-// surprise is the squared error of a prior in its own deviations, divided by the dimension: 1 on average if the precision
-// is right.
+// surprise is the squared error of a prior in its own deviations, divided by the dimension: 1 on average if the
+// precision is right.
 func surprise(p evaluate.Prior, truth []float64) float64 {
 	gap := make([]float64, len(truth))
 	for j, v := range truth {
@@ -38,9 +38,9 @@ func surprise(p evaluate.Prior, truth []float64) float64 {
 }
 
 // A prior is as precise as it says, with a guarantee and without: the mean surprise of 60 logs of 1500 rows, 20 with a
-// guarantee, lies in [0.6, 1.6]. It is the mean of 180 and 60 squared normals, with deviations of 0.11 and 0.18, and the
-// learner's precision holds to first order only, which gives 1.15 (seeds fixed). A precision twice or half as large is
-// found with certainty, and so is one that leaves out the noise.
+// guarantee, lies in [0.6, 1.6]. It is the mean of 180 and 60 squared normals, with deviations of 0.11 and 0.18, and
+// the learner's precision holds to first order only, which gives 1.15 (seeds fixed). A precision twice or half as large
+// is found with certainty, and so is one that leaves out the noise.
 func TestPriorsAreAsPreciseAsTheySay(t *testing.T) {
 	truth := truthOf(t)
 	for _, of := range []struct {

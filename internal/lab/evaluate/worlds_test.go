@@ -134,10 +134,10 @@ func familyOf(t testing.TB, name string) glm.Family {
 }
 
 // TestIntervalsAreRarelyWrong values the target on 250 logs of each world and size. An interval of 95 % that misses the
-// truth is given for at most 8 % of logs: with a true rate of .05, .08 is 2.2 standard errors away, most worlds lie below it,
-// and the seeds are fixed. Power: without the part of an interval that rare rewards need, without MinErrorSize, or without
-// the doubt about the mean weight, a world below is wrong in more than 8 %. Where an interval is not given, nothing is said;
-// in the worlds without rare propensities at least nine logs in ten have one.
+// truth is given for at most 8 % of logs: with a true rate of .05, .08 is 2.2 standard errors away, most worlds lie
+// below it, and the seeds are fixed. Power: without the part of an interval that rare rewards need, without
+// MinErrorSize, or without the doubt about the mean weight, a world below is wrong in more than 8 %. Where an interval
+// is not given, nothing is said; in the worlds without rare propensities at least nine logs in ten have one.
 func TestIntervalsAreRarelyWrong(t *testing.T) {
 	for _, w := range worlds {
 		src, given := rand.New(rand.NewPCG(3, uint64(w.arms))), 0
