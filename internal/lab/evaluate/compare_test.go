@@ -137,7 +137,7 @@ func TestWhatTheLogCannotSayIsNotSaid(t *testing.T) {
 		log[i].Propensity = 1
 	}
 	prior, c, err := evaluate.NewPrior(log, 0, priorOptions(0, 1), evaluate.Options{Family: family(t)})
-	if err != nil || c.Verdict != evaluate.Unknown || c.Values != nil || !strings.Contains(c.Doubt, "could not be played") ||
+	if err != nil || c.Decisions != 300 || c.Verdict != evaluate.Unknown || c.Values != nil || !strings.Contains(c.Doubt, "could not be played") ||
 		len(prior.Theta) != 3 {
 		t.Errorf("%+v, %v", c, err)
 	}
