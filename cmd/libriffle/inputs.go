@@ -3,15 +3,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/device"
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // What a caller passes as text, read strictly: one JSON value, no unknown fields, nothing behind it. No error about arms
@@ -28,17 +26,9 @@ type config struct {
 	Limits     device.Limits `json:"limits"`     // what is absent is as in device.DefaultLimits
 }
 
-// strictly reads one JSON value.
+// strictly reads one JSON value, of which any field may be absent.
 func strictly(text string, into any) error {
-	in := json.NewDecoder(strings.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(into); err != nil {
-		return err
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something stands behind the JSON")
-	}
-	return nil
+	return strict.Unmarshal([]byte(text), into, strict.Options{Missing: true})
 }
 
 func readConfig(text string) (config, error) {

@@ -1,22 +1,25 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/riffle-dp/riffle/internal/lab/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 type evaluateFlags struct {
 	policy, family        string
 	theta                 []float64
 	maxReward, confidence float64
-	json                  bool
+	json, strict          bool
 	prior                 priorFlags
 }
 
@@ -26,18 +29,27 @@ func evaluateCommand() *cobra.Command {
 		Use:   "evaluate LOG",
 		Short: "value a policy on a log that another policy made",
 		Long: `
-Estimates what a policy would have earned on the decisions of a log, without playing the policy. The command prints
-three estimates with confidence intervals: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
-the doubly robust method. The log has one JSON object per line: arms (all arms of the decision), arm (the index of the
-arm that was played), reward, and propensity (the probability with which that arm was played; devices know it).
+Estimates what a policy would have earned on the decisions of a log, without playing the policy. It
+prints three estimates: by inverse propensity scores (IPS), by self-normalised ones (SNIPS), and by
+the doubly robust method, with confidence intervals where the log is large enough for them.
 
-With --write-prior, the command fits what a deployment may know before its first person (the setting learner.prior) to
-the log, writes it to a file, and says whether it would help: each half of the log values the prior of the other half,
-against what was played and against the default arm. A prior is announced to everybody, so give it a guarantee with
---epsilon, or use a log whose people agreed that it is published.
+The log has one JSON object per line, and every line needs all of arms (the features of all arms
+that could be played), arm (the index of the arm that was played, from 0), reward, and propensity (the
+probability with which that arm was played; devices know it):
 
-A log with contexts and rewards is personal data in the clear: use this command only for people who agreed to it.
-Neither the log nor the estimates are private.`[1:],
+  {"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}
+
+Further fields are ignored (--strict refuses them). A line that lacks something, or has a null, is
+refused. So is a log that is proved not to hold what the policy would have earned: the policy plays
+what could not be played, or the weights do not have the mean 1 that right propensities give them.
+
+With --write-prior, the command fits what a deployment may know before its first person (the
+setting learner.prior) to two thirds of the log, writes it to a file, and judges that file by the
+last third, against what was played and against the default arm. A prior is announced to everybody,
+so give it a guarantee with --epsilon, or use a log whose people agreed that it is published.
+
+A log with contexts and rewards is personal data in the clear: use this command only for people who
+agreed to it. Neither the log nor the estimates are private.`[1:],
 		Example: `  riffle evaluate log.jsonl --policy policy.json
   riffle evaluate log.jsonl --theta 0.3,-1.2,0.8 --json
   riffle evaluate log.jsonl --write-prior prior.json --epsilon 1 --default-arm 0
@@ -53,13 +65,14 @@ Neither the log nor the estimates are private.`[1:],
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.policy, "policy", "",
-		"file of the policy to value, as announced (JSON); without it and without --theta, uniform play is valued")
+		"file of the policy to value, as announced (JSON); default uniform play")
 	flags.Float64SliceVar(&f.theta, "theta", nil, "value the policy that plays greedily by this parameter")
 	f.prior.add(flags)
 	flags.StringVar(&f.family, "family", "logistic",
-		"reward family of the fitted model: logistic, probit, linear, poisson or gaussian")
+		"logistic, probit, linear, poisson or gaussian rewards")
 	flags.Float64Var(&f.maxReward, "max-reward", 1, "largest reward")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
+	flags.BoolVar(&f.strict, "strict", false, "refuse lines with fields beside the four of a decision")
 	flags.BoolVar(&f.json, "json", false, "print the estimates as one JSON object")
 	return cmd
 }
@@ -84,8 +97,14 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.prior.read, err)
 		}
-		return evaluate.Greedy(p.Theta), nil
+		return p.Target, nil
 	case f.theta != nil:
+		if len(f.theta) != dimension {
+			return nil, fmt.Errorf("--theta has %d numbers, the arms of the log %d: give as many", len(f.theta), dimension)
+		}
+		if slices.ContainsFunc(f.theta, func(v float64) bool { return !(math.Abs(v) <= evaluate.Largest) }) {
+			return nil, fmt.Errorf("--theta must be finite numbers of at most %g", evaluate.Largest)
+		}
 		return evaluate.Greedy(f.theta), nil
 	case f.policy == "":
 		return evaluate.Uniform, nil
@@ -95,10 +114,14 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 		return nil, err
 	}
 	p := &glm.Policy{}
-	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.policy, err)
+	err = strict.Unmarshal(text, p, strict.Options{})
+	if err == nil {
+		err = p.Validate()
 	}
-	if err := p.Validate(); err != nil {
+	if err == nil && p.Dimension != dimension {
+		err = fmt.Errorf("the policy has dimension %d, the arms of the log %d", p.Dimension, dimension)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.policy, err)
 	}
 	return p.Probabilities, nil
@@ -115,7 +138,7 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, glm.Family, er
 		return nil, nil, err
 	}
 	defer in.Close()
-	log, err := evaluate.Read(in)
+	log, err := evaluate.Read(in, evaluate.ReadOptions{Family: family, Strict: f.strict})
 	if err == nil && len(log) == 0 {
 		err = evaluate.ErrFew
 	}
@@ -126,6 +149,11 @@ func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, glm.Family, er
 }
 
 func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
+	for _, name := range priorOnly {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is about a prior that is written: give it with --write-prior, or leave it out", name)
+		}
+	}
 	log, family, err := f.readLog(path)
 	if err != nil {
 		return err
@@ -136,21 +164,49 @@ func runEvaluate(cmd *cobra.Command, path string, f evaluateFlags) error {
 	}
 	r, err := evaluate.Evaluate(log, target, evaluate.Options{Family: family, Confidence: f.confidence})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if f.json {
 		return printJSON(cmd, r)
 	}
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*f.confidence, r.Decisions)
-	for _, line := range []struct {
-		name string
-		e    evaluate.Estimate
-	}{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}} {
-		fmt.Fprintf(w, "  %-14s %.4f  [%.4f, %.4f]\n", line.name, line.e.Value, line.e.Low, line.e.High)
+	return printEstimates(cmd, r, f.confidence)
+}
+
+func printEstimates(cmd *cobra.Command, r *evaluate.Estimates, confidence float64) error {
+	w, o := cmd.OutOrStdout(), r.Overlap
+	fmt.Fprintf(w, "Mean reward per decision, %g %% intervals, from %d decisions:\n", 100*confidence, r.Decisions)
+	printValues(w, 14, []namedValue{{"doubly robust", r.DoublyRobust}, {"SNIPS", r.SNIPS}, {"IPS", r.IPS}})
+	fmt.Fprintf(w, `
+Mean weight        %8.4f  1 is expected, give or take %.2g; IPS is SNIPS times this
+Effective size     %8.0f  decisions of this policy itself would say as much
+Error size         %8.0f  decisions, about, decide how wide the intervals are
+Largest weight     %8.4g  of a single decision
+Never played       %8.3g  %% of decisions have an arm that this policy never plays
+`, o.MeanWeight, o.MeanWeightSE, o.EffectiveSize, o.ErrorSize, o.LargestWeight, 100*o.NeverPlayed)
+	if r.Outside {
+		fmt.Fprintln(w, "\nA value outside the range of rewards is a sign of large weights on few decisions.")
 	}
-	_, err = fmt.Fprintf(w,
-		"Effective size %.0f, largest weight %.1f, %d decisions with an arm that this policy never plays.\n",
-		r.EffectiveSize, r.LargestWeight, r.Unsupported)
+	if doubt := o.Doubt(); doubt != "" {
+		fmt.Fprintf(w, "\nNo intervals: %s.\n", doubt)
+	}
+	_, err := fmt.Fprintln(w, "\nThe estimates hold if propensities are right and the log's policy could play all that this "+
+		"one plays.\nThey are not private.")
 	return err
+}
+
+// namedValue is a line of a table of estimates.
+type namedValue struct {
+	name string
+	evaluate.Estimate
+}
+
+// printValues prints each estimate with its interval, if it has one.
+func printValues(w io.Writer, width int, lines []namedValue) {
+	for _, line := range lines {
+		interval := "no interval"
+		if i := line.Interval; i != nil {
+			interval = fmt.Sprintf("[%.4f, %.4f]", i.Low, i.High)
+		}
+		fmt.Fprintf(w, "  %-*s %7.4f  %s\n", width, line.name, line.Value, interval)
+	}
 }

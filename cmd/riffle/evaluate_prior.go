@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/evaluate"
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
 // priorFlags are those of riffle evaluate that are about priors.
@@ -21,24 +22,28 @@ type priorFlags struct {
 }
 
 func (f *priorFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.read, "prior", "", "value the policy that plays greedily by this prior, a file of --write-prior")
+	flags.StringVar(&f.read, "prior", "", "value greedy play by this prior, a file of --write-prior")
 	flags.StringVar(&f.write, "write-prior", "",
-		"fit a prior to the log, write it to this file for the setting learner.prior, and compare it")
+		"fit a prior to two thirds of the log, write it, and judge it by the rest")
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
-		"guarantee of every row of the log towards those who see the prior; 0: none")
+		"guarantee of every row towards those who see the prior; 0: none")
 	flags.Float64Var(&f.delta, "delta", plan.DefaultDelta, "delta of that guarantee")
 	flags.Float64Var(&f.radius, "norm-bound", 3, "bound of the parameter's norm, as in the deployment")
 	flags.Float64Var(&f.worth, "worth", 1,
-		"how much a row counts in the prior beside a decision of the deployment, above 0 and at most 1")
+		"how much a row counts beside a decision of the deployment, up to 1")
 	flags.IntVar(&f.standard, "default-arm", 0, "index of the default arm, which the prior is compared with")
 }
+
+// priorOnly are the flags that say nothing without --write-prior.
+var priorOnly = []string{"epsilon", "delta", "norm-bound", "worth", "default-arm"}
 
 // priorResult is what riffle evaluate --write-prior prints.
 type priorResult struct {
 	File       string               `json:"file"`
-	Decisions  int                  `json:"decisions"`
-	Epsilon    float64              `json:"epsilon"` // of every row; 0: none
+	Decisions  int                  `json:"decisions"` // that it was fitted to
+	Epsilon    float64              `json:"epsilon"`   // of every row; 0: none
 	Delta      float64              `json:"delta"`
+	Warning    string               `json:"warning,omitempty"` // of delta
 	Prior      evaluate.Prior       `json:"prior"`
 	Comparison *evaluate.Comparison `json:"comparison"`
 }
@@ -48,20 +53,19 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if p.read != "" || f.policy != "" || f.theta != nil {
 		return fmt.Errorf("--write-prior fits a prior of its own: give it without --prior, --policy and --theta")
 	}
+	if p.epsilon == 0 && cmd.Flags().Changed("delta") {
+		return fmt.Errorf("--delta is of a guarantee, and there is none: give --epsilon too")
+	}
 	log, family, err := f.readLog(path)
 	if err != nil {
 		return err
 	}
 	with := evaluate.PriorOptions{Family: f.family, MaxReward: f.maxReward, Radius: p.radius, Epsilon: p.epsilon,
 		Delta: p.delta, Worth: p.worth, Noise: entropy.New()}
-	comparison, err := evaluate.ComparePrior(log, p.standard, with,
+	prior, comparison, err := evaluate.NewPrior(log, p.standard, with,
 		evaluate.Options{Family: family, Confidence: f.confidence})
 	if err != nil {
-		return err
-	}
-	prior, err := evaluate.FitPrior(log, with)
-	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	text, err := json.Marshal(prior)
 	if err != nil {
@@ -70,9 +74,10 @@ func runWritePrior(cmd *cobra.Command, path string, f evaluateFlags) error {
 	if err := os.WriteFile(p.write, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	r := priorResult{File: p.write, Decisions: len(log), Epsilon: p.epsilon, Prior: prior, Comparison: comparison}
-	if p.epsilon > 0 {
-		r.Delta = p.delta
+	r := priorResult{File: p.write, Decisions: len(log) - comparison.Decisions, Epsilon: p.epsilon, Prior: prior,
+		Comparison: comparison}
+	if p.epsilon != 0 {
+		r.Delta, r.Warning = p.delta, privacy.WarnDelta(p.delta, r.Decisions)
 	}
 	if f.json {
 		return printJSON(cmd, r)
@@ -84,26 +89,33 @@ func (r priorResult) print(cmd *cobra.Command, confidence float64) error {
 	w, c := cmd.OutOrStdout(), r.Comparison
 	fmt.Fprintf(w, "Prior of dimension %d from %d decisions: %s\n", len(r.Prior.Theta), r.Decisions, r.File)
 	if r.Epsilon > 0 {
-		fmt.Fprintf(w, "It hides each row with epsilon %g at delta %g. Each run spends that again.\n", r.Epsilon, r.Delta)
+		fmt.Fprintf(w, "It hides each of them with epsilon %g at delta %g. Each run spends that again.\n", r.Epsilon, r.Delta)
+		if r.Warning != "" {
+			fmt.Fprintf(w, "Warning: %s.\n", r.Warning)
+		}
 	} else {
 		fmt.Fprintln(w, "It has no guarantee: whoever sees it may learn of a row. Give --epsilon unless that is agreed.")
 	}
-	fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals; each half of the log values the prior of the other half:\n",
-		100*confidence)
-	for _, line := range []struct {
-		name string
-		e    evaluate.Estimate
-	}{{"prior", c.Prior}, {"what was played", c.Logged}, {"default arm", c.Default},
-		{"prior over what was played", c.OverLogged}, {"prior over the default arm", c.OverDefault}} {
-		fmt.Fprintf(w, "  %-28s %7.4f  [%.4f, %.4f]\n", line.name, line.e.Value, line.e.Low, line.e.High)
+	if c.Values != nil {
+		fmt.Fprintf(w, "\nMean reward per decision, %g %% intervals, of this file, its noise included, on %d other decisions:\n",
+			100*confidence, c.Decisions)
+		printValues(w, 28, []namedValue{{"prior", c.Prior}, {"what was played", c.Logged}, {"default arm", c.Default},
+			{"prior over what was played", c.OverLogged}, {"prior over the default arm", c.OverDefault}})
 	}
-	verdict := "The log does not show that the prior is better than the default arm: leave it out, or begin with caution."
-	switch {
-	case c.OverDefault.Low > 0:
-		verdict = "The prior is better than the default arm on this log: set learner.prior to the file."
-	case c.OverDefault.High < 0:
-		verdict = "The prior is worse than the default arm on this log: leave it out."
+	if c.Doubt != "" {
+		fmt.Fprintf(w, "\nWhat is not known: %s.\n", c.Doubt)
 	}
-	_, err := fmt.Fprintf(w, "\n%s\nNeither these estimates nor the log are private.\n", verdict)
+	_, err := fmt.Fprintf(w, "\n%s\nNeither these estimates nor the log are private.\n", verdicts[c.Verdict])
 	return err
+}
+
+var verdicts = map[evaluate.Verdict]string{
+	evaluate.Better: "The prior is better than the default arm on this log: set learner.prior to the file.",
+	evaluate.Worse:  "The prior is worse than the default arm on this log: leave it out.",
+	evaluate.Open: "The log does not show that the prior is better than the default arm: leave it out, or begin with " +
+		"caution.",
+	evaluate.IsNoise: "The prior cannot be told from noise, so that what it earned here is chance: leave it out. More rows or\n" +
+		"a larger epsilon give a prior that says something.",
+	evaluate.Unknown: "The log does not say whether the prior is better than the default arm: begin with caution, or judge it " +
+		"on a\nlog of a policy that explores (--prior).",
 }

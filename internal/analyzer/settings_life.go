@@ -1,9 +1,7 @@
 package analyzer
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/feature"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -248,22 +247,17 @@ func (l LearnerSettings) prior() (p prior, err error) {
 		Theta     []float64       `json:"theta"`
 		Precision json.RawMessage `json:"precision"`
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&file); err != nil {
+	if err := strict.Unmarshal(b, &file, strict.Options{}); err != nil {
 		return p, fmt.Errorf(`it must be JSON as {"theta": [0, 1], "precision": [[1, 0], [0, 1]]}: %w`, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("something stands behind its JSON")
 	}
 	n := len(file.Theta)
 	if n != l.Dimension {
 		return p, fmt.Errorf("theta has %d numbers, learner.dimension is %d", n, l.Dimension)
 	}
 	var rows [][]float64
-	if json.Unmarshal(file.Precision, &rows) == nil {
+	if strict.Unmarshal(file.Precision, &rows, strict.Options{}) == nil {
 		p.precision, err = triangle(rows, n)
-	} else if json.Unmarshal(file.Precision, &p.precision) != nil || len(p.precision) != glm.TriangleDim(n) {
+	} else if strict.Unmarshal(file.Precision, &p.precision, strict.Options{}) != nil || len(p.precision) != glm.TriangleDim(n) {
 		err = fmt.Errorf("precision must be the %d rows of a symmetric matrix, or the %d numbers of its upper triangle",
 			n, glm.TriangleDim(n))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/keyring/keyfile"
 	"github.com/riffle-dp/riffle/pkg/seal"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -205,20 +206,19 @@ func LoadUsers(root string) (map[string][]string, error) {
 	return u.Users, nil
 }
 
-// load reads one JSON object strictly: unknown fields and anything after it are errors.
+// load reads one JSON object.
 func load(path string, into any) error {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	d := json.NewDecoder(io.LimitReader(f, maxFile))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("%s: %w: %w", path, ErrBundle, err)
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w: something follows the object", path, ErrBundle)
+	if err := strict.Unmarshal(text, into, strict.Options{}); err != nil {
+		return fmt.Errorf("%s: %w: %w", path, ErrBundle, err)
 	}
 	return nil
 }

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Errors of this package. Each is wrapped in a sentence that names the field or term, and never a value of features.
@@ -117,14 +118,9 @@ func Parse(text []byte) (*Schema, error) {
 	if len(text) > MaxBytes {
 		return nil, bad("it has %d bytes, at most %d", len(text), MaxBytes)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	s := &Schema{index: map[string]int{}, limits: map[string]uint32{}}
-	if err := d.Decode(&s.form); err != nil {
+	if err := strict.Unmarshal(text, &s.form, strict.Options{}); err != nil {
 		return nil, bad("not the JSON that is expected: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad("something stands behind the JSON")
 	}
 	if s.form.Version != Version {
 		return nil, bad(`"version" is %d, and this program knows %d`, s.form.Version, Version)

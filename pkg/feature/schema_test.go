@@ -29,10 +29,12 @@ func TestSchemaMistakes(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{``, "not the JSON"},
-		{`{}`, `"version" is 0`},
-		{`{"version": 2}`, `"version" is 2`},
-		{`{"version": 1, "field": []}`, "unknown field"},
-		{with("", cost, `["cost"]`) + "}", "behind the JSON"},
+		{`{}`, `"version" is missing`},
+		{`{"version": 2, "arms": [], "terms": []}`, `"version" is 2`},
+		{`{"version": 1, "arms": [], "arms": [], "terms": []}`, `"arms" stands twice`},
+		{`{"version": 1, "Arms": [], "terms": []}`, `it is written "arms"`},
+		{`{"version": 1, "field": []}`, "not a field here"},
+		{with("", cost, `["cost"]`) + "}", "something behind it"},
 		{with("", "", ""), "no term has a field of arms"},
 		{with("", cost, `["bias"]`), "no term has a field of arms"},
 		{with(`{"name": "age", "kind": "flag"}`, cost, `["age"]`), "no term has a field of arms"},

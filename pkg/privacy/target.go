@@ -7,9 +7,9 @@ import (
 
 // The promises that can be stated: one range for every command, configuration, plan and experiment.
 //
-// Between these ends there is a plan in every channel (TestStatedRangesHold of internal/lab/planner); beyond
-// epsilon 500 or below delta 1e-20 the planner finds none in some. A promise of epsilon 100 is none in practice: a
-// record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a
+// At these ends and between them the planner was seen to find plans (TestStatedRangesHold of internal/lab/planner, which
+// says in which channels); beyond epsilon 500 or below delta 1e-20 it finds none in some. A promise of epsilon 100 is none
+// in practice: a record may change the odds of anything by e^100. MaxDelta is a matter of sense: with probability delta a
 // mechanism may show a person's record outright, and what does so for one in a thousand people protects nobody.
 const (
 	MinEpsilon = 1e-6

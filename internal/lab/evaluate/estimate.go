@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/convex"
@@ -22,9 +23,7 @@ func Greedy(theta []float64) Target {
 		if err != nil {
 			return nil, fmt.Errorf("evaluate: %w", err)
 		}
-		p := make([]float64, len(arms))
-		p[best] = 1
-		return p, nil
+		return only(best, len(arms)), nil
 	}
 }
 
@@ -37,19 +36,28 @@ func Uniform(arms [][]float64) ([]float64, error) {
 	return p, nil
 }
 
-// Estimate is a mean reward per decision with a normal confidence interval.
+// Estimate is a mean reward per decision.
 type Estimate struct {
 	Value float64 `json:"value"`
-	SE    float64 `json:"se"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
+	// Interval is nil where the effective size is below MinEffectiveSize: no law of large numbers holds there yet.
+	Interval *Interval `json:"interval,omitempty"`
+}
+
+// Interval is a normal confidence interval, cut to what the truth can be. Its standard error is that of the sample and,
+// as an independent part, what the sample cannot show: as many decisions of the target as the squared quantile of the
+// normal law, with a reward that is off by the whole range. Without rewards 1 in k decisions, the interval of 95 % then
+// ends at 3.8/k, where the exact one ends at 3.7/k.
+type Interval struct {
+	SE   float64 `json:"se"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // Estimates holds three estimates of one target and the diagnostics of the log behind them.
 type Estimates struct {
 	Decisions int `json:"decisions"`
 	// IPS weighs rewards by target probability over propensity (Horvitz and Thompson 1952): unbiased, of large
-	// variance.
+	// variance. It is SNIPS times the mean weight.
 	IPS Estimate `json:"ips"`
 	// SNIPS divides by the sum of weights instead of the number of decisions (Swaminathan and Joachims 2015): slightly
 	// biased, and never outside the range of rewards.
@@ -58,87 +66,153 @@ type Estimates struct {
 	// correct propensities, and of small variance if the model is good. The model of each half of the log is fitted on
 	// the other half.
 	DoublyRobust Estimate `json:"doubly_robust"`
-	// EffectiveSize is (sum of weights)^2 / sum of squared weights: about as many decisions of the target itself would
-	// say as much. Below about a hundred the normal intervals cannot be trusted.
-	EffectiveSize float64 `json:"effective_size"`
-	LargestWeight float64 `json:"largest_weight"`
-	// Unsupported counts decisions whose played arm the target never plays: their rewards say nothing about it.
-	Unsupported int `json:"unsupported"`
+	Overlap      Overlap  `json:"overlap"`
+	// Outside reports whether an estimate lies outside the range of rewards, where the truth cannot be.
+	Outside bool `json:"outside"`
 }
 
 // Options of Evaluate.
 type Options struct {
-	Family     glm.Family // of the reward model
+	Family     glm.Family // of the reward model and of all rewards
 	Confidence float64    // of the intervals, in (0, 1); 0 = 0.95
 	Ridge      float64    // of the reward model's fit; 0 = 1
 }
 
-// ErrFew reports a log that is too short.
-var ErrFew = errors.New("evaluate: at least ten decisions are needed")
-
-// Evaluate estimates the target's mean reward from the log.
-func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
-	if len(log) < 10 {
-		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
-	}
+// withDefaults fills in what is 0, and refuses what cannot be.
+func (o Options) withDefaults() (Options, error) {
 	o.Confidence, o.Ridge = cmp.Or(o.Confidence, 0.95), cmp.Or(o.Ridge, 1)
 	if !(o.Confidence > 0 && o.Confidence < 1) || !(o.Ridge > 0) || o.Family == nil {
-		return nil, fmt.Errorf("evaluate: confidence %v must be in (0, 1), ridge %v positive, and a family is needed",
+		return o, fmt.Errorf("evaluate: confidence %v must be in (0, 1), ridge %v positive, and a family is needed",
 			o.Confidence, o.Ridge)
+	}
+	return o, nil
+}
+
+// z is the quantile of the normal law.
+func (o Options) z() float64 { return math.Sqrt2 * math.Erfinv(o.Confidence) }
+
+// rewards are the bounds of a mean reward.
+func (o Options) rewards() bounds {
+	low, high := o.Family.MinReward(), o.Family.MaxReward()
+	return bounds{low, high, high - low}
+}
+
+// MinDecisions is the smallest number of decisions in a log.
+const MinDecisions = 10
+
+// ErrFew reports a log that is too short.
+var ErrFew = fmt.Errorf("evaluate: at least %d decisions are needed", MinDecisions)
+
+// Evaluate estimates the target's mean reward from the log. The error is ErrOverlap where the log is shown not to hold
+// it.
+func Evaluate(log []Decision, target Target, o Options) (*Estimates, error) {
+	if len(log) < MinDecisions {
+		return nil, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	probabilities, err := play(log, target)
+	if err != nil {
+		return nil, err
+	}
+	over, err := overlap(log, probabilities)
+	if err != nil {
+		return nil, err
 	}
 	models, err := fits(log, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Estimates{Decisions: len(log)}
-	n := float64(len(log))
-	weighted, robust := make([]float64, len(log)), make([]float64, len(log))
-	weights := make([]float64, len(log))
-	var sum, squares float64
+	robust, weighted := make([]float64, len(log)), make([]float64, len(log))
+	value, variance, sum := 0.0, 0.0, over.MeanWeight*float64(len(log))
 	for i, d := range log {
-		p, err := target(d.Arms)
-		if err != nil {
-			return nil, fmt.Errorf("evaluate: decision %d: %w", i+1, err)
-		}
-		if err := checkProbabilities(p, len(d.Arms)); err != nil {
-			return nil, fmt.Errorf("evaluate: decision %d: %w", i+1, err)
-		}
-		w := p[d.Arm] / d.Propensity
-		theta := models[i%2]
-		weights[i], weighted[i] = w, w*d.Reward
-		robust[i] = d.robust(p, theta, o.Family)
-		sum, squares = sum+w, squares+w*w
-		r.LargestWeight = math.Max(r.LargestWeight, w)
-		if w == 0 {
-			r.Unsupported++
-		}
+		weighted[i] = over.weights[i] * d.Reward
+		robust[i] = models[i%2].robust(d, probabilities[i])
+		value += weighted[i] / sum
 	}
-	if sum == 0 {
-		return nil, fmt.Errorf("%w: the target plays no arm that was played in the log", ErrLog)
-	}
-	r.EffectiveSize = sum * sum / squares
-	z := math.Sqrt2 * math.Erfinv(o.Confidence)
-	r.IPS, r.DoublyRobust = mean(weighted, z), mean(robust, z)
-	value, variance := 0.0, 0.0
-	for _, v := range weighted {
-		value += v / sum
-	}
-	for i, w := range weights { // the delta method
-		e := w * (log[i].Reward - value)
+	for i, w := range over.weights { // the delta method
+		e := w / sum * (log[i].Reward - value)
 		variance += e * e
 	}
-	r.SNIPS = interval(value, math.Sqrt(variance)/sum*math.Sqrt(n/(n-1)), z)
+	n, z, in := float64(len(log)), o.z(), o.rewards()
+	r := &Estimates{Decisions: len(log), Overlap: *over}
+	ips, ipsSE := mean(weighted)
+	doubly, doublySE := mean(robust)
+	r.IPS, r.DoublyRobust = over.interval(ips, ipsSE, z, in), over.interval(doubly, doublySE, z, in)
+	r.SNIPS = over.interval(value, math.Sqrt(variance*n/(n-1)), z, in)
+	for _, e := range []Estimate{r.IPS, r.SNIPS, r.DoublyRobust} {
+		if err := e.finite(); err != nil {
+			return nil, err
+		}
+		r.Outside = r.Outside || e.Value < in.low-rounding*in.span || e.Value > in.high+rounding*in.span
+	}
 	return r, nil
 }
 
-// fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others.
-func fits(log []Decision, o Options) (models [2][]float64, err error) {
+// finite is an error for an estimate that no number holds.
+func (e Estimate) finite() error {
+	if !convex.IsFinite(e.Value) || e.Interval != nil && !convex.IsFinite(e.Interval.SE) {
+		return errNotFinite
+	}
+	return nil
+}
+
+// play is what the target does in each decision.
+func play(log []Decision, target Target) ([][]float64, error) {
+	probabilities := make([][]float64, len(log))
+	for i, d := range log {
+		p, err := target(d.Arms)
+		if err == nil {
+			err = checkProbabilities(p, len(d.Arms))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evaluate: decision %d: %w", i+1, err)
+		}
+		probabilities[i] = p
+	}
+	return probabilities, nil
+}
+
+// model is a generalised linear model of rewards.
+type model struct {
+	family glm.Family
+	theta  []float64
+	scale  float64 // of features
+}
+
+func (m model) mean(arm []float64) float64 {
+	return m.family.Mean(m.scale * population.Dot(arm, m.theta))
+}
+
+// robust is the doubly robust score of a decision for a target with these probabilities of arms. The model must not be
+// fitted to the decision.
+func (m model) robust(d Decision, p []float64) float64 {
+	score := p[d.Arm] / d.Propensity * (d.Reward - m.mean(d.Arms[d.Arm]))
+	for a, x := range d.Arms {
+		score += p[a] * m.mean(x)
+	}
+	return score
+}
+
+// fits returns two reward models. Model k serves the decisions of parity k and is fitted on the others. Features are
+// scaled by the largest norm of an arm that was played, if that is above 1.
+func fits(log []Decision, o Options) (models [2]model, err error) {
+	longest := 1.0
+	for _, d := range log {
+		longest = math.Max(longest, convex.Norm(d.Arms[d.Arm]))
+	}
 	for k := range models {
 		var arms [][]float64
 		var rewards []float64
 		for i, d := range log {
 			if i%2 != k {
-				arms, rewards = append(arms, d.Arms[d.Arm]), append(rewards, d.Reward)
+				x := slices.Clone(d.Arms[d.Arm])
+				for j := range x {
+					x[j] /= longest
+				}
+				arms, rewards = append(arms, x), append(rewards, d.Reward)
 			}
 		}
 		loss, err := convex.NewGLMLoss(o.Family, len(log[0].Arms[0]), arms, rewards, o.Ridge)
@@ -149,7 +223,7 @@ func fits(log []Decision, o Options) (models [2][]float64, err error) {
 		if err != nil && !errors.Is(err, convex.ErrNotConverged) { // any model will do: it changes only the variance
 			return models, fmt.Errorf("evaluate: reward model: %w", err)
 		}
-		models[k] = fit.Theta
+		models[k] = model{o.Family, fit.Theta, 1 / longest}
 	}
 	return models, nil
 }
@@ -168,15 +242,14 @@ func checkProbabilities(p []float64, arms int) error {
 	return nil
 }
 
-func mean(values []float64, z float64) Estimate {
-	n, value, square := float64(len(values)), 0.0, 0.0
+// mean is the mean of values with its standard error.
+func mean(values []float64) (value, se float64) {
+	n, square := float64(len(values)), 0.0
 	for _, v := range values {
 		value += v / n
 	}
 	for _, v := range values {
-		square += (v - value) * (v - value)
+		square += (v - value) * (v - value) / n
 	}
-	return interval(value, math.Sqrt(square/(n-1)/n), z)
+	return value, math.Sqrt(square / (n - 1))
 }
-
-func interval(value, se, z float64) Estimate { return Estimate{value, se, value - z*se, value + z*se} }

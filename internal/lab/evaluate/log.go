@@ -6,13 +6,14 @@
 package evaluate
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // ErrLog wraps every reason to refuse a log.
@@ -20,13 +21,11 @@ var ErrLog = errors.New("evaluate: bad log")
 
 // Decision is one line of a log.
 type Decision struct {
-	Arms       [][]float64 `json:"arms"`       // all arms that could be played, norm at most 1
+	Arms       [][]float64 `json:"arms"`       // all arms that could be played; a policy scales longer ones to norm 1
 	Arm        int         `json:"arm"`        // index of the arm played
 	Reward     float64     `json:"reward"`     // reward of that arm
 	Propensity float64     `json:"propensity"` // probability with which it was played, in (0, 1]
 }
-
-const maxLine = 1 << 20
 
 // Writer writes decisions as Read reads them, one at a time.
 type Writer struct{ lines *json.Encoder }
@@ -34,7 +33,7 @@ type Writer struct{ lines *json.Encoder }
 // NewWriter writes to out. The caller flushes and closes it.
 func NewWriter(out io.Writer) *Writer { return &Writer{json.NewEncoder(out)} }
 
-// Write refuses a decision that Read would (ErrLog).
+// Write refuses a decision that Read would (ErrLog), but for the range of rewards.
 func (w *Writer) Write(d Decision) error {
 	if err := d.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -42,57 +41,76 @@ func (w *Writer) Write(d Decision) error {
 	return w.lines.Encode(d)
 }
 
-// Read reads a log of JSON Lines and skips blank lines. A line that is not a decision is an error that names the line:
-// leaving it out would bias the estimates.
-func Read(in io.Reader) ([]Decision, error) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+// ReadOptions of Read.
+type ReadOptions struct {
+	Family glm.Family // its range holds all rewards; nil: any finite rewards
+	Strict bool       // refuse fields that a decision does not have, which a log may have for its own use
+}
+
+const example = `{"arms": [[0.2, 1], [0.4, 0]], "arm": 1, "reward": 1, "propensity": 0.25}`
+
+// Read reads a log of JSON Lines and skips blank lines. A line that is not a whole decision is an error that names the
+// line: to leave it out, or to take what it lacks for zero, would bias the estimates.
+func Read(in io.Reader, o ReadOptions) ([]Decision, error) {
 	var log []Decision
-	n := 0
-	for lines.Scan() {
-		n++
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
-			continue
+	for row, err := range strict.Rows[Decision](in, strict.Options{Unknown: !o.Strict}) {
+		if _, ok := errors.AsType[*strict.Error](err); ok {
+			return nil, fmt.Errorf("%w: %w. A line is like %s", ErrLog, err, example)
 		}
-		var d Decision
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&d); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLog, err)
 		}
-		if decoder.More() {
-			return nil, fmt.Errorf("%w: line %d: more than one decision", ErrLog, n)
+		d := row.Value
+		if err = d.check(); err == nil {
+			err = d.fits(o.Family)
 		}
-		if err := d.check(); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, n, err)
-		}
-		if len(log) > 0 && len(d.Arms[0]) != len(log[0].Arms[0]) {
-			return nil, fmt.Errorf("%w: line %d: arms of dimension %d, before of %d", ErrLog, n,
+		if err == nil && len(log) > 0 && len(d.Arms[0]) != len(log[0].Arms[0]) {
+			err = fmt.Errorf("its arms have dimension %d, those before %d: all arms of a log must be alike",
 				len(d.Arms[0]), len(log[0].Arms[0]))
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrLog, row.Line, err)
+		}
 		log = append(log, d)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: line %d: %w", ErrLog, n+1, err)
 	}
 	return log, nil
 }
 
+// Largest is the largest number that an arm or a parameter may have: products and squares of it are numbers.
+const Largest = 1e100
+
 func (d Decision) check() error {
-	if len(d.Arms) == 0 || d.Arm < 0 || d.Arm >= len(d.Arms) {
-		return fmt.Errorf("arm %d of %d", d.Arm, len(d.Arms))
+	if len(d.Arms) == 0 {
+		return errors.New(`"arms" is empty: list the features of every arm that could be played`)
+	}
+	if d.Arm < 0 || d.Arm >= len(d.Arms) {
+		return fmt.Errorf(`"arm" is none of the %d arms: it is the index of the one played, from 0`, len(d.Arms))
 	}
 	for i, x := range d.Arms {
 		if len(x) == 0 || len(x) != len(d.Arms[0]) {
-			return fmt.Errorf("arm %d has dimension %d, arm 0 has %d", i, len(x), len(d.Arms[0]))
+			return fmt.Errorf(`"arms[%d]" has dimension %d, "arms[0]" has %d: all arms must be alike`,
+				i, len(x), len(d.Arms[0]))
+		}
+		for j, v := range x {
+			if !(math.Abs(v) <= Largest) {
+				return fmt.Errorf(`"arms[%d][%d]" is beyond %g: scale the features to norm 1`, i, j, Largest)
+			}
 		}
 	}
 	if math.IsNaN(d.Reward) || math.IsInf(d.Reward, 0) {
-		return fmt.Errorf("reward %v", d.Reward)
+		return errors.New(`"reward" must be a finite number`)
 	}
 	if !(d.Propensity > 0 && d.Propensity <= 1) {
-		return fmt.Errorf("propensity %v must be in (0, 1]", d.Propensity)
+		return errors.New(`"propensity" must be above 0 and at most 1: it is the probability of the arm played`)
 	}
 	return nil
+}
+
+// fits says whether the reward is of the family's range.
+func (d Decision) fits(f glm.Family) error {
+	if f == nil || d.Reward >= f.MinReward() && d.Reward <= f.MaxReward() {
+		return nil
+	}
+	return fmt.Errorf(`"reward" is not from %g to %g, as in this family: give the family and the largest reward`,
+		f.MinReward(), f.MaxReward())
 }

@@ -2,20 +2,19 @@ package evaluate
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Prior is what a deployment knows before its first person, as the setting learner.prior reads it.
@@ -30,7 +29,7 @@ var ErrPrior = errors.New("evaluate: prior")
 // ReadPrior reads a prior of vectors of a dimension. The precision must be positive definite.
 func ReadPrior(text []byte, dimension int) (Prior, error) {
 	p := Prior{}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := strict.Unmarshal(text, &p, strict.Options{}); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
 	if len(p.Theta) != dimension || len(p.Precision) != glm.TriangleDim(dimension) {
@@ -43,18 +42,30 @@ func ReadPrior(text []byte, dimension int) (Prior, error) {
 	return p, fmt.Errorf("%w: the precision is not positive definite", ErrPrior)
 }
 
+// Target is greedy play by the prior, of arms that are scaled as a device scales them.
+func (p Prior) Target(arms [][]float64) ([]float64, error) {
+	scaled := make([][]float64, len(arms))
+	for a, x := range arms {
+		scaled[a], _ = glm.ToUnitBall(x)
+	}
+	return Greedy(p.Theta)(scaled)
+}
+
 // PriorOptions say how a prior is fitted to a log.
 type PriorOptions struct {
 	Family    string  // of rewards
 	MaxReward float64 // largest reward
 	Radius    float64 // bound of the parameter's norm, as the deployment will have it
-	// Epsilon and Delta are the guarantee of every row of the log towards those who see the prior; an Epsilon of 0 is none.
+	// Epsilon and Delta are the guarantee of every row of the log towards those who see the prior, as
+	// privacy.CheckTarget takes them; an Epsilon of 0 is none.
 	Epsilon, Delta float64
-	// Worth in (0, 1] is how much a decision of the log counts beside one of the deployment: less than 1 where the old data
-	// are of other people or other days.
+	// Worth in (0, 1] is how much a decision of the log counts beside one of the deployment: less than 1 where the old
+	// data are of other people or other days. 0 is 1.
 	Worth float64
 	Noise protocol.Source // of the guarantee; nil without one
 }
+
+func (o PriorOptions) worth() float64 { return cmp.Or(o.Worth, 1) }
 
 // parts are how the rows of a log are dealt to three cohorts: of seven rows in turn about one, two and four, so that
 // every cohort has rows of all the log's time.
@@ -62,18 +73,24 @@ var parts = [][]int{{0}, {1, 2}, {3, 4, 5, 6}}
 
 const dealt = 7
 
-// FitPrior runs the learner of a deployment on the log's decisions in place of people: three cohorts, each row in one, the
-// sums as the channel central gives them, or exact ones without a guarantee. What the learner then knows is the prior. It
-// does not matter by which policy the arms were played. A row that is not of the family counts as null.
+// FitPrior runs the learner of a deployment on the log's decisions in place of people: three cohorts, each row in one,
+// the sums as the channel central gives them, or exact ones without a guarantee. What the learner then knows is the
+// prior. It does not matter by which policy the arms were played. Arms are scaled to norm 1, as a device scales them,
+// and rewards brought into the family's range.
 func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	if len(log) < 10 {
 		return Prior{}, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
 	}
-	if o.Worth == 0 {
-		o.Worth = 1
+	if worth := o.worth(); !(worth > 0 && worth <= 1) {
+		return Prior{}, fmt.Errorf("%w: worth %v must be in (0, 1]", ErrPrior, worth)
 	}
-	if !(o.Worth > 0 && o.Worth <= 1) || !(o.Epsilon >= 0) {
-		return Prior{}, fmt.Errorf("%w: worth %v must be in (0, 1], epsilon %v at least 0", ErrPrior, o.Worth, o.Epsilon)
+	if o.Epsilon != 0 && o.Noise == nil {
+		return Prior{}, fmt.Errorf("%w: a guarantee needs a source of noise", ErrPrior)
+	}
+	if o.Epsilon != 0 {
+		if err := privacy.CheckTarget(o.Epsilon, o.Delta); err != nil {
+			return Prior{}, fmt.Errorf("%w: %w", ErrPrior, err)
+		}
 	}
 	var rows []glm.Record
 	first := 0 // rows of the first cohort
@@ -90,7 +107,7 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
 		Practical: glm.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
 	trust := simulate.Trust(simulate.Exact)
-	if o.Epsilon > 0 {
+	if o.Epsilon != 0 {
 		t := plan.DefaultTermsFor(plan.Central)
 		t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
 		trust = simulate.Planned(t)
@@ -107,7 +124,7 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	if err := factor.InverseTo(precision); err != nil {
 		return Prior{}, fmt.Errorf("%w: the log does not determine a precision: %w", ErrPrior, err)
 	}
-	precision.ScaleSym(o.Worth, precision)
+	precision.ScaleSym(o.worth(), precision)
 	return Prior{Theta: theta, Precision: glm.NewSymmetric(precision)}, nil
 }
 
@@ -127,15 +144,14 @@ func learned(cfg glm.Config, trust simulate.Trust, rows []glm.Record, noise prot
 			return nil, nil, err
 		}
 		statistics := step.Statistics[0]
+		var refused error
 		reports := func(yield func(simulated.Report) bool) {
 			for _, record := range cohort {
 				report := make(simulated.Report, len(statistics))
 				for i, s := range statistics {
-					v, err := s.Vector(nil, record)
-					if err != nil {
-						v = make([]float64, s.Dim())
+					if report[i], refused = s.Vector(nil, record); refused != nil {
+						return
 					}
-					report[i] = v
 				}
 				if !yield(report) {
 					return
@@ -143,7 +159,7 @@ func learned(cfg glm.Config, trust simulate.Trust, rows []glm.Record, noise prot
 			}
 		}
 		aggregates, err := channel.Aggregate(reports, noise)
-		if err != nil {
+		if err = cmp.Or(refused, err); err != nil {
 			return nil, nil, err
 		}
 		var sums []glm.Aggregate
@@ -155,75 +171,4 @@ func learned(cfg glm.Config, trust simulate.Trust, rows []glm.Record, noise prot
 		}
 	}
 	return learner.Next().Policy.Theta, learner.Covariance(), nil
-}
-
-// Comparison says whether a deployment should begin with a prior, on the log that the prior was fitted to: each half of
-// the log values the prior of the other half, doubly robust.
-type Comparison struct {
-	Prior   Estimate `json:"prior"`   // greedy play by the prior of the other half
-	Logged  Estimate `json:"logged"`  // what was played
-	Default Estimate `json:"default"` // the default arm, in every decision
-	// The differences are of the same decisions, so that their intervals are narrower than those of the parts.
-	OverLogged  Estimate `json:"prior_over_logged"`
-	OverDefault Estimate `json:"prior_over_default"`
-}
-
-// ComparePrior values priors as FitPrior makes them of the halves of a log. standard is the index of the default arm; in
-// decisions with fewer arms it is the first one.
-func ComparePrior(log []Decision, standard int, p PriorOptions, o Options) (*Comparison, error) {
-	if standard < 0 {
-		return nil, fmt.Errorf("%w: the default arm has index %d", ErrPrior, standard)
-	}
-	o.Confidence, o.Ridge = cmp.Or(o.Confidence, 0.95), cmp.Or(o.Ridge, 1)
-	var halves [2][]Decision
-	for i, d := range log {
-		halves[i%2] = append(halves[i%2], d)
-	}
-	var priors [2]Target
-	for k := range priors {
-		fitted, err := FitPrior(halves[1-k], p)
-		if err != nil {
-			return nil, err
-		}
-		priors[k] = Greedy(fitted.Theta)
-	}
-	models, err := fits(log, o)
-	if err != nil {
-		return nil, err
-	}
-	scores := make([][]float64, 5)
-	for i, d := range log {
-		p, err := priors[i%2](d.Arms)
-		if err != nil {
-			return nil, err
-		}
-		byPrior := d.robust(p, models[i%2], o.Family)
-		byDefault := d.robust(only(standard, len(d.Arms)), models[i%2], o.Family)
-		for j, v := range []float64{byPrior, d.Reward, byDefault, byPrior - d.Reward, byPrior - byDefault} {
-			scores[j] = append(scores[j], v)
-		}
-	}
-	z := math.Sqrt2 * math.Erfinv(o.Confidence)
-	return &Comparison{Prior: mean(scores[0], z), Logged: mean(scores[1], z), Default: mean(scores[2], z),
-		OverLogged: mean(scores[3], z), OverDefault: mean(scores[4], z)}, nil
-}
-
-// only gives all probability to one arm, or to the first if there are fewer.
-func only(arm, arms int) []float64 {
-	p := make([]float64, arms)
-	if arm >= arms {
-		arm = 0
-	}
-	p[arm] = 1
-	return p
-}
-
-// robust is the doubly robust score of a decision for a target with these probabilities of arms, by a model of rewards
-// that was not fitted to it.
-func (d Decision) robust(p []float64, model []float64, family glm.Family) float64 {
-	score := p[d.Arm] / d.Propensity * (d.Reward - family.Mean(population.Dot(d.Arms[d.Arm], model)))
-	for a, x := range d.Arms {
-		score += p[a] * family.Mean(population.Dot(x, model))
-	}
-	return score
 }

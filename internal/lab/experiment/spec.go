@@ -5,7 +5,6 @@
 package experiment
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"encoding/json"
@@ -23,6 +22,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // ErrExperiment wraps every reason to refuse an experiment.
@@ -157,14 +157,12 @@ func Parse(text []byte) (*Experiment, error) {
 	if err := yaml.Unmarshal(text, &loose); err != nil {
 		return nil, fmt.Errorf("%w: not readable as YAML: %w", ErrExperiment, err)
 	}
-	strict, err := json.Marshal(loose)
+	plain, err := json.Marshal(loose)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
 	}
 	e := &Experiment{Delta: 1e-6, Failure: 0.02, FirstSeed: 1}
-	decoder := json.NewDecoder(bytes.NewReader(strict))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(e); err != nil {
+	if err := strict.Unmarshal(plain, e, strict.Options{Missing: true}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExperiment, err)
 	}
 	return e, e.Validate()

@@ -1,11 +1,9 @@
 package regression
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Table is a file of numbers: a column for each feature, and the target's.
@@ -69,16 +68,11 @@ func ReadTable(r io.Reader, target string) (*Table, error) {
 
 func readLines(text []byte, target string) (*Table, error) {
 	t := &Table{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<24)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+	for line, err := range strict.Rows[map[string]float64](bytes.NewReader(text), strict.Options{MaxLine: 1 << 24}) {
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrData, err)
 		}
-		var cells map[string]*float64
-		if err := json.Unmarshal(lines.Bytes(), &cells); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrData, n, err)
-		}
+		cells := line.Value
 		names := slices.Sorted(maps.Keys(cells))
 		if t.Columns == nil {
 			if !slices.Contains(names, target) {
@@ -86,20 +80,18 @@ func readLines(text []byte, target string) (*Table, error) {
 			}
 			t.Columns = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == target })
 		}
-		if len(names) != len(t.Columns)+1 || cells[target] == nil {
-			return nil, fmt.Errorf("%w: line %d has the keys %q, not those of the first line", ErrData, n, names)
+		if _, there := cells[target]; !there || len(names) != len(t.Columns)+1 {
+			return nil, fmt.Errorf("%w: line %d has the keys %q, not those of the first line", ErrData, line.Line, names)
 		}
 		row := make([]float64, 0, len(t.Columns))
 		for _, name := range t.Columns {
-			if cells[name] == nil {
-				return nil, fmt.Errorf("%w: line %d has no number %q", ErrData, n, name)
+			v, there := cells[name]
+			if !there {
+				return nil, fmt.Errorf("%w: line %d has no number %q", ErrData, line.Line, name)
 			}
-			row = append(row, *cells[name])
+			row = append(row, v)
 		}
-		t.Rows, t.Target = append(t.Rows, row), append(t.Target, *cells[target])
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrData, err)
+		t.Rows, t.Target = append(t.Rows, row), append(t.Target, cells[target])
 	}
 	return t, t.check()
 }

@@ -168,7 +168,7 @@ func TestFiles(t *testing.T) {
 		"{\"a\":1,\"pay\":1}\n{\"a\":null}\n":   "line 2",
 		"{\"a\":\"x\",\"pay\":1}\n":             "line 1",
 		"{\"a\":1}\n":                           "no column",
-		"{\"a\":null,\"pay\":1}\n":              "no number",
+		"{\"a\":null,\"pay\":1}\n":              "must be a number",
 		"a,pay\n1,2,3\n":                        "wrong number of fields",
 		"{\"a\":1,\"pay\":1}\n{\"pay\":null}\n": "line 2",
 	} {
