@@ -126,10 +126,12 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("  %s", s.Channel.Promise(float64(s.Epsilon), float64(s.EpsilonAlone), s.Delta))
 	if q := s.Panel; q != nil {
 		p.line("  That is over %s.", q.Unit)
-		p.line("  The cohort is a panel, drawn by both servers from a pool of %d devices (at least %d), which the shuffler states.",
+		p.line("  The cohort is a panel, drawn by both servers from a pool of %d devices (at least %d), which the "+
+			"shuffler states.",
 			q.Registered, q.Least)
 	}
-	p.line("  The cohort has %d places. Nothing may be released of fewer than %d reports, and the noise of %d is not counted.",
+	p.line("  The cohort has %d places. Nothing may be released of fewer than %d reports, and the noise of %d is not "+
+		"counted.",
 		s.Cohort.Size, s.Cohort.Minimum, s.Cohort.Dishonest)
 	p.line("")
 	p.line("What happened")
@@ -184,15 +186,18 @@ func ended(r certificate.Round) string {
 	took := fmt.Sprintf("the shuffler states that %d devices enrolled, %d reported", r.Enrolled, r.Reports)
 	switch {
 	case r.Outcome == certificate.Refusal:
-		return fmt.Sprintf("REFUSED by the analyzer after it had left: %s, and %d messages left it. The analyzer had them: they "+
+		return fmt.Sprintf("REFUSED by the analyzer after it had left: %s, and %d messages left it. The analyzer had "+
+			"them: they "+
 			"are spent like those that are counted.", took, r.Messages)
 	case r.Outcome == wire.Released.String():
 		return fmt.Sprintf("released: %s, and %d messages left it. The analyzer counted them.", took, r.Messages)
 	case r.Messages > 0:
-		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after up to %d messages had left. They are spent like a "+
+		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after up to %d messages had left. They are "+
+			"spent like a "+
 			"release.", took, r.Messages)
 	case r.Left:
-		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after it had signed for a share of the sums, which can "+
+		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after it had signed for a share of the sums, "+
+			"which can "+
 			"have left. It is spent like a release.", took)
 	}
 	return fmt.Sprintf("destroyed: %s, that it destroyed the cohort, and that no message left it.", took)

@@ -336,7 +336,8 @@ func (z *Analyzer) absorb(
 		}
 		line := "the cohort was destroyed; its policy stays for the next one"
 		if stats.Refused {
-			line = "the cohort was refused; its policy stays for the next one. What left the shuffler is spent all the same"
+			line = "the cohort was refused; its policy stays for the next one. What left the shuffler is spent all " +
+				"the same"
 		}
 		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
 			Uint32("reports", counts.Reports).Msg(line)

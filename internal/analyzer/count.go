@@ -115,7 +115,8 @@ func (z *Analyzer) settle(ctx context.Context, h *history, counts *wire.Counts) 
 	return h.counts[at], err
 }
 
-// lost says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was learned.
+// lost says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was
+// learned.
 func (z *Analyzer) lost(ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats) error {
 	at := roundID{a.Epoch, a.Round}
 	if err := z.manifests.readOn(ctx, z, at); err != nil {

@@ -290,13 +290,17 @@ func (c *checker) conclude() {
 func (c *checker) destroyed() {
 	r := c.report
 	if r.Enough > 0 {
-		r.note("Of the cohorts that the shuffler says it destroyed, %d had at least the announced minimum of reports, the first "+
-			"in %s. No statement says why. An honest shuffler does it where it asks for more reports than was announced, where "+
-			"reports were lost, and in the channel shares where the analyzer accepts too few. A shuffler that destroys what it "+
+		r.note("Of the cohorts that the shuffler says it destroyed, %d had at least the announced minimum of "+
+			"reports, the first "+
+			"in %s. No statement says why. An honest shuffler does it where it asks for more reports than was "+
+			"announced, where "+
+			"reports were lost, and in the channel shares where the analyzer accepts too few. A shuffler that "+
+			"destroys what it "+
 			"does not like chooses whose reports count: ask its operator about each.", r.Enough, c.enough)
 	}
 	if len(c.partly) > 0 {
-		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit counts them as "+
+		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit "+
+			"counts them as "+
 			"spent like those that left whole.", len(c.partly), c.partly[0])
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Outcomes of a Row, besides those of manifests.
 const (
-	// RefusedOutcome is a cohort that the shuffler released and the analyzer did not count. What left is spent all the same.
+	// RefusedOutcome is a cohort that the shuffler released and the analyzer did not count. What left is spent all
+	// the same.
 	RefusedOutcome = "refused"
 	// UncountedOutcome is one that the shuffler released, and of which the analyzer signed no counts.
 	UncountedOutcome = "uncounted"
@@ -50,7 +51,8 @@ func (c *checker) counted(s *statement, v *wire.Counts) error {
 	return nil
 }
 
-// spends computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of it. s is
+// spends computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of
+// it. s is
 // the last statement of what left.
 func (c *checker) spends(s *statement, r *round) {
 	of := r.spent()
@@ -78,7 +80,8 @@ func (r *round) spent() deployment.Signed {
 	return of
 }
 
-// silent takes what the shuffler says of a round of which the analyzer signed no counts. What left is spent all the same.
+// silent takes what the shuffler says of a round of which the analyzer signed no counts. What left is spent all the
+// same.
 func (c *checker) silent(r *round) error {
 	x, err := c.mixedOf(r)
 	if err != nil || x == nil && r.summed == nil {
@@ -95,7 +98,8 @@ func (c *checker) silent(r *round) error {
 	r.fill()
 	c.spends(s, r)
 	if r.row.Left {
-		c.report.note("By %s messages of round %d of epoch %d left the shuffler, or may have, and the analyzer signed no counts "+
+		c.report.note("By %s messages of round %d of epoch %d left the shuffler, or may have, and the analyzer "+
+			"signed no counts "+
 			"of it. It had them, so that what the plan reveals is spent, whatever it signs later.", s.name, r.a.Round, r.a.Epoch)
 	}
 	c.over(r)
@@ -134,7 +138,8 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 		c.wrong(DestroyedCounted, s, "the cohort was destroyed (%s), and counts of it are signed", x.name)
 	case !destroyed && v.Destroyed:
 		c.report.Refused++
-		c.wrong(ReleaseRefused, s, "by %s %d reports left the shuffler, and the analyzer signed that it counts none of them. It "+
+		c.wrong(ReleaseRefused, s, "by %s %d reports left the shuffler, and the analyzer signed that it counts none "+
+			"of them. It "+
 			"had them, so that they are spent like those that are counted", x.name, x.m.Reports)
 	}
 }

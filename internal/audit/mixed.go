@@ -126,7 +126,8 @@ func (c *checker) manifest(x *mixture, r *round) {
 // destroys takes a round that the shuffler destroyed, of which at most so many messages can have left.
 func (c *checker) destroys(x *mixture, r *round, most uint64) {
 	if x.m.Messages > most {
-		c.wrong(MessageCount, x.statement, "%d messages may have left, and %d reports and the planned noise hold %d", x.m.Messages,
+		c.wrong(MessageCount, x.statement, "%d messages may have left, and %d reports and the planned noise hold "+
+			"%d", x.m.Messages,
 			x.m.Reports, most)
 	}
 	if x.m.Reports >= r.a.Cohort.Minimum {

@@ -32,7 +32,8 @@ type Report struct {
 	Channel    plan.Channel `json:"channel,omitempty"`
 	Releases   int          `json:"releases"`  // rounds that were released and counted
 	Destroyed  int          `json:"destroyed"` // rounds of which nothing counts
-	// Refused are those of Destroyed that the shuffler released and the analyzer refused: what left is spent all the same.
+	// Refused are those of Destroyed that the shuffler released and the analyzer refused: what left is spent all the
+	// same.
 	// Enough are those that the shuffler destroyed although it had the announced minimum of reports.
 	Refused int `json:"refused"`
 	Enough  int `json:"destroyed_with_enough_reports"`
@@ -42,7 +43,8 @@ type Report struct {
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
 	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the whole
-	// deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who was in as
+	// deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who was
+	// in as
 	// many panels as can be; otherwise it is the largest of a round.
 	Panel        *Panel         `json:"panel,omitempty"`
 	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
@@ -167,11 +169,13 @@ type Row struct {
 	Announced string    `json:"announced"` // the entry of the announcement
 	// Left tells that something left the shuffler, or may have: then it is spent, whatever the outcome.
 	Left bool `json:"left"`
-	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed that it
+	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed
+	// that it
 	// learned is what follows from the counts.
 	Manifest   bool `json:"manifest"`
 	Recomputed bool `json:"recomputed"`
-	// Epsilon is that of what left, with the reports that came, 0 if nothing did; Promised that of the announced minimum.
+	// Epsilon is that of what left, with the reports that came, 0 if nothing did; Promised that of the announced
+	// minimum.
 	// Both are over all releases that use a record; Alone is Promised if no other device is honest.
 	Epsilon  status.Epsilon `json:"epsilon"`
 	Promised status.Epsilon `json:"promised"`

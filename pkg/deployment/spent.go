@@ -8,8 +8,10 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Signed is what both servers signed of a round; nil what they did not. It says what the round cost the people of its cohort
-// at most. What left the shuffler is spent, whatever the analyzer signs afterwards: it had it. So is what may have left.
+// Signed is what both servers signed of a round; nil what they did not. It says what the round cost the people of its
+// cohort
+// at most. What left the shuffler is spent, whatever the analyzer signs afterwards: it had it. So is what may have
+// left.
 type Signed struct {
 	Announcement *plan.Announcement // never nil
 	Manifest     *wire.Manifest
@@ -17,7 +19,8 @@ type Signed struct {
 	Counts       *wire.Counts
 }
 
-// Left says whether anything of the round left the shuffler, or may have. Statements that contradict each other are read
+// Left says whether anything of the round left the shuffler, or may have. Statements that contradict each other are
+// read
 // so that it did.
 func (r Signed) Left() bool {
 	switch {
@@ -36,7 +39,8 @@ func (r Signed) Refused() bool {
 	return r.Counts != nil && r.Counts.Destroyed && r.Manifest != nil && r.Manifest.Outcome == wire.Released
 }
 
-// Reports is the fewest reports that a statement says left. Of a cohort that was destroyed after the shuffler's share of
+// Reports is the fewest reports that a statement says left. Of a cohort that was destroyed after the shuffler's share
+// of
 // the sums was signed, it is those of the share.
 func (r Signed) Reports() uint32 {
 	if r.Summed != nil && r.Manifest != nil && r.Manifest.Outcome != wire.Released {
@@ -55,7 +59,8 @@ func (r Signed) Reports() uint32 {
 	return least
 }
 
-// Guarantee bounds what left: that of the epoch's whole plan with these reports, and what is left of it if no other device
+// Guarantee bounds what left: that of the epoch's whole plan with these reports, and what is left of it if no other
+// device
 // is honest. It is privacy.NoGuarantee where nothing bounds it, and the zero Guarantee, which reveals nothing, where
 // nothing left.
 func (r Signed) Guarantee() (together, alone privacy.Guarantee) {

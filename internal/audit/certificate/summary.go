@@ -77,7 +77,8 @@ type Root struct {
 // Round is one round of reports.
 type Round struct {
 	Round uint32 `json:"round"`
-	// Outcome is "released", or "destroyed" by the shuffler, or "refused" by the analyzer after the shuffler released it.
+	// Outcome is "released", or "destroyed" by the shuffler, or "refused" by the analyzer after the shuffler released
+	// it.
 	Outcome string `json:"outcome"`
 	// Left tells that something left the shuffler, or may have: then it is spent, whatever the outcome.
 	Left     bool      `json:"left"`
@@ -86,7 +87,8 @@ type Round struct {
 	Refused  []Refused `json:"refused"`
 	// Messages left; of a destroyed cohort the most that can have left.
 	Messages uint64 `json:"messages"`
-	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not; 0 if
+	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not;
+	// 0 if
 	// nothing did.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`

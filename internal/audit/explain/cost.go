@@ -33,7 +33,8 @@ func (f *Facts) cost() Section {
 		s.add("The logs do not say yet whether anything left the shuffler.")
 		return s
 	case !spent:
-		s.add("By the shuffler's word nothing left it that says anything of a person. If that is so, nothing was spent.")
+		s.add("By the shuffler's word nothing left it that says anything of a person. If that is so, nothing was " +
+			"spent.")
 		return s
 	case f.Plan.Panel != nil:
 		f.again(&s, epsilon, alone)
@@ -42,7 +43,8 @@ func (f *Facts) cost() Section {
 	s.add("With the reports that left, counted or not, all releases that the plan makes of a record spend %s. %s",
 		bound(status.Epsilon(epsilon)), left(f.Promise, epsilon))
 	s.add("If no other device is honest: %s.", bound(status.Epsilon(alone)))
-	s.add("A device takes part in one cohort, unless its owner lets it more often. Its own ledger keeps that, and no log shows " +
+	s.add("A device takes part in one cohort, unless its owner lets it more often. Its own ledger keeps that, and no " +
+		"log shows " +
 		"it. For whoever is in several cohorts, what these spend adds up.")
 	return s
 }
@@ -55,9 +57,11 @@ func (f *Facts) again(s *Section, epsilon, alone float64) {
 	s.add("A device may be in %s. All of them together, with the fewest reports in each, spend %s. %s",
 		epochs(q.Records, q.Period), bound(q.Lifetime), left(f.Promise, float64(q.Lifetime)))
 	s.add("If no other device is honest: %s.", bound(q.LifetimeAlone))
-	s.add("What a person spends in several panels adds up. In how many each one was, no log shows: the device's ledger has it.")
+	s.add("What a person spends in several panels adds up. In how many each one was, no log shows: the device's " +
+		"ledger has it.")
 	if q.Period > 0 {
-		s.add("Who stays longer than %d epochs spends the budget of a period again, and nothing bounds all periods together.",
+		s.add("Who stays longer than %d epochs spends the budget of a period again, and nothing bounds all periods "+
+			"together.",
 			q.Period)
 	}
 }
@@ -82,7 +86,8 @@ func left(promise, spent float64) string {
 // What the logs cannot show.
 const (
 	unseen  = "That the noise was added, and that it was random, no log shows."
-	leftOut = "a malicious one can leave honest devices out of it, which nobody sees, so that the share of dishonest ones is larger"
+	leftOut = "a malicious one can leave honest devices out of it, which nobody sees, so that the share of dishonest " +
+		"ones is larger"
 )
 
 // protects says whose noise protects a person.
@@ -101,19 +106,22 @@ func (f *Facts) protects() Section {
 	if f.Channel == plan.Local {
 		s.add("The noise of the person's own device, before anything leaves it. Nobody else is needed.")
 	} else if devices {
-		s.add("The noise of %s: every one adds its own, and of the %d reports that must come at least, %d may be dishonest "+
+		s.add("The noise of %s: every one adds its own, and of the %d reports that must come at least, %d may be "+
+			"dishonest "+
 			"without their noise being missed.", many(p.Minimum-min(p.Minimum, p.Dishonest), "honest device"), p.Minimum,
 			p.Dishonest)
 	} else {
 		s.add("No noise of devices.")
 	}
 	if q := p.Panel; q != nil && q.Dishonest > 0 && f.Channel != plan.Local {
-		s.add("If at most %g %% of the devices of the pool are dishonest, more than %d of the panel are with probability %.2g at "+
+		s.add("If at most %g %% of the devices of the pool are dishonest, more than %d of the panel are with "+
+			"probability %.2g at "+
 			"most, which is part of delta. The shuffler says who is in the pool: %s.", 100*q.Dishonest, p.Dishonest, q.Tail, leftOut)
 	}
 	switch {
 	case shuffler && analyzer:
-		s.add("Noise of both servers. Whoever adds noise knows it, so each server's protects from the other and the public.")
+		s.add("Noise of both servers. Whoever adds noise knows it, so each server's protects from the other and the " +
+			"public.")
 	case shuffler:
 		s.add("Noise of the shuffler, which protects from everybody but the shuffler.")
 	case analyzer:

@@ -29,9 +29,12 @@ func (f *Facts) happened(x Round) Section {
 		f.destroyed(&s, x)
 	case audit.RefusedOutcome:
 		f.sent(&s, x)
-		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. No statement " +
-			"says why. An honest analyzer refuses where messages do not open, stand twice or do not fit the manifest; another one " +
-			"can refuse what it does not like, and so choose what counts. Ask its operator, and count again what is retained.")
+		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
+			"No statement " +
+			"says why. An honest analyzer refuses where messages do not open, stand twice or do not fit the " +
+			"manifest; another one " +
+			"can refuse what it does not like, and so choose what counts. Ask its operator, and count again what is " +
+			"retained.")
 	default:
 		f.sent(&s, x)
 		s.add("The analyzer signed no counts of it so far. It had what left: that is spent, whatever it signs later.")
@@ -86,29 +89,36 @@ func (f *Facts) sent(s *Section, x Round) {
 // destroyed says what is known of a cohort that the shuffler destroyed.
 func (f *Facts) destroyed(s *Section, x Round) {
 	if x.Reports < f.Plan.Minimum {
-		s.add("It states that it destroyed the cohort. Of so few reports nothing may leave. That no more came is its word: no log " +
+		s.add("It states that it destroyed the cohort. Of so few reports nothing may leave. That no more came is its " +
+			"word: no log " +
 			"shows which reports it did not take.")
 	} else {
-		s.add("It states that it destroyed the cohort, ALTHOUGH THE REPORTS WERE ENOUGH. No statement says why. An honest shuffler " +
-			"does so where it asks for more reports than was announced, or where reports were lost; another one can destroy what " +
+		s.add("It states that it destroyed the cohort, ALTHOUGH THE REPORTS WERE ENOUGH. No statement says why. An " +
+			"honest shuffler " +
+			"does so where it asks for more reports than was announced, or where reports were lost; another one can " +
+			"destroy what " +
 			"it does not like, and so choose whose reports count. Ask its operator.")
 	}
 	switch {
 	case x.Accepted != nil && *x.Accepted < f.Plan.Minimum:
-		s.add("The analyzer signed that it accepts %s, which is below the minimum, too: with so few no share of the sums may "+
+		s.add("The analyzer signed that it accepts %s, which is below the minimum, too: with so few no share of the "+
+			"sums may "+
 			"leave the shuffler. Why it accepts no more stands in no statement.", many(*x.Accepted, "report"))
 	case x.Accepted != nil:
 		s.add("The analyzer had signed that it accepts %s.", many(*x.Accepted, "report"))
 	}
 	switch {
 	case x.Shared > 0:
-		s.add("It had signed for a share of the sums of %s, which can have left before. So they are spent like a release.",
+		s.add("It had signed for a share of the sums of %s, which can have left before. So they are spent like a "+
+			"release.",
 			many(x.Shared, "report"))
 	case x.Messages > 0:
-		s.add("It states that up to %s had left before, in their random order. The analyzer can have had them. So they are spent "+
+		s.add("It states that up to %s had left before, in their random order. The analyzer can have had them. So "+
+			"they are spent "+
 			"like the whole release.", many(x.Messages, "message"))
 	case f.Channel == plan.Shares:
-		s.add("It states that no share of the sums left it. Rows that the analyzer verified before say nothing by themselves.")
+		s.add("It states that no share of the sums left it. Rows that the analyzer verified before say nothing by " +
+			"themselves.")
 	default:
 		s.add("It states that no message of it had left before.")
 	}

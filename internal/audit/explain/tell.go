@@ -59,14 +59,17 @@ func (f *Facts) gave(x Round) Section {
 		if n := x.Influence[0].Devices; n > 1 {
 			further = fmt.Sprintf(", and all %d that the plan expects at most by %.2f together", n, x.together())
 		}
-		s.add("While both servers follow the protocol, one dishonest device can have moved a number by at most %.2f standard "+
+		s.add("While both servers follow the protocol, one dishonest device can have moved a number by at most %.2f "+
+			"standard "+
 			"deviations of its error%s.", x.Moved, further)
 	}
 	if x.Recomputed {
-		s.add("These counts are signed and public. The audit computed what follows from them, and it is what the analyzer signed " +
+		s.add("These counts are signed and public. The audit computed what follows from them, and it is what the " +
+			"analyzer signed " +
 			"that it learned.")
 	} else {
-		s.add("These counts are signed and public. The audit did not confirm what the analyzer says that it learned from them.")
+		s.add("These counts are signed and public. The audit did not confirm what the analyzer says that it learned " +
+			"from them.")
 	}
 	if x.Version != "" {
 		s.add("The analyzer's program calls itself %q.", x.Version)

@@ -241,7 +241,8 @@ func (v *view) plots() {
 		}
 	}
 	add(chart("cohorts", "Cohorts: devices and reports of each round",
-		fmt.Sprintf("Over %d rounds, the shuffler states between %.0f and %.0f reports in a round. Of fewer than the minimum nothing "+
+		fmt.Sprintf("Over %d rounds, the shuffler states between %.0f and %.0f reports in a round. Of fewer than the "+
+			"minimum nothing "+
 			"may leave.", len(v.Rounds), least, most), labels, []series{
 			of("a", "devices enrolled", func(r audit.Row) float64 { return float64(r.Enrolled) }),
 			of("b", "reports", func(r audit.Row) float64 { return float64(r.Reports) }),
@@ -277,9 +278,11 @@ func (v *view) plots() {
 // adds says whether what cohorts spent adds up.
 func (v *view) adds() string {
 	if v.Panel == nil {
-		return "Each line is per person of that round's cohort. It adds up for who is in several, which a device's owner can allow."
+		return "Each line is per person of that round's cohort. It adds up for who is in several, which a device's " +
+			"owner can allow."
 	}
-	return fmt.Sprintf("Each line is per person of that epoch's panel. A person can be in several panels, and then it adds up: to "+
+	return fmt.Sprintf("Each line is per person of that epoch's panel. A person can be in several panels, and then "+
+		"it adds up: to "+
 		"%s so far, for who was in as many as can be.", spell(v.EpsilonSoFar))
 }
 

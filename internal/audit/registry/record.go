@@ -239,37 +239,47 @@ func (f *Facts) record() Record {
 	d.Loss.Details = f.details(g)
 	d.Model.Name, d.Model.Details = model(f.Terms.Channel)
 	d.Model.Details += " The guarantee " + f.Terms.Channel.RestsOn() + "."
-	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, with %d reports together, "+
-		"as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who is in one, what is "+
+	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, with %d reports "+
+		"together, "+
+		"as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who is in "+
+		"one, what is "+
 		"released of others does not add up.", f.Releases, f.Reports)
 	if f.Panel != nil {
 		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm at most 1 "+
 			"(the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
-		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. Each cohort is "+
-			"a panel that both servers draw from a pool of at least %d registered devices, which the shuffler names. A person can "+
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. "+
+			"Each cohort is "+
+			"a panel that both servers draw from a pool of at least %d registered devices, which the shuffler names. "+
+			"A person can "+
 			"be in several: the guarantee is over %s.", f.Releases, f.Reports, f.Panel.Panel.Registered, f.span())
 	}
 	if f.Learner.Profile == glm.Joint {
-		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. A record is "+
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. A "+
+			"record is "+
 			"used by releases after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
 	}
 	d.Model.SourceType, d.Model.AccessType = "Dynamic", "Non-interactive"
 	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies are " +
 		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
 	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: squares of " +
-		"mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one device takes part " +
+		"mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one device " +
+		"takes part " +
 		"once: for these, parallel composition."
 	if f.Panel != nil {
-		d.Accounting.Composition = "All releases of an epoch, and " + f.span() + ", are composed in Gaussian differential " +
-			"privacy, adaptively: squares of mu add, probabilities of events that are given up add, that of a panel with more " +
+		d.Accounting.Composition = "All releases of an epoch, and " + f.span() + ", are composed in Gaussian " +
+			"differential " +
+			"privacy, adaptively: squares of mu add, probabilities of events that are given up add, that of a panel " +
+			"with more " +
 			"dishonest devices than are counted among them."
 	}
 	if f.Learner.Profile == glm.Joint {
 		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
 			"record add."
 	}
-	d.Implementation.Preprocessing = "The protocol has none that reads records: noise and cohorts are planned from the terms, " +
-		"before anybody reports. From what data the operator chose the terms, and a prior if there is one, no statement says."
+	d.Implementation.Preprocessing = "The protocol has none that reads records: noise and cohorts are planned from " +
+		"the terms, " +
+		"before anybody reports. From what data the operator chose the terms, and a prior if there is one, no " +
+		"statement says."
 	d.Implementation.Mechanisms = f.mechanism()
 	d.Implementation.Justification = Unsaid
 	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."

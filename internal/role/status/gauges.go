@@ -118,7 +118,8 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		"without a control group.", lift(func(l *Lift) float64 { return l.Lift }))
 	add("lift_low", "Lower end of its 95 % interval.", lift(func(l *Lift) float64 { return l.Low }))
 	add("lift_high", "Upper end of its 95 % interval.", lift(func(l *Lift) float64 { return l.High }))
-	add("spent_epsilon", "Largest epsilon of an epoch of which something left the shuffler, with the reports that left, counted or not.",
+	add("spent_epsilon", "Largest epsilon of an epoch of which something left the shuffler, with the reports that "+
+		"left, counted or not.",
 		budget(func(b *Budget) *Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
