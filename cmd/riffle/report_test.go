@@ -92,7 +92,7 @@ func TestReportWithoutAControlGroup(t *testing.T) {
 func verifyTellsOfPanels(t *testing.T, folder, trust string) {
 	t.Helper()
 	text, exit := witnessed(t, "verify", filepath.Join(folder, "certificates", "epoch-2.json"), "--trust", trust)
-	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from 4002 registered devices (at least 4000)",
+	for _, want := range []string{"HOLDS: epoch 2", "drawn by both servers from a pool of 4002 devices (at least 4000)",
 		"in up to 2 epochs of the deployment, up to 3 decisions in each", "With these reports this epoch reveals"} {
 		if exit != 0 || !strings.Contains(text, want) {
 			t.Errorf("exit %d, no %q in\n%s", exit, want, text)

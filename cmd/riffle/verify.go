@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 func verifyCommand() *cobra.Command {
@@ -125,24 +126,27 @@ func (v *verdict) tell(w io.Writer) error {
 	p.line("  %s", s.Channel.Promise(float64(s.Epsilon), float64(s.EpsilonAlone), s.Delta))
 	if q := s.Panel; q != nil {
 		p.line("  That is over %s.", q.Unit)
-		p.line("  The cohort is a panel, drawn by both servers from %d registered devices (at least %d).", q.Registered, q.Least)
+		p.line("  The cohort is a panel, drawn by both servers from a pool of %d devices (at least %d), which the "+
+			"shuffler states.",
+			q.Registered, q.Least)
 	}
-	p.line("  The cohort has %d places. Nothing is released of fewer than %d reports, and the noise of %d is not counted.",
+	p.line("  The cohort has %d places. Nothing may be released of fewer than %d reports, and the noise of %d is not "+
+		"counted.",
 		s.Cohort.Size, s.Cohort.Minimum, s.Cohort.Dishonest)
 	p.line("")
 	p.line("What happened")
 	for _, r := range s.Rounds {
-		p.line("  Round %d was %s: %d devices enrolled, %d reported, %d messages left the shuffler.", r.Round, r.Outcome,
-			r.Enrolled, r.Reports, r.Messages)
+		p.line("  Round %d: %s", r.Round, ended(r))
 		for _, f := range r.Refused {
 			p.line("    refused: %d for %s", f.Reports, f.Reason)
 		}
-		if r.Outcome == outcomeReleased {
+		if r.Left {
 			whole := "the whole plan"
 			if s.Panel != nil {
 				whole = "this epoch"
 			}
-			p.line("    With these reports %s reveals about one person: %s.", whole, bound(r.Epsilon))
+			p.line("    With these reports %s reveals about one person: %s. If no other device is honest: %s.", whole,
+				bound(r.Epsilon), bound(r.EpsilonAlone))
 		}
 	}
 	for _, version := range s.Versions {
@@ -177,8 +181,27 @@ func (v *verdict) tell(w io.Writer) error {
 	return p.err
 }
 
-// outcomeReleased is the outcome of a round whose sums were used.
-const outcomeReleased = "released"
+// ended says how a round ended, by what both servers signed.
+func ended(r certificate.Round) string {
+	took := fmt.Sprintf("the shuffler states that %d devices enrolled, %d reported", r.Enrolled, r.Reports)
+	switch {
+	case r.Outcome == certificate.Refusal:
+		return fmt.Sprintf("REFUSED by the analyzer after it had left: %s, and %d messages left it. The analyzer had "+
+			"them: they "+
+			"are spent like those that are counted.", took, r.Messages)
+	case r.Outcome == wire.Released.String():
+		return fmt.Sprintf("released: %s, and %d messages left it. The analyzer counted them.", took, r.Messages)
+	case r.Messages > 0:
+		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after up to %d messages had left. They are "+
+			"spent like a "+
+			"release.", took, r.Messages)
+	case r.Left:
+		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after it had signed for a share of the sums, "+
+			"which can "+
+			"have left. It is spent like a release.", took)
+	}
+	return fmt.Sprintf("destroyed: %s, that it destroyed the cohort, and that no message left it.", took)
+}
 
 // trusted says on whom it rests that there was noise.
 func trusted(s *certificate.Summary) string {

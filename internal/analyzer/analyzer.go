@@ -150,9 +150,10 @@ type ReleaseStats struct {
 	Epoch     uint64
 	Round     uint32
 	Reports   uint32
-	Messages  int     // per report; 0 if destroyed
-	Epsilon   float64 // of the epoch's whole plan, for the reports that really came; 0 if destroyed
-	Destroyed bool
+	Messages  int     // per report; 0 if nothing left the shuffler
+	Epsilon   float64 // of the epoch's whole plan, for the reports of which something left, counted or not; 0 if nothing did
+	Destroyed bool    // nothing of it counts
+	Refused   bool    // by this analyzer, after the shuffler released it
 	// Influence is what dishonest devices can have done to the newest release, and Moved the most of one of them in
 	// standard deviations (plan.Announcement.StateInfluence).
 	Influence []plan.StatedInfluence
@@ -331,8 +332,16 @@ func (z *Analyzer) absorb(
 	}
 	stats := ReleaseStats{Epoch: a.Epoch, Round: a.Round, Reports: counts.Reports, Destroyed: counts.Destroyed}
 	if counts.Destroyed {
+		if err := z.lost(ctx, a, counts, &stats); err != nil {
+			return err
+		}
+		line := "the cohort was destroyed; its policy stays for the next one"
+		if stats.Refused {
+			line = "the cohort was refused; its policy stays for the next one. What left the shuffler is spent all " +
+				"the same"
+		}
 		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
-			Uint32("reports", counts.Reports).Msg("the cohort was destroyed; its policy stays for the next one")
+			Uint32("reports", counts.Reports).Msg(line)
 	} else {
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
 		stats.Influence, stats.Moved = a.StateInfluence(counts.Reports)

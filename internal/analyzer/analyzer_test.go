@@ -128,12 +128,20 @@ func TestDestroyedCohort(t *testing.T) {
 	if c := s.counts(1, 0); !c.Destroyed {
 		t.Errorf("%v", c)
 	}
-	next, _ := s.announcement(2, 0)
+	next, second := s.announcement(2, 0)
 	if !reflect.DeepEqual(next.Policy.Theta, a.Policy.Theta) {
 		t.Error("the policy changed")
 	}
-	if p := s.analyzer.Progress(); len(p.Releases) != 1 || !p.Releases[0].Destroyed || p.Learned != nil {
+	if p := s.analyzer.Progress(); len(p.Releases) != 1 || !p.Releases[0].Destroyed || p.Learned != nil ||
+		p.Releases[0].Refused || p.Releases[0].Epsilon != 0 {
 		t.Errorf("%+v", p)
+	}
+	left := destroyed(next, second)
+	left.manifest.Reports, left.manifest.Messages = next.Cohort.Size, uint64(next.Cohort.Size)
+	s.publish(left)
+	s.announcement(3, 0)
+	if p := s.analyzer.Progress(); len(p.Releases) != 2 || p.Releases[1].Refused || !(p.Releases[1].Epsilon > 0) {
+		t.Errorf("a part may have left before it was destroyed: %+v", p)
 	}
 	s.must(s.stop())
 }

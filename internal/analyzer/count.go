@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/shares"
 	"github.com/riffle-dp/riffle/internal/channel/shuffle"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -112,4 +113,19 @@ func (z *Analyzer) settle(ctx context.Context, h *history, counts *wire.Counts) 
 	}
 	err = z.state(ctx, h, wire.KindCounts, signed, func() bool { return h.counts[at] != nil })
 	return h.counts[at], err
+}
+
+// lost says what a round cost people of which nothing counts: what left the shuffler is spent, though nothing was
+// learned.
+func (z *Analyzer) lost(ctx context.Context, a *plan.Announcement, counts *wire.Counts, stats *ReleaseStats) error {
+	at := roundID{a.Epoch, a.Round}
+	if err := z.manifests.readOn(ctx, z, at); err != nil {
+		return err
+	}
+	of := deployment.Signed{Announcement: a, Manifest: z.manifests.first[at].Manifest, Counts: counts}
+	if stats.Refused = of.Refused(); of.Left() {
+		stats.Messages = a.ReportMessages()
+		stats.Epsilon, _ = of.Epsilon(z.c.Terms.Delta)
+	}
+	return nil
 }

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/riffle-dp/riffle/internal/role/status"
+	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
 // A deployment goes on with the bit messages that it was begun with, whatever the program's default is by now: auditors
@@ -32,7 +35,8 @@ func TestADeploymentKeepsTheMessagesThatItBeganWith(t *testing.T) {
 }
 
 // A shuffler that admits a report with all bits on one coordinate has the round refused, also where the plan expects a
-// dishonest report: it does not follow the protocol, since the labels are in the clear.
+// dishonest report: it does not follow the protocol, since the labels are in the clear. The analyzer had what left, so that
+// its status says that it is spent, also after a restart.
 func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, glm.Practical)
@@ -44,6 +48,19 @@ func TestARoundWithOtherLabelsIsRefused(t *testing.T) {
 	s.publish(s.cut(a, digest, s.seal(a, digest, all...), cohort))
 	if c := s.counts(1, 0); !c.Destroyed || len(c.Releases) != 0 {
 		t.Errorf("counts %v", c)
+	}
+	for _, when := range []string{"at once", "after a restart"} {
+		s.announcement(2, 0)
+		testbed.Eventually(t, "learned", func() bool { return len(s.analyzer.Snapshot().Releases) == 1 })
+		g, err := plan.GuaranteeWith(a, cohort)
+		s.must(err)
+		want, got := g.Epsilon(s.config.Terms.Delta), s.analyzer.Snapshot()
+		if r := got.Releases[0]; r.Outcome != status.Refused || float64(r.Epsilon) != want || *got.Budget.Spent != r.Epsilon ||
+			r.Messages != cohort*a.ReportMessages() {
+			t.Errorf("%s the status says %+v, spent %v; what left reveals %v", when, r, *got.Budget.Spent, want)
+		}
+		s.must(s.stop())
+		s.start()
 	}
 	s.must(s.stop())
 }

@@ -67,12 +67,17 @@ func (z *Analyzer) Snapshot() status.Snapshot {
 	}
 	spent := status.Epsilon(0)
 	for _, r := range p.Releases {
-		row := status.Round{Epoch: r.Epoch, Round: r.Round, Outcome: status.Destroyed, Reports: int(r.Reports)}
-		if !r.Destroyed {
-			row.Outcome, row.Messages = status.Released, r.Messages*int(r.Reports)
-			row.Epsilon, row.Moved, row.Influence = status.Epsilon(r.Epsilon), r.Moved, r.Influence
-			spent = max(spent, row.Epsilon)
+		row := status.Round{
+			Epoch: r.Epoch, Round: r.Round, Outcome: status.Released, Reports: int(r.Reports), Epsilon: status.Epsilon(r.Epsilon),
+			Messages: r.Messages * int(r.Reports), Moved: r.Moved, Influence: r.Influence,
 		}
+		switch {
+		case r.Refused:
+			row.Outcome = status.Refused
+		case r.Destroyed:
+			row.Outcome = status.Destroyed
+		}
+		spent = max(spent, row.Epsilon)
 		out.Releases = append(out.Releases, row)
 	}
 	if p.Epsilon > 0 {

@@ -12,15 +12,18 @@ import (
 )
 
 // announced holds an announcement against the one that follows from the configuration and the counts.
-func (c *checker) announced(s *statement, a *plan.Announcement) {
+func (c *checker) announced(s *statement, a *plan.Announcement) error {
 	if c.current != nil && (!c.current.known || c.ended) {
 		before := c.current.a
 		if before.Epoch == a.Epoch && before.Round == a.Round && before.Final == a.Final {
 			c.wrong(OutOfOrder, s, "round %d of epoch %d was announced in %s already", a.Round, a.Epoch, c.current.name)
-			return
+			return nil
 		}
 		c.wrong(OutOfOrder, s, "it was announced before round %d of epoch %d was over", before.Round, before.Epoch)
 		c.lost(s)
+		if err := c.left(c.current); err != nil {
+			return err
+		}
 	}
 	if !bytes.Equal(a.Previous, c.previous) {
 		c.wrong(Unchained, s, "it names %x as the announcement before it, which is %x", short(a.Previous), short(c.previous))
@@ -35,7 +38,7 @@ func (c *checker) announced(s *statement, a *plan.Announcement) {
 	}
 	c.current = &round{statement: s, a: a, known: a.Final}
 	if a.Final {
-		return
+		return nil
 	}
 	if a.Round == 0 || c.promised == (promise{}) {
 		c.promise(s, a)
@@ -47,6 +50,7 @@ func (c *checker) announced(s *statement, a *plan.Announcement) {
 	if own != nil {
 		c.machine.Announced(a, s.digest)
 	}
+	return nil
 }
 
 // stands holds the announced policy to what the analyzer said that it learned, where that was not compared bit for bit
@@ -142,7 +146,7 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 		c.wrong(WeakPlan, s, "the plan bounds nothing: %v", err)
 	}
 	c.promised = p
-	c.spent(p)
+	c.planned(p)
 	claim, p.epsilon, p.alone = claim*(1-c.o.Tolerance), p.epsilon*(1-c.o.Tolerance), p.alone*(1-c.o.Tolerance)
 	switch t := c.configuration; {
 	case err != nil:

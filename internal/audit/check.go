@@ -100,8 +100,9 @@ type checker struct {
 	keys          map[[seal.HPKEKeySize]byte]bool
 	drawing       drawing          // what is known of all panels
 	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
-	refused       int              // cohorts that the shuffler released and the analyzer did not count
-	firstRefused  string           // the entry that says so of the first
+	enough        string           // the manifest of the first cohort that was destroyed with reports enough
+	partly        []string         // the first manifests of those of which something may have left
+	unbounded     bool             // something left that no announced plan bounds
 	stated        []byte           // digest of the policy that was learned last
 	unchecked     error            // why a view could not be compared; nil: all were
 	ended         bool             // the last announcement was read
@@ -114,6 +115,9 @@ type round struct {
 	pool     *pooled    // of plans of panels; nil: none was read
 	draw     *wire.Draw // the same
 	accepted *wire.Accepted
+	mixed    *mixture     // nil: no manifest was read
+	summed   *wire.Summed // the first that was read; in the channel shares
+	shared   *statement   // of summed
 	counts   *wire.Counts
 	counted  *statement    // the counts
 	learned  *wire.Learned // as it must be; nil: it could not be computed
@@ -209,7 +213,9 @@ func (c *checker) said(s *statement) error {
 	case *wire.Configuration:
 		c.configured(s, v)
 	case *plan.Announcement:
-		c.announced(s, v)
+		if err := c.announced(s, v); err != nil {
+			return err
+		}
 		return c.catchUp(v)
 	case *wire.Draw:
 		return c.drawn(s, v)
@@ -257,9 +263,9 @@ func (c *checker) conclude() {
 	if r.Running {
 		r.note("The last announcement is not out: the deployment is still running, or its log ends early.")
 	}
-	if c.refused > 0 {
-		r.note("The analyzer refused %d cohorts that the shuffler released, the first in %s. It does so where messages do not "+
-			"open, stand twice or do not fit the manifest; its log does not say which.", c.refused, c.firstRefused)
+	c.destroyed()
+	if c.unbounded {
+		r.EpsilonSoFar = status.Epsilon(math.Inf(1))
 	}
 	if len(c.o.Views) == 0 && len(r.Witnessed) == 0 {
 		r.note("No witness's checkpoint and no other view was compared: a role could show others another log.")
@@ -280,8 +286,27 @@ func (c *checker) conclude() {
 	}
 }
 
-// spent takes a plan's guarantee into the totals.
-func (c *checker) spent(p promise) {
+// destroyed adds what a reader must know of the cohorts that the shuffler destroyed.
+func (c *checker) destroyed() {
+	r := c.report
+	if r.Enough > 0 {
+		r.note("Of the cohorts that the shuffler says it destroyed, %d had at least the announced minimum of "+
+			"reports, the first "+
+			"in %s. No statement says why. An honest shuffler does it where it asks for more reports than was "+
+			"announced, where "+
+			"reports were lost, and in the channel shares where the analyzer accepts too few. A shuffler that "+
+			"destroys what it "+
+			"does not like chooses whose reports count: ask its operator about each.", r.Enough, c.enough)
+	}
+	if len(c.partly) > 0 {
+		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit "+
+			"counts them as "+
+			"spent like those that left whole.", len(c.partly), c.partly[0])
+	}
+}
+
+// planned takes a plan's guarantee into the totals.
+func (c *checker) planned(p promise) {
 	c.report.Epsilon = status.Epsilon(math.Max(float64(c.report.Epsilon), p.epsilon))
 	c.report.EpsilonAlone = status.Epsilon(math.Max(float64(c.report.EpsilonAlone), p.alone))
 }

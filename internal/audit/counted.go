@@ -9,8 +9,14 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Outcomes of a round in a Row, besides those of manifests.
-const refusedOutcome = "refused"
+// Outcomes of a Row, besides those of manifests.
+const (
+	// RefusedOutcome is a cohort that the shuffler released and the analyzer did not count. What left is spent all
+	// the same.
+	RefusedOutcome = "refused"
+	// UncountedOutcome is one that the shuffler released, and of which the analyzer signed no counts.
+	UncountedOutcome = "uncounted"
+)
 
 // counted holds counts against announcement and manifest, and computes what must be learned from them.
 func (c *checker) counted(s *statement, v *wire.Counts) error {
@@ -40,8 +46,82 @@ func (c *checker) counted(s *statement, v *wire.Counts) error {
 	}
 	possible := c.possible(s, v, r.a)
 	c.absorb(s, v, r, possible)
-	r.fill(x)
+	r.fill()
+	c.spends(s, r)
 	return nil
+}
+
+// spends computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of
+// it. s is
+// the last statement of what left.
+func (c *checker) spends(s *statement, r *round) {
+	of := r.spent()
+	if r.row.Left = of.Left(); !r.row.Left {
+		return
+	}
+	epsilon, _ := of.Epsilon(c.delta(r.a))
+	r.row.Epsilon = status.Epsilon(epsilon)
+	if t := c.configuration; t != nil && !(epsilon*(1-c.o.Tolerance) <= t.Terms.Epsilon) {
+		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", of.Reports(), epsilon,
+			t.Terms.Epsilon)
+	}
+	if r.a.Plan.Panel != nil {
+		together, _ := of.Guarantee()
+		c.lived.add(r.a.Epoch, together)
+	}
+}
+
+// spent is what was signed of what left.
+func (r *round) spent() deployment.Signed {
+	of := deployment.Signed{Announcement: r.a, Summed: r.summed, Counts: r.counts}
+	if r.mixed != nil {
+		of.Manifest = r.mixed.m
+	}
+	return of
+}
+
+// silent takes what the shuffler says of a round of which the analyzer signed no counts. What left is spent all the
+// same.
+func (c *checker) silent(r *round) error {
+	x, err := c.mixedOf(r)
+	if err != nil || x == nil && r.summed == nil {
+		return err
+	}
+	s := r.shared
+	if x != nil {
+		c.manifest(x, r)
+		if err := c.retained(x, r); err != nil {
+			return err
+		}
+		s = x.statement
+	}
+	r.fill()
+	c.spends(s, r)
+	if r.row.Left {
+		c.report.note("By %s messages of round %d of epoch %d left the shuffler, or may have, and the analyzer "+
+			"signed no counts "+
+			"of it. It had them, so that what the plan reveals is spent, whatever it signs later.", s.name, r.a.Round, r.a.Epoch)
+	}
+	c.over(r)
+	return nil
+}
+
+// left ends a round whose last statement is not there: one that is under way, or that the analyzer left behind.
+func (c *checker) left(r *round) error {
+	r.known = true
+	if r.counts == nil {
+		return c.silent(r)
+	}
+	c.over(r)
+	return nil
+}
+
+// over ends a round: what people have spent up to it is known, and its row is told.
+func (c *checker) over(r *round) {
+	c.soFar(r)
+	if c.o.Row != nil {
+		c.o.Row(r.row)
+	}
 }
 
 // fits compares counts with the manifest that they name.
@@ -57,9 +137,10 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	case destroyed && !v.Destroyed:
 		c.wrong(DestroyedCounted, s, "the cohort was destroyed (%s), and counts of it are signed", x.name)
 	case !destroyed && v.Destroyed:
-		if c.refused++; c.refused == 1 {
-			c.firstRefused = s.name
-		}
+		c.report.Refused++
+		c.wrong(ReleaseRefused, s, "by %s %d reports left the shuffler, and the analyzer signed that it counts none "+
+			"of them. It "+
+			"had them, so that they are spent like those that are counted", x.name, x.m.Reports)
 	}
 }
 
@@ -116,13 +197,6 @@ func (c *checker) absorb(s *statement, v *wire.Counts, r *round, possible bool) 
 		return
 	}
 	c.report.WrongShare = c.machine.WrongShare()
-	if e := r.learned.Epsilon; !v.Destroyed && !(e <= c.configuration.Terms.Epsilon) {
-		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", v.Reports, e,
-			c.configuration.Terms.Epsilon)
-	}
-	if r.a.Plan.Panel != nil && !v.Destroyed {
-		c.lived.add(r.a, v.Reports)
-	}
 	if estimate, err := c.machine.Estimate(); err == nil {
 		r.row.Coefficients, r.row.HalfWidth, r.row.Interval = estimate.Theta, estimate.HalfWidth, estimate.Interval
 	}
@@ -160,22 +234,16 @@ func (c *checker) learned(s *statement, v *wire.Learned) {
 			c.wrong(PolicyWrong, s, "the next policy has the digest %x, recomputed %x", short(v.Policy), short(own.Policy))
 			same = false
 		}
-		if same {
+		if r.row.Recomputed = same; same {
 			c.report.PoliciesRecomputed++
 		}
-		r.row.Epsilon = status.Epsilon(own.Epsilon)
-	} else {
-		r.row.Epsilon = status.Epsilon(v.Epsilon)
 	}
 	c.stated = v.Policy
 	r.row.Lift, r.row.Total, r.row.Unchanged, r.row.Action = LiftOf(v.Lift), LiftOf(v.Total), v.Unchanged, v.Action
 	if r.row.Total != nil {
 		c.report.Lift = r.row.Total
 	}
-	c.soFar(r)
-	if c.o.Row != nil {
-		c.o.Row(r.row)
-	}
+	c.over(r)
 }
 
 // acts is an action of the rules in words.
@@ -189,9 +257,7 @@ func acts(action string) string {
 // soFar enters what people have spent up to a round.
 func (c *checker) soFar(r *round) {
 	if r.a.Plan.Panel == nil {
-		if r.row.Outcome == wire.Released.String() {
-			c.report.EpsilonSoFar = max(c.report.EpsilonSoFar, r.row.Epsilon)
-		}
+		c.report.EpsilonSoFar = max(c.report.EpsilonSoFar, r.row.Epsilon) // 0 where nothing left
 		return
 	}
 	c.report.EpsilonSoFar = c.lived.epsilon(r.a, c.delta(r.a))
@@ -206,25 +272,32 @@ func (c *checker) delta(a *plan.Announcement) float64 {
 	return a.Plan.Delta
 }
 
-// fill enters what the shuffler said.
-func (r *round) fill(x *mixture) {
-	r.row.Reports = r.counts.Reports
+// fill enters what both servers said of what left and of what was counted.
+func (r *round) fill() {
 	if r.pool != nil {
 		r.row.Registered = r.pool.v.Registered
 	}
-	if r.row.Outcome = wire.Released.String(); r.counts.Destroyed {
-		r.row.Outcome = refusedOutcome
-	} else {
-		r.row.Influence, r.row.Moved = r.a.StateInfluence(r.counts.Reports)
+	if r.counts != nil {
+		r.row.Reports = r.counts.Reports
 	}
-	if x == nil {
-		return
+	if r.mixed != nil { // its word goes before the analyzer's
+		m := r.mixed.m
+		r.row.Enrolled, r.row.Reports, r.row.Messages, r.row.Noise = m.Enrolled, m.Reports, m.Messages, m.NoiseMessages
+		r.row.Manifest = true
+		for _, one := range m.Refused {
+			r.row.Refused = append(r.row.Refused, Refused{one.Reason.String(), one.Reports, one.TakenOut})
+		}
 	}
-	if r.counts.Destroyed && x.m.Outcome == wire.Destroyed {
+	destroyed := r.mixed != nil && r.mixed.m.Outcome == wire.Destroyed
+	switch c := r.counts; {
+	case c != nil && !c.Destroyed:
+		r.row.Outcome = wire.Released.String()
+		r.row.Influence, r.row.Moved = r.a.StateInfluence(c.Reports)
+	case destroyed:
 		r.row.Outcome = wire.Destroyed.String()
-	}
-	r.row.Enrolled, r.row.Messages, r.row.Noise = x.m.Enrolled, x.m.Messages, x.m.NoiseMessages
-	for _, one := range x.m.Refused {
-		r.row.Refused = append(r.row.Refused, Refused{one.Reason.String(), one.Reports, one.TakenOut})
+	case c != nil:
+		r.row.Outcome = RefusedOutcome
+	default:
+		r.row.Outcome = UncountedOutcome
 	}
 }

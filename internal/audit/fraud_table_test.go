@@ -147,6 +147,9 @@ func flip(b []byte) []byte {
 	return b
 }
 
+// refuse has the analyzer sign that it does not count what the shuffler released.
+func refuse(c *wire.Counts) { c.Destroyed, c.Releases = true, nil }
+
 // twoFaces gives the audit a view of the shuffler's log in which the first manifest is another one.
 func twoFaces(l *ledger.Ledger, o *audit.Options) error {
 	other := *l
@@ -214,7 +217,8 @@ var frauds = []fraud{
 	}), nil, nil, []audit.What{audit.PolicyChanged}, "analyzer/7 announcement"},
 	{"more rounds than planned", sums, announcementAt(1, 0, func(a *plan.Announcement) {
 		a.Plan.Rounds = append(a.Plan.Rounds, a.Plan.Rounds[len(a.Plan.Rounds)-1])
-	}), nil, nil, []audit.What{audit.MoreRounds, audit.PlanChanged, audit.WeakPlan}, "analyzer/1 announcement"},
+	}), nil, nil, []audit.What{audit.MoreRounds, audit.PlanChanged, audit.PromiseExceeded, audit.WeakPlan},
+		"analyzer/1 announcement"},
 	{"the plan is weaker than announced", sums, announcementAt(2, 0, func(a *plan.Announcement) {
 		for _, r := range a.Plan.Rounds {
 			r.Releases[0].AnalyzerNoise /= 2
@@ -245,7 +249,8 @@ var frauds = []fraud{
 		return change(l, bus.Analyzer, 8, func(c *wire.Counts) {
 			c.Announcement, c.Releases = digest[:], append(c.Releases, c.Releases[0])
 		})
-	}, nil, []audit.What{audit.ManifestMissing, audit.PlanChanged, audit.WeakPlan}, "analyzer/7 announcement"},
+	}, nil, []audit.What{audit.ManifestMissing, audit.PlanChanged, audit.PromiseExceeded, audit.WeakPlan},
+		"analyzer/7 announcement"},
 	{"the counts do not add up", sums, countsAt(2, 1, func(c *wire.Counts) { c.Releases[0].Ones[0] = 1 << 19 }), nil, nil,
 		[]audit.What{audit.CountsImpossible}, "analyzer/11 counts"},
 	{"a signature is forged", joint, nil, func(l *ledger.Ledger, _ *audit.Options) error {
@@ -369,10 +374,10 @@ var frauds = []fraud{
 	{"more reports are released than were accepted", shares, func(o *ledger.Options) {
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
 		o.Tamper.Accepted = func(s *wire.Accepted) { s.Reports-- }
-	}, nil, nil, []audit.What{audit.BelowMinimum, audit.SetsDiffer}, "shuffler/1 manifest"},
+	}, nil, nil, []audit.What{audit.BelowMinimum, audit.PromiseExceeded, audit.SetsDiffer}, "shuffler/1 manifest"},
 	{"the servers add up other numbers of reports", shares, func(o *ledger.Options) {
 		o.Tamper.Summed = func(s *wire.Summed) { s.Reports-- }
-	}, nil, nil, []audit.What{audit.BelowMinimum, audit.SetsDiffer}, "shuffler/1 manifest"},
+	}, nil, nil, []audit.What{audit.BelowMinimum, audit.PromiseExceeded, audit.SetsDiffer}, "shuffler/1 manifest"},
 	{"a release is said to be destroyed", joint, learnedAt(2, 0, func(v *wire.Learned) { v.Destroyed = true }), nil, nil,
 		[]audit.What{audit.LearnedOther}, "analyzer/6 learned"},
 	{"a retained chunk takes the place of another number", bits, nil, nil, func(l *ledger.Ledger, _ *audit.Options) error {
@@ -403,6 +408,10 @@ var frauds = []fraud{
 		m.Outcome, m.Messages, m.NoiseMessages, m.Chunks = wire.Destroyed, 0, 0, 0
 		m.ChunksDigest, m.MessagesRoot = nil, nil
 	}), nil, nil, []audit.What{audit.DestroyedCounted}, "analyzer/5 counts"},
+	{"the analyzer refuses what it saw", sums, countsAt(2, 0, refuse), nil, nil, []audit.What{audit.ReleaseRefused},
+		"analyzer/8 counts"},
+	{"the analyzer refuses the sums of both servers", shares, countsAt(1, 0, refuse), nil, nil,
+		[]audit.What{audit.ReleaseRefused}, "analyzer/3 counts"},
 	{"a coordinate too many is counted", sums, countsAt(1, 1, func(c *wire.Counts) {
 		c.Releases[0].Ones = append(c.Releases[0].Ones, 0)
 	}), nil, nil, []audit.What{audit.CountsShape}, "analyzer/5 counts"},

@@ -10,18 +10,17 @@ import (
 
 // lived is what people have spent in a deployment of panels so far, in the worst of its epochs.
 type lived struct {
-	worst    privacy.Guarantee // of any epoch that was released, part by part
-	released uint64            // such epochs
+	worst  privacy.Guarantee // of any epoch of which something left, part by part
+	epochs uint64            // such epochs
+	last   uint64            // the last of them
 }
 
-// add takes in an epoch that was released with so many reports.
-func (l *lived) add(a *plan.Announcement, reports uint32) {
-	g, err := plan.GuaranteeWith(a, reports)
-	if err != nil {
-		g = privacy.NoGuarantee()
-	}
+// add takes in an epoch of which something left the shuffler, with what its plan reveals.
+func (l *lived) add(epoch uint64, g privacy.Guarantee) {
 	l.worst = larger(l.worst, g)
-	l.released++
+	if l.epochs == 0 || epoch != l.last { // an epoch can have several rounds
+		l.epochs, l.last = l.epochs+1, epoch
+	}
 }
 
 // larger is what bounds both guarantees.
@@ -32,7 +31,7 @@ func larger(g, h privacy.Guarantee) privacy.Guarantee {
 
 // epsilon bounds what all epochs up to this one reveal about the person who was in as many of them as the plan allows.
 func (l *lived) epsilon(a *plan.Announcement, delta float64) status.Epsilon {
-	switch n := min(l.released, most(a)); {
+	switch n := min(l.epochs, most(a)); {
 	case n == 0:
 		return 0
 	case !l.worst.Promises():

@@ -11,14 +11,12 @@ import (
 // mixture is what the shuffler said of a round.
 type mixture struct {
 	*statement
-	m      *wire.Manifest
-	summed *wire.Summed // nil outside of the channel shares
+	m *wire.Manifest
 }
 
 // mixedOf reads the shuffler's log up to the manifest of the announced round; nil if the next one is of a later round, or
 // there is none.
 func (c *checker) mixedOf(r *round) (*mixture, error) {
-	var found mixture
 	for {
 		s, err := c.shuffler.peek()
 		if err != nil || s == nil {
@@ -33,20 +31,20 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 		switch v := s.value.(type) {
 		case *wire.Manifest:
 			if !past {
-				found.statement, found.m = s, v
-				return &found, nil
+				r.mixed = &mixture{s, v}
+				return r.mixed, nil
 			}
 			c.doubled(s)
 		case *wire.Pool:
 			c.pooled(s, v, r, past)
 		case *wire.Summed:
 			switch {
-			case past || found.summed != nil:
+			case past || r.summed != nil:
 				c.wrong(SecondSet, s, "a share of the sums of round %d of epoch %d was signed before", round, epoch)
 			case r.a.Plan.Channel != plan.Shares:
 				c.wrong(OutOfOrder, s, "no share of a sum leaves in the channel %s", r.a.Plan.Channel)
 			default:
-				found.summed = v
+				r.summed, r.shared = v, s
 				c.about(s, v.Announcement, r)
 				if v.Reports < r.a.Cohort.Minimum { // the share left, whatever the manifest says
 					c.wrong(BelowMinimum, s, "a share of the sums of %d reports left, below the announced minimum of %d",
@@ -60,8 +58,20 @@ func (c *checker) mixedOf(r *round) (*mixture, error) {
 // doubled is a manifest of a round that is over.
 func (c *checker) doubled(s *statement) {
 	epoch, round, _ := s.at()
+	c.unbounded = c.unbounded || leaves(s)
 	c.wrong(DoubledRelease, s, "the shuffler signed another manifest of round %d of epoch %d before, or one of a later "+
 		"round: a cohort is released once, in its turn", round, epoch)
+}
+
+// leaves says whether by a statement of the shuffler something left, or may have.
+func leaves(s *statement) bool {
+	switch v := s.value.(type) {
+	case *wire.Manifest:
+		return v.Messages > 0 // as in every release
+	case *wire.Summed:
+		return true
+	}
+	return false
 }
 
 // about holds a statement to the round's announcement.
@@ -89,13 +99,14 @@ func (c *checker) manifest(x *mixture, r *round) {
 			devices-uint64(m.Reports), m.Enrolled, b.Reports, b.Enrolled)
 	}
 	c.panelOf(x, r)
-	if x.summed != nil || a.Plan.Channel == plan.Shares && m.Outcome == wire.Released {
+	if r.summed != nil || a.Plan.Channel == plan.Shares && m.Outcome == wire.Released {
 		c.sets(x, r)
 	}
+	noise, each := shuffle.NoiseMessages(a), uint64(a.ReportMessages())
 	if c.before = m; m.Outcome != wire.Released {
+		c.destroys(x, r, uint64(m.Reports)*each+noise)
 		return
 	}
-	noise := shuffle.NoiseMessages(a)
 	if m.Reports < a.Cohort.Minimum {
 		c.wrong(BelowMinimum, x.statement, "%d reports were released, below the announced minimum of %d", m.Reports,
 			a.Cohort.Minimum)
@@ -103,7 +114,7 @@ func (c *checker) manifest(x *mixture, r *round) {
 	if m.NoiseMessages != noise {
 		c.wrong(NoiseCount, x.statement, "the shuffler added %d messages of noise, planned are %d", m.NoiseMessages, noise)
 	}
-	if each := uint64(a.ReportMessages()); m.Messages-m.NoiseMessages != uint64(m.Reports)*each {
+	if m.Messages-m.NoiseMessages != uint64(m.Reports)*each {
 		c.wrong(MessageCount, x.statement, "%d messages left besides noise, and %d reports of %d messages hold %d",
 			m.Messages-m.NoiseMessages, m.Reports, each, uint64(m.Reports)*each)
 	}
@@ -112,10 +123,29 @@ func (c *checker) manifest(x *mixture, r *round) {
 	}
 }
 
+// destroys takes a round that the shuffler destroyed, of which at most so many messages can have left.
+func (c *checker) destroys(x *mixture, r *round, most uint64) {
+	if x.m.Messages > most {
+		c.wrong(MessageCount, x.statement, "%d messages may have left, and %d reports and the planned noise hold "+
+			"%d", x.m.Messages,
+			x.m.Reports, most)
+	}
+	if x.m.Reports >= r.a.Cohort.Minimum {
+		if c.report.Enough++; c.report.Enough == 1 {
+			c.enough = x.name
+		}
+	}
+	if r.summed != nil {
+		c.partly = append(c.partly, r.shared.name)
+	} else if x.m.Messages > 0 {
+		c.partly = append(c.partly, x.name)
+	}
+}
+
 // sets compares what both servers of the channel shares signed before the shuffler's share of the sums left. It may have
 // left although the manifest says that the cohort was destroyed.
 func (c *checker) sets(x *mixture, r *round) {
-	accepted, summed := r.accepted, x.summed
+	accepted, summed := r.accepted, r.summed
 	switch {
 	case accepted == nil:
 		c.wrong(SetMissing, x.statement, "the analyzer signed no set of reports that it accepts")
@@ -151,17 +181,9 @@ func (c *checker) accepted(s *statement, v *wire.Accepted) {
 
 // rest reads what is left of the shuffler's log when the analyzer's is over: at most the round under way.
 func (c *checker) rest() error {
-	open := c.current != nil && !c.ended && c.current.counts == nil
-	if open {
-		x, err := c.mixedOf(c.current)
-		if err != nil {
+	if c.current != nil && !c.current.known {
+		if err := c.left(c.current); err != nil {
 			return err
-		}
-		if x != nil {
-			c.manifest(x, c.current)
-			if err := c.retained(x, c.current); err != nil {
-				return err
-			}
 		}
 	}
 	for {
@@ -179,6 +201,7 @@ func (c *checker) rest() error {
 			c.doubled(s)
 			continue
 		}
+		c.unbounded = c.unbounded || leaves(s)
 		c.wrong(UnannouncedRelease, s, "round %d of epoch %d was never announced", round, epoch)
 	}
 }

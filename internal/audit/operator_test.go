@@ -47,7 +47,7 @@ var operators = []fraud{
 		[]audit.What{audit.CountsShape}, "analyzer/2 counts"},
 	{"the sums of a few people leave a cohort that is said to be destroyed", shares, firstDestroyed,
 		func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 2, 2, 1) }, nil,
-		[]audit.What{audit.BelowMinimum}, "shuffler/0 summed-1-0"},
+		[]audit.What{audit.BelowMinimum, audit.PromiseExceeded}, "shuffler/0 summed-1-0"},
 	{"another set's sums leave a cohort that is said to be destroyed", shares, firstDestroyed,
 		func(l *ledger.Ledger, _ *audit.Options) error { return exchanged(l, 11, 11, 2) }, nil,
 		[]audit.What{audit.SetsDiffer}, "shuffler/1 manifest"},

@@ -32,14 +32,20 @@ type Report struct {
 	Channel    plan.Channel `json:"channel,omitempty"`
 	Releases   int          `json:"releases"`  // rounds that were released and counted
 	Destroyed  int          `json:"destroyed"` // rounds of which nothing counts
+	// Refused are those of Destroyed that the shuffler released and the analyzer refused: what left is spent all the
+	// same.
+	// Enough are those that the shuffler destroyed although it had the announced minimum of reports.
+	Refused int `json:"refused"`
+	Enough  int `json:"destroyed_with_enough_reports"`
 	// Epsilon is the largest that an announced plan reveals about a record, recomputed, at Delta: over all releases that
 	// use the record. EpsilonAlone is the same if no other device is honest. +Inf, null in JSON: nothing bounds it.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
 	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the whole
-	// deployment, or of a period, and EpsilonSoFar of what was released until now, about who was in as many panels as can
-	// be; otherwise it is the largest of a round.
+	// deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who was
+	// in as
+	// many panels as can be; otherwise it is the largest of a round.
 	Panel        *Panel         `json:"panel,omitempty"`
 	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
 	// Lift is what the control group says over all epochs so far, as the analyzer signed it; nil without one.
@@ -151,19 +157,28 @@ type Witnessed struct {
 
 // Row is what a round did.
 type Row struct {
-	Epoch     uint64    `json:"epoch"`
-	Round     uint32    `json:"round"`
-	Outcome   string    `json:"outcome"` // released, destroyed, or refused by the analyzer
-	Size      uint32    `json:"size"`    // slots of the cohort
-	Minimum   uint32    `json:"minimum"`
-	Enrolled  uint32    `json:"enrolled"`
-	Reports   uint32    `json:"reports"`
-	Messages  uint64    `json:"messages"` // of them NoiseMessages of the shuffler
+	Epoch    uint64 `json:"epoch"`
+	Round    uint32 `json:"round"`
+	Outcome  string `json:"outcome"` // released, destroyed, refused by the analyzer, or uncounted by it
+	Size     uint32 `json:"size"`    // slots of the cohort
+	Minimum  uint32 `json:"minimum"`
+	Enrolled uint32 `json:"enrolled"`
+	Reports  uint32 `json:"reports"`
+	// Messages left, of them Noise of the shuffler; of a destroyed cohort the most that can have left.
+	Messages  uint64    `json:"messages"`
 	Noise     uint64    `json:"noise_messages"`
 	Refused   []Refused `json:"refused"`
 	Announced string    `json:"announced"` // the entry of the announcement
-	// Epsilon is that of the reports that came, Promised that of the announced minimum, both over all releases that use
-	// a record; Alone is Promised if no other device is honest.
+	// Left tells that something left the shuffler, or may have: then it is spent, whatever the outcome.
+	Left bool `json:"left"`
+	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed
+	// that it
+	// learned is what follows from the counts.
+	Manifest   bool `json:"manifest"`
+	Recomputed bool `json:"recomputed"`
+	// Epsilon is that of what left, with the reports that came, 0 if nothing did; Promised that of the announced
+	// minimum.
+	// Both are over all releases that use a record; Alone is Promised if no other device is honest.
 	Epsilon  status.Epsilon `json:"epsilon"`
 	Promised status.Epsilon `json:"promised"`
 	Alone    status.Epsilon `json:"epsilon_alone"`

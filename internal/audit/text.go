@@ -46,7 +46,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	line("")
 	line("channel\t%s", r.Channel)
 	line("entries\t%d of the analyzer, %d of the shuffler", r.Entries.Analyzer, r.Entries.Shuffler)
-	line("rounds\t%d released, %d destroyed or refused", r.Releases, r.Destroyed)
+	line("rounds\t%s", r.ended())
 	line("recomputed\t%d rounds: sums, iterate, policy and epsilon are those that the analyzer signed", r.PoliciesRecomputed)
 	protected := "one person's record"
 	if r.Panel != nil {
@@ -105,6 +105,18 @@ func (r *Report) WriteTable(w io.Writer) error {
 		line("- %s", note)
 	}
 	return t.Flush()
+}
+
+// ended says how the rounds ended.
+func (r *Report) ended() string {
+	text := fmt.Sprintf("%d released and counted, %d destroyed by the shuffler", r.Releases, r.Destroyed-r.Refused)
+	if r.Enough > 0 {
+		text += fmt.Sprintf(" (%d of them with reports enough)", r.Enough)
+	}
+	if r.Refused > 0 {
+		text += fmt.Sprintf(", %d REFUSED BY THE ANALYZER after they had left: spent all the same", r.Refused)
+	}
+	return text
 }
 
 // printable is text without what moves a terminal's cursor: the names of files in an export are whoever made it's.

@@ -132,6 +132,8 @@ const (
 	ReportsDiffer What = "reports_differ"
 	// DestroyedCounted is a cohort that the shuffler destroyed and the analyzer counted.
 	DestroyedCounted What = "destroyed_counted"
+	// ReleaseRefused is a cohort that the shuffler released and of which the analyzer signed that it counts nothing.
+	ReleaseRefused What = "release_refused"
 	// CountsShape is counts of other releases or coordinates than planned.
 	CountsShape What = "counts_shape"
 	// CountsImpossible is counts that the reports and the planned noise cannot give.

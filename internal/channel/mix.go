@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -40,17 +41,27 @@ type Mixing interface {
 	// rejected are the members whose reports are not part of what left, by slot: the shuffler takes them out of the
 	// release, whose other members are at least the minimum. It may call Release once more without them.
 	//
-	// Errors: ErrImpossible; or those of broker and disk, which can be matched with errors.Is.
+	// Errors: ErrImpossible, which is ErrLeft where something may have left; or those of broker and disk, which can be
+	// matched with errors.Is.
 	Release(ctx context.Context, r *Release, m *wire.Manifest) (rejected []Rejected, err error)
 	// Forget removes what Release made durable, what an attempt that was cut short left behind, and what was taken of
 	// this round and of those before it. It can be repeated.
 	Forget(epoch uint64, round uint32) error
 }
 
-// ErrImpossible says that a release cannot leave as it was admitted, and that no later attempt can change that. The
-// shuffler destroys the release. Nothing of it has left, as far as this shuffler's state tells; where several processes
-// mix, what they lost at the broker can end a release of which some chunks left, which show less than all would have.
-var ErrImpossible = errors.New("channel: the release cannot leave")
+var (
+	// ErrImpossible says that a release cannot leave as it was admitted, and that no later attempt can change that. The
+	// shuffler destroys the release. Unless it is ErrLeft, too, nothing of it has left.
+	ErrImpossible = errors.New("channel: the release cannot leave")
+	// ErrLeft is an ErrImpossible of a release of which something may have left before. Several processes send bucket
+	// by
+	// bucket, and what the broker loses of one bucket ends a release of which others have left; a state folder that
+	// was set
+	// back finds what a later state had sent. What left is a part of the release in its random order, so that it
+	// shows no
+	// more than all would have. It is spent like all, and the shuffler's manifest says so.
+	ErrLeft = fmt.Errorf("%w whole, and a part of it may have left", ErrImpossible)
+)
 
 // Layout is what the shuffler's journal keeps of how a round's reports look, so that it can judge them after a restart.
 // The zero Layout stands for a round that is not open. Layouts are compared with ==, and a new field must be omitted

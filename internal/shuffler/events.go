@@ -85,11 +85,12 @@ type Excluded struct {
 	Reasons []wire.Refusal `json:"reasons,omitempty"`
 }
 
-// Committed fixes a round's membership and outcome. A second one can only turn a release of which nothing has left into
-// a destruction.
+// Committed fixes a round's membership and outcome. A second one can only turn a release into a destruction.
 type Committed struct {
 	Round   uint32       `json:"round"`
 	Outcome wire.Outcome `json:"outcome"`
+	// Left is how many messages of a release can have left before it is destroyed, at most.
+	Left uint64 `json:"left,omitempty"`
 	// Refused are the reports of the round that this process had refused as they came, by reason. The first one counts.
 	Refused map[wire.Refusal]uint64 `json:"refused,omitempty"`
 }
@@ -105,6 +106,7 @@ type Adopted struct {
 	Outcome  wire.Outcome `json:"outcome"`
 	Enrolled uint32       `json:"enrolled"`
 	Reports  uint32       `json:"reports"`
+	Left     uint64       `json:"left,omitempty"` // as in Committed
 	// Members says that the reports admitted so far are those of the manifest. Otherwise no device is known to have
 	// reported, and none can report in a later round of the epoch.
 	Members bool `json:"members,omitempty"`
@@ -280,7 +282,7 @@ func (s *State) Apply(ev *Event) error {
 		if r.outcome == wire.Undecided {
 			r.refused = ev.Committed.Refused
 		}
-		r.outcome = ev.Committed.Outcome
+		r.outcome, r.left = ev.Committed.Outcome, ev.Committed.Left
 		s.epoch.destroyed = r.outcome == wire.Destroyed
 	case ev.Finished != nil:
 		r, err := s.round(ev.Finished.Round)
@@ -302,7 +304,7 @@ func (s *State) Apply(ev *Event) error {
 		if !decided(ev.Adopted.Outcome) {
 			return fmt.Errorf("adoption event: round %d has no outcome %d", ev.Adopted.Round, ev.Adopted.Outcome)
 		}
-		r.outcome, r.done, r.adopted = ev.Adopted.Outcome, true, ev.Adopted
+		r.outcome, r.left, r.done, r.adopted = ev.Adopted.Outcome, ev.Adopted.Left, true, ev.Adopted
 		if !ev.Adopted.Members {
 			r.reports = reports{}
 		}

@@ -394,10 +394,15 @@ func (s *State) Adopt(m *wire.Manifest) *Event {
 	}
 	all := wire.ReportsDigest(digests)
 	known := m.Outcome == wire.Released && bytes.Equal(m.ReportsDigest, all[:])
-	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed) && int(m.Reports) == r.reports.count {
+	left := uint64(0)
+	if m.Outcome == wire.Destroyed {
+		left = m.Messages
+	}
+	if r.outcome == m.Outcome && (known || m.Outcome == wire.Destroyed && left == r.left) &&
+		int(m.Reports) == r.reports.count {
 		return nil // committed here: only its end is missing
 	}
 	return &Event{Adopted: &Adopted{
-		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Members: known,
+		Round: m.Round, Outcome: m.Outcome, Enrolled: m.Enrolled, Reports: m.Reports, Left: left, Members: known,
 	}}
 }

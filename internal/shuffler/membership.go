@@ -14,6 +14,7 @@ type Release struct {
 	Outcome  wire.Outcome
 	Enrolled uint32         // slots that were given
 	Refused  []wire.Refused // for the manifest
+	Left     uint64         // messages that can have left of a release that is destroyed, at most
 }
 
 // Moment is what Due needs to know of time.
@@ -92,7 +93,7 @@ func (e *epoch) release(n int, minimum uint32) *Release {
 			Epoch: e.number, Round: uint32(n), Announcement: r.digest, Layout: r.layout,
 			First: e.rounds[0].digest, Minimum: max(e.minimum, minimum), Members: members,
 		},
-		Outcome: r.outcome, Enrolled: e.enrolled(), Refused: r.refusals(),
+		Outcome: r.outcome, Enrolled: e.enrolled(), Refused: r.refusals(), Left: r.left,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/internal/role/outcome"
+	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -218,7 +219,7 @@ func (s *Shuffler) gone(o wire.Outcome, reports, messages int) {
 func (s *Shuffler) leave(ctx context.Context, r *Release) (left bool, err error) {
 	manifest := &wire.Manifest{
 		Deployment: s.c.Deployment, Epoch: r.Epoch, Round: r.Round, Announcement: r.Announcement[:], Outcome: r.Outcome,
-		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)), Refused: r.Refused,
+		Enrolled: r.Enrolled, Reports: uint32(len(r.Members)), Refused: r.Refused, Messages: r.Left,
 	}
 	if r.Outcome == wire.Released {
 		if len(r.Members) < int(r.Minimum) { // Commit decides this; it must hold whatever led here
@@ -320,9 +321,13 @@ func (s *Shuffler) reject(r *Release, rejected []channel.Rejected) error {
 	return nil
 }
 
-// destroy commits a release of which nothing has left to destruction.
+// destroy commits a release to destruction, and says how much of it can have left before.
 func (s *Shuffler) destroy(r *Release, why error) error {
+	left := uint64(0)
+	if errors.Is(why, channel.ErrLeft) {
+		left = uint64(r.Messages()) + shuffle.NoiseMessages(r.Announced)
+	}
 	s.c.Log.Error().Err(why).Str(outcome.Field, string(Destroyed)).Func(about(r.Epoch, r.Round)).
-		Msg("release is destroyed")
-	return s.record(&Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed}})
+		Uint64("left_at_most", left).Msg("release is destroyed")
+	return s.record(&Event{Committed: &Committed{Round: r.Round, Outcome: wire.Destroyed, Left: left}})
 }

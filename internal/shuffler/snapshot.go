@@ -66,6 +66,7 @@ type ended struct {
 	Enrolled int          `json:"enrolled"`
 	Reports  int          `json:"reports"`
 	Messages int          `json:"messages"`
+	Left     uint64       `json:"left,omitempty"`
 }
 
 // snapshot describes the state without its latest epoch, which must just have been opened, and these rounds.
@@ -89,7 +90,7 @@ func (s *State) snapshot(rounds []finished) *Event {
 		b.Wishes = binary.BigEndian.AppendUint64(b.Wishes, number)
 	}
 	for _, r := range rounds {
-		b.Rounds = append(b.Rounds, ended{r.epoch, r.round, r.outcome, r.enrolled, r.reports, r.messages})
+		b.Rounds = append(b.Rounds, ended{r.epoch, r.round, r.outcome, r.enrolled, r.reports, r.messages, r.left})
 	}
 	text, err := json.Marshal(b)
 	if err != nil { // no field of a base can fail to marshal
@@ -164,7 +165,7 @@ func (s *State) applySnapshot(n *Snapshot) error {
 	}
 	n.rounds = nil
 	for _, r := range b.Rounds {
-		n.rounds = append(n.rounds, finished{r.Epoch, r.Round, r.Outcome, r.Enrolled, r.Reports, r.Messages})
+		n.rounds = append(n.rounds, finished{r.Epoch, r.Round, r.Outcome, r.Enrolled, r.Reports, r.Messages, r.Left})
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func TestWhatAnEpochLeaves(t *testing.T) {
 			}
 			s.commit()
 			s.finish(0)
-			s.over = append(s.over, finished{epoch + 1, 0, wire.Released, people, people, 150})
+			s.over = append(s.over, finished{epoch + 1, 0, wire.Released, people, people, 150, 0})
 		}
 		s.must(s.open(announcement(epochs+1, 0, people, 2, 1), digest(9)))
 		events, snapshot := size()

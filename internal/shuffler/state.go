@@ -76,7 +76,8 @@ type round struct {
 	excluded map[uint32]wire.Refusal // slots whose reports were taken out again, and why
 	refused  map[wire.Refusal]uint64 // reports that were refused as they came, up to the commit
 	outcome  wire.Outcome
-	done     bool // the manifest is out
+	left     uint64 // messages that can have left before it was destroyed, at most
+	done     bool   // the manifest is out
 	adopted  *Adopted
 }
 

@@ -50,7 +50,8 @@ type finished struct {
 	outcome  wire.Outcome
 	enrolled int
 	reports  int
-	messages int // messages of one report
+	messages int    // messages of one report
+	left     uint64 // messages that can have left before it was destroyed, at most
 }
 
 // note keeps what people may want to see of an event that became part of the state. The lock is held, or there is no
@@ -73,7 +74,7 @@ func (s *Shuffler) note(ev *Event) {
 		return
 	}
 	r := e.rounds[n]
-	over := finished{e.number, n, r.outcome, e.slots.len(), r.reports.count, r.layout.Messages}
+	over := finished{e.number, n, r.outcome, e.slots.len(), r.reports.count, r.layout.Messages, r.left}
 	if a := r.adopted; a != nil {
 		over.enrolled, over.reports = int(a.Enrolled), int(a.Reports)
 	}
@@ -179,7 +180,7 @@ func (s *Shuffler) Snapshot() status.Snapshot {
 		row := status.Round{
 			Epoch: r.epoch, Round: r.round, Outcome: shown(r.outcome), Enrolled: &r.enrolled, Reports: r.reports,
 		}
-		if r.outcome == wire.Released {
+		if r.outcome == wire.Released || r.left > 0 { // what may have left is spent
 			row.Messages, row.Epsilon = r.messages*r.reports, status.Epsilon(s.guarantee(r.epoch, r.reports))
 			spent = max(spent, row.Epsilon)
 		}

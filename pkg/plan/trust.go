@@ -32,7 +32,7 @@ func (c Channel) Promise(epsilon, alone, delta float64) string {
 	fmt.Fprintf(&b, "The channel is %s. ", c)
 	bound := func(eps float64) bool { return !math.IsInf(eps, 0) && !math.IsNaN(eps) }
 	if bound(epsilon) {
-		fmt.Fprintf(&b, "At most epsilon %s at delta %g is revealed about one person; ", privacy.Spell(epsilon), delta)
+		fmt.Fprintf(&b, "At most epsilon %s at delta %g is revealed about one person%s; ", privacy.Spell(epsilon), delta, c.counts())
 	} else {
 		fmt.Fprintf(&b, "Nothing bounds what is revealed about one person at delta %g; ", delta)
 	}
@@ -43,6 +43,14 @@ func (c Channel) Promise(epsilon, alone, delta float64) string {
 	}
 	fmt.Fprintf(&b, "The guarantee %s.", c.RestsOn())
 	return b.String()
+}
+
+// counts is what the epsilon of honest devices' noise assumes of the others, where it counts such noise.
+func (c Channel) counts() string {
+	if c == Shuffle || c == Shares {
+		return " while no more devices of a cohort are dishonest than the plan counts"
+	}
+	return ""
 }
 
 // Together says in a sentence what of one person a promise about panels counts, with a space before it; empty where

@@ -23,11 +23,11 @@ func TestChannelsSayWhatTheyRestOn(t *testing.T) {
 		epsilon, alone float64
 		want           string
 	}{
-		{1, 2, "The channel is shares. At most epsilon 1.0000 at delta 1e-06 is revealed about one person; if no other " +
-			"device is honest, at most epsilon 2.0000. The guarantee rests on the shuffler and the analyzer not both " +
+		{1, 2, "The channel is shares. At most epsilon 1.0000 at delta 1e-06 is revealed about one person while no more devices of a " +
+			"cohort are dishonest than the plan counts; if no other device is honest, at most epsilon 2.0000. The guarantee rests on the shuffler and the analyzer not both " +
 			"being dishonest."},
-		{1, math.Inf(1), "At most epsilon 1.0000 at delta 1e-06 is revealed about one person; if no other device is " +
-			"honest, nothing bounds it."},
+		{1, math.Inf(1), "At most epsilon 1.0000 at delta 1e-06 is revealed about one person while no more devices of a " +
+			"cohort are dishonest than the plan counts; if no other device is honest, nothing bounds it."},
 		{math.NaN(), math.NaN(), "Nothing bounds what is revealed about one person at delta 1e-06; if no other device " +
 			"is honest, nothing bounds it."},
 	} {

@@ -263,7 +263,7 @@ func TestManifestOutOfRangeIsRefused(t *testing.T) {
 		{"reports_digest", func(x *m) { x.ReportsDigest = make([]byte, 33) }},
 	})
 	refuses(t, seal.Manifest, destroyedManifest, []bad[m]{
-		{"outcome", func(x *m) { x.Messages = 1 }},
+		{"messages", func(x *m) { x.Messages, x.Reports = 1, 0 }},
 		{"outcome", func(x *m) { x.Chunks = 1 }},
 		{"outcome", func(x *m) { x.ChunksDigest = make([]byte, 32) }},
 		{"reports_digest", func(x *m) { x.ReportsDigest = make([]byte, 3) }},

@@ -48,8 +48,13 @@ func checkManifest(m *Manifest) error {
 	case Released:
 		return checkReleased(m)
 	case Destroyed:
-		if m.Messages != 0 || m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest)+len(m.MessagesRoot) != 0 {
-			return field("outcome", "is destroyed, but something left: %d messages in %d chunks", m.Messages, m.Chunks)
+		if m.NoiseMessages != 0 || m.Chunks != 0 || len(m.ChunksDigest)+len(m.MessagesRoot) != 0 {
+			return field("outcome", "is destroyed, but the manifest commits to what left: %d chunks, %d messages of "+
+				"noise",
+				m.Chunks, m.NoiseMessages)
+		}
+		if m.Messages > 0 && m.Reports == 0 {
+			return field("messages", "is %d of no report", m.Messages)
 		}
 		if len(m.ReportsDigest) != 0 {
 			return checkLength("reports_digest", m.ReportsDigest, digestSize)

@@ -319,3 +319,55 @@ func FuzzCertificate(f *testing.F) {
 		}
 	})
 }
+
+// A certificate says that what left the shuffler is spent though the analyzer refused it, and so does its summary for a
+// cohort that was destroyed after a part of it left. Only of what was destroyed before nothing is spent.
+func TestWhatLeftIsSpent(t *testing.T) {
+	refuse := func(c *wire.Counts) {
+		if c.Epoch == 2 {
+			c.Destroyed, c.Releases = true, nil
+		}
+	}
+	second := func(epoch uint64, _ uint32) bool { return epoch == 2 }
+	for name, x := range map[string]struct {
+		options ledger.Options
+		outcome string
+		left    bool
+	}{
+		"refused": {ledger.Options{Tamper: ledger.Tamper{Counts: refuse}}, "refused", true},
+		"a part left": {ledger.Options{Destroyed: second, Tamper: ledger.Tamper{Manifest: func(m *wire.Manifest) {
+			if m.Epoch == 2 {
+				m.Reports = m.Enrolled
+				m.Messages = uint64(m.Reports)
+			}
+		}, Counts: func(c *wire.Counts) {
+			if c.Epoch == 2 {
+				c.Reports = 12
+			}
+		}}}, "destroyed", true},
+		"destroyed": {ledger.Options{Destroyed: second}, "destroyed", false},
+	} {
+		x.options.Configuration = ledger.Small(glm.Practical, plan.Central, 2)
+		l, err := ledger.Make(x.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, why := certify(t, l, 2)
+		if why != nil {
+			t.Fatalf("%s: %v", name, why)
+		}
+		f, err := certificate.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := certificate.Verify(f, l.Bundle)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := v.Rounds[0]
+		if r.Outcome != x.outcome || r.Left != x.left || (r.Epsilon > 0) != x.left || x.left && !(r.Epsilon <= v.Epsilon) ||
+			x.left && r.EpsilonAlone != v.EpsilonAlone || !x.left && r.EpsilonAlone != 0 {
+			t.Errorf("%s: %+v, the plan has %v and %v", name, r, v.Epsilon, v.EpsilonAlone)
+		}
+	}
+}

@@ -113,6 +113,8 @@ func checkManifest(a *plan.Announcement, m *wire.Manifest) error {
 	switch {
 	case m.Enrolled > a.Cohort.Size:
 		return fmt.Errorf("%d devices enrolled in a cohort of %d", m.Enrolled, a.Cohort.Size)
+	case m.Outcome == wire.Destroyed && m.Messages > uint64(m.Reports)*uint64(a.ReportMessages())+shuffle.NoiseMessages(a):
+		return fmt.Errorf("%d messages may have left, and %d reports and the planned noise hold fewer", m.Messages, m.Reports)
 	case m.Outcome == wire.Destroyed:
 		return nil
 	case m.Reports < a.Cohort.Minimum:
@@ -163,13 +165,13 @@ func (x *examined) checkLearned(r *round) error {
 	if l.Destroyed != c.Destroyed {
 		return fmt.Errorf("the counts and what was learned do not agree whether the cohort was destroyed")
 	}
-	together, alone := x.came(r)
+	together, alone := x.counted(r)
 	if !near(l.Epsilon, together) || !near(l.EpsilonAlone, alone) {
 		return fmt.Errorf("what was learned states epsilon %v, and %v if no other device is honest; they are %v and %v",
 			l.Epsilon, l.EpsilonAlone, together, alone)
 	}
-	if !l.Destroyed && !(together <= x.configuration.Terms.Epsilon*(1+tolerance)) {
-		return fmt.Errorf("epsilon of the reports that came is %v, promised is %v", together, x.configuration.Terms.Epsilon)
+	if left, _ := x.spent(r); !(left <= x.configuration.Terms.Epsilon*(1+tolerance)) {
+		return fmt.Errorf("epsilon of the reports that left is %v, promised is %v", left, x.configuration.Terms.Epsilon)
 	}
 	if l.Destroyed || a.Plan.Curator != nil {
 		return nil
@@ -206,8 +208,19 @@ func close(a, b []float64) bool {
 	return true
 }
 
-// came is both guarantees of the epoch's whole plan with the reports that came in a round; 0 of a destroyed cohort.
-func (x *examined) came(r *round) (together, alone float64) {
+// left is what was signed of what left of a round.
+func (r *round) left() deployment.Signed {
+	return deployment.Signed{Announcement: r.announcement, Manifest: r.manifest, Summed: r.summed, Counts: r.counts}
+}
+
+// spent is both guarantees of the epoch's whole plan with the reports of which something left, counted or not; 0 where
+// nothing left.
+func (x *examined) spent(r *round) (together, alone float64) {
+	return r.left().Epsilon(x.configuration.Terms.Delta)
+}
+
+// counted is what the analyzer states: both guarantees with the reports that it counted; 0 where it counted nothing.
+func (x *examined) counted(r *round) (together, alone float64) {
 	if r.counts.Destroyed {
 		return 0, 0
 	}

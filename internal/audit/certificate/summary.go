@@ -77,13 +77,19 @@ type Root struct {
 // Round is one round of reports.
 type Round struct {
 	Round uint32 `json:"round"`
-	// Outcome is "released", or "destroyed" by the shuffler for want of reports, or "rejected" by the analyzer.
-	Outcome  string    `json:"outcome"`
+	// Outcome is "released", or "destroyed" by the shuffler, or "refused" by the analyzer after the shuffler released
+	// it.
+	Outcome string `json:"outcome"`
+	// Left tells that something left the shuffler, or may have: then it is spent, whatever the outcome.
+	Left     bool      `json:"left"`
 	Enrolled uint32    `json:"enrolled"`
 	Reports  uint32    `json:"reports"`
 	Refused  []Refused `json:"refused"`
-	Messages uint64    `json:"messages"`
-	// Epsilon and EpsilonAlone are those of the whole plan with the reports that came; 0 if the cohort was destroyed.
+	// Messages left; of a destroyed cohort the most that can have left.
+	Messages uint64 `json:"messages"`
+	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not;
+	// 0 if
+	// nothing did.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	// Digests of the statements, and the root over the messages that were forwarded.
@@ -93,6 +99,9 @@ type Round struct {
 	Counts       Hex `json:"counts"`
 	Learned      Hex `json:"learned"`
 }
+
+// Refusal is the outcome of a round that the shuffler released and the analyzer did not count.
+const Refusal = "refused"
 
 // Refused is how many reports were refused for one reason.
 type Refused struct {
@@ -121,18 +130,19 @@ func (x *examined) summarise() error {
 	}
 	for i, r := range x.rounds {
 		m, l := r.manifest, r.learned
-		together, alone := x.came(r)
+		together, alone := x.spent(r)
 		said := Round{
 			Round: uint32(i), Outcome: m.Outcome.String(), Enrolled: m.Enrolled, Reports: m.Reports, Messages: m.Messages,
-			Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone), Refused: []Refused{},
+			Left: r.left().Left(), Epsilon: status.Epsilon(together), EpsilonAlone: status.Epsilon(alone),
+			Refused:      []Refused{},
 			Announcement: r.digests.announcement[:], Manifest: r.digests.manifest[:], MessagesRoot: m.MessagesRoot,
 			Counts: r.digests.counts[:], Learned: r.digests.learned[:],
 		}
 		if said.MessagesRoot == nil {
 			said.MessagesRoot = Hex{}
 		}
-		if m.Outcome == wire.Released && r.counts.Destroyed {
-			said.Outcome = "rejected"
+		if r.left().Refused() {
+			said.Outcome = Refusal
 		}
 		for _, f := range m.Refused {
 			said.Refused = append(said.Refused, Refused{f.Reason.String(), f.Reports})

@@ -40,12 +40,15 @@ type Result struct {
 	Level   float64        `json:"level"` // of Changed
 	Epochs  []Epoch        `json:"epochs"`
 	Notes   []string       `json:"notes"`
+	// Refused and Enough are as in audit.Report.
+	Refused int `json:"refused"`
+	Enough  int `json:"destroyed_with_enough_reports"`
 }
 
 // Epoch is one cohort. The lift and what goes with it are of this epoch alone.
 type Epoch struct {
 	Epoch      uint64         `json:"epoch"`
-	Outcome    string         `json:"outcome"`              // released, destroyed or refused
+	Outcome    string         `json:"outcome"`              // as in audit.Row
 	Registered uint32         `json:"registered,omitempty"` // devices that the panel was drawn from
 	Size       uint32         `json:"size"`                 // of the cohort
 	Reports    uint32         `json:"reports"`
@@ -67,18 +70,15 @@ func Of(r *audit.Report) *Result {
 	out := &Result{
 		OK: r.OK, Breaches: len(r.Breaches) + r.Unlisted, Deployment: r.Deployment, Channel: r.Channel, Running: r.Running,
 		Cumulated: r.Lift, Epsilon: r.Epsilon, SoFar: r.EpsilonSoFar, Promise: r.Promise, Delta: r.Delta, Panel: r.Panel,
-		Level: r.Alarm, WrongShare: r.WrongShare, Epochs: []Epoch{}, Notes: []string{},
+		Level: r.Alarm, WrongShare: r.WrongShare, Epochs: []Epoch{}, Notes: []string{}, Refused: r.Refused,
+		Enough: r.Enough,
 	}
 	if out.Level == 0 {
 		out.Level = Level
 	}
 	tested, last := false, status.Epsilon(0)
 	for _, row := range r.Rounds {
-		if row.SoFar > 0 {
-			last = row.SoFar
-		} else if row.Outcome == wire.Released.String() {
-			last = max(last, row.Epsilon)
-		}
+		last = max(last, row.SoFar, row.Epsilon) // counted or not; 0 where nothing left
 		e := Epoch{
 			Epoch: row.Epoch, Outcome: row.Outcome, Registered: row.Registered, Size: row.Size, Reports: row.Reports,
 			Epsilon: row.Epsilon, SoFar: last, Lift: row.Lift, Cumulated: row.Total, Action: row.Action,
@@ -152,16 +152,28 @@ func (r *Result) note(tested bool) {
 			"the newest policy can be better than that. A 95 %% interval is for one look: who looks after every epoch and stops " +
 			"when it suits them is wrong more often than once in 20 times.")
 	}
+	if r.Refused > 0 {
+		add("The analyzer refused %d cohorts after they had left the shuffler: what they spent is in epsilon, and "+
+			"who refuses what "+
+			"they saw can choose what counts.", r.Refused)
+	}
+	if r.Enough > 0 {
+		add("The shuffler destroyed %d cohorts that had reports enough: who destroys what they do not like chooses "+
+			"whose reports "+
+			"count.", r.Enough)
+	}
 	if tested {
 		add("The world is said to have changed where sums like an epoch's have a probability below %g if it is what it was; by "+
 			"chance that happens in %g of 1000 epochs.", r.Level, 1000*r.Level)
 	}
 	switch q := r.Panel; {
 	case q == nil:
-		add("A person reports once, so that epsilon does not add up over epochs.")
+		add("Epsilon is of a person who reports once. A device reports in one epoch, unless its owner lets it in " +
+			"more: then it " +
+			"adds up.")
 	case q.Period > 0:
 		add("Epsilon is for %s; over the deployment is the budget of one period of %d epochs, which a person who stays spends "+
-			"again.", r.unit(), q.Period)
+			"again: nothing bounds all periods together.", r.unit(), q.Period)
 	default:
 		add("Epsilon is for %s.", r.unit())
 	}

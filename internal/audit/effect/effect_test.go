@@ -13,6 +13,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/ledger"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // audited is the report of a small deployment of panels, whose second cohort is destroyed.
@@ -168,5 +169,41 @@ func TestNothingIsSaidOfWhatIsUnknown(t *testing.T) {
 	}
 	if _, err := r.Chart(); !errors.Is(err, effect.ErrNoControl) {
 		t.Errorf("a picture of nothing: %v", err)
+	}
+}
+
+// What left a panel that the analyzer refused is in what was spent, and the report says that it was refused.
+func TestRefusedPanelsAreSpent(t *testing.T) {
+	made := func(change func(*wire.Counts)) *effect.Result {
+		l, err := ledger.Make(ledger.Options{Configuration: ledger.Living(plan.Central, 2), Seed: 5,
+			Tamper: ledger.Tamper{Counts: change}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []audit.Row
+		r, err := audit.Check(t.Context(), l, audit.Options{Trust: l.Bundle, Row: func(x audit.Row) { rows = append(rows, x) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Rounds = rows
+		return effect.Of(r)
+	}
+	all, refused := made(nil), made(func(c *wire.Counts) {
+		if c.Epoch == 2 {
+			c.Destroyed, c.Releases = true, nil
+		}
+	})
+	var b bytes.Buffer
+	if err := refused.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if refused.OK || refused.Refused != 1 || !(refused.SoFar > 0) || refused.SoFar != refused.Epochs[1].SoFar ||
+		!strings.Contains(b.String(), "refused by the analyzer after it had left") ||
+		!strings.Contains(b.String(), "who refuses what they saw can choose what counts") {
+		t.Errorf("%+v\n%s", refused, b.String())
+	}
+	if all.Refused != 0 || all.SoFar < refused.Epochs[0].SoFar || refused.Epochs[1].SoFar <= refused.Epochs[0].SoFar {
+		t.Errorf("so far %v where all is counted, %v of one and %v of two where one is refused", all.SoFar,
+			refused.Epochs[0].SoFar, refused.Epochs[1].SoFar)
 	}
 }

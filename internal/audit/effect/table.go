@@ -7,6 +7,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -86,6 +87,9 @@ func (e Epoch) Remark() string {
 	var all []string
 	if e.Changed {
 		all = append(all, fmt.Sprintf("the world changed (p = %.2g)", *e.Unchanged))
+	}
+	if e.Outcome == audit.RefusedOutcome {
+		all = append(all, "refused by the analyzer after it had left")
 	}
 	if e.Action != "" {
 		all = append(all, "by the rules: "+e.Action)

@@ -22,8 +22,9 @@ type Facts struct {
 	Deployment string       `json:"deployment"`
 	Channel    plan.Channel `json:"channel"`
 	RestsOn    string       `json:"rests_on"` // continues "The guarantee"
-	// Promise is what the terms promise each person at Delta; what the plan claims where no terms are logged.
+	// Promise is what the terms promise each person at Delta; what the plan claims where no terms are logged (Terms).
 	Promise float64 `json:"promise"`
+	Terms   bool    `json:"terms_logged"`
 	Delta   float64 `json:"delta"`
 	Plan    Planned `json:"plan"`
 	Rounds  []Round `json:"rounds"` // those that were asked for; none of a plan
@@ -84,9 +85,16 @@ type Observer struct {
 
 // Round is what the statements say of a round. Fields of statements that are not there yet are zero.
 type Round struct {
-	Epoch      uint64      `json:"epoch"`
-	Round      uint32      `json:"round"`
-	Outcome    string      `json:"outcome"` // released, destroyed, refused by the analyzer, or open
+	Epoch uint64 `json:"epoch"`
+	Round uint32 `json:"round"`
+	// Outcome is that of audit.Row (released, destroyed, refused by the analyzer, uncounted by it), or open.
+	Outcome string `json:"outcome"`
+	// Left tells that something left the shuffler, or may have: then it is spent. Manifest tells that the shuffler's
+	// statement
+	// is there, Recomputed that the audit confirmed what the analyzer learned.
+	Left       bool        `json:"left"`
+	Manifest   bool        `json:"manifest"`
+	Recomputed bool        `json:"recomputed"`
 	Enrolled   uint32      `json:"enrolled"`
 	Reports    uint32      `json:"reports"`
 	Each       int         `json:"report_messages"` // messages of a report
@@ -95,7 +103,14 @@ type Round struct {
 	Refused    []Refused   `json:"refused"`
 	Counts     []int       `json:"counts"` // how many numbers each release gave
 	Statements []Statement `json:"statements"`
-	// Epsilon is what the epoch's whole plan reveals with the reports that came, Alone if no other device is honest.
+	// Accepted are the reports that the analyzer signed that it accepts, and Shared those of the shuffler's share of
+	// the sums,
+	// in the channel shares; nil and 0: nothing says it.
+	Accepted *uint32 `json:"accepted,omitempty"`
+	Shared   uint32  `json:"shared,omitempty"`
+	// Epsilon is what the epoch's whole plan reveals with the reports that left, counted or not, Alone if no other
+	// device is
+	// honest; 0 if nothing left.
 	Epsilon status.Epsilon `json:"epsilon"`
 	Alone   status.Epsilon `json:"epsilon_alone"`
 	// Influence and Moved are how far dishonest devices can have moved what was released: see audit.Row.
@@ -135,8 +150,8 @@ type reader struct {
 	first         *plan.Announcement            // of the epoch: its plan
 	encodings     map[uint32]*plan.Announcement // of its rounds
 	rounds        map[uint32]*Round
-	manifests     map[uint32]bool
 	counted       map[uint32]bool
+	ended         map[uint32]audit.Row
 	last          uint64 // epoch that was announced
 }
 
@@ -145,6 +160,9 @@ type reader struct {
 //
 // Errors: ErrNone; the source's.
 func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (*Answer, error) {
+	r := &reader{q: q, encodings: map[uint32]*plan.Announcement{}, rounds: map[uint32]*Round{}, counted: map[uint32]bool{},
+		ended: map[uint32]audit.Row{}}
+	o.Row = r.row
 	report, err := audit.Check(ctx, source, o)
 	if err != nil {
 		return nil, err
@@ -152,8 +170,6 @@ func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (
 	if q.Subject == Breach {
 		return OfBreach(q.What, report), nil
 	}
-	r := &reader{q: q, encodings: map[uint32]*plan.Announcement{}, rounds: map[uint32]*Round{},
-		manifests: map[uint32]bool{}, counted: map[uint32]bool{}}
 	for _, of := range []struct {
 		role  bus.Role
 		party wire.Party
@@ -209,9 +225,7 @@ func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 		}
 	case at.Kind == wire.KindManifest:
 		if v, ok := open[wire.Manifest](signed, from); ok {
-			if x := r.of(at, v.Epoch, v.Round); x != nil && !r.manifests[v.Round] {
-				r.mixed(x, v)
-			}
+			r.of(at, v.Epoch, v.Round)
 		}
 	case at.Kind == wire.KindPool:
 		if v, ok := open[wire.Pool](signed, from); ok {
@@ -225,11 +239,15 @@ func (r *reader) read(at Statement, signed []byte, from wire.Party) {
 		}
 	case prefix == accepted:
 		if v, ok := open[wire.Accepted](signed, from); ok {
-			r.of(at, v.Epoch, v.Round)
+			if x := r.of(at, v.Epoch, v.Round); x != nil && x.Accepted == nil {
+				x.Accepted = &v.Reports
+			}
 		}
 	case prefix == summed:
 		if v, ok := open[wire.Summed](signed, from); ok {
-			r.of(at, v.Epoch, v.Round)
+			if x := r.of(at, v.Epoch, v.Round); x != nil && x.Shared == 0 {
+				x.Shared = v.Reports
+			}
 		}
 	}
 }
@@ -260,11 +278,8 @@ func (r *reader) of(at Statement, epoch uint64, round uint32) *Round {
 	return x
 }
 
-// Outcomes of a Round besides those of manifests.
-const (
-	Open     = "open"     // it is not counted yet
-	Rejected = "rejected" // the shuffler released it, and the analyzer did not count it
-)
+// Open is the outcome of a round of which neither server signed how it ended.
+const Open = "open"
 
 func (r *reader) announced(at Statement, a *plan.Announcement) {
 	if a.Final {
@@ -283,34 +298,47 @@ func (r *reader) announced(at Statement, a *plan.Announcement) {
 	r.of(at, a.Epoch, a.Round).Each = a.ReportMessages()
 }
 
-func (r *reader) mixed(x *Round, m *wire.Manifest) {
-	r.manifests[m.Round] = true
-	x.Enrolled, x.Reports, x.Messages, x.Noise = m.Enrolled, m.Reports, m.Messages, m.NoiseMessages
-	if x.Outcome != Rejected || m.Outcome == wire.Destroyed {
-		x.Outcome = m.Outcome.String()
+// row enters what the audit found of a round: it holds both logs against each other.
+func (r *reader) row(row audit.Row) {
+	if row.Epoch != r.q.Epoch {
+		return
 	}
-	for _, one := range m.Refused {
-		x.Refused = append(x.Refused, Refused{one.Reason.String(), one.Reason.Means(), one.Reports, one.TakenOut})
+	r.ended[row.Round] = row
+}
+
+// end enters the audit's rows into the rounds.
+func (r *reader) end(delta float64) {
+	for n, row := range r.ended {
+		x, a := r.rounds[n], r.encodings[n]
+		if x == nil || a == nil {
+			continue
+		}
+		x.Outcome, x.Enrolled, x.Reports, x.Messages, x.Noise = row.Outcome, row.Enrolled, row.Reports, row.Messages, row.Noise
+		x.Left, x.Manifest, x.Recomputed, x.Epsilon = row.Left, row.Manifest, row.Recomputed, row.Epsilon
+		x.Influence, x.Moved = row.Influence, row.Moved
+		if x.Left {
+			x.Alone = epsilonOf(delta, func() (guarantee, error) { return plan.Alone(a) })
+		}
+		for _, one := range row.Refused {
+			x.Refused = append(x.Refused, Refused{one.Reason, means(one.Reason), one.Reports, one.TakenOut})
+		}
 	}
 }
 
-// counts enters what was counted. The analyzer's log is read before the shuffler's.
+// means says why reports were refused for a reason.
+func means(reason string) string {
+	for _, r := range wire.Refusals() {
+		if r.String() == reason {
+			return r.Means()
+		}
+	}
+	return wire.NoRefusal.Means()
+}
+
+// counts enters what was counted.
 func (r *reader) counts(x *Round, v *wire.Counts) {
 	r.counted[v.Round] = true
-	x.Reports = v.Reports
-	if x.Outcome = wire.Released.String(); v.Destroyed {
-		x.Outcome = Rejected
-		return
-	}
 	for _, one := range v.Releases {
 		x.Counts = append(x.Counts, len(one.Ones)+len(one.Curated))
 	}
-	a := r.encodings[v.Round]
-	if a == nil {
-		return
-	}
-	delta := r.delta()
-	x.Epsilon, x.Alone = epsilonOf(delta, func() (guarantee, error) { return plan.GuaranteeWith(a, v.Reports) }),
-		epsilonOf(delta, func() (guarantee, error) { return plan.Alone(a) })
-	x.Influence, x.Moved = a.StateInfluence(v.Reports)
 }

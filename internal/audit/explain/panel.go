@@ -2,54 +2,36 @@ package explain
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/riffle-dp/riffle/internal/audit"
-	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// takesPart says who was in a round's cohort.
-func (f *Facts) takesPart(x Round) string {
-	if f.Plan.Panel == nil {
-		return many(x.Enrolled, "device") + " enrolled"
-	}
-	if x.Registered == 0 {
-		return "The panel has " + many(x.Enrolled, "device")
-	}
-	return fmt.Sprintf("The panel has %s, drawn from %d that were registered", many(x.Enrolled, "device"), x.Registered)
-}
-
 // drawn says how a panel comes about.
 func (q *Panel) drawn(s *Section, size uint32) {
-	s.add("The cohort is a panel: %d devices, drawn from at least %d that registered before, by a seed to which both servers "+
-		"contribute. Neither can choose who is in it while the other is honest.", size, q.Registered)
-	s.add("What is protected is %s. A report holds the sum of its decisions divided by %d, so that nobody sees how many there "+
-		"were.", q.Unit, q.Decisions)
+	s.add("The cohort is a panel: %d devices, drawn from a pool of at least %d that registered before, by a seed to "+
+		"which both "+
+		"servers contribute. While one of them is honest, the other cannot choose who of the pool is in it. The "+
+		"shuffler says who "+
+		"is in the pool: %s.", size, q.Registered, leftOut)
+	s.add("What is protected is %s. A report holds the sum of its decisions divided by %d, and has the same size for "+
+		"any number "+
+		"of them.", q.Unit, q.Decisions)
 	s.add("Over all these epochs together, with the fewest reports in each, it reveals %s. If no other device is honest: %s.",
 		bound(q.Lifetime), bound(q.LifetimeAlone))
 	if q.Period > 0 {
-		s.add("This budget is for each period of %d epochs. A person who stays longer spends it again.", q.Period)
+		s.add("This budget is for each period of %d epochs. A person who stays longer spends it again, and nothing "+
+			"bounds all "+
+			"periods together.", q.Period)
 	}
-}
-
-// again says what a panel cost a person who can be in several.
-func (f *Facts) again(s *Section, epsilon float64) {
-	q := f.Plan.Panel
-	s.add("With the reports that came, this epoch spends %s.", bound(status.Epsilon(epsilon)))
-	rest := "no more"
-	if promise := float64(q.Lifetime); !math.IsInf(promise, 0) && promise <= f.Promise {
-		rest = "within the promise"
-	}
-	s.add("A device can be in %s. All of them together, with the fewest reports in each, spend %s: %s.",
-		many(q.Records, "such epoch"), bound(q.Lifetime), rest)
-	s.add("If no other device is honest: %s.", bound(q.LifetimeAlone))
-	s.add("The same person can be in several panels, so that what they spend adds up over these; the device's ledger has it.")
 }
 
 // compares says what the control group shows.
 func (x Round) compares() Section {
-	s := Section{Title: "Whether the policy helps"}
+	s := Section{Title: "Whether the policy helps, as the analyzer signed it"}
+	if !x.Recomputed {
+		s.add("The audit did not confirm any of this.")
+	}
 	if x.Lift != nil {
 		s.add("In this epoch: %s.", lifted(*x.Lift))
 	}
@@ -62,9 +44,9 @@ func (x Round) compares() Section {
 	}
 	switch x.Action {
 	case wire.ActionRollback:
-		s.add("By the announced rules the policy before this one is taken up again.")
+		s.add("By the rules the policy before this one is taken up again.")
 	case wire.ActionStop:
-		s.add("By the announced rules everybody gets the default arm from the next epoch on.")
+		s.add("By the rules everybody gets the default arm from the next epoch on.")
 	}
 	return s
 }
@@ -72,7 +54,7 @@ func (x Round) compares() Section {
 // lifted is a lift in words.
 func lifted(l audit.Lift) string {
 	if !l.Known() {
-		return "too few rewards came for so much noise, so that nothing is known"
+		return "nothing is known: with so much noise every difference is possible"
 	}
 	treated, control, lift := l.Shown()
 	return fmt.Sprintf("mean reward %s of the policy and %s of the default arm; the difference is %s, with 95 %% "+

@@ -42,9 +42,10 @@ func (r *reader) facts(deployment string) (*Facts, error) {
 		Delta: r.delta(), Rounds: []Round{},
 	}
 	if r.configuration != nil {
-		f.Promise = r.configuration.Terms.Epsilon
+		f.Promise, f.Terms = r.configuration.Terms.Epsilon, true
 	}
 	f.Plan = r.planned(f.Delta)
+	r.end(f.Delta)
 	if r.q.Subject == Release && r.q.Round == nil {
 		if n := len(a.Plan.Rounds); n > 1 {
 			return nil, fmt.Errorf("%s: %w: epoch %d has %d rounds, release %d.0 to %d.%d", r.q, ErrNone, r.q.Epoch, n, r.q.Epoch,

@@ -24,7 +24,7 @@ func (a *Answer) tell(report *audit.Report) {
 		if x.Lift != nil || x.Unchanged > 0 {
 			a.Text = append(a.Text, x.compares())
 		}
-		if x.Outcome != Open {
+		if x.Manifest {
 			a.Text = append(a.Text, x.turnedAway())
 		}
 	}
@@ -43,42 +43,14 @@ func (a *Answer) tell(report *audit.Report) {
 	a.Text = append(a.Text, found(a.Breaches, report, "about it"))
 }
 
-// happened says how a round ended, and why.
-func (f *Facts) happened(x Round) Section {
-	s := Section{Title: fmt.Sprintf("Release %d.%d of %q: %s", x.Epoch, x.Round, f.Deployment, x.Outcome)}
-	switch x.Outcome {
-	case wire.Released.String():
-		s.add("%s, and %s came. At least %s must come before anything leaves, so the cohort was released.",
-			f.takesPart(x), many(x.Reports, "report"), many(f.Plan.Minimum, "report"))
-		if f.Channel == plan.Shuffle {
-			s.add("%s left the shuffler, in a random order: %d of each report, and %d of the shuffler's own noise.",
-				many(x.Messages, "message"), x.Each, x.Noise)
-		} else {
-			s.add("%s left the shuffler, in an order that says nothing of when they came: %d of each report.",
-				many(x.Messages, "message"), x.Each)
-		}
-	case wire.Destroyed.String():
-		s.add("%s, and only %s came. The announced minimum is %d: among fewer people each one is hidden less well. So "+
-			"the shuffler destroyed the cohort. No message left it, and nothing of it was learned.", f.takesPart(x),
-			many(x.Reports, "report"), f.Plan.Minimum)
-	case Rejected:
-		s.add("%s, and %s were released by the shuffler. The analyzer did not count them, and learned nothing. It "+
-			"refuses a cohort where messages do not open, stand twice or do not fit the manifest; the log does not say which.",
-			f.takesPart(x), many(x.Reports, "report"))
-	default:
-		s.add("It was announced, and its counts are not in the log yet.")
-	}
-	return s
-}
-
 // gave says what was released of a round, and what the public has of it.
 func (f *Facts) gave(x Round) Section {
 	s := Section{Title: "What was released"}
 	if f.Plan.Curator {
-		s.add("%s with the analyzer's noise, made of all records so far.", many(x.Counts[0], "number"))
+		s.add("%s, made of all records so far, to which the plan has the analyzer add noise.", many(x.Counts[0], "number"))
 	} else {
 		for i, n := range x.Counts {
-			s.add("%s with noise, over the %s together: %s.", many(n, "count"), many(x.Reports, "report"),
+			s.add("%s, with the noise of the plan, over the %s together: %s.", many(n, "count"), many(x.Reports, "report"),
 				f.statistic(int(x.Round), i))
 		}
 	}
@@ -87,10 +59,18 @@ func (f *Facts) gave(x Round) Section {
 		if n := x.Influence[0].Devices; n > 1 {
 			further = fmt.Sprintf(", and all %d that the plan expects at most by %.2f together", n, x.together())
 		}
-		s.add("One dishonest device can have moved a number by at most %.2f standard deviations of its error%s.", x.Moved,
-			further)
+		s.add("While both servers follow the protocol, one dishonest device can have moved a number by at most %.2f "+
+			"standard "+
+			"deviations of its error%s.", x.Moved, further)
 	}
-	s.add("These counts are signed and public. The next policy is computed from them and from nothing else.")
+	if x.Recomputed {
+		s.add("These counts are signed and public. The audit computed what follows from them, and it is what the " +
+			"analyzer signed " +
+			"that it learned.")
+	} else {
+		s.add("These counts are signed and public. The audit did not confirm what the analyzer says that it learned " +
+			"from them.")
+	}
 	if x.Version != "" {
 		s.add("The analyzer's program calls itself %q.", x.Version)
 	}
@@ -138,117 +118,18 @@ func (v Vector) words() string {
 	return string(v.Statistic)
 }
 
-// turnedAway says what was refused in a round, and why.
-func (x Round) turnedAway() Section {
-	s := Section{Title: "What was refused"}
-	if len(x.Refused) == 0 {
-		s.add("The shuffler refused no report.")
-	}
-	for _, r := range x.Refused {
-		switch {
-		case uint64(r.TakenOut) == r.Reports:
-			s.add("%s (%s): %s. It had its slot already, and was taken out again.", many(r.Reports, "report"), r.Reason, r.Means)
-		case r.TakenOut > 0:
-			s.add("At least %s (%s): %s. %d of them had their slots already, and were taken out again.",
-				many(r.Reports, "report"), r.Reason, r.Means, r.TakenOut)
-		default:
-			s.add("At least %s (%s): %s.", many(r.Reports, "report"), r.Reason, r.Means)
-		}
-	}
-	return s
-}
-
-// cost says what was spent and what is left of the promise.
-func (f *Facts) cost() Section {
-	s := Section{Title: "What it cost each person who took part"}
-	protected := "all that is ever made of their record"
-	if f.Plan.Panel != nil {
-		protected = f.Plan.Panel.Unit
-	}
-	s.add("The terms promise each person epsilon %v at delta %g, for %s.", f.Promise, f.Delta, protected)
-	epsilon, alone, released := 0.0, 0.0, false
-	for _, x := range f.Rounds {
-		if x.Outcome == wire.Released.String() {
-			released = true
-			epsilon, alone = math.Max(epsilon, float64(x.Epsilon)), math.Max(alone, float64(x.Alone))
-		}
-	}
-	if !released && f.Plan.Panel != nil {
-		s.add("Nothing was released, so this epoch spent nothing.")
-		return s
-	}
-	if !released {
-		s.add("Nothing was released, so nothing was spent: all of the promise is left.")
-		return s
-	}
-	if f.Plan.Panel != nil {
-		f.again(&s, epsilon)
-		return s
-	}
-	s.add("With the reports that came, all releases that the plan makes of a record spend %s. %s",
-		bound(status.Epsilon(epsilon)), left(f.Promise, epsilon))
-	s.add("If no other device is honest: %s.", bound(status.Epsilon(alone)))
-	s.add("Cohorts are different people, each with a promise of their own: what one cohort spent takes nothing from another.")
-	return s
-}
-
-// left says how much of a promise is left, rounded down.
-func left(promise, spent float64) string {
-	const scale = 1e4 // as privacy.Spell
-	if rest := promise - spent; rest >= 0 {
-		return fmt.Sprintf("Epsilon %.4f of the promise is left.", math.Floor(rest*scale)/scale)
-	}
-	return "THAT IS MORE THAN WAS PROMISED."
-}
-
-// protects says whose noise protects a person.
-func (f *Facts) protects() Section {
-	p, s := f.Plan, Section{Title: "What protects each person"}
-	if p.Curator {
-		s.add("The analyzer adds noise to all that leaves it. Devices add none.")
-		s.add("The guarantee %s.", f.RestsOn)
-		return s
-	}
-	devices, shuffler, analyzer := false, false, false
-	for _, v := range p.Releases {
-		devices, shuffler, analyzer = devices || v.NoiseBits > 0, shuffler || v.Shuffler > 0, analyzer || v.Analyzer > 0
-	}
-	if f.Channel == plan.Local {
-		s.add("The noise of the person's own device, before anything leaves it. Nobody else is needed.")
-	} else if devices {
-		s.add("The noise of %s: every device adds its own, and of the %d reports that must come at least, %d may be dishonest "+
-			"without their noise being missed.", many(p.Minimum-min(p.Minimum, p.Dishonest), "honest device"), p.Minimum,
-			p.Dishonest)
-	} else {
-		s.add("No noise of devices.")
-	}
-	if q := p.Panel; q != nil && q.Dishonest > 0 && f.Channel != plan.Local {
-		s.add("Nobody chooses who is in the panel. If at most %g %% of the registered devices are dishonest, more than %d of the "+
-			"panel are with probability %.2g at most, which is part of delta.", 100*q.Dishonest, p.Dishonest, q.Tail)
-	}
-	switch {
-	case shuffler && analyzer:
-		s.add("Noise of both servers. Whoever adds noise knows it, so each server's protects from the other and the public.")
-	case shuffler:
-		s.add("Noise of the shuffler, which protects from everybody but the shuffler.")
-	case analyzer:
-		s.add("Noise of the analyzer, which protects from everybody but the analyzer.")
-	case f.Channel != plan.Local:
-		s.add("No noise of servers: if all other devices are dishonest, only the person's own noise is left.")
-	}
-	s.add("The guarantee %s.", f.RestsOn)
-	return s
-}
-
 // sees says what reached whom.
 func (f *Facts) sees() Section {
-	s := Section{Title: "Who saw what (an honest party forgets it and learns what is published)"}
+	s := Section{Title: "Who sees what in this channel (an honest party forgets it and learns what is published)"}
 	for _, v := range Views(f.Channel) {
 		if v.Curious == v.Malicious {
 			s.add("%s: %s. Curious or malicious, it learns about one person: %s.", v.Who, v.Sees, v.Curious)
 			continue
 		}
 		s.add("%s: %s. If curious, it learns about one person: %s. If malicious: %s.", v.Who, v.Sees, v.Curious, v.Malicious)
+	}
+	if c := Condition(f.Channel); c != "" {
+		s.add("%s", c)
 	}
 	return s
 }
@@ -275,7 +156,7 @@ func (p Planned) holds(c plan.Channel) Section {
 		what = "all that one person did in the epoch"
 		p.Panel.drawn(&s, p.Size)
 	}
-	s.add("The cohort has %s. Nothing is released of fewer than %s.", many(p.Size, "place"), many(p.Minimum, "report"))
+	s.add("The cohort has %s. Nothing may be released of fewer than %s.", many(p.Size, "place"), many(p.Minimum, "report"))
 	s.add("Each device reports in %s. A report of the first one has %s.", many(p.Rounds, "round"), many(p.Messages, "message"))
 	for i, v := range p.Releases {
 		if i > 0 && i+1 < len(p.Releases) && i > listedReleases {
@@ -345,18 +226,18 @@ func (s Statement) says() string {
 	case wire.KindCounts:
 		return "what the analyzer counted"
 	case wire.KindLearned:
-		return "what it concluded, and what that cost"
+		return "what it says that it concluded"
 	case wire.KindManifest:
-		return "how the round ended at the shuffler"
+		return "how the round ended, by the shuffler's word"
 	case wire.KindPool:
 		return "from how many devices the panel is drawn, and the shuffler's part of the draw"
 	case wire.KindDraw:
-		return "the analyzer's part of the draw, to which it had committed"
+		return "the analyzer's part of the draw"
 	}
 	if len(s.Kind) > len(accepted) && s.Kind[:len(accepted)] == accepted {
-		return "the reports that the analyzer verified"
+		return "the reports that the analyzer accepts"
 	}
-	return "the share of the sums that left the shuffler"
+	return "the share of the sums that the shuffler signed for"
 }
 
 // bound is an epsilon in words.

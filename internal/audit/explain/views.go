@@ -10,7 +10,7 @@ type View struct {
 	Malicious string `json:"malicious"` // it does anything
 }
 
-// Words of the table, which is that of docs/trust.md.
+// Words of the table, which is that of docs/trust.md; Condition has what it assumes.
 const (
 	bounded    = "no more than the plan's epsilon"
 	everything = "everything: it reads the records"
@@ -39,7 +39,9 @@ func Views(c plan.Channel) []View {
 		}
 	case plan.Shares:
 		return []View{
-			shuffler(bounded, bounded+", while the analyzer is honest"),
+			shuffler(bounded, bounded+", while the analyzer is honest and the devices that the shuffler lets into "+
+				"the cohort are "+
+				"no more dishonest than the plan counts: it can leave honest ones out"),
 			{"the analyzer", "who took part, one share of each report, which says nothing, and the sums", bounded,
 				bounded + ", while the shuffler is honest"},
 			{"shuffler and analyzer together", "both shares of each report, which give what was reported", ownNoise, ownNoise},
@@ -61,4 +63,21 @@ func Views(c plan.Channel) []View {
 		}
 	}
 	return nil
+}
+
+// Condition is what the plan's epsilon of the table assumes beside it, in sentences; empty where it assumes nothing.
+func Condition(c plan.Channel) string {
+	const devices = "no more devices of a cohort are dishonest than the plan counts"
+	switch c {
+	case plan.Shuffle:
+		return "The plan's epsilon holds while the shuffler is honest and " + devices + "."
+	case plan.Shares:
+		return "The plan's epsilon holds while " + devices + ". A malicious shuffler chooses who is in a cohort: it " +
+			"can leave honest " +
+			"devices out of it, or out of the pool of a panel, and nobody sees that. Noise of servers does not " +
+			"depend on it."
+	case plan.Central:
+		return "The plan's epsilon holds while the analyzer is honest."
+	}
+	return ""
 }

@@ -16,7 +16,7 @@ func lifted(epochs int) *audit.Report {
 	for i := range epochs {
 		l := &audit.Lift{Reports: uint64(40 * (i + 1)), Decisions: 2, Treated: 0.5625, Control: 0.5, Lift: 0.0625, Low: -0.03,
 			High: 0.15}
-		r.Rounds = append(r.Rounds, audit.Row{Epoch: uint64(i + 1), Outcome: "released", Reports: 40, Epsilon: 0.5, SoFar: 0.7,
+		r.Rounds = append(r.Rounds, audit.Row{Epoch: uint64(i + 1), Outcome: "released", Left: true, Reports: 40, Epsilon: 0.5, SoFar: 0.7,
 			Lift: l, Total: l})
 		r.Lift, r.EpsilonSoFar = l, 0.7
 	}

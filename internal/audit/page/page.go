@@ -46,6 +46,7 @@ type view struct {
 	Promised  string
 	RestsOn   string
 	Views     []explain.View
+	Condition string // what the table of Views assumes; empty: nothing
 	Plots     []plot
 	Refusals  []refusal
 	Refused   uint64
@@ -88,7 +89,7 @@ func Write(w io.Writer, r *audit.Report) error {
 	}
 	v.Verdict = verdict(r, v.Found)
 	if v.Views != nil {
-		v.RestsOn = r.Channel.RestsOn()
+		v.RestsOn, v.Condition = r.Channel.RestsOn(), explain.Condition(r.Channel)
 		v.Promised = r.Channel.Promise(float64(r.Epsilon), float64(r.EpsilonAlone), r.Delta)
 	}
 	means := map[audit.What]audit.Explanation{}
@@ -154,9 +155,9 @@ func (v *view) list(breached map[string]bool) {
 		case breached[fmt.Sprintf("%d.%d", one.Epoch, one.Round)]:
 			x.Odd, x.Breached = "breach", true
 		case one.Outcome == wire.Destroyed.String():
-			x.Odd = fmt.Sprintf("fewer than %d reports", one.Minimum)
+			x.Odd = destroyed(one)
 		case one.Outcome != wire.Released.String():
-			x.Odd = "not counted by the analyzer"
+			x.Odd = "not counted by the analyzer, and spent"
 		case x.Refusals > 0:
 			x.Odd = "reports refused"
 		}
@@ -170,6 +171,18 @@ func (v *view) list(breached map[string]bool) {
 		}
 		v.Listed = append(v.Listed, x)
 	}
+}
+
+// destroyed is what there is to say of a cohort that the shuffler destroyed.
+func destroyed(one audit.Row) string {
+	text := fmt.Sprintf("fewer than %d reports, says the shuffler", one.Minimum)
+	if one.Reports >= one.Minimum {
+		text = "destroyed although reports were enough"
+	}
+	if one.Left {
+		text += "; a part may have left before"
+	}
+	return text
 }
 
 // spell is an epsilon for people.

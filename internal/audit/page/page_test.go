@@ -85,7 +85,7 @@ func many(rounds int) *audit.Report {
 	r := &audit.Report{OK: true, Deployment: "many", Channel: plan.Shares, Releases: rounds, Epsilon: 1.2, Promise: 1.25,
 		EpsilonAlone: status.Epsilon(math.Inf(1)), Delta: 1e-6}
 	for i := range rounds {
-		x := audit.Row{Epoch: uint64(i + 1), Outcome: "released", Size: 500, Minimum: 400, Enrolled: 500,
+		x := audit.Row{Epoch: uint64(i + 1), Outcome: "released", Left: true, Size: 500, Minimum: 400, Enrolled: 500,
 			Reports: 450 + uint32(i%37), Messages: 450, Epsilon: status.Epsilon(1.1 + 0.1*math.Sin(float64(i)/50)),
 			Promised: 1.2, Alone: status.Epsilon(math.Inf(1)), Announced: fmt.Sprintf("analyzer/%d announcement", 3*i+1),
 			Interval: "95 %."}
@@ -94,7 +94,7 @@ func many(rounds int) *audit.Report {
 			x.HalfWidth = append(x.HalfWidth, 2/math.Sqrt(float64(i+1)))
 		}
 		if i%97 == 96 {
-			x.Outcome, x.Reports = "destroyed", 300
+			x.Outcome, x.Reports, x.Left = "destroyed", 300, false
 		}
 		r.Rounds = append(r.Rounds, x)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/role/status"
-	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
 // The plots' geometry, in units of the picture; a browser scales it. There is room for the axes' numbers at the left and
@@ -232,7 +231,7 @@ func (v *view) plots() {
 	for i, one := range v.Rounds {
 		labels[i] = fmt.Sprintf("%d.%d", one.Epoch, one.Round)
 		least, most = math.Min(least, float64(one.Reports)), math.Max(most, float64(one.Reports))
-		if one.Outcome == wire.Released.String() {
+		if one.Left {
 			spent = math.Max(spent, float64(one.Epsilon))
 		}
 	}
@@ -242,8 +241,9 @@ func (v *view) plots() {
 		}
 	}
 	add(chart("cohorts", "Cohorts: devices and reports of each round",
-		fmt.Sprintf("Over %d rounds, between %.0f and %.0f reports came in a round. Rounds with fewer than the minimum are "+
-			"destroyed.", len(v.Rounds), least, most), labels, []series{
+		fmt.Sprintf("Over %d rounds, the shuffler states between %.0f and %.0f reports in a round. Of fewer than the "+
+			"minimum nothing "+
+			"may leave.", len(v.Rounds), least, most), labels, []series{
 			of("a", "devices enrolled", func(r audit.Row) float64 { return float64(r.Enrolled) }),
 			of("b", "reports", func(r audit.Row) float64 { return float64(r.Reports) }),
 			of("limit", "minimum", func(r audit.Row) float64 { return float64(r.Minimum) }),
@@ -261,11 +261,11 @@ func (v *view) plots() {
 		}, false))
 	}
 	add(chart("budget", "Privacy budget: what each cohort spent of its promise",
-		fmt.Sprintf("The promise is epsilon %v. The most that a released cohort spent is %s. Each line is per person of that "+
-			"round's cohort: it does not add up over cohorts.", v.Promise, spellFloat(spent)), labels, []series{
+		fmt.Sprintf("The promise is epsilon %v. The most that a cohort spent is %s, counted or not. %s", v.Promise,
+			spellFloat(spent), v.adds()), labels, []series{
 			of("limit", "promised by the terms", func(audit.Row) float64 { return v.Promise }),
-			of("a", "epsilon with the reports that came", func(r audit.Row) float64 {
-				if r.Outcome != wire.Released.String() {
+			of("a", "epsilon with the reports that left", func(r audit.Row) float64 {
+				if !r.Left {
 					return math.NaN()
 				}
 				return float64(r.Epsilon)
@@ -273,6 +273,17 @@ func (v *view) plots() {
 			of("b", "epsilon if no other device is honest", func(r audit.Row) float64 { return float64(r.Alone) }),
 		}, true))
 	v.coefficients()
+}
+
+// adds says whether what cohorts spent adds up.
+func (v *view) adds() string {
+	if v.Panel == nil {
+		return "Each line is per person of that round's cohort. It adds up for who is in several, which a device's " +
+			"owner can allow."
+	}
+	return fmt.Sprintf("Each line is per person of that epoch's panel. A person can be in several panels, and then "+
+		"it adds up: to "+
+		"%s so far, for who was in as many as can be.", spell(v.EpsilonSoFar))
 }
 
 // coefficients draws a panel of each coefficient over the epochs, with its interval.

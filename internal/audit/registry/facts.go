@@ -23,7 +23,7 @@ var ErrNothing = errors.New("the analyzer's log has no configuration, or no anno
 // Facts is what the signed statements say of a whole deployment.
 type Facts struct {
 	wire.Configuration
-	Releases int      // rounds that left the shuffler
+	Releases int      // rounds that left the shuffler, or of which a part may have left
 	Reports  uint64   // in them, of first rounds: people
 	Versions []string // of the analyzer's program
 	// Guarantees of the plans, each once: a person takes part in one. They are recomputed. Of panels each is over all epochs
@@ -71,7 +71,7 @@ func Gather(ctx context.Context, src audit.Source, keys keyring.Bundle) (*Facts,
 	f.Epsilon, f.Alone = f.worst(f.Guarantees), f.worst(f.alone)
 	return f, src.Log(ctx, bus.Shuffler, func(e audit.Entry) error {
 		m, _, err := wire.Open[wire.Manifest](e.Signed, keys.ShufflerParty())
-		if err != nil || m.Outcome != wire.Released {
+		if err != nil || m.Outcome != wire.Released && m.Messages == 0 {
 			return nil
 		}
 		if f.Releases++; m.Round == 0 {

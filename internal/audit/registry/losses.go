@@ -16,11 +16,13 @@ const LossesFormat = "riffle-losses-1"
 //	pld = privacy_loss_distribution.PrivacyLossDistribution(pmf)
 //	pld.get_epsilon_for_delta(1e-6)
 //
-// It dominates the guarantee of every person, in both orders of two records, and composes with other distributions of
-// the same discretization.
+// It dominates the guarantee of what Protected says, of any person, in both orders of two records, and composes with
+// other
+// distributions of the same discretization.
 type Losses struct {
 	Format       string `json:"format"`
 	Deployment   string `json:"deployment"`
+	Protected    string `json:"protected"`
 	Neighbouring string `json:"neighbouring_relation"` // dp_accounting's REPLACE_ONE
 	Dense        Dense  `json:"dense_pld_pmf"`
 }
@@ -40,5 +42,5 @@ func Distribution(f *Facts) (*Losses, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Losses{LossesFormat, f.Deployment, "REPLACE_ONE", Dense{l.Step, l.First, l.Mass, l.Infinite, true}}, nil
+	return &Losses{LossesFormat, f.Deployment, f.protected(), "REPLACE_ONE", Dense{l.Step, l.First, l.Mass, l.Infinite, true}}, nil
 }

@@ -104,7 +104,6 @@ type Deployment struct {
 }
 
 const (
-	unit = "Person-level"
 	// unitDetails is what adjacency means here. See docs/privacy.md, section 1.
 	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person could " +
 		"be offered, the reward of each, when it comes and whether it comes. The number of people is the same in both " +
@@ -112,6 +111,17 @@ const (
 		"who takes part with k devices has " +
 		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
 )
+
+// unit is the registry's privacy unit, with what it leaves out.
+func (f *Facts) unit() string {
+	switch {
+	case f.Panel == nil:
+		return "Person-level, for people whose one device takes part once"
+	case f.Panel.Period > 0:
+		return fmt.Sprintf("Person-level within any %d epochs in a row, and not over the deployment", f.Panel.Period)
+	}
+	return "Person-level, for people with one device"
+}
 
 // unitDetails is what is protected in words.
 func (f *Facts) unitDetails() string {
@@ -131,9 +141,17 @@ func (f *Facts) period() string {
 		return ""
 	case f.Panel.Period > 0:
 		return fmt.Sprintf(" It is a budget for each period of %d epochs, in which a device reports at most %d times: who "+
-			"stays longer spends it again.", f.Panel.Period, f.Panel.PerPerson())
+			"stays longer spends it again, and nothing bounds all periods together.", f.Panel.Period, f.Panel.PerPerson())
 	}
 	return fmt.Sprintf(" It is for all of the deployment, in which a device reports at most %d times.", f.Panel.PerPerson())
+}
+
+// span is over which epochs of panels the guarantee is.
+func (f *Facts) span() string {
+	if p := f.Panel; p.Period > 0 {
+		return fmt.Sprintf("the %d epochs, of any %d in a row, that one device may report in", p.PerPerson(), p.Period)
+	}
+	return fmt.Sprintf("all epochs that one device may report in, %d at most", f.Panel.PerPerson())
 }
 
 // Describe makes the description.
@@ -141,9 +159,17 @@ func Describe(f *Facts) Description {
 	return Description{Record: f.record(), Guarantee: f.guarantee()}
 }
 
+// protected is what can be replaced by anything else.
+func (f *Facts) protected() string {
+	if f.Panel == nil {
+		return certificate.Unit(plan.Plan{})
+	}
+	return certificate.Unit(*f.Panel)
+}
+
 // guarantee is the largest of all, part by part, which is above each.
 func (f *Facts) guarantee() Guarantee {
-	out := Guarantee{Unit: unit, Neighbouring: "replace one record", Model: f.Terms.Channel,
+	out := Guarantee{Unit: f.unit(), Neighbouring: "replace one record", Model: f.Terms.Channel,
 		Trust: "The guarantee " + f.Terms.Channel.RestsOn() + ".", Epsilon: status.Epsilon(f.Epsilon), Delta: f.Terms.Delta,
 		EpsilonAlone: status.Epsilon(f.Alone)}
 	var worst privacy.Guarantee
@@ -152,7 +178,7 @@ func (f *Facts) guarantee() Guarantee {
 		worst.TailDelta = math.Max(worst.TailDelta, g.TailDelta)
 	}
 	if p := f.Panel; p != nil {
-		out.Neighbouring, out.Protected = "replace all that one person did", certificate.Unit(*p)
+		out.Neighbouring, out.Protected = "replace all that one person did", f.protected()
 		out.Records, out.Period = p.Records, p.Period
 	}
 	out.TailDelta, out.Rho = worst.TailDelta, worst.Mu*worst.Mu/2+worst.Rho
@@ -201,7 +227,7 @@ func (f *Facts) record() Record {
 	d.Variant.Domain = "One record of each person: a vector of norm at most 1 (the option that was chosen) and a reward in " +
 		"a bounded range."
 	d.Variant.Unprotected = "The number of reports of each cohort, and how many were refused and why."
-	d.Loss.Unit, d.Loss.UnitDetails = unit, f.unitDetails()
+	d.Loss.Unit, d.Loss.UnitDetails = f.unit(), f.unitDetails()
 	if !math.IsInf(f.Epsilon, 0) {
 		d.Loss.Parameters.Epsilon = &f.Epsilon
 	}
@@ -213,36 +239,47 @@ func (f *Facts) record() Record {
 	d.Loss.Details = f.details(g)
 	d.Model.Name, d.Model.Details = model(f.Terms.Channel)
 	d.Model.Details += " The guarantee " + f.Terms.Channel.RestsOn() + "."
-	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, in which %d people "+
-		"reported; each person is in one cohort, so that the releases of different cohorts do not add up for anybody.",
-		f.Releases, f.Reports)
+	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, with %d reports "+
+		"together, "+
+		"as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who is in "+
+		"one, what is "+
+		"released of others does not add up.", f.Releases, f.Reports)
 	if f.Panel != nil {
 		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm at most 1 "+
 			"(the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
-		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together. Each cohort is a panel that both "+
-			"servers draw from the registered devices, at least %d. %s", f.Releases, f.Reports, f.Panel.Panel.Registered,
-			"A person can be in several; the guarantee is over all of them.")
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. "+
+			"Each cohort is "+
+			"a panel that both servers draw from a pool of at least %d registered devices, which the shuffler names. "+
+			"A person can "+
+			"be in several: the guarantee is over %s.", f.Releases, f.Reports, f.Panel.Panel.Registered, f.span())
 	}
 	if f.Learner.Profile == glm.Joint {
-		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, in which %d people reported. A record is used by releases "+
-			"after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
+		d.Model.ReleaseDetails = fmt.Sprintf("%d cohorts so far, with %d reports together, as the shuffler states. A "+
+			"record is "+
+			"used by releases after its own cohort, too; the guarantee covers all releases of the whole run.", f.Releases, f.Reports)
 	}
 	d.Model.SourceType, d.Model.AccessType = "Dynamic", "Non-interactive"
 	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies are " +
 		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
 	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: squares of " +
-		"mu add, probabilities of events that are given up add. Cohorts are disjoint: parallel composition over people."
+		"mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one device " +
+		"takes part " +
+		"once: for these, parallel composition."
 	if f.Panel != nil {
-		d.Accounting.Composition = "All releases of an epoch, and all epochs that one person may report in, are composed in " +
-			"Gaussian differential privacy, adaptively: squares of mu add, probabilities of events that are given up add, that " +
-			"of a panel with more dishonest devices than are counted among them."
+		d.Accounting.Composition = "All releases of an epoch, and " + f.span() + ", are composed in Gaussian " +
+			"differential " +
+			"privacy, adaptively: squares of mu add, probabilities of events that are given up add, that of a panel " +
+			"with more " +
+			"dishonest devices than are counted among them."
 	}
 	if f.Learner.Profile == glm.Joint {
 		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
 			"record add."
 	}
-	d.Implementation.Preprocessing = "None that reads records. Noise and cohorts are planned from the terms, before anybody " +
-		"reports."
+	d.Implementation.Preprocessing = "The protocol has none that reads records: noise and cohorts are planned from " +
+		"the terms, " +
+		"before anybody reports. From what data the operator chose the terms, and a prior if there is one, no " +
+		"statement says."
 	d.Implementation.Mechanisms = f.mechanism()
 	d.Implementation.Justification = Unsaid
 	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."

@@ -165,7 +165,7 @@ func (m *Mixing) kept(r *channel.Release) (*result, error) {
 		return nil, fmt.Errorf("channel: %s is damaged: restore the state folder", name("sum", r.Epoch, r.Round))
 	}
 	if !bytes.Equal(kept.Announcement, r.Announcement[:]) {
-		return nil, impossible(wire.RefusalSecondSet, "a sum of another announcement's reports left before")
+		return nil, left("a sum of another announcement's reports left before")
 	}
 	return kept, nil
 }
@@ -175,11 +175,16 @@ func impossible(why wire.Refusal, format string, v ...any) error {
 	return fmt.Errorf("%w: %w: %s", channel.ErrImpossible, reason(why), fmt.Sprintf(format, v...))
 }
 
+// left is an error after which nothing of the release leaves, and something may have.
+func left(format string, v ...any) error {
+	return fmt.Errorf("%w: %w: %s", channel.ErrLeft, reason(wire.RefusalSecondSet), fmt.Sprintf(format, v...))
+}
+
 // publish sends a chunk. Another one under its index left before: nothing of this release may follow it.
 func (m *Mixing) publish(ctx context.Context, r *channel.Release, index uint32, chunk []byte) error {
 	err := m.Broker.PublishChunk(ctx, r.Epoch, r.Round, index, chunk)
 	if errors.Is(err, bus.ErrExists) {
-		return impossible(wire.RefusalSecondSet, "another chunk %d of this round left before: the state folder is "+
+		return left("another chunk %d of this round left before: the state folder is "+
 			"older than what this shuffler has sent; restored from a backup?", index)
 	}
 	return err

@@ -23,8 +23,8 @@ func (m *Mixing) only(ctx context.Context, role bus.Role, kind string, this []by
 		if this != nil && bytes.Equal(statement, this) {
 			return nil
 		}
-		return impossible(wire.RefusalSecondSet, "the audit log holds another statement %s of the %s, %x: "+
-			"nothing follows it", kind, role, sha256.Sum256(statement))
+		return left("the audit log holds another statement %s of the %s, %x: nothing follows it", kind, role,
+			sha256.Sum256(statement))
 	})
 }
 

@@ -132,26 +132,46 @@ func (m *Mixing) Repeated(ctx context.Context, r *channel.Release) ([]uint32, er
 
 // Release permutes the messages unless that was done before, and sends them.
 func (m *Mixing) Release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) ([]channel.Rejected, error) {
+	err := m.release(ctx, r, manifest)
+	if errors.Is(err, channel.ErrImpossible) && !errors.Is(err, channel.ErrLeft) && m.left(r) {
+		err = fmt.Errorf("%w: %w", channel.ErrLeft, err)
+	}
+	return nil, err
+}
+
+func (m *Mixing) release(ctx context.Context, r *channel.Release, manifest *wire.Manifest) error {
 	if err := announced(r); err != nil {
-		return nil, err
+		return err
 	}
 	spool := m.spool(r)
 	mixed, err := spool.exists()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !mixed && m.Exchange != nil {
-		return nil, m.Exchange.release(ctx, m, r, manifest)
+		return m.Exchange.release(ctx, m, r, manifest)
 	}
 	if begun, err := m.begun(r); begun != nil || err != nil {
-		return nil, cmp.Or(err, errWorkers)
+		return cmp.Or(err, errWorkers)
 	}
 	if !mixed { // so nothing has left: the spool is the only way out, and it was never whole
 		if err := m.mix(ctx, r, spool); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, m.send(ctx, r, spool, manifest)
+	return m.send(ctx, r, spool, manifest)
+}
+
+// left tells whether something of the release may have left: what is durable before the first message leaves is
+// there, or
+// it cannot be known.
+func (m *Mixing) left(r *channel.Release) bool {
+	mixed, err := m.spool(r).exists()
+	if err != nil || mixed {
+		return true
+	}
+	barrier, err := channel.ReadFile(m.Disk, barrierName(r.Epoch, r.Round))
+	return err != nil || barrier != nil
 }
 
 // announced makes sure that the announcement is known: without it the plan's noise would be left out.

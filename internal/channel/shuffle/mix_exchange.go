@@ -229,7 +229,7 @@ func (x *Exchange) fix(ctx context.Context, m *Mixing, r *channel.Release) (*bar
 	// One release has one membership and one draw. What stands there was not sent by this one.
 	err := x.Chunks.ReadChunks(ctx, r.Epoch, r.Round, func(uint32, []byte) error {
 		return fmt.Errorf("%w: other messages of this round left before: "+
-			"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrImpossible)
+			"the state folder is older than what this shuffler has sent; restored from a backup?", channel.ErrLeft)
 	})
 	if err != nil {
 		return nil, err

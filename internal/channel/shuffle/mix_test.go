@@ -202,7 +202,7 @@ func TestAnotherOrderDoesNotFollow(t *testing.T) {
 	f.must(f.leave(t.Context(), f.release, new(wire.Manifest)))
 	f.stored = f.stored[:3]
 	f.must(f.Forget(1, 0))
-	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrImpossible) {
+	if err := f.leave(t.Context(), f.release, new(wire.Manifest)); !errors.Is(err, channel.ErrLeft) {
 		t.Errorf("%v", err)
 	}
 	if len(f.stored) != 3 {
@@ -220,7 +220,7 @@ func TestALostReportMakesTheReleaseImpossible(t *testing.T) {
 		t.Errorf("before the commit: %v", err)
 	}
 	err = f.leave(t.Context(), f.release, new(wire.Manifest))
-	if !errors.Is(err, channel.ErrImpossible) || len(f.stored) != 0 {
+	if !errors.Is(err, channel.ErrImpossible) || errors.Is(err, channel.ErrLeft) || len(f.stored) != 0 {
 		t.Errorf("after the commit: %v, and %d chunks left", err, len(f.stored))
 	}
 }

@@ -37,11 +37,11 @@ func (r *Panel) WriteTable(w io.Writer) error {
 		{"epsilon, person", up(r.Epsilon), "what the plan gives for it"},
 		{"epsilon, epoch", up(r.EpsilonEpoch), "of one epoch by itself"},
 		{"epsilon, alone", spelled(r.EpsilonAlone), "of a person, if no other device is honest"},
-		{"dishonest devices", fmt.Sprintf("%g %%", percent(r.Dishonest)), "of the registered ones, at most"},
+		{"dishonest devices", fmt.Sprintf("%g %%", percent(r.Dishonest)), "of those in a pool, at most"},
 		{"m, in a panel", number(r.MaxDishonest), "whose noise is not counted"},
 		{"tail, epoch", fmt.Sprintf("%.3g", r.Tail), "probability of more than m, for every pool; paid by delta"},
 		{"tail, person", fmt.Sprintf("%.3g", r.TailTotal), fmt.Sprintf("of %s", plural(r.Records, "epoch", "epochs"))},
-		{"least reports", number(r.Minimum), "with fewer nothing is released"},
+		{"least reports", number(r.Minimum), "with fewer nothing may be released"},
 		{"messages, bytes", fmt.Sprintf("%s, %s", number(r.MessagesPerUser), number(r.BytesPerUser)), "of one person in an epoch"},
 	} {
 		t.AppendRow(row)
@@ -99,13 +99,14 @@ func (r *Panel) notes() []string {
 	notes := []string{
 		"Error: standard deviation of noise, at worst. Of a sum: of the reports' vectors, which are divided by the decisions " +
 			"of a report. In a decision: of the mean over the decisions of a full cohort.",
-		fmt.Sprintf("Nobody chooses who is in a panel while one server is honest: if at most %g %% of the registered devices are "+
-			"dishonest, more than %s of a panel are with probability %.2g at most. A release that a server destroys is drawn "+
-			"again and pays again.", percent(r.Dishonest), number(r.MaxDishonest), r.Tail),
+		fmt.Sprintf("While one server is honest, the other cannot choose who of a pool is in the panel: if at most %g %% of the "+
+			"pool are dishonest, more than %s of a panel are with probability %.2g at most. The shuffler says who is in the pool: a "+
+			"malicious one can leave honest devices out, and nobody sees it. A release that a server destroys is drawn again and "+
+			"pays again.", percent(r.Dishonest), number(r.MaxDishonest), r.Tail),
 	}
 	if r.Period > 0 {
-		notes = append(notes, fmt.Sprintf("Epsilon is the budget of each period of %d epochs: who stays longer spends it again. "+
-			"With %s registered devices the pool always has %s, whoever is drawn.", r.Period, number(r.Needed),
+		notes = append(notes, fmt.Sprintf("Epsilon is the budget of each period of %d epochs: who stays longer spends it again, and "+
+			"nothing bounds all periods together. With %s registered devices the pool always has %s, whoever is drawn.", r.Period, number(r.Needed),
 			number(r.Registered)))
 	} else {
 		notes = append(notes, fmt.Sprintf("A device that was in %s is not drawn again. So that the pool has %s whoever is drawn, "+

@@ -55,8 +55,10 @@ func (r Result) channelNotes() (notes []string) {
 		trust = append(trust, fmt.Sprintf("%s rests on %s", c.Trust, c.Whom))
 	}
 	notes = append(notes,
-		"Channels: each with the cohort in which it is worst. Epsilon holds while the honest devices' noise is there, "+
-			"alone if no other device is honest. Poison: standard deviations of noise by which one lying report can "+
+		"Channels: each with the cohort in which it is worst. Epsilon of shuffle and shares holds while no more devices of a "+
+			"cohort are dishonest than are counted; alone, if no other device is honest. A malicious shuffler chooses who is in a "+
+			"cohort, and can leave honest devices out: against it shares needs noise of servers, or a count of all dishonest "+
+			"devices of the deployment. Poison: standard deviations of noise by which one lying report can "+
 			"move a sum. CPU of one person's part on each role, estimated from measurements of this machine, just now; the "+
 			"broker's is not in it.",
 		"Trust: "+strings.Join(trust, "; ")+".")

@@ -118,7 +118,8 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		"without a control group.", lift(func(l *Lift) float64 { return l.Lift }))
 	add("lift_low", "Lower end of its 95 % interval.", lift(func(l *Lift) float64 { return l.Low }))
 	add("lift_high", "Upper end of its 95 % interval.", lift(func(l *Lift) float64 { return l.High }))
-	add("spent_epsilon", "Largest epsilon of an epoch that released, with the reports that came.",
+	add("spent_epsilon", "Largest epsilon of an epoch of which something left the shuffler, with the reports that "+
+		"left, counted or not.",
 		budget(func(b *Budget) *Epsilon { return b.Spent }))
 	last := func(f func(Round) float64) func(Snapshot) (float64, bool) {
 		return func(s Snapshot) (float64, bool) {
@@ -146,7 +147,7 @@ func newGauges(role string, read func() Snapshot) *gauges {
 		}
 		return float64(s.Devices.Capacity), true
 	})
-	g.over = desc("rounds_total", "Rounds that are over, by outcome: released or destroyed.", "outcome")
+	g.over = desc("rounds_total", "Rounds that are over, by outcome: released, destroyed or refused.", "outcome")
 	return g
 }
 
@@ -169,7 +170,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	if s.Releases == nil {
 		return
 	}
-	n := map[string]int{Released: 0, Destroyed: 0}
+	n := map[string]int{Released: 0, Destroyed: 0, Refused: 0}
 	for _, r := range s.Releases {
 		n[r.Outcome]++
 	}

@@ -75,7 +75,7 @@ type Budget struct {
 	EpsilonAlone *Epsilon `json:"epsilon_alone"`
 	Channel      string   `json:"channel,omitempty"`
 	RestsOn      string   `json:"rests_on,omitempty"` // continues "the guarantee": plan.Channel.RestsOn
-	// Spent is the largest epsilon of an epoch that released, with the reports that really came; 0: none did; nil:
+	// Spent is the largest epsilon of an epoch of which something left the shuffler, counted or not; 0: none did; nil:
 	// this role does not know.
 	Spent *Epsilon `json:"spent,omitempty"`
 	// Records is how many epochs one person may report in, out of any Period that follow each other, 0 being all of the
@@ -122,13 +122,16 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 
 // Round is one round that is over.
 type Round struct {
-	Epoch    uint64  `json:"epoch"`
-	Round    uint32  `json:"round"`
-	Outcome  string  `json:"outcome"`            // released or destroyed
-	Enrolled *int    `json:"enrolled,omitempty"` // nil: this role does not know
-	Reports  int     `json:"reports"`
-	Messages int     `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
-	Epsilon  Epsilon `json:"epsilon"`  // of the epoch's whole plan, with the reports that came; 0: nothing was released
+	Epoch    uint64 `json:"epoch"`
+	Round    uint32 `json:"round"`
+	Outcome  string `json:"outcome"`            // released, destroyed or refused
+	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
+	Reports  int    `json:"reports"`
+	Messages int    `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
+	// Epsilon is of the epoch's whole plan, with the reports of which something left the shuffler, or may have,
+	// counted or
+	// not; 0: nothing left.
+	Epsilon Epsilon `json:"epsilon"`
 	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations of
 	// its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of the
 	// newest round alone.
@@ -140,6 +143,7 @@ type Round struct {
 const (
 	Released  = "released"
 	Destroyed = "destroyed"
+	Refused   = "refused" // by the analyzer, after the shuffler released it
 )
 
 // Learned is what the deployment learned from what its people reported, as numbers that are public.

@@ -164,7 +164,7 @@ func TestGaugesShowTheSnapshot(t *testing.T) {
 			}
 			delete(want, f.GetName())
 		}
-		if f.GetName() == "riffle_rounds_total" && len(f.Metric) != 2 {
+		if f.GetName() == "riffle_rounds_total" && len(f.Metric) != 3 {
 			t.Errorf("%v", f)
 		}
 	}

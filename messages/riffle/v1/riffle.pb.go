@@ -390,7 +390,7 @@ type Outcome int32
 const (
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	Outcome_OUTCOME_RELEASED    Outcome = 1
-	Outcome_OUTCOME_DESTROYED   Outcome = 2 // fewer reports than the minimum: no message left the shuffler, and the reports are deleted
+	Outcome_OUTCOME_DESTROYED   Outcome = 2 // there was no release, and the reports are deleted: too few came, or it could not be carried out
 )
 
 // Enum value maps for Outcome.
@@ -2739,7 +2739,7 @@ type Manifest struct {
 	Outcome       Outcome                `protobuf:"varint,5,opt,name=outcome,proto3,enum=riffle.v1.Outcome" json:"outcome,omitempty"`
 	Enrolled      uint32                 `protobuf:"varint,6,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
 	Reports       uint32                 `protobuf:"varint,7,opt,name=reports,proto3" json:"reports,omitempty"`
-	Messages      uint64                 `protobuf:"varint,8,opt,name=messages,proto3" json:"messages,omitempty"`
+	Messages      uint64                 `protobuf:"varint,8,opt,name=messages,proto3" json:"messages,omitempty"` // of a destroyed round: the most that can have left before
 	Chunks        uint32                 `protobuf:"varint,9,opt,name=chunks,proto3" json:"chunks,omitempty"`
 	ChunksDigest  []byte                 `protobuf:"bytes,10,opt,name=chunks_digest,json=chunksDigest,proto3" json:"chunks_digest,omitempty"`     // SHA-256 over the chunks' SHA-256 digests, in order
 	ReportsDigest []byte                 `protobuf:"bytes,11,opt,name=reports_digest,json=reportsDigest,proto3" json:"reports_digest,omitempty"`  // SHA-256 over the admitted reports' SHA-256 digests, sorted
