@@ -123,6 +123,12 @@ func TestDecisionsBetweenVectors(t *testing.T) {
 		if _, id := d["id"]; id || d["arm"] != 1. || d["propensity"] != 1. {
 			t.Fatalf("%v", d)
 		}
+		if _, scaled := d["scaled_arms"]; scaled {
+			t.Fatalf("no arm is longer than 1, and the answer says: %v", d)
+		}
+	}
+	if d := s.decide("a", `{"arms": [[3, 4], [-0.3, 0.5], [0, -2]]}`); d["scaled_arms"] != 2. {
+		t.Errorf("two of three arms are longer than 1, and the answer says: %v", d)
 	}
 	if status, _ := s.get("/v1/schema"); status != http.StatusNotFound {
 		t.Errorf("a schema is shown: %d", status)

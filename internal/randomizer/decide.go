@@ -42,6 +42,8 @@ type Decision struct {
 	Detail     string         `json:"detail,omitempty"`
 	RewardBy   *time.Time     `json:"reward_by,omitempty"` // end of the reward window
 	DryRun     bool           `json:"dry_run,omitempty"`   // the host enrols nobody
+	// Scaled counts the arms that had norm above 1 and were scaled down to norm 1.
+	Scaled int `json:"scaled_arms,omitempty"`
 }
 
 // unsampledToken begins the token of a decision that no device will report: its reward is accepted and forgotten. It is
@@ -97,7 +99,7 @@ func (h *Host) DecideAmong(ctx context.Context, name string, arms func(a *device
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
+	d.Arm, d.ID, d.Propensity, d.Scaled = made.Arm, set.id(made.Arm), made.Propensity, made.Shortened
 	if s != nil {
 		s.seat.mu.Lock()
 		s.record.Remember(set.Vectors[made.Arm], made) // a report that was made meanwhile needs it no more
@@ -137,7 +139,7 @@ func (h *Host) decide(name string, arms func(a *device.Announced) (Arms, error))
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrArms, err)
 	}
-	d.Arm, d.ID, d.Propensity = made.Arm, set.id(made.Arm), made.Propensity
+	d.Arm, d.ID, d.Propensity, d.Scaled = made.Arm, set.id(made.Arm), made.Propensity, made.Shortened
 	if why == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()

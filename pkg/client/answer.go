@@ -9,16 +9,17 @@ import (
 
 // Decision is the answer to a request for a decision.
 type Decision struct {
-	Arm        int        `json:"arm"`                 // index into the arms of the request
-	ID         string     `json:"id,omitempty"`        // of the arm; empty where arms are vectors
-	Token      string     `json:"token"`               // names this decision when its reward is told
-	Epoch      uint64     `json:"epoch"`               // whose policy decided; from 1
-	Propensity float64    `json:"propensity"`          // probability with which the policy plays this arm, in (0, 1]
-	Sampled    bool       `json:"sampled"`             // whether the device will report
-	Reason     Reason     `json:"reason"`              // Sampled, or why the device will not report
-	Detail     string     `json:"detail,omitempty"`    // the reason as a sentence; empty if sampled
-	RewardBy   *time.Time `json:"reward_by,omitempty"` // end of the reward window; nil if not sampled
-	DryRun     bool       `json:"dry_run,omitempty"`   // the randomizer is in dry run: it enrols nobody
+	Arm        int        `json:"arm"`                   // index into the arms of the request
+	ID         string     `json:"id,omitempty"`          // of the arm; empty where arms are vectors
+	Token      string     `json:"token"`                 // names this decision when its reward is told
+	Epoch      uint64     `json:"epoch"`                 // whose policy decided; from 1
+	Propensity float64    `json:"propensity"`            // probability with which the policy plays this arm, in (0, 1]
+	Sampled    bool       `json:"sampled"`               // whether the device will report
+	Reason     Reason     `json:"reason"`                // Sampled, or why the device will not report
+	Detail     string     `json:"detail,omitempty"`      // the reason as a sentence; empty if sampled
+	RewardBy   *time.Time `json:"reward_by,omitempty"`   // end of the reward window; nil if not sampled
+	DryRun     bool       `json:"dry_run,omitempty"`     // the randomizer is in dry run: it enrols nobody
+	Scaled     int        `json:"scaled_arms,omitempty"` // arms that had norm above 1 and were scaled down to norm 1
 }
 
 // Acceptance is the answer to a reward that was accepted.
