@@ -36,7 +36,7 @@ func (s State) parts(left time.Duration) []string {
 		parts = append(parts, count(s.Counted)+" counted")
 	}
 	if s.Messages > 0 {
-		parts = append(parts, count(s.Messages)+" bit messages")
+		parts = append(parts, count(s.Messages)+" messages")
 	}
 	return parts
 }

@@ -16,7 +16,7 @@ func TestBarFitsItsWidth(t *testing.T) {
 		}
 	}
 	want := "learning  ━━━━━━━━━─────────────────────  31%  epoch 3 of 6  1m0s left  " +
-		"12,345 of 39,074 people  12,000 reports  4.95M bit messages"
+		"12,345 of 39,074 people  12,000 reports  4.95M messages"
 	if got := s.bar(time.Minute, 150); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

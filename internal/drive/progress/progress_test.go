@@ -47,13 +47,13 @@ func TestPlainLines(t *testing.T) {
 		p.Close()
 		want := `starting
 learning, 0%, epoch 1 of 6, 0 of 40,000 people
-learning, 5%, epoch 1 of 6, 48s left, 2,000 of 40,000 people, 2,000 reports, 824,000 bit messages
+learning, 5%, epoch 1 of 6, 48s left, 2,000 of 40,000 people, 2,000 reports, 824,000 messages
 `
 		if got := out.String(); !strings.HasPrefix(got, want) {
 			t.Errorf("wrote\n%s\nwant it to begin with\n%s", got, want)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		last := "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M bit messages"
+		last := "learning, 100%, epoch 6 of 6, 40,000 of 40,000 people, 20,000 reports, 8.24M messages"
 		if n := len(lines); n != 8 || lines[6] != "cohort 3 was lost" || lines[7] != last {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
