@@ -335,13 +335,13 @@ func (z *Analyzer) absorb(
 		if err := z.lost(ctx, a, counts, &stats); err != nil {
 			return err
 		}
-		line := "the cohort was destroyed; its policy stays for the next one"
+		warned := log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
+			Uint32("reports", counts.Reports)
 		if stats.Refused {
-			line = "the cohort was refused; its policy stays for the next one. What left the shuffler is spent all " +
-				"the same"
+			warned.Msg("the cohort was refused; its policy stays for the next one. What left the shuffler is spent all the same")
+		} else {
+			warned.Msg("the cohort was destroyed; its policy stays for the next one")
 		}
-		log.Warn().Str(outcome.Field, string(Destroyed)).Uint64("epoch", a.Epoch).Uint32("round", a.Round).
-			Uint32("reports", counts.Reports).Msg(line)
 	} else {
 		stats.Messages, stats.Epsilon = a.ReportMessages(), learned.Epsilon
 		stats.Influence, stats.Moved = a.StateInfluence(counts.Reports)

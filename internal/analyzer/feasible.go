@@ -152,7 +152,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		check func(float64) error
 	}{{"epsilon", p.Epsilon, privacy.CheckEpsilon}, {"delta", p.Delta, privacy.CheckDelta}} {
 		if err := try.check(try.value); err != nil {
-			faults = append(faults, role.Wrong(try.key, try.value, "is refused").Because(err.Error()))
+			faults = append(faults, role.Wrong(try.key, try.value, "is refused").Because(strings.TrimPrefix(err.Error(), privacy.ErrTarget.Error()+": ")))
 		}
 	}
 	for _, limit := range []struct {

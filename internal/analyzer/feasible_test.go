@@ -26,7 +26,7 @@ func TestAllFaultsOfAConfiguration(t *testing.T) {
 			}, "no plan",
 		}, {
 			"a promise of nothing", "--learner-dimension=5 --learner-horizon=5000 --privacy-epsilon=0",
-			[]string{"2 faults:", "privacy.epsilon = 0 (--privacy-epsilon) must be above 0", "keys = "}, "no plan",
+			[]string{"2 faults:", "privacy.epsilon = 0 (--privacy-epsilon) is refused: epsilon is 0: take a number from", "keys = "}, "no plan",
 		}, {
 			"a promise that is none", "--learner-dimension=5 --learner-horizon=5000 --privacy-epsilon=1e9",
 			[]string{"2 faults:", "privacy.epsilon = 1000000000 (--privacy-epsilon)", "keys = "}, "no plan",

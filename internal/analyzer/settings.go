@@ -342,8 +342,10 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	if err != nil {
 		return nil, infeasible(err)
 	}
-	if warning := privacy.WarnDelta(s.Privacy.Delta, max(s.Learner.Horizon, s.Admission.Registered)); warning != "" {
-		env.Log.Warn().Float64("delta", s.Privacy.Delta).Msg(warning)
+	people := max(s.Learner.Horizon, s.Admission.Registered)
+	if privacy.WarnDelta(s.Privacy.Delta, people) != "" {
+		env.Log.Warn().Float64("delta", s.Privacy.Delta).Float64("take", privacy.DeltaFor(people)).
+			Msg("privacy.delta is more than 1 divided by the number of people")
 	}
 	if err := errors.Join(s.oversized(z.machine.LargestPayload())...); err != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 	}
 	if s.API.DryRun {
 		env.Health.Note(dryRunMeans)
-		env.Log.Warn().Msg(dryRunMeans)
+		env.Log.Warn().Msg("api.dry_run is on: this host enrols nobody and sends nothing")
 	}
 	state, following := env.Health.Condition("state"), env.Health.Condition("announcements")
 	return func(ctx context.Context) error {

@@ -100,7 +100,8 @@ func (s *Shuffler) narrow(a *plan.Announcement) {
 		return
 	}
 	s.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("size", a.Cohort.Size).Int("host_reports", most).
-		Str(outcome.Field, string(reason(wire.RefusalHostShare))).Msg(narrowMeans)
+		Str(outcome.Field, string(reason(wire.RefusalHostShare))).
+		Msg("the broker keeps fewer reports of one host than the cohort has places")
 }
 
 const narrowMeans = "the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than " +

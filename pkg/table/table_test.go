@@ -135,8 +135,8 @@ func TestValuesAreRefusedByLine(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any bytes. What is read has different names, and a finite number or none in each row of a column.
-func FuzzRead(f *testing.F) {
+// FuzzPeoplesTables reads any bytes. What is read has different names, and a finite number or none in each row of a column.
+func FuzzPeoplesTables(f *testing.F) {
 	f.Add([]byte("a, y\n1,2\n3,4\n"))
 	f.Add([]byte("\xef\xbb\xbf\n" + `{"a":1,"y":2}` + "\r" + `{"y":4,"a":null}`))
 	f.Add([]byte("a;b\n1,5;\"2\n\""))

@@ -21,7 +21,7 @@ func TestWrongOptionsStartNothing(t *testing.T) {
 		want []string
 	}{
 		"negative":   {Options{Epsilon: -1, Delta: 1e-6}, []string{"1 fault", "--epsilon = -1"}},
-		"nothing":    {Options{Epsilon: 0, Delta: 1e-6}, []string{"1 fault", "--epsilon = 0 must be above 0"}},
+		"nothing":    {Options{Epsilon: 0, Delta: 1e-6}, []string{"1 fault", "--epsilon = 0 is refused"}},
 		"no promise": {Options{Epsilon: 1e9, Delta: 1e-6}, []string{"1 fault", "--epsilon = 1000000000"}},
 		"everything": {Options{Epsilon: math.NaN(), Delta: 2, Profile: "theory", Hosts: -1},
 			[]string{"4 faults", "--epsilon", "--delta = 2", `--learner = "theory"`, "--hosts = -1"}},

@@ -40,7 +40,11 @@ func paceOf(o Options) (p pace, err error) {
 			return
 		}
 		p.rounds = max(1, len(of.Plan.Rounds))
-		cpu, priced = machine.CPU(simulate.CostOf(of).Work)
+		work := simulate.Work{Channel: plan.Central, Rounds: p.rounds} // where a curator reads records, there are no releases
+		if of.Plan.Curator == nil {
+			work = simulate.CostOf(of).Work
+		}
+		cpu, priced = machine.CPU(work)
 	})
 	if err == nil {
 		err = priced

@@ -39,7 +39,7 @@ func TestHeadlineHasItsAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"riffle", "riffle-paper", "riffle-paper-narrow", "nonprivate-paper", "nonprivate-paper-narrow",
-		"nonprivate-batched", "nonprivate-greedy", "local-dp", "uniform"}
+		"nonprivate-batched", "nonprivate-greedy", "shuffle-linucb", "local-dp", "uniform"}
 	for i, a := range e.Algorithms {
 		if a.Name != want[i] {
 			t.Errorf("algorithm %d is %q, want %q", i, a.Name, want[i])

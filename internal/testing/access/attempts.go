@@ -62,6 +62,7 @@ func Attempts() []Attempt {
 		switch s {
 		case bus.StreamReports:
 			purge = []bus.Role{bus.Shuffler}
+			look = append(look, bus.Shuffler) // it looks for how many reports of a host there is room
 		case bus.StreamMixed:
 			purge = []bus.Role{bus.Analyzer}
 			leader = []bus.Role{bus.Analyzer, bus.Shuffler} // the shuffler compares what it repeats
