@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/internal/audit"
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 )
 
 // The lift is written as the difference of the means as they are written, to the last digit, in any range of rewards.

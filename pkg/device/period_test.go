@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
