@@ -98,10 +98,9 @@ func (c *Client) Try(ctx context.Context, a Attempt) (Outcome, error) {
 }
 
 const (
-	// for a refusal of what has no answer; the server sends it before its next pong
-	refusalTime = 200 * time.Millisecond
-	answerTime  = 2 * time.Second
-	noRight     = "no permission"
+	answerTime = 2 * time.Second
+	noRight    = "no permission"
+	nobodys    = "riffle.nobodys." // subjects that no role may hear
 )
 
 func (c *Client) trySubject(ctx context.Context, a Attempt, subject string) (Outcome, error) {
@@ -154,20 +153,29 @@ func (c *Client) trySilently(ctx context.Context, a Attempt, subject string, ref
 	if sub != nil {
 		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
 	}
+	// Refusals are told one after the other. So that this one is told, if there is one, by the time that what no role may
+	// do is refused, however busy the machine is.
+	var fence *nats.Subscription
+	forbidden := nobodys + nats.NewInbox()
+	behind := c.watch(forbidden)
 	if err == nil {
-		err = c.nc.FlushTimeout(answerTime)
+		fence, err = c.nc.SubscribeSync(forbidden)
 	}
-	if err != nil && !closed(refused) {
+	if fence != nil {
+		defer func() { _ = fence.Unsubscribe() }()
+	}
+	if err != nil {
 		return Outcome{}, fmt.Errorf("try %s: %w", subject, err)
 	}
 	select {
-	case <-refused:
-		return Outcome{Reason: noRight}, nil
-	case <-time.After(refusalTime):
-		return Outcome{Reached: true, Reason: "not refused"}, nil
+	case <-behind:
 	case <-ctx.Done():
 		return Outcome{}, ctx.Err()
 	}
+	if closed(refused) {
+		return Outcome{Reason: noRight}, nil
+	}
+	return Outcome{Reached: true, Reason: "not refused"}, nil
 }
 
 func closed(c <-chan struct{}) bool {
