@@ -31,7 +31,7 @@ const (
 	capacity = 48   // devices that a host's credential covers
 	pool     = 9    // registered devices that a panel is drawn from, at least
 	epsilon  = 4.0  // of every limit and plan
-	delta    = 1e-2 // of every limit and plan
+	delta    = 1e-3 // of every limit and plan
 	// compactAfter is so little that the shuffler's journal begins anew, with a snapshot, in nearly every epoch.
 	compactAfter = 1
 )
