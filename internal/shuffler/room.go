@@ -101,11 +101,9 @@ func (s *Shuffler) narrow(a *plan.Announcement) {
 	}
 	s.c.Log.Warn().Uint64("epoch", a.Epoch).Uint32("size", a.Cohort.Size).Int("host_reports", most).
 		Str(outcome.Field, string(reason(wire.RefusalHostShare))).
-		Msg("the broker keeps fewer reports of one host than the cohort has places")
+		Msg("the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than that, and " +
+			"the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker provision")
 }
-
-const narrowMeans = "the broker keeps fewer reports of one host than the cohort has places: a host gets no more slots than " +
-	"that, and the cohort fills only if there are hosts enough; raise --max-host-reports of riffle broker provision"
 
 // narrowWarning is what people are told of such a cohort, "" of any other. The lock is held.
 func (s *Shuffler) narrowWarning(f Filling) string {
