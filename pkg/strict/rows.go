@@ -48,6 +48,9 @@ func Rows[T any](in io.Reader, o Options) iter.Seq2[Row[T], error] {
 			}
 			row := Row[T]{Line: r.line}
 			err := r.read(text, &row.Value)
+			if err != nil && lines.Err() != nil {
+				err = lines.Err() // the line is cut off because the source failed
+			}
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -86,6 +89,8 @@ func decoded(start []byte) (rest []byte, problem string) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
 		return nil, "is compressed: unpack the file with gunzip"
+	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
+		return nil, "is a spreadsheet or another packed file: save it as text"
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")),
 		bytes.IndexByte(start[:min(4, len(start))], 0) >= 0:
 		return nil, "is UTF-16 or not text at all: convert the file to UTF-8"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // FuzzPeopleFile opens any bytes as a file of people, plain or packed. Whoever it gives has arms of one dimension and of
@@ -39,8 +40,7 @@ func FuzzPeopleFile(f *testing.F) {
 			Family: glm.FamilyLogistic, MaxReward: 1, NormBound: 1, MaxLine: 1 << 12, Holdout: 0.25,
 		})
 		if err != nil {
-			var at *population.LineError
-			if p != nil || errors.As(err, &at) && at.Line < 1 {
+			if at, ok := errors.AsType[*strict.Error](err); p != nil || ok && at.Line < 1 {
 				t.Fatalf("%+v, %v", p, err)
 			}
 			return

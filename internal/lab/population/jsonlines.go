@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -14,13 +15,11 @@ import (
 	"path/filepath"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
-// Defaults of [FileOptions].
-const (
-	DefaultMaxLine   = 1 << 20 // bytes; a person with 100 arms of dimension 100 takes about 200 kB
-	DefaultNormBound = 5.0     // S
-)
+// DefaultNormBound is S of [FileOptions].
+const DefaultNormBound = 5.0
 
 // FileOptions says how to read a file of JSON Lines.
 type FileOptions struct {
@@ -30,26 +29,17 @@ type FileOptions struct {
 	Family    string  // reward family; "" = "logistic"
 	MaxReward float64 // R: rewards must be in [0, R], or [-1, 1] in the linear family; 0 = 1
 	NormBound float64 // S: bound on the parameter's norm; 0 = DefaultNormBound
-	MaxLine   int     // longest line in bytes; 0 = DefaultMaxLine
+	MaxLine   int     // longest line in bytes; 0 = strict.DefaultMaxLine
 }
 
-// A LineError names the line of a file that cannot be used, counted from 1, and what is wrong with it.
-type LineError struct {
-	File string
-	Line int
-	Err  error
-}
-
-func (e *LineError) Error() string { return fmt.Sprintf("%s, line %d: %v", e.File, e.Line, e.Err) }
-
-// Unwrap returns what is wrong with the line.
-func (e *LineError) Unwrap() error { return e.Err }
-
-// File returns the people of a file of JSON Lines, one person per line as [ParseLine] reads them, optionally compressed
-// with gzip (recognised by content, not by name). Blank lines are skipped.
+// File returns the people of a file of JSON Lines, optionally compressed with gzip (recognised by content, not by name):
 //
-// File reads the whole file once, so that a malformed line is found before any decision; it returns a *LineError for
-// it. After that each pass streams: memory holds one line, whatever the size of the file. People come in the order of
+//	{"arms": [[0.1, 0.9], [0.3, -0.2]], "rewards": [1, 0]}
+//
+// Lines are read as [strict.Rows] reads them, with exactly these two fields.
+//
+// File reads the whole file once, so that a malformed line is found before any decision; its error wraps a *strict.Error
+// with the line, and quotes nothing of it. After that each pass streams: memory holds one line, whatever the size of the file. People come in the order of
 // the file, so put them in the order in which they would have come, or shuffle them first. The number of arms may
 // differ from person to person; the dimension may not. An arm of norm above 1 is scaled to norm 1 and counted in
 // Info().Clipping.
@@ -57,7 +47,6 @@ func File(path string, o FileOptions) (*Population, error) {
 	o.Family = cmp.Or(o.Family, glm.FamilyLogistic)
 	o.MaxReward = cmp.Or(o.MaxReward, 1)
 	o.NormBound = cmp.Or(o.NormBound, DefaultNormBound)
-	o.MaxLine = cmp.Or(o.MaxLine, DefaultMaxLine)
 	if _, err := glm.NewFamily(o.Family, o.MaxReward); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
@@ -174,38 +163,41 @@ func (f *file) lines(dim int) iter.Seq2[fileLine, error] {
 			return
 		}
 		defer in.Close()
-		n, err := readLines(in, f.o.MaxLine, func(text []byte) (bool, error) {
-			l, err := f.check(text, &dim)
-			if err != nil {
-				return false, err
-			}
-			return yield(l, nil), nil
-		})
+		text, err := unpacked(in)
 		if err != nil {
-			yield(fileLine{}, &LineError{File: f.path, Line: n, Err: err})
+			yield(fileLine{}, fmt.Errorf("%s: the file cannot be read: %w", f.path, err))
+			return
+		}
+		for row, err := range strict.Rows[line](text, strict.Options{MaxLine: f.o.MaxLine}) {
+			var l fileLine
+			if err == nil {
+				l, err = f.check(row, &dim)
+			}
+			if wrong, ok := errors.AsType[*strict.Error](err); ok {
+				err = badLine(f.path, wrong)
+			} else if err != nil {
+				err = fmt.Errorf("%s: the file cannot be read further: %w", f.path, err)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
 		}
 	}
 }
 
-// check parses a line and checks it against the file's dimension and the family's range. This line sets a *dim of 0.
-func (f *file) check(text []byte, dim *int) (fileLine, error) {
-	p, err := ParseLine(text)
-	if err != nil {
-		return fileLine{}, err
+// check checks a line against the file's dimension and the family's range. This line sets a *dim of 0.
+func (f *file) check(row strict.Row[line], dim *int) (fileLine, error) {
+	if field, problem := row.Value.check(f.o.Family, f.o.MaxReward); problem != "" {
+		return fileLine{}, &strict.Error{Line: row.Line, Field: field, Problem: problem}
 	}
-	if d := len(p.Arms[0]); *dim == 0 {
+	l := fileLine{person: Person{Arms: row.Value.Arms, Rewards: row.Value.Rewards}}
+	if d := len(l.person.Arms[0]); *dim == 0 {
 		*dim = d
 	} else if d != *dim {
-		return fileLine{}, fmt.Errorf("arms of dimension %d, but the first person's have %d", d, *dim)
+		return fileLine{}, &strict.Error{Line: row.Line, Field: "arms",
+			Problem: fmt.Sprintf("has vectors of dimension %d, but the first person's have %d: all must be alike", d, *dim)}
 	}
-	for i, r := range p.Rewards {
-		if least, most := glm.RewardRange(f.o.Family, f.o.MaxReward); !(r >= least && r <= most) {
-			return fileLine{}, fmt.Errorf("rewards[%d] = %v is outside [%v, %v], the range of the %s family here", i, r,
-				least, most, f.o.Family)
-		}
-	}
-	l := fileLine{person: p}
-	for _, a := range p.Arms {
+	for _, a := range l.person.Arms {
 		if clipNorm(a) {
 			l.clipped++
 		}
@@ -237,61 +229,11 @@ func clipNorm(x []float64) bool {
 	return over
 }
 
-// readLines calls do for each line that is not blank until do returns false or an error. It unpacks gzip. It returns
-// the number of the line at which it stopped, counted from 1.
-func readLines(in io.Reader, maxLine int, do func(text []byte) (bool, error)) (int, error) {
+// unpacked is what a file holds, without gzip.
+func unpacked(in io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(in, 64<<10)
-	var source io.Reader = buffered
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return 1, fmt.Errorf("not readable as gzip: %w", err)
-		}
-		source = z
+	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return buffered, nil
 	}
-	watched := &watchedReader{r: source}
-	lines := bufio.NewScanner(watched)
-	lines.Buffer(make([]byte, 0, min(maxLine+2, 64<<10)), maxLine+2) // room for the line's end
-	n := 0
-	for lines.Scan() {
-		n++
-		text := lines.Bytes()
-		if watched.err != nil {
-			break // the scanner hands out what it has of a line that was cut off
-		}
-		if len(text) > maxLine {
-			return n, lineTooLong(maxLine)
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		if more, err := do(text); err != nil || !more {
-			return n, err
-		}
-	}
-	if watched.err != nil {
-		return max(n, 1), fmt.Errorf("the file cannot be read further: %w", watched.err)
-	}
-	if lines.Err() != nil { // bufio.ErrTooLong is the only other way to fail
-		return n + 1, lineTooLong(maxLine)
-	}
-	return n, nil
-}
-
-// watchedReader remembers a failure to read.
-type watchedReader struct {
-	r   io.Reader
-	err error
-}
-
-func (w *watchedReader) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if err != nil && err != io.EOF {
-		w.err = err
-	}
-	return n, err
-}
-
-func lineTooLong(maxLine int) error {
-	return fmt.Errorf("longer than %d bytes; one person per line", maxLine)
+	return gzip.NewReader(buffered)
 }

@@ -16,6 +16,7 @@ import (
 	_ "github.com/riffle-dp/riffle/internal/testing/fixedseed"
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 func write(t testing.TB, content []byte) string {
@@ -44,7 +45,9 @@ func TestFileYieldsEveryPersonOnce(t *testing.T) {
 	z.Write(plain)
 	z.Close()
 	for name, content := range map[string][]byte{"plain": plain, "gzip": zipped.Bytes(),
-		"blank lines, CR LF": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n\r\n"))} {
+		"blank lines, CR LF": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n\r\n")),
+		"CR":                 bytes.ReplaceAll(plain, []byte("\n"), []byte("\r")),
+		"mark of UTF-8":      append([]byte("\xef\xbb\xbf"), plain...)} {
 		path := write(t, content)
 		o := population.FileOptions{Seed: 5, Holdout: 0.2}
 		p, err := population.File(path, o)
@@ -120,40 +123,53 @@ func TestHoldoutIsUniform(t *testing.T) {
 
 const good = `{"arms": [[0.6, 0.8], [0, -1]], "rewards": [1, 0]}` + "\n"
 
+// What is wrong is said with its line and field and with how a line looks, and nothing of the line is quoted.
 func TestFileNamesTheBadLine(t *testing.T) {
 	for _, c := range []struct{ name, line, want string }{
-		{"not JSON", `hello`, "expected an object"},
-		{"cut off", `{"arms": [[1, 0]`, "end of \"arms\""},
-		{"dimension", `{"arms": [[1, 0, 0]], "rewards": [1]}`, "dimension 3, but the first person's have 2"},
-		{"dimension within", `{"arms": [[1, 0], [1]], "rewards": [1, 0]}`, "arm 1 has dimension 1, arm 0 has 2"},
-		{"rewards count", `{"arms": [[1, 0]], "rewards": [1, 0]}`, "2 rewards for 1 arms"},
-		{"NaN", `{"arms": [[1, NaN]], "rewards": [1]}`, "arms[0][1] is \"NaN\", not a number"},
-		{"null", `{"arms": [[1, null]], "rewards": [1]}`, "arms[0][1] is \"null\", not a number"},
-		{"text", `{"arms": [[1, "0"]], "rewards": [1]}`, "not a number"},
-		{"infinite", `{"arms": [[1, 1e999]], "rewards": [1]}`, "too large"},
-		{"hexadecimal", `{"arms": [[1, 0x1]], "rewards": [1]}`, "found \"x1\""},
-		{"leading zero", `{"arms": [[1, 01]], "rewards": [1]}`, "not a number"},
+		{"CSV", "4711,1,0", "it must be an object"},
+		{"CSV with a header", "age,dose", "it is not JSON from byte 1"},
+		{"one list", "[" + strings.TrimSpace(good) + ",", "it must be an object"},
+		{"cut off", `{"arms": [[4711, 0]`, "it is cut off"},
+		{"dimension", `{"arms": [[4711, 0, 0]], "rewards": [1]}`, "\"arms\" has vectors of dimension 3"},
+		{"dimension within", `{"arms": [[4711, 0], [1]], "rewards": [1, 0]}`, "\"arms[1]\" has dimension 1, arms[0] has 2"},
+		{"rewards count", `{"arms": [[4711, 0]], "rewards": [1, 0]}`, "\"rewards\" has 2 numbers for 1 arms"},
+		{"NaN", `{"arms": [[4711, NaN]], "rewards": [1]}`, "it is not JSON from byte"},
+		{"null", `{"arms": [[4711, null]], "rewards": [1]}`, "\"arms[0][1]\" is null"},
+		{"null reward", `{"arms": [[4711, 0]], "rewards": [null]}`, "\"rewards[0]\" is null"},
+		{"text", `{"arms": [[1, "4711"]], "rewards": [1]}`, "\"arms[0][1]\" must be a number"},
+		{"infinite", `{"arms": [[1, 4711e999]], "rewards": [1]}`, "\"arms[0][1]\""},
 		{"no arms", `{"arms": [], "rewards": []}`, "\"arms\" is empty"},
-		{"empty arm", `{"arms": [[]], "rewards": [1]}`, "arms[0] is empty"},
-		{"no rewards", `{"arms": [[1, 0]], "rewards": []}`, "rewards is empty"},
+		{"empty arm", `{"arms": [[]], "rewards": [1]}`, "\"arms[0]\" is empty"},
+		{"no rewards", `{"arms": [[4711, 0]], "rewards": []}`, "\"rewards\" has 0 numbers for 1 arms"},
 		{"missing arms", `{"rewards": [1]}`, "\"arms\" is missing"},
-		{"missing rewards", `{"arms": [[1, 0]]}`, "\"rewards\" is missing"},
-		{"above R", `{"arms": [[1, 0]], "rewards": [1.5]}`,
-			"rewards[0] = 1.5 is outside [0, 1], the range of the logistic family"},
-		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1]"},
-		{"twice", `{"arms": [[1, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" is given twice"},
-		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "x"}`, "unknown key \"name\""},
-		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "unknown key \"Arms\""},
-		{"two people", strings.TrimSpace(good) + strings.TrimSpace(good), "after the object"},
-		{"empty object", `{}`, "expected a key"},
-		{"trailing comma", `{"arms": [[1, 0]], "rewards": [1],}`, "expected a key"},
-		{"too long", `{"arms": [[1, 0` + strings.Repeat(" ", 300) + `]], "rewards": [1]}`, "longer than 256 bytes"},
+		{"missing rewards", `{"arms": [[4711, 0]]}`, "\"rewards\" is missing"},
+		{"above R", `{"arms": [[1, 0]], "rewards": [4711]}`, "\"rewards[0]\" is outside [0, 1]"},
+		{"below 0", `{"arms": [[1, 0]], "rewards": [-1]}`, "outside [0, 1], the range of the logistic family"},
+		{"twice", `{"arms": [[4711, 0]], "arms": [[1, 0]], "rewards": [1]}`, "\"arms\" stands twice"},
+		{"unknown key", `{"arms": [[1, 0]], "rewards": [1], "name": "4711"}`, "\"name\" is not a field here"},
+		{"other case", `{"Arms": [[1, 0]], "rewards": [1]}`, "it is written \"arms\""},
+		{"two people", strings.TrimSpace(good) + strings.TrimSpace(good), "it has something behind it"},
+		{"Latin-1", "{\"n\xe4me\": 4711}", "it is not UTF-8"},
+		{"too long", `{"arms": [[4711, 0` + strings.Repeat(" ", 300) + `]], "rewards": [1]}`, "it has more than 256 bytes"},
 	} {
-		path := write(t, []byte(good+"\n"+c.line+"\n"+good))
-		_, err := population.File(path, population.FileOptions{MaxLine: 256})
-		var line *population.LineError
-		if !errors.As(err, &line) || line.Line != 3 || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one that names line 3 and says %q", c.name, err, c.want)
+		for _, end := range []string{"\n", "\r\n", "\r"} {
+			text := "\xef\xbb\xbf" + strings.ReplaceAll(good+"\n"+c.line+"\n"+good, "\n", end)
+			_, err := population.File(write(t, []byte(text)), population.FileOptions{MaxLine: 256})
+			at, ok := errors.AsType[*strict.Error](err)
+			if !ok || at.Line != 3 || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "4711") ||
+				!strings.Contains(err.Error(), `JSON Lines, not CSV and not one list; a line is like {"arms": [[`) {
+				t.Errorf("%s: error %v, want one that names line 3, says %q and shows a line", c.name, err, c.want)
+			}
+		}
+	}
+}
+
+// A file of another encoding is named as such.
+func TestFileOfAnotherKind(t *testing.T) {
+	for text, want := range map[string]string{"\xff\xfe{\x00\"\x00": "UTF-16", "PK\x03\x04 ": "spreadsheet"} {
+		if _, err := population.File(write(t, []byte(text)), population.FileOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "line 1: it is") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }
@@ -248,68 +264,41 @@ func TestFileThatChangesIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever a valid person is, encoding/json writes it and ParseLine reads the same numbers back.
-func TestParseLineReadsWhatJSONWrites(t *testing.T) {
+// Whatever a valid person is, encoding/json writes it and File reads the same numbers back.
+func TestFileReadsWhatJSONWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "people.jsonl")
 	rapid.Check(t, func(t *rapid.T) {
 		k, d := rapid.IntRange(1, 4).Draw(t, "k"), rapid.IntRange(1, 4).Draw(t, "d")
 		p := population.Person{Rewards: rapid.SliceOfN(rapid.Float64Range(0, 1), k, k).Draw(t, "rewards")}
 		for range k {
-			p.Arms = append(p.Arms, rapid.SliceOfN(rapid.Float64(), d, d).Draw(t, "arm"))
+			p.Arms = append(p.Arms, rapid.SliceOfN(rapid.Float64Range(-0.5, 0.5), d, d).Draw(t, "arm"))
 		}
-		line, err := json.Marshal(map[string]any{"arms": p.Arms, "rewards": p.Rewards})
+		text, err := json.Marshal(map[string]any{"arms": p.Arms, "rewards": p.Rewards})
 		if err != nil {
-			t.Skip("not a JSON number") // infinities
+			t.Fatal(err)
 		}
-		got, err := population.ParseLine(line)
-		if err != nil || !same(got, p) {
-			t.Fatalf("%s: read %+v, %v", line, got, err)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, err := population.File(path, population.FileOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		for got, err := range read.People() {
+			if err != nil || !same(got, p) {
+				t.Fatalf("%s: read %+v, %v", text, got, err)
+			}
 		}
 	})
 }
 
-// A line that ParseLine accepts is one that encoding/json reads to the same person; anything else is an error, never a
-// panic.
-func FuzzParseLine(f *testing.F) {
-	f.Add([]byte(good))
-	f.Add([]byte(`{"rewards":[0.5],"arms":[[1e-3,-0,2E+2]]}`))
-	f.Add([]byte(`{"arms": [[1, null]], "rewards": [1]}`))
-	f.Add([]byte(`{"arms": [[`))
-	f.Add([]byte(`{"arms`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		p, err := population.ParseLine(line)
-		if err != nil {
-			return
-		}
-		if len(p.Arms) == 0 || len(p.Arms) != len(p.Rewards) {
-			t.Fatalf("%q: accepted with %d arms and %d rewards", line, len(p.Arms), len(p.Rewards))
-		}
-		var want struct {
-			Arms    [][]float64
-			Rewards []float64
-		}
-		if err := json.Unmarshal(line, &want); err != nil {
-			t.Fatalf("%q: accepted, but encoding/json says %v", line, err)
-		}
-		if !same(p, population.Person{Arms: want.Arms, Rewards: want.Rewards}) {
-			t.Fatalf("%q: read %+v, encoding/json %+v", line, p, want)
-		}
-	})
-}
-
-func BenchmarkParseLine(b *testing.B) {
-	var line bytes.Buffer
-	line.WriteString(`{"arms": [`)
-	for k := range 10 {
-		if k > 0 {
-			line.WriteString(", ")
-		}
-		line.WriteString("[0.123456789, -0.23456789, 0.3456789, -0.456789, 0.56789]")
-	}
-	line.WriteString(`], "rewards": [1, 0, 0, 1, 0, 1, 1, 1, 0, 0]}`)
-	b.SetBytes(int64(line.Len()))
-	b.ReportAllocs()
+func BenchmarkFile(b *testing.B) {
+	text := bytes.Repeat([]byte(`{"arms": [[0.123456789, -0.23456789, 0.3456789, -0.456789, 0.56789], [0, 1, 0, 0, 0]], `+
+		`"rewards": [1, 0]}`+"\n"), 1000)
+	path := write(b, text)
+	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := population.ParseLine(line.Bytes()); err != nil {
+		if _, err := population.File(path, population.FileOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
