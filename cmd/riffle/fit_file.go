@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/table"
 )
 
@@ -41,10 +41,12 @@ func (f fitFlags) columns() (c fitColumns, err error) {
 		low, high, _ := strings.Cut(values, ",")
 		l, err := strconv.ParseFloat(strings.TrimSpace(low), 64)
 		h, err2 := strconv.ParseFloat(strings.TrimSpace(high), 64)
-		if err != nil || err2 != nil || !(l < h) || math.IsInf(h-l, 0) {
-			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing finite numbers", text)
+		b := estimate.Range{Low: l, High: h}
+		if err != nil || err2 != nil || !b.Fits() {
+			return c, fmt.Errorf("--bounds %q: want COLUMN=LOW,HIGH with two increasing numbers that can be told apart, of at "+
+				"most %g", text, estimate.LargestBound)
 		}
-		c.bound(name, estimate.Range{Low: l, High: h})
+		c.bound(name, b)
 	}
 	for _, text := range f.categories {
 		name, list, _ := strings.Cut(text, "=")
@@ -77,8 +79,8 @@ func (c *fitColumns) readBounds(path string) error {
 		return err
 	}
 	var file map[string][]float64
-	if json.Unmarshal(text, &file) != nil {
-		return fmt.Errorf(`%s: this is no JSON object of bounds: want {"COLUMN": [LOW, HIGH], ..}`, path)
+	if err := strict.Unmarshal(text, &file, strict.Options{}); err != nil {
+		return fmt.Errorf(`%s: %w: want {"COLUMN": [LOW, HIGH], ..}`, path, err)
 	}
 	names := make([]string, 0, len(file))
 	for name := range file {
@@ -86,11 +88,11 @@ func (c *fitColumns) readBounds(path string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		b := file[name]
-		if len(b) != 2 || !(b[0] < b[1]) || math.IsInf(b[1]-b[0], 0) {
-			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing finite numbers", path, name)
+		if b := file[name]; len(b) != 2 || !(estimate.Range{Low: b[0], High: b[1]}).Fits() {
+			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing numbers that can be told apart, of "+
+				"at most %g", path, name, estimate.LargestBound)
 		}
-		c.bound(name, estimate.Range{Low: b[0], High: b[1]})
+		c.bound(name, estimate.Range{Low: file[name][0], High: file[name][1]})
 	}
 	return nil
 }
@@ -175,10 +177,23 @@ func readTable(path string, stdin io.Reader) (*table.Table, error) {
 }
 
 // rows are the features of all rows, missing values by the rule, and the target.
+//
+// A value that is missing, or not declared, is refused with the flag that is about it.
 func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]float64, target []float64, err error) {
-	gaps := f.missing == missingMiddle
+	gaps, column := f.missing == missingMiddle, f.target
+	defer func() {
+		switch {
+		case errors.Is(err, table.ErrMissing) && column == f.target:
+			err = fmt.Errorf("%w. A target cannot be missing: the fit would have to guess it", err)
+		case errors.Is(err, table.ErrMissing):
+			err = fmt.Errorf("%w. --missing middle puts the middle of its bounds there", err)
+		case errors.Is(err, table.ErrUndeclared):
+			err = fmt.Errorf("%w: --category %s=FIRST,SECOND,..", err, column)
+		}
+	}()
 	rows = make([][]float64, t.Rows())
-	for _, name := range d.features {
+	for _, column = range d.features {
+		name := column
 		if values := c.categories[name]; values != nil {
 			of, err := t.Categories(name, values, gaps)
 			if err != nil {
@@ -203,6 +218,7 @@ func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]floa
 			rows[i] = append(rows[i], v)
 		}
 	}
+	column = f.target
 	if values := c.categories[f.target]; values != nil {
 		of, err := t.Categories(f.target, values, false)
 		for _, at := range of {

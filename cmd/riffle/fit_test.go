@@ -140,9 +140,12 @@ func TestFitLogistic(t *testing.T) {
 
 func TestFitExplainsWhatItRefuses(t *testing.T) {
 	csv, _, bounds := fitFiles(t, 100)
-	three := filepath.Join(t.TempDir(), "three.json")
-	if err := os.WriteFile(three, []byte(`{"age": [20, 80, 90]}`), 0o600); err != nil {
-		t.Fatal(err)
+	boundsFile := func(text string) string {
+		file := filepath.Join(t.TempDir(), "odd.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
 	good := []string{csv, "--target", "pressure", "--epsilon", "1", "--bounds-file", bounds}
 	for _, c := range []struct {
@@ -152,7 +155,7 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		{[]string{csv, "--target", "pressure", "--epsilon", "1", "--bounds", "age=20,80"}, "without looking at the data"},
 		{[]string{csv, "--target", "pressure", "--epsilon", "1"}, "no column but the target has bounds"},
 		{append(good, "--features", "age,city", "--bounds", "city=0,1"), "declare the column a category"},
-		{append(good, "--category", "city=London,Rome"), "in line 2 that is not declared"},
+		{append(good, "--category", "city=London,Rome"), "declare all that it can have: --category city=FIRST"},
 		{append(good, "--category", "city=Paris"), "two values or more"},
 		{append(good, "--category", "city=Paris,Paris"), "different values"},
 		{append(good, "--category", "age=1,2"), "has no bounds"},
@@ -164,7 +167,13 @@ func TestFitExplainsWhatItRefuses(t *testing.T) {
 		{append(good, "--bounds", "age=80,20"), "want COLUMN=LOW,HIGH"},
 		{append(good, "--bounds", "age=0,Inf"), "want COLUMN=LOW,HIGH"},
 		{append(good, "--bounds", "age"), "want COLUMN=LOW,HIGH"},
-		{append(good, "--bounds-file", three), "want [LOW, HIGH]"},
+		{append(good, "--bounds", "age=0,1e-320"), "can be told apart"},
+		{append(good, "--bounds", "age=1e16,10000000000000002"), "can be told apart"},
+		{append(good, "--bounds", "age=0,1e300"), "at most 1e+100"},
+		{append(good, "--bounds-file", boundsFile(`{"age": [20, 80, 90]}`)), "want [LOW, HIGH]"},
+		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1e-320]}`)), "can be told apart"},
+		{append(good, "--bounds-file", boundsFile(`{"age": [null, 80]}`)), `"age[0]" is null`},
+		{append(good, "--bounds-file", boundsFile(`{"age": [0, 1], "age": [20, 80]}`)), `"age" stands twice`},
 		{append(good, "--trust", "shuffle"), "central or local"},
 		{append(good, "--delta", "0.5"), "take at most 0.001"},
 		{append(good, "--delta", "0.002"), "take at most 0.001"},
@@ -206,8 +215,8 @@ func TestFitReadsWhatProgramsWrite(t *testing.T) {
 		"few rows":        {"age,dose\n1,2\n", "1 rows, want 12"},
 		"semicolons":      {"age;dose\r" + strings.ReplaceAll(strings.ReplaceAll(rows, ",", ";"), "\r\n", ",0\r"), ""},
 		"tabs":            {"age\tdose\n" + strings.ReplaceAll(rows, ",", "\t"), ""},
-		"missing":         {"age,dose\r\n1,2\r\n,2\r\n" + rows, `"age" has no value in line 3`},
-		"missing target":  {"age,dose\r\n1,2\r\n1,NA\r\n" + rows, `"dose" has no value in line 3`},
+		"missing":         {"age,dose\r\n1,2\r\n,2\r\n" + rows, `"age" has no value in line 3. --missing middle`},
+		"missing target":  {"age,dose\r\n1,2\r\n1,NA\r\n" + rows, `"dose" has no value in line 3. A target cannot`},
 	} {
 		file := filepath.Join(t.TempDir(), "people.json")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {

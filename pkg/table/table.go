@@ -1,9 +1,9 @@
 // Package table reads tables that people hand in: columns with names, and a line for each person. Every command that
 // takes a table reads it here.
 //
-// It takes CSV with commas, with semicolons (and then decimal commas, as spreadsheets write in much of Europe) or with
-// tabs; lines that end in LF, CRLF or CR; a byte order mark; quoted fields; and JSON lines. What it cannot read it
-// refuses with a line. No error quotes a value: at most it names a column of the header, a line and what to do.
+// It takes CSV with commas, with tabs, or with semicolons (where one number has a decimal comma all have, as
+// spreadsheets write in much of Europe); lines that end in LF, CRLF or CR; a byte order mark; a first line sep=;
+// quoted fields; and JSON lines. What it cannot read it refuses with a line. No error quotes a value: at most it names a column of the header, a line and what to do.
 package table
 
 import (
@@ -47,7 +47,12 @@ func Read(from io.Reader) (*Table, error) {
 		return nil, err
 	}
 	switch {
-	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")):
+	case bytes.HasPrefix(text, []byte("\x1f\x8b")):
+		return nil, wrong("the file is compressed: unpack it with gunzip")
+	case bytes.HasPrefix(text, []byte("PK\x03\x04")):
+		return nil, wrong("the file is a spreadsheet or another packed file: save it as CSV in UTF-8")
+	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) ||
+		bytes.IndexByte(text[:min(4, len(text))], 0) >= 0:
 		return nil, wrong("the file is UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8")
 	case !utf8.Valid(text):
 		return nil, wrong("the file is not UTF-8 text: save it as CSV in UTF-8, or convert it: iconv -f LATIN1 -t UTF-8")
@@ -102,20 +107,24 @@ func (t *Table) checkNames() error {
 // readText reads columns that are separated by what the header has most of: commas, semicolons or tabs.
 func readText(text []byte) (*Table, error) {
 	t, separator := &Table{decimal: '.'}, ','
-	header, _, _ := strings.Cut(string(bytes.TrimLeft(text, "\n")), "\n")
+	said, text := saidSeparator(text)
+	header := firstLine(text)
 	for _, s := range ";\t" {
 		if outside(header, s) > outside(header, separator) {
 			separator = s
 		}
 	}
-	if separator == ';' {
-		t.decimal = ','
+	if said != 0 {
+		separator = said
 	}
 	lines := csv.NewReader(bytes.NewReader(text))
 	lines.Comma, lines.TrimLeadingSpace = separator, separator != '\t'
 	for {
 		row, err := lines.Read()
 		if errors.Is(err, io.EOF) {
+			if separator == ';' && t.hasCommas() {
+				t.decimal = ','
+			}
 			return t, nil
 		}
 		if err != nil {
@@ -130,6 +139,42 @@ func readText(text []byte) (*Table, error) {
 		}
 		t.rows, t.lines = append(t.rows, row), append(t.lines, line)
 	}
+}
+
+// saidSeparator is what a first line of "sep=;" says, as spreadsheets write it, and the text with a blank line in its
+// place; else 0.
+func saidSeparator(text []byte) (rune, []byte) {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	if said, ok := bytes.CutPrefix(line, []byte("sep=")); ok && len(said) == 1 && bytes.Contains([]byte(",;\t"), said) {
+		return rune(said[0]), text[len(line):]
+	}
+	return 0, text
+}
+
+// firstLine is the first line that is not blank. A line ends outside quotes.
+func firstLine(text []byte) string {
+	quoted, trimmed := false, string(bytes.TrimLeft(text, "\n"))
+	for i, r := range trimmed {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case r == '\n' && !quoted:
+			return trimmed[:i]
+		}
+	}
+	return trimmed
+}
+
+// hasCommas reports whether any value is a number with a decimal comma. A point is a mark of thousands then.
+func (t *Table) hasCommas() bool {
+	for _, row := range t.rows {
+		for _, v := range row {
+			if strings.Count(v, ",") == 1 && hasDigits(strings.TrimSpace(v)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unreadable says what of a line encoding/csv does not take, without its text.

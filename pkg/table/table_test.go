@@ -28,6 +28,8 @@ func TestTablesAsProgramsWriteThem(t *testing.T) {
 		"semicolons":         "age;dose;site\r\n44,5;1,25;a,b\r\n10;2,0;c\r\n",
 		"semicolons, points": "age;dose;site\n44.5;1.25;a,b\n10;2;c\n",
 		"tabs":               "age\tdose\tsite\n44.5\t1.25\ta,b\n10\t2\tc\n",
+		"a separator, said":  "sep=;\r\nage;dose;site\r\n44,5;1,25;a,b\r\n10;2;c\r\n",
+		"a name with a line": "age;dose;site;\"a\nb,c,d,e\"\n44.5;1.25;a,b;\n10;2;c;\n",
 		"JSON lines":         json,
 		"JSON lines, CR":     "\xef\xbb\xbf" + strings.ReplaceAll(json, "\n", "\r"),
 	} {
@@ -60,6 +62,9 @@ func TestRefusalsQuoteNoData(t *testing.T) {
 		"nothing":           {" \r\n\t", "empty"},
 		"header only":       {"age,dose\n", "no row"},
 		"UTF-16":            {wide.String(), "UTF-16"},
+		"UTF-16, no mark":   {"a\x00g\x00e\x00", "UTF-16"},
+		"gzip":              {"\x1f\x8b\x08", "gunzip"},
+		"spreadsheet":       {"PK\x03\x04" + secret, "spreadsheet"},
 		"Latin-1":           {"\xe4ge,dose\n1,2\n", "UTF-8"},
 		"JSON array":        {`[{"age": "` + secret + `"}]`, "JSON lines"},
 		"same name":         {"age,age\n1,2\n", "columns 1 and 2"},
@@ -128,10 +133,35 @@ func TestValuesAreRefusedByLine(t *testing.T) {
 		!strings.Contains(err.Error(), "line 4 that is not declared") || strings.Contains(err.Error(), "4711") {
 		t.Errorf("a value that is not declared: %v", err)
 	}
-	for near, want := range map[string]string{"V": `nearest name is "v"`, "weight": "names 2 others"} {
+	for near, want := range map[string]string{"V": `nearest name is "v"`, "weight": "names 2 columns"} {
 		if err := read("a").Has(near); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", near, err, want)
 		}
+	}
+}
+
+// A number whose marks could mean two things is refused: 1.234 is a thousand times more where commas are decimal marks.
+func TestMarksOfThousandsAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"n;v\n1,5;1\n2;1.234\n":      "decimal commas",
+		"n;v\n1;1,5\n2;1.234,5\n":    "decimal commas",
+		"n,v\n1,1\n2,\"1,234\"\n":    "decimal point",
+		"n,v\n1,1\n2,\"1,234.5\"\n":  "decimal point",
+		"n\tv\n1\t1\n2\t44,5\n":      "decimal point",
+		"n\tv\n1\t1\n2\t1,234,567\n": "decimal point",
+	} {
+		got, err := table.Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := got.Numbers("v", false); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "line 3") {
+			t.Errorf("%q: %v, %v; want %q", text, v, err, want)
+		}
+	}
+	got, err := table.Read(strings.NewReader("a|b\n1|2\n"))
+	if err != nil || !strings.Contains(fmt.Sprint(got.Has("pressure")), "commas, semicolons or tabs") {
+		t.Errorf("one column: %v, %v", err, got.Has("pressure"))
 	}
 }
 

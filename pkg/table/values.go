@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -27,7 +28,11 @@ func (t *Table) index(column string) (int, error) {
 	if near := t.near(column); near != "" {
 		return 0, wrong("there is no column %q: the nearest name is %q", column, near)
 	}
-	return 0, wrong("there is no column %q: the header names %d others", column, len(t.Columns))
+	if len(t.Columns) == 1 {
+		return 0, wrong("there is no column %q: the header names one column; separate columns by commas, semicolons or tabs",
+			column)
+	}
+	return 0, wrong("there is no column %q, nor one of a similar name: the header names %d columns", column, len(t.Columns))
 }
 
 // Has refuses a column that is not there, and names the nearest one.
@@ -79,11 +84,13 @@ func (t *Table) Numbers(column string, gaps bool) ([]float64, error) {
 		case IsMissing(row[at]) && gaps:
 			out[i] = math.NaN()
 		case IsMissing(row[at]):
-			return nil, wrong("column %q has no value in line %d: say what stands for a missing value",
-				column, t.lines[i])
-		case errors.Is(err, errBothMarks):
-			return nil, wrong("column %q has a number with a point and a comma in line %d: write numbers without a "+
-				"mark of thousands", column, t.lines[i])
+			return nil, t.noValue(column, i)
+		case errors.Is(err, errMarks) && t.decimal == ',':
+			return nil, wrong("column %q has a number with a point in line %d, and this table has decimal commas: write "+
+				"numbers without a mark of thousands, and all of them with a comma", column, t.lines[i])
+		case errors.Is(err, errMarks):
+			return nil, wrong("column %q has a number with a comma in line %d: write numbers without a mark of thousands, and "+
+				"with a decimal point; decimal commas go with semicolons between columns", column, t.lines[i])
 		case err != nil:
 			return nil, wrong("column %q has something else than a finite number in line %d: correct it, or declare "+
 				"the column a category", column, t.lines[i])
@@ -107,34 +114,52 @@ func (t *Table) Categories(column string, values []string, gaps bool) ([]int, er
 		switch out[i] = slices.Index(values, text); {
 		case out[i] >= 0 || IsMissing(text) && gaps:
 		case IsMissing(text):
-			return nil, wrong("column %q has no value in line %d: say what stands for a missing value", column, t.lines[i])
+			return nil, t.noValue(column, i)
 		default:
-			return nil, wrong("column %q has a value in line %d that is not declared: declare all values that it can have",
-				column, t.lines[i])
+			return nil, fmt.Errorf("%w: column %q has a value in line %d that is not declared: declare all that it can have",
+				ErrUndeclared, column, t.lines[i])
 		}
 	}
 	return out, nil
 }
 
+// ErrMissing and ErrUndeclared are reasons to refuse a value; they wrap ErrTable.
 var (
-	errNoNumber  = errors.New("no finite number")
-	errBothMarks = errors.New("a point and a comma")
+	ErrMissing    = fmt.Errorf("%w: missing value", ErrTable)
+	ErrUndeclared = fmt.Errorf("%w: unknown value", ErrTable)
 )
 
-// number reads a finite decimal number. Where the decimal mark is a comma a point is one as well, but not both.
+func (t *Table) noValue(column string, row int) error {
+	return fmt.Errorf("%w: column %q has no value in line %d", ErrMissing, column, t.lines[row])
+}
+
+var (
+	errNoNumber = errors.New("no finite number")
+	errMarks    = errors.New("a mark that is not the decimal mark here")
+)
+
+// number reads a finite decimal number.
 func number(text string, decimal byte) (float64, error) {
 	text = strings.TrimSpace(text)
 	if decimal == ',' {
-		if strings.Contains(text, ",") && strings.Contains(text, ".") {
-			return 0, errBothMarks
+		if strings.Contains(text, ".") && hasDigits(text) {
+			return 0, errMarks
 		}
 		text = strings.Replace(text, ",", ".", 1)
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || strings.ContainsAny(text, "xX_") {
-		return 0, errNoNumber
+	switch {
+	case err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) && !strings.ContainsAny(text, "xX_"):
+		return v, nil
+	case strings.Contains(text, ",") && hasDigits(text):
+		return 0, errMarks
 	}
-	return v, nil
+	return 0, errNoNumber
+}
+
+// hasDigits reports whether a text consists of digits and marks.
+func hasDigits(text string) bool {
+	return strings.ContainsAny(text, "0123456789") && strings.Trim(text, "+-0123456789.,eE") == ""
 }
 
 // object is one line of JSON: names and values, these as texts. Its errors continue "line 3".

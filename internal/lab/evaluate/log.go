@@ -87,7 +87,10 @@ func (d Decision) check() error {
 		return fmt.Errorf(`"arm" is none of the %d arms: it is the index of the one played, from 0`, len(d.Arms))
 	}
 	for i, x := range d.Arms {
-		if len(x) == 0 || len(x) != len(d.Arms[0]) {
+		if len(x) == 0 {
+			return fmt.Errorf(`"arms[%d]" is empty: give at least one number`, i)
+		}
+		if len(x) != len(d.Arms[0]) {
 			return fmt.Errorf(`"arms[%d]" has dimension %d, "arms[0]" has %d: all arms must be alike`,
 				i, len(x), len(d.Arms[0]))
 		}

@@ -20,6 +20,19 @@ var ErrFit = errors.New("estimate: no fit")
 // range that is computed from the data reveals the data of those who set it.
 type Range struct{ Low, High float64 }
 
+// LargestBound is the largest magnitude of a bound: coefficients and their variances are numbers then.
+const LargestBound = 1e100
+
+// narrowest is the least width of a range, as a share of its larger end, and the inverse of LargestBound is the least
+// of all: narrower, the values of a column are but a few different numbers, and coefficients are rounding errors.
+const narrowest = 1e-9
+
+// Fits reports whether a column can have the range: its ends increase and can be told apart.
+func (r Range) Fits() bool {
+	end := math.Max(math.Abs(r.Low), math.Abs(r.High))
+	return r.High-r.Low >= math.Max(narrowest*end, 1/LargestBound) && end <= LargestBound
+}
+
 func (r Range) center() float64 { return r.Low + (r.High-r.Low)/2 }
 func (r Range) half() float64   { return (r.High - r.Low) / 2 }
 
@@ -169,9 +182,9 @@ func (f Fit) checkSetting(rows int) error {
 		return fmt.Errorf("%w: a confidence level of %v, want a number between 0 and 1", ErrFit, f.Level)
 	}
 	for i, r := range append([]Range{f.Target}, f.Features...) {
-		if !(r.Low < r.High) || math.IsInf(2*(r.High-r.Low), 0) {
-			return fmt.Errorf("%w: the bounds of column %d (0 is the target) are %v and %v, want finite and increasing ones",
-				ErrFit, i, r.Low, r.High)
+		if !r.Fits() {
+			return fmt.Errorf("%w: the bounds of column %d (0 is the target) are %v and %v, want increasing ones that can be "+
+				"told apart, of at most %g", ErrFit, i, r.Low, r.High, LargestBound)
 		}
 	}
 	return nil
