@@ -106,6 +106,25 @@ func exchanged(accepted, share uint32) func(*testing.T, *ledger.Ledger) {
 	}
 }
 
+// releasedAfter has the shuffler sign that it released the second cohort, too, after it signed that it destroyed it.
+func releasedAfter(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	first := l.Find(bus.Shuffler, wire.KindManifest, 0)
+	at := l.Find(bus.Shuffler, wire.KindManifest, first+1)
+	released, _, err := wire.Open[wire.Manifest](l.Logs[bus.Shuffler][first].Signed, l.Bundle.ShufflerParty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	destroyed, _, err := wire.Open[wire.Manifest](l.Logs[bus.Shuffler][at].Signed, l.Bundle.ShufflerParty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	released.Epoch, released.Announcement = destroyed.Epoch, destroyed.Announcement
+	if err := ledger.Append(l, bus.Shuffler, at+1, wire.KindManifest, released); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func living(period int) func(*ledger.Options) {
 	return func(o *ledger.Options) {
 		o.Configuration = ledger.Living(plan.Shares, 3)
@@ -130,7 +149,10 @@ var worlds = map[string]world{
 	"accepts too few": {channel: plan.Shares, change: enough(0), after: exchanged(3, 0), questions: ended},
 	"a share left":    {channel: plan.Shares, after: exchanged(11, 11), questions: ended},
 	"refused":         {channel: plan.Shuffle, change: refused, questions: ended},
-	"silent":          {channel: plan.Shuffle, change: counted, after: cut(bus.Analyzer, wire.KindCounts), questions: ended},
+	"refused, no manifest": {channel: plan.Shuffle, change: refused, after: cut(bus.Shuffler, wire.KindManifest),
+		questions: ended},
+	"destroyed, then released": {channel: plan.Shuffle, after: releasedAfter, questions: ended},
+	"silent":                   {channel: plan.Shuffle, change: counted, after: cut(bus.Analyzer, wire.KindCounts), questions: ended},
 	"open": {channel: plan.Shuffle, change: counted, after: func(t *testing.T, l *ledger.Ledger) {
 		cut(bus.Analyzer, wire.KindCounts)(t, l)
 		cut(bus.Shuffler, wire.KindManifest)(t, l)
