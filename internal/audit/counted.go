@@ -127,8 +127,8 @@ func (c *checker) over(r *round) error {
 	return nil
 }
 
-// again reads the further manifests of a round that follow its first one in the shuffler's log. No plan bounds what leaves
-// by them.
+// again reads the further manifests of a round that follow its first one in the shuffler's log. No plan bounds what
+// leaves by them.
 func (c *checker) again(r *round) error {
 	for {
 		s, err := c.shuffler.peek()
