@@ -224,7 +224,7 @@ func (c *checker) said(s *statement) error {
 	case *wire.Counts:
 		return c.counted(s, v)
 	case *wire.Learned:
-		c.learned(s, v)
+		return c.learned(s, v)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/deployment"
@@ -102,8 +103,7 @@ func (c *checker) silent(r *round) error {
 			"signed no counts "+
 			"of it. It had them, so that what the plan reveals is spent, whatever it signs later.", s.name, r.a.Round, r.a.Epoch)
 	}
-	c.over(r)
-	return nil
+	return c.over(r)
 }
 
 // left ends a round whose last statement is not there: one that is under way, or that the analyzer left behind.
@@ -112,15 +112,42 @@ func (c *checker) left(r *round) error {
 	if r.counts == nil {
 		return c.silent(r)
 	}
-	c.over(r)
-	return nil
+	return c.over(r)
 }
 
 // over ends a round: what people have spent up to it is known, and its row is told.
-func (c *checker) over(r *round) {
+func (c *checker) over(r *round) error {
 	c.soFar(r)
+	if err := c.again(r); err != nil {
+		return err
+	}
 	if c.o.Row != nil {
 		c.o.Row(r.row)
+	}
+	return nil
+}
+
+// again reads the further manifests of a round that follow its first one in the shuffler's log. No plan bounds what
+// leaves by them.
+func (c *checker) again(r *round) error {
+	for {
+		s, err := c.shuffler.peek()
+		if err != nil || s == nil {
+			return err
+		}
+		_, manifest := s.value.(*wire.Manifest)
+		if epoch, round, _ := s.at(); !manifest || r.mixed == nil || epoch != r.a.Epoch || round != r.a.Round {
+			return nil
+		}
+		c.shuffler.held = nil
+		c.doubled(s)
+		if leaves(s) {
+			nothing := status.Epsilon(math.Inf(1))
+			r.row.Left, r.row.Again, r.row.Epsilon = true, true, nothing
+			if r.a.Plan.Panel != nil {
+				r.row.SoFar = nothing
+			}
+		}
 	}
 }
 
@@ -203,15 +230,15 @@ func (c *checker) absorb(s *statement, v *wire.Counts, r *round, possible bool) 
 }
 
 // learned holds what the analyzer says that it learned against what follows from the counts.
-func (c *checker) learned(s *statement, v *wire.Learned) {
+func (c *checker) learned(s *statement, v *wire.Learned) error {
 	r := c.current
 	switch {
 	case r == nil || r.a.Final || r.counts == nil || v.Epoch > r.a.Epoch || v.Epoch == r.a.Epoch && v.Round > r.a.Round:
 		c.wrong(OutOfOrder, s, "its round was not counted yet")
-		return
+		return nil
 	case v.Epoch < r.a.Epoch || v.Round < r.a.Round || r.known:
 		c.wrong(DoubledCounts, s, "what was learned of round %d of epoch %d was said before, or it is over", v.Round, v.Epoch)
-		return
+		return nil
 	}
 	r.known = true
 	c.about(s, v.Announcement, r)
@@ -243,7 +270,7 @@ func (c *checker) learned(s *statement, v *wire.Learned) {
 	if r.row.Total != nil {
 		c.report.Lift = r.row.Total
 	}
-	c.over(r)
+	return c.over(r)
 }
 
 // acts is an action of the rules in words.

@@ -171,6 +171,8 @@ type Row struct {
 	Announced string    `json:"announced"` // the entry of the announcement
 	// Left tells that something left the shuffler, or may have: then it is spent, whatever the outcome.
 	Left bool `json:"left"`
+	// Again tells that something left by a second manifest of the round, or may have. Then nothing bounds Epsilon.
+	Again bool `json:"left_again,omitempty"`
 	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed
 	// that it
 	// learned is what follows from the counts.

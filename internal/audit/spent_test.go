@@ -209,3 +209,35 @@ func TestRefusedAndDestroyedCohortsStandOut(t *testing.T) {
 		t.Errorf("destroyed below it: %s", table(r))
 	}
 }
+
+// No plan bounds what leaves by a second manifest of a round, also where by the first one nothing left: the row of the round
+// says so, and not only the breach.
+func TestNothingBoundsARoundThatLeftTwice(t *testing.T) {
+	for _, destroyed := range []bool{false, true} {
+		o := small(plan.Central)
+		o.Destroyed = func(epoch uint64, _ uint32) bool { return destroyed && epoch == 2 }
+		l := made(t, o)
+		at := l.Find(bus.Shuffler, wire.KindManifest, l.Find(bus.Shuffler, wire.KindManifest, 0)+1)
+		err := again(l, bus.Shuffler, at, func(m *wire.Manifest) {
+			if destroyed {
+				m.Messages = uint64(m.Reports) // a part may have left
+				return
+			}
+			m.ReportsDigest = flip(m.ReportsDigest)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		var rows []audit.Row
+		r := check(t, l, audit.Options{Row: func(row audit.Row) { rows = append(rows, row) }})
+		if len(rows) != 2 || rows[0].Again || !rows[1].Again || !rows[1].Left || !math.IsInf(float64(rows[1].Epsilon), 1) {
+			t.Errorf("destroyed first: %t: rows %+v", destroyed, rows)
+		}
+		if !slices.Equal(whats(r), []audit.What{audit.DoubledRelease}) || !math.IsInf(float64(r.EpsilonSoFar), 1) {
+			t.Errorf("destroyed first: %t: found %v, epsilon so far %v", destroyed, whats(r), r.EpsilonSoFar)
+		}
+	}
+}

@@ -14,6 +14,9 @@ func (f *Facts) happened(x Round) Section {
 	title := x.Outcome
 	if x.Outcome == audit.RefusedOutcome {
 		title = "REFUSED by the analyzer after it had left"
+		if !x.Manifest && x.Shared == 0 {
+			title = "REFUSED by the analyzer"
+		}
 	}
 	s := Section{Title: fmt.Sprintf("Release %d.%d of %q: %s", x.Epoch, x.Round, f.Deployment, title)}
 	if x.Outcome == Open {
@@ -21,6 +24,10 @@ func (f *Facts) happened(x Round) Section {
 		return s
 	}
 	s.add("%s", f.states(x))
+	if x.Again {
+		s.add("THE SHUFFLER SIGNED FURTHER MANIFESTS OF THE ROUND, by which messages left or may have left. What " +
+			"follows is of the first one.")
+	}
 	switch x.Outcome {
 	case wire.Released.String():
 		f.sent(&s, x)
@@ -28,6 +35,11 @@ func (f *Facts) happened(x Round) Section {
 	case wire.Destroyed.String():
 		f.destroyed(&s, x)
 	case audit.RefusedOutcome:
+		if !x.Manifest && x.Shared == 0 {
+			s.add("The analyzer signed that it counts none of it. No statement of the shuffler says that " +
+				"anything left. The audit takes it as spent, because only what left can be refused.")
+			break
+		}
 		f.sent(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
 			"No statement " +

@@ -93,6 +93,7 @@ type Round struct {
 	// statement
 	// is there, Recomputed that the audit confirmed what the analyzer learned.
 	Left       bool        `json:"left"`
+	Again      bool        `json:"left_again,omitempty"` // by a second manifest
 	Manifest   bool        `json:"manifest"`
 	Recomputed bool        `json:"recomputed"`
 	Enrolled   uint32      `json:"enrolled"`
@@ -314,7 +315,8 @@ func (r *reader) end(delta float64) {
 			continue
 		}
 		x.Outcome, x.Enrolled, x.Reports, x.Messages, x.Noise = row.Outcome, row.Enrolled, row.Reports, row.Messages, row.Noise
-		x.Left, x.Manifest, x.Recomputed, x.Epsilon = row.Left, row.Manifest, row.Recomputed, row.Epsilon
+		x.Left, x.Again, x.Manifest, x.Recomputed = row.Left, row.Again, row.Manifest, row.Recomputed
+		x.Epsilon = row.Epsilon
 		x.Influence, x.Moved = row.Influence, row.Moved
 		if x.Left {
 			x.Alone = epsilonOf(delta, func() (guarantee, error) { return plan.Alone(a) })

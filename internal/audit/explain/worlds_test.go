@@ -27,8 +27,8 @@ type world struct {
 	questions []string
 }
 
-// second are the questions about the second cohort.
-var second = []string{"release 2.0", "plan 2"}
+// second are the questions about the second cohort. Each is an audit: most worlds differ in the first one alone.
+var second, ended = []string{"release 2.0", "plan 2"}, []string{"release 2.0"}
 
 func manifest(f func(*wire.Manifest)) func(*ledger.Options) {
 	return func(o *ledger.Options) {
@@ -106,6 +106,25 @@ func exchanged(accepted, share uint32) func(*testing.T, *ledger.Ledger) {
 	}
 }
 
+// releasedAfter has the shuffler sign that it released the second cohort, too, after it signed that it destroyed it.
+func releasedAfter(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	first := l.Find(bus.Shuffler, wire.KindManifest, 0)
+	at := l.Find(bus.Shuffler, wire.KindManifest, first+1)
+	released, _, err := wire.Open[wire.Manifest](l.Logs[bus.Shuffler][first].Signed, l.Bundle.ShufflerParty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	destroyed, _, err := wire.Open[wire.Manifest](l.Logs[bus.Shuffler][at].Signed, l.Bundle.ShufflerParty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	released.Epoch, released.Announcement = destroyed.Epoch, destroyed.Announcement
+	if err := ledger.Append(l, bus.Shuffler, at+1, wire.KindManifest, released); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func living(period int) func(*ledger.Options) {
 	return func(o *ledger.Options) {
 		o.Configuration = ledger.Living(plan.Shares, 3)
@@ -123,34 +142,37 @@ var worlds = map[string]world{
 	"rounds": {channel: plan.Central, profile: glm.Paper, change: all(counted, func(o *ledger.Options) {
 		o.Configuration.Learner.Paper.Rounds, o.Rounds = 12, 2
 	}), questions: []string{"epoch 1", "plan 1"}},
-	"too few":         {channel: plan.Central, questions: second},
-	"too few shares":  {channel: plan.Shares, questions: second},
-	"enough":          {channel: plan.Central, change: enough(0), questions: second},
-	"a part left":     {channel: plan.Central, change: enough(1), questions: second},
-	"accepts too few": {channel: plan.Shares, change: enough(0), after: exchanged(3, 0), questions: second},
-	"a share left":    {channel: plan.Shares, after: exchanged(11, 11), questions: second},
-	"refused":         {channel: plan.Shuffle, change: refused, questions: second},
-	"silent":          {channel: plan.Central, change: counted, after: cut(bus.Analyzer, wire.KindCounts), questions: second},
-	"open": {channel: plan.Central, change: counted, after: func(t *testing.T, l *ledger.Ledger) {
+	"too few":         {channel: plan.Shuffle, questions: ended},
+	"too few shares":  {channel: plan.Shares, questions: ended},
+	"enough":          {channel: plan.Shuffle, change: enough(0), questions: ended},
+	"a part left":     {channel: plan.Shuffle, change: enough(1), questions: ended},
+	"accepts too few": {channel: plan.Shares, change: enough(0), after: exchanged(3, 0), questions: ended},
+	"a share left":    {channel: plan.Shares, after: exchanged(11, 11), questions: ended},
+	"refused":         {channel: plan.Shuffle, change: refused, questions: ended},
+	"refused, no manifest": {channel: plan.Shuffle, change: refused, after: cut(bus.Shuffler, wire.KindManifest),
+		questions: ended},
+	"destroyed, then released": {channel: plan.Shuffle, after: releasedAfter, questions: ended},
+	"silent":                   {channel: plan.Shuffle, change: counted, after: cut(bus.Analyzer, wire.KindCounts), questions: ended},
+	"open": {channel: plan.Shuffle, change: counted, after: func(t *testing.T, l *ledger.Ledger) {
 		cut(bus.Analyzer, wire.KindCounts)(t, l)
 		cut(bus.Shuffler, wire.KindManifest)(t, l)
-	}, questions: second},
-	"no manifest": {channel: plan.Central, change: counted, after: cut(bus.Shuffler, wire.KindManifest), questions: second},
-	"released below the minimum": {channel: plan.Central, change: all(counted, manifest(func(m *wire.Manifest) {
+	}, questions: ended},
+	"no manifest": {channel: plan.Shuffle, change: counted, after: cut(bus.Shuffler, wire.KindManifest), questions: ended},
+	"released below the minimum": {channel: plan.Shuffle, change: all(counted, manifest(func(m *wire.Manifest) {
 		m.Messages /= uint64(m.Reports)
 		m.Reports = 5
 		m.Messages *= 5
-	})), questions: second},
+	})), questions: ended},
 	"copies left": {channel: plan.Central, change: all(counted, manifest(func(m *wire.Manifest) {
 		m.Messages += uint64(m.Reports)
-	})), questions: second},
-	"false sums": {channel: plan.Central, change: all(counted, func(o *ledger.Options) {
+	})), questions: ended},
+	"false sums": {channel: plan.Shuffle, change: all(counted, func(o *ledger.Options) {
 		o.Tamper.Learned = func(l *wire.Learned) {
 			if l.Epoch == 2 && len(l.Sums) > 0 {
 				l.Sums[0].Values[0]++
 			}
 		}
-	}), questions: second},
+	}), questions: ended},
 	"no terms": {channel: plan.Central, change: counted, after: func(_ *testing.T, l *ledger.Ledger) {
 		l.Logs[bus.Analyzer] = l.Logs[bus.Analyzer][1:]
 	}, questions: second},
@@ -180,15 +202,15 @@ var worlds = map[string]world{
 			l.Lift = &wire.Lift{Reports: 10, Decisions: 1, Treated: 0.5, Control: 0.25, Lift: 0.25, Low: -0.5, High: 1}
 		}
 	}), questions: []string{"release 1.0", "release 2.0"}},
-	"refusals": {channel: plan.Central, change: all(counted, manifest(func(m *wire.Manifest) {
+	"refusals": {channel: plan.Shuffle, change: all(counted, manifest(func(m *wire.Manifest) {
 		m.Enrolled, m.Refused = m.Reports, []wire.Refused{{Reason: wire.RefusalBadSignature, Reports: 3}}
-	})), questions: second},
-	"taken out": {channel: plan.Central, change: manifest(func(m *wire.Manifest) {
+	})), questions: ended},
+	"taken out": {channel: plan.Shuffle, change: manifest(func(m *wire.Manifest) {
 		m.Reports, m.Refused = 9, []wire.Refused{
 			{Reason: wire.RefusalBadSignature, Reports: 3, TakenOut: 1},
 			{Reason: wire.RefusalRepeatedMessage, Reports: 1, TakenOut: 1},
 		}
-	}), questions: second},
+	}), questions: ended},
 }
 
 // told is what is said of a world.
