@@ -13,8 +13,8 @@ import (
 // numbers gives a host's devices their numbers, out of those that the credential covers: in an order that is fixed for
 // the host and that nobody else can tell. Some channels tell the analyzer which numbers took part, and numbers in order
 // of arrival would tell it when each person first came. The order is fixed so that a host whose state was set back gives
-// the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts). Not
-// safe for concurrent use.
+// the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts). What a
+// later credential covers besides comes behind all that there was before it. Not safe for concurrent use.
 type numbers struct {
 	taken map[uint32]bool
 	order [32]byte // what the order follows from
@@ -30,7 +30,8 @@ type numbers struct {
 // newNumbers are the numbers of a host whose credentials covered so many devices one after the other, ascending.
 func newNumbers(host *seal.Identity, covered ...uint32) *numbers {
 	return &numbers{
-		taken: map[uint32]bool{}, order: keyring.OrderOf(host), at: map[uint32]uint32{}, later: covered, first: covered[0],
+		taken: map[uint32]bool{}, order: keyring.OrderOf(host), at: map[uint32]uint32{}, later: covered,
+		first: covered[0],
 	}
 }
 
@@ -55,8 +56,8 @@ func coveredSoFar(st Store, devices uint32) (covered []uint32, err error) {
 	}
 	switch {
 	case devices < last:
-		return nil, fmt.Errorf("the credential covers %d devices, and this host had one that covers %d: it is an earlier one; "+
-			"use the newest that the registrar gave this host", devices, last)
+		return nil, fmt.Errorf("the credential covers %d devices, and this host had one that covers %d: it is an "+
+			"earlier one; use the newest that the registrar gave this host", devices, last)
 	case devices == last && len(covered) > 0:
 		return covered, nil
 	}
@@ -66,8 +67,8 @@ func coveredSoFar(st Store, devices uint32) (covered []uint32, err error) {
 // take marks a number as a known device's.
 func (n *numbers) take(number uint32) { n.taken[number] = true }
 
-// next gives the first number of the order that no device has; ok is false where every number is taken. Unless raised it
-// gives none that only a later credential covers.
+// next gives the first number of the order that no device has; ok is false where every number is taken. Unless
+// raised it gives none that only a later credential covers.
 func (n *numbers) next(raised bool) (number uint32, ok bool) {
 	for n.more(raised) {
 		if number = n.draw(); !n.taken[number] {

@@ -103,8 +103,8 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	}
 }
 
-// A raised number hides nothing: the host gives the numbers again that it gave before the credential that covers more, a
-// place that was vacant included, so that the shuffler's answer is the proof.
+// A raised number hides nothing: the host gives the numbers again that it gave before the credential that covers more,
+// a place that was vacant included, so that the shuffler's answer is the proof.
 func TestARaisedNumberHidesNoRollback(t *testing.T) {
 	t.Parallel()
 	for _, vacant := range []bool{false, true} {
