@@ -169,11 +169,15 @@ func New(c Config) (*Host, error) {
 	if c.Clock == nil {
 		c.Clock = role.SystemClock()
 	}
+	covered, err := coveredSoFar(st, uint32(c.Devices))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("randomizer: %w", err), st.Close())
+	}
 	h := &Host{
 		c: c, core: core, store: st, bodies: newBodies(),
 		timetable: newTimetable(c.Clock), played: newPlayed(), outbox: make(chan Outgoing), changed: make(chan struct{}),
 		devices: map[string]*seat{}, sessions: map[string]told{}, open: map[uint32]*session{},
-		numbers: newNumbers(c.Identity, uint32(c.Devices)),
+		numbers: newNumbers(c.Identity, covered...),
 	}
 	if c.Order != nil {
 		h.numbers.order = *c.Order
@@ -182,10 +186,6 @@ func New(c Config) (*Host, error) {
 	h.attendance = newAttendance(h)
 	h.promptly, h.patiently = &asks{h: h, limit: tryTime}, &asks{h: h}
 	err = st.Load(func(d Device) error {
-		if d.Number >= uint32(c.Devices) {
-			return fmt.Errorf("the credential covers %d devices, and this state has more: it is an earlier one; use the "+
-				"newest that the registrar gave this host", c.Devices)
-		}
 		h.devices[d.Name] = &seat{name: d.Name, state: core.Restored(d.State), stored: true}
 		h.numbers.take(d.Number)
 		if d.Registered() {

@@ -3,6 +3,7 @@ package randomizer
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/keyring"
@@ -12,8 +13,8 @@ import (
 // numbers gives a host's devices their numbers, out of those that the credential covers: in an order that is fixed for
 // the host and that nobody else can tell. Some channels tell the analyzer which numbers took part, and numbers in order
 // of arrival would tell it when each person first came. The order is fixed so that a host whose state was set back gives
-// the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts). Not
-// safe for concurrent use.
+// the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts). What a
+// later credential covers besides comes behind all that there was before it. Not safe for concurrent use.
 type numbers struct {
 	taken map[uint32]bool
 	order [32]byte // what the order follows from
@@ -21,28 +22,70 @@ type numbers struct {
 	// The permutation of all numbers as far as it was drawn: an entry that is not in the map stands at its own place.
 	at    map[uint32]uint32
 	drawn uint32
-	left  uint32 // not drawn
+	left  uint32   // not drawn, of those below the first bound that is above drawn
+	later []uint32 // the bounds behind it
+	first uint32   // bound of the first credential
 }
 
-func newNumbers(host *seal.Identity, covered uint32) *numbers {
+// newNumbers are the numbers of a host whose credentials covered so many devices one after the other, ascending.
+func newNumbers(host *seal.Identity, covered ...uint32) *numbers {
 	return &numbers{
-		taken: map[uint32]bool{}, order: keyring.OrderOf(host),
-		at: map[uint32]uint32{}, left: covered,
+		taken: map[uint32]bool{}, order: keyring.OrderOf(host), at: map[uint32]uint32{}, later: covered,
+		first: covered[0],
 	}
+}
+
+// noteCovered is how many devices each credential covered that the host ran with: ascending, 4 bytes each.
+var noteCovered = []byte("covered")
+
+// coveredSoFar is what each credential of the host covered, this one with so many devices last. It refuses one that
+// covers fewer than the one before, and is durable before a number is given.
+func coveredSoFar(st Store, devices uint32) (covered []uint32, err error) {
+	kept, err := st.Note(noteCovered)
+	if err != nil {
+		return nil, err
+	}
+	if len(kept)%4 != 0 {
+		return nil, fmt.Errorf("what the host's credentials covered is kept in %d bytes, which is no list of numbers",
+			len(kept))
+	}
+	last := uint32(0)
+	for i := 0; i < len(kept); i += 4 {
+		last = binary.BigEndian.Uint32(kept[i:])
+		covered = append(covered, last)
+	}
+	switch {
+	case devices < last:
+		return nil, fmt.Errorf("the credential covers %d devices, and this host had one that covers %d: it is an "+
+			"earlier one; use the newest that the registrar gave this host", devices, last)
+	case devices == last && len(covered) > 0:
+		return covered, nil
+	}
+	return append(covered, devices), st.PutNote(noteCovered, binary.BigEndian.AppendUint32(kept, devices))
 }
 
 // take marks a number as a known device's.
 func (n *numbers) take(number uint32) { n.taken[number] = true }
 
-// next gives the first number of the order that no device has; ok is false where every number is taken.
-func (n *numbers) next() (number uint32, ok bool) {
-	for n.left > 0 {
+// next gives the first number of the order that no device has; ok is false where every number is taken. Unless
+// raised it gives none that only a later credential covers.
+func (n *numbers) next(raised bool) (number uint32, ok bool) {
+	for n.more(raised) {
 		if number = n.draw(); !n.taken[number] {
 			n.taken[number] = true
 			return number, true
 		}
 	}
 	return 0, false
+}
+
+// more tells whether there is a number that was not drawn. Those of a later credential come when the earlier one's have
+// all been.
+func (n *numbers) more(raised bool) bool {
+	for n.left == 0 && len(n.later) > 0 && (raised || n.drawn == 0) {
+		n.left, n.later = n.later[0]-n.drawn, n.later[1:]
+	}
+	return n.left > 0 && (raised || n.drawn < n.first)
 }
 
 // draw is a step of Fisher and Yates, with an unbiased draw.

@@ -30,7 +30,7 @@ func TestEveryNumberIsGivenOnce(t *testing.T) {
 			}
 		}
 		for {
-			number, ok := n.next()
+			number, ok := n.next(true)
 			if !ok {
 				break
 			}
@@ -50,7 +50,7 @@ func TestAStateThatWasSetBackGivesTheSameNumbers(t *testing.T) {
 	t.Parallel()
 	first, given := newNumbers(host(t, 1), 1<<20), []uint32(nil)
 	for range 20 {
-		number, _ := first.next()
+		number, _ := first.next(true)
 		given = append(given, number)
 	}
 	restored := newNumbers(host(t, 1), 1<<20)
@@ -58,12 +58,41 @@ func TestAStateThatWasSetBackGivesTheSameNumbers(t *testing.T) {
 		restored.take(number)
 	}
 	for _, want := range given[12:] {
-		if number, _ := restored.next(); number != want {
+		if number, _ := restored.next(true); number != want {
 			t.Fatalf("after a restore a device gets the number %d, before it was %d", number, want)
 		}
 	}
 	if slices.IsSorted(given) {
 		t.Error("the numbers tell the order of arrival")
+	}
+}
+
+// So does one whose state was set back after its number was raised: what it gave before stays before what the later
+// credential covers besides, which is given once, and in no order of arrival either.
+func TestARaisedNumberKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	all := func(covered ...uint32) (given []uint32) {
+		n := newNumbers(host(t, 1), covered...)
+		for number, ok := n.next(true); ok; number, ok = n.next(true) {
+			given = append(given, number)
+		}
+		return given
+	}
+	before, after := all(50), all(50, 51, 90)
+	if !slices.Equal(after[:50], before) {
+		t.Errorf("the first numbers are %v, before they were %v", after[:50], before)
+	}
+	if slices.IsSorted(after[51:]) {
+		t.Error("the further numbers tell the order of arrival")
+	}
+	slices.Sort(after)
+	for i, number := range after {
+		if number != uint32(i) {
+			t.Fatalf("%v are given", after)
+		}
+	}
+	if len(after) != 90 {
+		t.Errorf("%d numbers are given", len(after))
 	}
 }
 
@@ -77,7 +106,7 @@ func TestTheOrderOfNumbersIsTheHosts(t *testing.T) {
 	for i := range hosts {
 		n, order := newNumbers(host(t, 1, byte(i), byte(i>>8)), 5), [5]uint32{}
 		for i := range order {
-			order[i], _ = n.next()
+			order[i], _ = n.next(true)
 		}
 		counts[order]++
 	}

@@ -55,12 +55,13 @@ func (h *Host) sit(name string) (s, leaving *seat, fresh bool) {
 	} else if s != nil {
 		return s, nil, false
 	}
-	number, ok := h.numbers.next()
+	number, ok := h.numbers.next(false)
 	if !ok {
-		if leaving = h.firstVacant(); leaving == nil {
+		if leaving = h.firstVacant(); leaving != nil {
+			number = leaving.state.Number
+		} else if number, ok = h.numbers.next(true); !ok {
 			return nil, nil, false
 		}
-		number = leaving.state.Number
 	}
 	s = &seat{name: name, state: h.core.NewState(number)}
 	if leaving != nil {

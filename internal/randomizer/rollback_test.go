@@ -103,6 +103,42 @@ func TestARolledBackStoreStopsTheHost(t *testing.T) {
 	}
 }
 
+// A raised number hides nothing: the host gives the numbers again that it gave before the credential that covers more,
+// a place that was vacant included, so that the shuffler's answer is the proof.
+func TestARaisedNumberHidesNoRollback(t *testing.T) {
+	t.Parallel()
+	for _, vacant := range []bool{false, true} {
+		s := newScene(t)
+		later := s.config.Devices
+		s.config.Devices = 6
+		a := s.unhurried(20)
+		s.start()
+		s.open(a)
+		s.expectAll(0, 3, "sampled")
+		if vacant { // all numbers are given, and three of them leave their places
+			s.refusing(wire.RefusalHostShare)
+			s.expectAll(3, 6, "not_admitted")
+			s.refusing(wire.NoRefusal)
+		}
+		s.must(s.stop())
+		path := filepath.Join(s.config.StateDir, "devices")
+		old, err := os.ReadFile(path)
+		s.must(err)
+		s.start()
+		s.judged(a)
+		s.expectAll(7, 10, "sampled")
+		s.must(s.stop())
+		s.must(os.WriteFile(path, old, 0o600))
+		s.config.Devices = later
+		s.start()
+		s.judged(a)
+		s.expectAll(7, 10, "state_rolled_back")
+		if n := len(s.enrolments()); n != 6 {
+			t.Errorf("%d devices are enrolled", n)
+		}
+	}
+}
+
 // The next epoch proves it as well, and reports that were sealed since the older copy was restored are withheld: their
 // people may have reported before.
 func TestARolledBackStoreIsProvedByALaterEpoch(t *testing.T) {
