@@ -1,6 +1,7 @@
 package empirical
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -45,6 +46,9 @@ func openPrior(o Options) (*opened, error) {
 		return nil, fmt.Errorf("empirical epsilon: %w", err)
 	}
 	for _, a := range sums {
+		if len(a.Variance) != len(a.Sum) {
+			return nil, errors.New("empirical epsilon: a prior with an epsilon is released without any noise")
+		}
 		for _, v := range a.Variance {
 			g.weights = append(g.weights, 1/v)
 		}
