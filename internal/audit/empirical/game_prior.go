@@ -46,10 +46,10 @@ func openPrior(o Options) (*opened, error) {
 		return nil, fmt.Errorf("empirical epsilon: %w", err)
 	}
 	for _, a := range sums {
-		if len(a.Variance) != len(a.Sum) {
-			return nil, errors.New("empirical epsilon: a prior with an epsilon is released without any noise")
-		}
 		for _, v := range a.Variance {
+			if !(v > 0) {
+				return nil, errors.New("empirical epsilon: a prior with an epsilon is released without any noise")
+			}
 			g.weights = append(g.weights, 1/v)
 		}
 	}
