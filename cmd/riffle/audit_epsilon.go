@@ -40,7 +40,9 @@ the noise is missing. At delta 1e-6 the same takes more than ten times as many.`
 // addEpsilonFlags adds the flags of riffle audit --epsilon, which has the defaults of o; read completes o once they are
 // parsed.
 func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() error) {
-	channel, fault, seed := string(o.Channel), string(o.Fault), ""
+	channel, fault, seed, game := string(o.Channel), string(o.Fault), "", string(o.Game)
+	flags.StringVar(&game, "game", game, "with --epsilon: what is attacked: sums or rewards of a cohort,\n"+
+		"what riffle fit noises, or a prior of riffle evaluate")
 	flags.StringVar(&channel, "channel", channel,
 		"with --epsilon: the channel whose noise is attacked: "+plan.List(plan.Channels()))
 	flags.Float64Var(&o.Epsilon, "plan-epsilon", o.Epsilon, "with --epsilon: epsilon of the plan that is played")
@@ -54,7 +56,7 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 		"with --epsilon: 64 hexadecimal digits from which all rounding and noise follow;\n"+
 			"default: drawn by the system, and printed")
 	flags.StringVar(&fault, "fault", fault,
-		"with --epsilon: break the system on purpose, to see that it is found: half-noise, one-noise, copies or twice")
+		"with --epsilon: break the system on purpose, to see that it is found: half-noise, one-noise,\ncopies, twice or no-noise")
 	flags.IntVar(&o.Copied, "fault-copies", o.Copied, "copies of the canary's report with --fault copies")
 	for _, name := range []string{"fault", "fault-copies"} {
 		if err := flags.MarkHidden(name); err != nil {
@@ -62,6 +64,7 @@ func addEpsilonFlags(flags *pflag.FlagSet, o *empirical.Options) (read func() er
 		}
 	}
 	return func() error {
+		o.Game = empirical.Game(game)
 		o.Channel, o.Fault = plan.Channel(channel), empirical.Fault(fault)
 		if seed == "" {
 			seal.Random(o.Seed[:])

@@ -67,7 +67,7 @@ func farthest(round *plan.Encoder, weights []float64, least, most float64) (pair
 	rewards := [2]float64{least, most}
 	for i := range searchPairs {
 		x := glm.Record{Arm: arm(nil, 1), Reward: rewards[i&1]}
-		y := glm.Record{Arm: arm(nil, 1), Reward: rewards[i>>1&1]}
+		y := glm.Record{Arm: arm(nil, 1), Reward: rewards[i>>1&1], Control: i>>2&1 == 1}
 		if err := try(x, y); err != nil {
 			return best, err
 		}

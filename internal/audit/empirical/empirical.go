@@ -27,6 +27,12 @@
 // included (sealed.go). The counts must be equal, every one. The noise that the analyzer of the channel central adds is
 // drawn by protocol.Encoding.AddServerNoise, since the role draws its own beside its disk.
 //
+// # Games
+//
+// This is the game Sums, and Rewards with a third release. Where a curator noises sums of rows (Fit, Prior), the canary
+// is a row whose values lie beyond the bounds, and the code that noises the rows runs as a whole (games.go). A game is
+// opened by one function, which says what is claimed, how far the records lie apart, and how to draw what is seen.
+//
 // # What it does not show
 //
 // A lower bound below the claim does not prove the claim: there may be a better attack, and there are cohorts and plans
@@ -63,7 +69,18 @@ const (
 	OneNoise  Fault = "one-noise"  // one other device draws its noise, and nobody else does
 	Copies    Fault = "copies"     // the canary's report is counted again in place of other people's
 	Twice     Fault = "twice"      // the canary's record is reported twice, each time with noise of its own
+	NoNoise   Fault = "no-noise"   // nobody draws noise
 )
+
+// faults are those that the options allow. In games without devices a record that counts twice is what a missing clip
+// or an underestimated sensitivity makes of it, and half of the noise is half of its variance, as if sqrt 2 were
+// forgotten.
+func (o Options) faults() []Fault {
+	if o.Game.channelled() {
+		return Faults(o.Channel)
+	}
+	return []Fault{HalfNoise, Twice, NoNoise}
+}
 
 // Faults lists the faults that a channel can have. In Central no device draws noise. In Local the attacker sees each
 // report by itself, so that a copy tells nothing new.
@@ -79,6 +96,7 @@ func Faults(c plan.Channel) []Fault {
 
 // Options say what is measured.
 type Options struct {
+	Game       Game         // what is attacked
 	Channel    plan.Channel // whose noise is attacked
 	Epsilon    float64      // of the plan that is played
 	Delta      float64      // of the plan that is played, and of the lower bound
@@ -109,7 +127,7 @@ const (
 
 // DefaultOptions leave out the seed, which the caller draws.
 func DefaultOptions() Options {
-	return Options{Channel: plan.Shuffle, Epsilon: DefaultEpsilon, Delta: DefaultDelta, Dimension: DefaultDimension,
+	return Options{Game: Sums, Channel: plan.Shuffle, Epsilon: DefaultEpsilon, Delta: DefaultDelta, Dimension: DefaultDimension,
 		Cohort: DefaultCohort, Runs: DefaultRuns, Sealed: DefaultSealed, Confidence: DefaultConfidence, Copied: 1}
 }
 
@@ -126,6 +144,8 @@ func (o Options) check() error {
 		return fmt.Errorf("%w: %s is %v, want %s", ErrOptions, name, value, want)
 	}
 	switch {
+	case !slices.Contains(Games(), o.Game):
+		return wrong("game", o.Game, fmt.Sprintf("one of %q", Games()))
 	case !slices.Contains(plan.Channels(), o.Channel):
 		return wrong("channel", o.Channel, plan.List(plan.Channels()))
 	case !(o.Epsilon > 0) || math.IsInf(o.Epsilon, 0):
@@ -142,9 +162,9 @@ func (o Options) check() error {
 		return wrong("sealed or workers", min(o.Sealed, o.Workers), "a number from 0 on")
 	case !(o.Confidence > 0 && o.Confidence < 1):
 		return wrong("confidence", o.Confidence, "a number between 0 and 1")
-	case o.Fault != NoFault && !slices.Contains(Faults(o.Channel), o.Fault):
-		return wrong("fault", o.Fault, fmt.Sprintf("one that the channel %s can have: %q", o.Channel,
-			Faults(o.Channel)))
+	case o.Fault != NoFault && !slices.Contains(o.faults(), o.Fault):
+		return wrong("fault", o.Fault, fmt.Sprintf("one that the game %s can have in the channel %s: %q", o.Game, o.Channel,
+			o.faults()))
 	case o.Fault == Copies && o.Copied < 1:
 		return wrong("copied", o.Copied, "at least 1")
 	}
@@ -160,8 +180,9 @@ type Result struct {
 	Runs       int     `json:"runs"`        // of each world; half of them choose thresholds
 	Delta      float64 `json:"delta"`
 
-	Seed        string       `json:"seed"` // in hexadecimal digits: the same options give the same result
-	Channel     plan.Channel `json:"channel"`
+	Game        Game         `json:"game"`
+	Seed        string       `json:"seed"`              // in hexadecimal digits: the same options give the same result
+	Channel     plan.Channel `json:"channel,omitempty"` // of games that a channel carries
 	Fault       Fault        `json:"fault,omitempty"`
 	Dimension   int          `json:"dimension"`
 	Coordinates int          `json:"coordinates"` // that are attacked together, over all releases
@@ -179,29 +200,25 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	g, err := newGame(o)
-	if err != nil {
-		return nil, err
-	}
 	if o.Fault != NoFault {
 		o.Sealed = 0
 	}
-	if err := g.compare(ctx, o.Sealed); err != nil {
+	g, err := o.open(ctx)
+	if err != nil {
 		return nil, err
 	}
 	choosing, measured, err := g.play(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{
-		Claimed: g.claimed, Confidence: o.Confidence, Runs: o.Runs, Delta: o.Delta, Seed: hex.EncodeToString(o.Seed[:]),
-		Channel: o.Channel, Fault: o.Fault, Dimension: o.Dimension, Coordinates: g.coordinates(), Reports: g.reports(),
-		Sealed: o.Sealed, Reach: g.reach, Attacks: attacks(choosing, measured, o.Delta, 1-o.Confidence),
-	}
+	r := g.described
+	r.Game, r.Claimed, r.Reach, r.Confidence, r.Runs = o.Game, g.claimed, g.reach, o.Confidence, o.Runs
+	r.Delta, r.Seed, r.Fault, r.Dimension = o.Delta, hex.EncodeToString(o.Seed[:]), o.Fault, o.Dimension
+	r.Attacks = attacks(choosing, measured, o.Delta, 1-o.Confidence)
 	for _, a := range r.Attacks {
 		r.LowerBound = max(r.LowerBound, a.LowerBound)
 	}
 	r.Exceeds = r.LowerBound > r.Claimed
 	r.Power, err = newPower(r.Claimed, o.Delta, o.Runs/2, (1-o.Confidence)/float64(len(r.Attacks)))
-	return r, err
+	return &r, err
 }

@@ -1,36 +1,21 @@
 package empirical
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// blockRuns is how many runs draw from one source, one after another. It does not depend on the number of workers, so
-// that the result is a function of the options alone.
-const blockRuns = 4000
-
 // pilotRuns find where the scores lie: a fault moves their mean far from the plan's.
 const pilotRuns = 400
 
-// worlds is the number of records that the canary reports in turn: its first one, and one for each rival.
-const worlds = 1 + rivals
-
 // game is one plan with its worlds and attacks, ready to be played.
 type game struct {
-	o        Options
+	arena
 	announce *plan.Announcement
 	analyzer *seal.HPKEKey
 	view     view
@@ -45,7 +30,8 @@ type game struct {
 }
 
 func newGame(o Options) (*game, error) {
-	g := &game{o: o}
+	g := &game{}
+	g.arena = arena{o: o, enter: func() player { return g.player() }}
 	var err error
 	if g.analyzer, err = seal.GenerateHPKE(); err != nil {
 		return nil, fmt.Errorf("empirical epsilon: %w", err)
@@ -85,11 +71,11 @@ func (g *game) invent(round *plan.Encoder) error {
 	if err != nil {
 		return err
 	}
-	spread, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
+	square, err := allowed(round, weights)
 	if err != nil {
-		return fmt.Errorf("empirical epsilon: %w", err)
+		return err
 	}
-	g.reach = math.Sqrt(far.square / spread(weights))
+	g.reach = math.Sqrt(far.square / square)
 	g.records = [worlds]glm.Record{far.records[0], 1 + opposite: far.records[1], 1 + null: {Null: true}}
 	for i, r := range g.records {
 		if g.vectors[i], err = vectors(round, r); err != nil {
@@ -97,6 +83,24 @@ func (g *game) invent(round *plan.Encoder) error {
 		}
 	}
 	return nil
+}
+
+// allowed is the largest weighted squared distance that the certificate allows for: of the pair of releases that it
+// counts together, and of each other one at its own diameter.
+func allowed(round *plan.Encoder, weights []float64) (square float64, err error) {
+	spread, err := glm.JointSpread(round.Statistics[0], round.Statistics[1])
+	if err != nil {
+		return 0, fmt.Errorf("empirical epsilon: %w", err)
+	}
+	square = spread(weights[:2])
+	for i, s := range round.Statistics[2:] {
+		b, err := s.Bounds()
+		if err != nil {
+			return 0, fmt.Errorf("empirical epsilon: %w", err)
+		}
+		square += weights[i+2] * b.Diameter * b.Diameter
+	}
+	return square, nil
 }
 
 // aim makes the scores: the counts projected on the line between two worlds, each coordinate weighted by its part of
@@ -141,23 +145,15 @@ func (g *game) coordinates() int { return g.mechanism.coordinates() }
 
 func (g *game) reports() int { return g.view.reports }
 
-// source is one of the independent sources that follow from the seed.
-func (g *game) source(purpose string, number uint64) *rand.ChaCha8 {
-	h := sha256.New()
-	h.Write(g.o.Seed[:])
-	h.Write(binary.BigEndian.AppendUint64([]byte(purpose), number))
-	return rand.NewChaCha8([32]byte(h.Sum(nil)))
-}
-
-// player plays runs one after another.
-type player struct {
+// counter is the player of releases: what it scores are noised counts.
+type counter struct {
 	g      *game
 	common []uint64         // counts of all that does not depend on the canary's record
 	counts [worlds][]uint64 // of each world
 }
 
-func (g *game) player() *player {
-	p := &player{g: g, common: make([]uint64, g.coordinates())}
+func (g *game) player() *counter {
+	p := &counter{g: g, common: make([]uint64, g.coordinates())}
 	for w := range p.counts {
 		p.counts[w] = make([]uint64, g.coordinates())
 	}
@@ -167,7 +163,7 @@ func (g *game) player() *player {
 // run draws one run of every world. The worlds share the other devices and the servers' noise, and the canary draws
 // anew in each. So each world has the law that it has by itself, and the bounds need no more: they bound each rate by
 // itself.
-func (p *player) run(src *rand.ChaCha8) error {
+func (p *counter) run(src *rand.ChaCha8) error {
 	clear(p.common)
 	if err := p.g.mechanism.addOthers(p.common, src); err != nil {
 		return fmt.Errorf("empirical epsilon: %w", err)
@@ -185,65 +181,10 @@ func (p *player) run(src *rand.ChaCha8) error {
 }
 
 // score is that of a world's counts in the attack that tells the canary's first record from a rival.
-func (p *player) score(world, rival int) float64 {
+func (p *counter) score(world, rival int) float64 {
 	sum := -p.g.centre[rival]
 	for j, n := range p.counts[world] {
 		sum += p.g.weights[rival][j] * float64(n)
 	}
 	return sum
-}
-
-// play plays all runs: those that choose thresholds, and those that are measured.
-func (g *game) play(ctx context.Context) (choosing, measured *tally, err error) {
-	halves := [2]*tally{{}, {}}
-	half := g.o.Runs / 2
-	var mu sync.Mutex
-	var done atomic.Int64
-	workers, ctx := errgroup.WithContext(ctx)
-	workers.SetLimit(g.workers())
-	for h, t := range halves {
-		for block := 0; block*blockRuns < half; block++ {
-			workers.Go(func() error {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				runs := min(blockRuns, half-block*blockRuns)
-				part, err := g.block(g.source([]string{"choose", "measure"}[h], uint64(block)), runs)
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				t.merge(part)
-				mu.Unlock()
-				if n := done.Add(int64(runs)); g.o.Progress != nil {
-					g.o.Progress(int(n), g.o.Runs)
-				}
-				return nil
-			})
-		}
-	}
-	err = workers.Wait()
-	return halves[0], halves[1], err
-}
-
-func (g *game) workers() int {
-	if g.o.Workers > 0 {
-		return g.o.Workers
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-// block plays so many runs from one source.
-func (g *game) block(src *rand.ChaCha8, runs int) (*tally, error) {
-	t, p := &tally{runs: runs}, g.player()
-	for range runs {
-		if err := p.run(src); err != nil {
-			return nil, err
-		}
-		for rival := range rivals {
-			t.duels[rival].canary.add(p.score(0, rival))
-			t.duels[rival].other.add(p.score(1+rival, rival))
-		}
-	}
-	return t, nil
 }

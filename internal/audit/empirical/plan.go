@@ -18,6 +18,9 @@ const (
 	grace        = time.Second
 )
 
+// controlGroup is the share of decisions of the control group in the game Rewards. No release depends on it.
+const controlGroup = 0.1
+
 // announce draws up the first announcement of a deployment of the practical profile, as an analyzer with the default
 // terms of the channel does, but for epsilon, delta and the size of the cohort. analyzer is the key that devices seal
 // to. Errors wrap ErrOptions: the terms ask for what no plan keeps.
@@ -25,6 +28,9 @@ func announce(o Options, analyzer *seal.HPKEKey) (*plan.Announcement, error) {
 	config := glm.Config{
 		Dimension: o.Dimension, Horizon: o.Cohort, MinCohort: o.Cohort, Epsilon: o.Epsilon, Delta: o.Delta,
 		Practical: glm.PracticalConfig{FirstCohort: o.Cohort},
+	}
+	if o.Game == Rewards {
+		config.Practical.Control = controlGroup
 	}
 	learner, err := glm.NewLearner(config)
 	if err != nil {

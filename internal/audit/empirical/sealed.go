@@ -148,7 +148,7 @@ func (s *sealed) report(number uint32, holds glm.Record, src protocol.Source) ([
 	}
 	r := state.Begin(s.announced)
 	if !holds.Null {
-		n, kept := r.Remember(holds.Arm, glm.Decision{Weight: holds.Weight})
+		n, kept := r.Remember(holds.Arm, glm.Decision{Weight: holds.Weight, Control: holds.Control})
 		if !kept {
 			return nil, errors.New("the device does not keep the canary's record")
 		}

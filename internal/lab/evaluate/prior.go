@@ -78,44 +78,18 @@ const dealt = 7
 // prior. It does not matter by which policy the arms were played. Arms are scaled to norm 1, as a device scales them,
 // and rewards brought into the family's range.
 func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
-	if len(log) < 10 {
-		return Prior{}, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
-	}
-	if worth := o.worth(); !(worth > 0 && worth <= 1) {
-		return Prior{}, fmt.Errorf("%w: worth %v must be in (0, 1]", ErrPrior, worth)
+	in, err := o.inputs(log)
+	if err != nil {
+		return Prior{}, err
 	}
 	if o.Epsilon != 0 && o.Noise == nil {
 		return Prior{}, fmt.Errorf("%w: a guarantee needs a source of noise", ErrPrior)
 	}
-	if o.Epsilon != 0 {
-		if err := privacy.CheckTarget(o.Epsilon, o.Delta); err != nil {
-			return Prior{}, fmt.Errorf("%w: %w", ErrPrior, err)
-		}
-	}
-	var rows []glm.Record
-	first := 0 // rows of the first cohort
-	for _, part := range parts {
-		for i, d := range log {
-			if slices.Contains(part, i%dealt) {
-				rows = append(rows, glm.Record{Arm: d.Arms[d.Arm], Reward: d.Reward, Weight: 1})
-			}
-		}
-		first = cmp.Or(first, len(rows))
-	}
-	d := len(log[0].Arms[0])
-	cfg := glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius, Horizon: len(log),
-		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
-		Practical: glm.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
-	trust := simulate.Trust(simulate.Exact)
-	if o.Epsilon != 0 {
-		t := plan.DefaultTermsFor(plan.Central)
-		t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
-		trust = simulate.Planned(t)
-	}
-	theta, covariance, err := learned(cfg, trust, rows, o.Noise)
+	theta, covariance, err := in.learned(o.Noise)
 	if err != nil {
 		return Prior{}, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
+	d := len(theta)
 	var factor mat.Cholesky
 	precision := mat.NewSymDense(d, nil)
 	if !factor.Factorize(covariance.Dense(d)) {
@@ -128,47 +102,117 @@ func FitPrior(log []Decision, o PriorOptions) (Prior, error) {
 	return Prior{Theta: theta, Precision: glm.NewSymmetric(precision)}, nil
 }
 
+// FirstCohort prepares the release of a fit's first cohort, the rows 0, 7, 14 and so on, and returns what makes it anew
+// each time it is called: the noised sums from which FitPrior learns. o.Noise is not read.
+func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.Source) ([]glm.Aggregate, error), err error) {
+	in, err := o.inputs(log)
+	if err != nil {
+		return nil, err
+	}
+	learner, err := glm.NewLearner(in.config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
+	}
+	step := learner.Next()
+	channel, _, err := in.trust(step)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
+	}
+	return func(noise protocol.Source) ([]glm.Aggregate, error) {
+		return sumsOf(step.Statistics[0], in.rows[:step.Cohort], channel, noise)
+	}, nil
+}
+
+// inputs are what a prior is learnt from: rows in the order of their cohorts, and the channel of their sums.
+type inputs struct {
+	config glm.Config
+	trust  simulate.Trust
+	rows   []glm.Record
+}
+
+// inputs deals the rows to cohorts and chooses the channel that the guarantee asks for.
+func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
+	if len(log) < 10 {
+		return in, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
+	}
+	if worth := o.worth(); !(worth > 0 && worth <= 1) {
+		return in, fmt.Errorf("%w: worth %v must be in (0, 1]", ErrPrior, worth)
+	}
+	if o.Epsilon != 0 {
+		if err := privacy.CheckTarget(o.Epsilon, o.Delta); err != nil {
+			return in, fmt.Errorf("%w: %w", ErrPrior, err)
+		}
+	}
+	first := 0 // rows of the first cohort
+	for _, part := range parts {
+		for i, d := range log {
+			if slices.Contains(part, i%dealt) {
+				in.rows = append(in.rows, glm.Record{Arm: d.Arms[d.Arm], Reward: d.Reward, Weight: 1})
+			}
+		}
+		first = cmp.Or(first, len(in.rows))
+	}
+	d := len(log[0].Arms[0])
+	in.config = glm.Config{Family: o.Family, MaxReward: o.MaxReward, Dimension: d, Radius: o.Radius, Horizon: len(log),
+		Epsilon: cmp.Or(o.Epsilon, 10), Delta: o.Delta, MinCohort: 1,
+		Practical: glm.PracticalConfig{FirstCohort: first, Growth: 2, MaxEpochs: len(parts)}}
+	in.trust = simulate.Trust(simulate.Exact)
+	if o.Epsilon != 0 {
+		t := plan.DefaultTermsFor(plan.Central)
+		t.Epsilon, t.Delta, t.DishonestReports, t.DropOut, t.MinCohort = o.Epsilon, o.Delta, 0, 0, 0
+		in.trust = simulate.Planned(t)
+	}
+	return in, nil
+}
+
 // learned is what a learner knows after the rows, cohort by cohort.
-func learned(cfg glm.Config, trust simulate.Trust, rows []glm.Record, noise protocol.Source) (theta []float64,
-	covariance glm.Symmetric, err error,
-) {
-	learner, err := glm.NewLearner(cfg)
+func (in inputs) learned(noise protocol.Source) (theta []float64, covariance glm.Symmetric, err error) {
+	learner, err := glm.NewLearner(in.config)
 	if err != nil {
 		return nil, nil, err
 	}
+	rows := in.rows
 	for step := learner.Next(); !step.Done; step = learner.Next() {
-		cohort := rows[:step.Cohort]
-		rows = rows[step.Cohort:]
-		channel, _, err := trust(step)
+		channel, _, err := in.trust(step)
 		if err != nil {
 			return nil, nil, err
 		}
-		statistics := step.Statistics[0]
-		var refused error
-		reports := func(yield func(simulated.Report) bool) {
-			for _, record := range cohort {
-				report := make(simulated.Report, len(statistics))
-				for i, s := range statistics {
-					if report[i], refused = s.Vector(nil, record); refused != nil {
-						return
-					}
-				}
-				if !yield(report) {
-					return
-				}
-			}
-		}
-		aggregates, err := channel.Aggregate(reports, noise)
-		if err = cmp.Or(refused, err); err != nil {
+		sums, err := sumsOf(step.Statistics[0], rows[:step.Cohort], channel, noise)
+		if err != nil {
 			return nil, nil, err
 		}
-		var sums []glm.Aggregate
-		for i, a := range aggregates {
-			sums = append(sums, glm.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports})
-		}
+		rows = rows[step.Cohort:]
 		if err := learner.Absorb(sums); err != nil {
 			return nil, nil, err
 		}
 	}
 	return learner.Next().Policy.Theta, learner.Covariance(), nil
+}
+
+// sumsOf are a cohort's sums as the channel gives them.
+func sumsOf(statistics []glm.Statistic, cohort []glm.Record, channel simulated.Channel, noise protocol.Source) (
+	sums []glm.Aggregate, err error,
+) {
+	var refused error
+	reports := func(yield func(simulated.Report) bool) {
+		for _, record := range cohort {
+			report := make(simulated.Report, len(statistics))
+			for i, s := range statistics {
+				if report[i], refused = s.Vector(nil, record); refused != nil {
+					return
+				}
+			}
+			if !yield(report) {
+				return
+			}
+		}
+	}
+	aggregates, err := channel.Aggregate(reports, noise)
+	if err = cmp.Or(refused, err); err != nil {
+		return nil, err
+	}
+	for i, a := range aggregates {
+		sums = append(sums, glm.Aggregate{Kind: statistics[i].Kind, Sum: a.Sum, Variance: a.Variance, Reports: a.Reports})
+	}
+	return sums, nil
 }

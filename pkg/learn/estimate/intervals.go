@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -50,6 +51,16 @@ type Fit struct {
 	// Level of the confidence intervals, in (0, 1).
 	Level float64
 	Noise protocol.Source
+	// Released, if not nil, is told of each vector of sums with its noise: all that a fit is computed from, beside the
+	// number of rows. It may keep the vector.
+	Released func(sums []float64)
+}
+
+// tell gives Released its own copy of noised sums.
+func (f Fit) tell(sums []float64) {
+	if f.Released != nil {
+		f.Released(slices.Clone(sums))
+	}
 }
 
 // Coefficient is one of a fit, in units of the data.
@@ -146,6 +157,7 @@ func (f Fit) Linear(rows [][]float64, target []float64) (Fitted, error) {
 		return Fitted{}, err
 	}
 	sums, variance := f.sums(rows, target, moved.Dim, noise)
+	f.tell(sums)
 	fitted, err := f.solve(sums, variance, len(rows))
 	fitted.Guarantee = noise.Guarantee(moved)
 	return fitted, err

@@ -181,6 +181,7 @@ func (f Fit) newton(rows [][]float64, target, theta []float64, noise mechanism.N
 		}
 	}
 	noise.Add(sums, f.Noise)
+	f.tell(sums)
 	out := newtonStep{to: append([]float64(nil), theta...), hessian: fromTriangle(sums[d:], d, isometric),
 		variance: noise.Deviation() * noise.Deviation()}
 	out.gradient = sums[:d]
