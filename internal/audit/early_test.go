@@ -111,7 +111,7 @@ func TestARoleFromBeforeThereWereLogsIsNamed(t *testing.T) {
 	l := make1(t, ledger.Options{Configuration: ledger.Small(glm.Practical, plan.Shares, 1), Seed: 4})
 	delete(l.Checkpoints, bus.Shuffler)
 	r := check(t, l, audit.Options{})
-	if !slices.Equal(whats(r), []audit.What{audit.CheckpointMissing}) || !strings.Contains(list(r), "a version before") {
+	if !slices.Equal(whats(r), []audit.What{audit.CheckpointMissing}) || !strings.Contains(list(r), "ersions before there were logs") {
 		t.Error(list(r))
 	}
 }
