@@ -27,6 +27,9 @@ func RaiseHost(root string, h HostOptions) error {
 	}
 	folder := hostFolder(root, h.Name)
 	old, err := loadHost(root, h.Name, r.Bundle)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no folder of a host %q is in %s: riffle keygen add-host admits a new one", ErrOptions, h.Name, root)
+	}
 	if err != nil {
 		return err
 	}
