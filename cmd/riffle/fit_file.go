@@ -188,7 +188,7 @@ func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]floa
 		case errors.Is(err, table.ErrMissing):
 			err = fmt.Errorf("%w. --missing middle puts the middle of its bounds there", err)
 		case errors.Is(err, table.ErrUndeclared):
-			err = fmt.Errorf("%w: --category %s=FIRST,SECOND,..", err, column)
+			err = fmt.Errorf("%w: --category %s=FIRST,SECOND,.. declares its values", err, column)
 		}
 	}()
 	rows = make([][]float64, t.Rows())
