@@ -54,7 +54,7 @@ func TestFaultyLinesAreRefused(t *testing.T) {
 		{`{"arms":[[1],[1]],"arm":1.5,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
 		{`{"arms":[[1],[1]],"arm":"0","reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
 		{`{"arms":[[1],[1]],"arm":77777777777777777777,"reward":1,"propensity":0.5}`, `"arm" must be a whole number`},
-		{`{"arms":[],"arm":0,"reward":1,"propensity":0.5}`, `"arms" is empty`}, {`{"arms":[[1],[]],"arm":0,"reward":1,"propensity":1}`, "dimension 0"},
+		{`{"arms":[],"arm":0,"reward":1,"propensity":0.5}`, `"arms" is empty`}, {`{"arms":[[1],[]],"arm":0,"reward":1,"propensity":1}`, "give at least one number"},
 		{`{"arms":[[1],[2,3]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1]" has dimension 2`},
 		{`{"arms":[[1,2]],"arm":0,"reward":1,"propensity":1}`, "those before 1"},
 		{`{"arms":[[1],[1e101]],"arm":0,"reward":1,"propensity":0.5}`, `"arms[1][0]" is beyond`},
