@@ -54,8 +54,8 @@ func (f *brokerFlags) options(keys string) bus.Options {
 // reachWithin is how long a command that somebody waits for tries to reach the broker.
 const reachWithin = 15 * time.Second
 
-// reach connects to a broker that should be running. A role waits for its broker for ever; whoever types a command with a
-// wrong address or credential, or before the broker runs, wants to be told. The role is the auditor.
+// reach connects to a broker that should be running. A role waits for its broker for ever; whoever types a command with
+// a wrong address or credential, or before the broker runs, wants to be told. The role is the auditor.
 func reach(ctx context.Context, o bus.Options, within time.Duration) (*bus.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

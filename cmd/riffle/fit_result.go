@@ -36,9 +36,9 @@ type fitResult struct {
 type fitCoefficient struct {
 	Name  string  `json:"name"` // of a feature, or "(intercept)"
 	Value float64 `json:"value"`
-	// Deviation is the standard error; Sampling and Noise are its parts, of which the squares add. They are null where the
-	// noise is too large for them: the interval holds, but is not a number of standard errors. Where there is no interval
-	// it is null as well, and the coefficient is drawn to 0.
+	// Deviation is the standard error; Sampling and Noise are its parts, of which the squares add. They are null where
+	// the noise is too large for them: the interval holds, but is not a number of standard errors. Where there is no
+	// interval it is null as well, and the coefficient is drawn to 0.
 	Deviation *float64 `json:"standard_error"`
 	Sampling  *float64 `json:"sampling"`
 	Noise     *float64 `json:"noise"`
@@ -46,8 +46,8 @@ type fitCoefficient struct {
 	High      *float64 `json:"high"`
 }
 
-// fitWeak names columns that say too little by themselves: one that hardly varies, or several that nearly determine each
-// other.
+// fitWeak names columns that say too little by themselves: one that hardly varies, or several that nearly determine
+// each other.
 type fitWeak struct {
 	Columns []string `json:"columns"`
 	Spread  float64  `json:"spread"` // bound of the standard deviation, in units of half the width of the bounds

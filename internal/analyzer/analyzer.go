@@ -12,9 +12,10 @@
 //
 // Where cohorts are panels, it commits to its contribution to the seed in the announcement, and reveals it once, in the
 // audit log, after the shuffler's pool stands there. The contribution follows from its identity and from what was
-// announced before, so that no restart changes it. Of several pools the first counts; from one of fewer devices than were
-// announced nothing is drawn. What came of a cohort that was not drawn is not looked at. In the channels in which it sees
-// who took part it counts only devices that can be in the panel (channel.Drawn), in as many epochs as the plan says.
+// announced before, so that no restart changes it. Of several pools the first counts; from one of fewer devices than
+// were announced nothing is drawn. What came of a cohort that was not drawn is not looked at. In the channels in which
+// it sees who took part it counts only devices that can be in the panel (channel.Drawn), in as many epochs as the plan
+// says.
 //
 // # What it does not guarantee
 //

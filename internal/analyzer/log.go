@@ -145,9 +145,9 @@ func (z *Analyzer) state(ctx context.Context, h *history, kind string, signed []
 	return err
 }
 
-// asBegun has a deployment go on with the bit messages that it was begun with. One that was begun before they had labels
-// stays without: its configuration, from which auditors derive every announcement, stands in the log, and hosts that do
-// not know labels may take part in it.
+// asBegun has a deployment go on with the bit messages that it was begun with. One that was begun before they had
+// labels stays without: its configuration, from which auditors derive every announcement, stands in the log, and hosts
+// that do not know labels may take part in it.
 func (z *Analyzer) asBegun(past *past) error {
 	c, labelled := z.c.configuration(), z.c.Terms.Labelled
 	begin := roundID{epoch: 1}

@@ -48,9 +48,9 @@ func (z *Analyzer) manifest(ctx context.Context, at roundID) (m *wire.Manifest, 
 // something lies at the manifest's place in the stream of messages. m is nil where there is none yet; unmet then says
 // what is wrong, and is nil where the shuffler has just not ended the round.
 //
-// The shuffler fills that place last, when all chunks are there. What lies there decides nothing else: it may be another's
-// (of whoever has the shuffler's credential at the broker, or of the broker, which can show an old one), or the second
-// that the shuffler signed. The audit takes the first of the log, too.
+// The shuffler fills that place last, when all chunks are there. What lies there decides nothing else: it may be
+// another's (of whoever has the shuffler's credential at the broker, or of the broker, which can show an old one), or
+// the second that the shuffler signed. The audit takes the first of the log, too.
 func (z *Analyzer) logged(ctx context.Context, at roundID) (
 	m *wire.Manifest, digest [32]byte, unmet, err error,
 ) {

@@ -9,8 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel/spill"
 )
 
-// DefaultMemory is how many bytes counting may take by default, beside what grows with people. Half of it is for digests
-// of messages, which go to a file beyond that; a quarter for chunks that workers open; the rest for what is on its way.
+// DefaultMemory is how many bytes counting may take by default, beside what grows with people. Half of it is for
+// digests of messages, which go to a file beyond that; a quarter for chunks that workers open; the rest for what is on
+// its way.
 const DefaultMemory = 256 << 20
 
 // Bounds of the setting: the least holds a few of the largest chunks.

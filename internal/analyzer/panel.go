@@ -86,9 +86,9 @@ func (z *Analyzer) draw(
 	}
 }
 
-// pool is the one of the round, with its digest; nil as long as there is none that can be drawn from. It is the one that
-// this analyzer drew from before, or else the first that the shuffler signed for the announcement: no later one takes its
-// place, not even where nothing can be drawn from the first.
+// pool is the one of the round, with its digest; nil as long as there is none that can be drawn from. It is the one
+// that this analyzer drew from before, or else the first that the shuffler signed for the announcement: no later one
+// takes its place, not even where nothing can be drawn from the first.
 func (z *Analyzer) pool(
 	ctx context.Context, h *history, a *plan.Announcement, digest [32]byte,
 ) (pool *wire.Pool, named [32]byte, err error) {

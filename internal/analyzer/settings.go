@@ -260,8 +260,8 @@ func (s Settings) terms() plan.Terms {
 	return t
 }
 
-// timing is announced. Where the budget begins anew every period and nothing is said of how long epochs are, they are so
-// long that hosts with the default least length allow it: that, and as long as the reports of an epoch may take.
+// timing is announced. Where the budget begins anew every period and nothing is said of how long epochs are, they are
+// so long that hosts with the default least length allow it: that, and as long as the reports of an epoch may take.
 func (s Settings) timing() plan.Timing {
 	t := s.Timing
 	if s.Admission.draws() && s.Privacy.Period > 0 && t.Every == 0 {

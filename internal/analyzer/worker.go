@@ -21,8 +21,8 @@ type WorkerConfig struct {
 	Bus        chunks.Reader
 }
 
-// WorkerHandlers are what a counting worker can do, in every channel: open and count chunks, and verify shares. The lead
-// does the same with them where it does tasks itself. All that is decided or kept stays with the lead; and where a
+// WorkerHandlers are what a counting worker can do, in every channel: open and count chunks, and verify shares. The
+// lead does the same with them where it does tasks itself. All that is decided or kept stays with the lead; and where a
 // curator reads records, no worker opens them.
 func WorkerHandlers(c WorkerConfig) worker.Handlers {
 	verifier := devices.NewVerifier(wire.Party{Deployment: c.Deployment, Key: c.Registrar, Hosts: c.Hosts})

@@ -161,8 +161,8 @@ func (c *checker) promise(s *statement, a *plan.Announcement) {
 	}
 }
 
-// guarantees are those of a plan over all releases that use a record of the epoch, and over all epochs that one device may
-// report in, at delta and at the plan's own.
+// guarantees are those of a plan over all releases that use a record of the epoch, and over all epochs that one device
+// may report in, at delta and at the plan's own.
 func guarantees(a *plan.Announcement, delta float64) (p promise, claim float64, err error) {
 	g, alone, err := plan.Lifetime(a)
 	p.epsilon, p.alone, claim = g.Epsilon(delta), alone.Epsilon(delta), g.Epsilon(a.Plan.Delta)

@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Certify makes a certificate of each epoch that is over and hands it to f, or why there is none. It keeps the statements
-// of one epoch, and 32 bytes of each entry.
+// Certify makes a certificate of each epoch that is over and hands it to f, or why there is none. It keeps the
+// statements of one epoch, and 32 bytes of each entry.
 //
 // Errors: f's own, the source's.
 func Certify(ctx context.Context, src Source, keys keyring.Bundle, f func(epoch uint64, b []byte, why error) error) error {

@@ -51,7 +51,8 @@ func (c *checker) follow(ctx context.Context, role bus.Role, party wire.Party) *
 	return l
 }
 
-// peek is the log's next statement, without consuming it; nil at the end. Entries that are none are breaches, and skipped.
+// peek is the log's next statement, without consuming it; nil at the end. Entries that are none are breaches, and
+// skipped.
 func (l *chain) peek() (*statement, error) {
 	for l.held == nil {
 		e, err, ok := l.next()

@@ -29,8 +29,8 @@ type Options struct {
 	// Tolerance is by how much, relative to the largest number of a vector, a recomputed number may differ: 0, the
 	// default, where this runs on the analyzer's processor architecture; RoundingTolerance elsewhere.
 	Tolerance float64
-	// Row is called with each round that is over, in order; may be nil. An audit itself keeps no rows, so that its memory
-	// does not grow with the deployment.
+	// Row is called with each round that is over, in order; may be nil. An audit itself keeps no rows, so that its
+	// memory does not grow with the deployment.
 	Row func(Row)
 }
 
@@ -52,8 +52,9 @@ type Witness struct {
 	Key  []byte // Ed25519 public key
 }
 
-// Check audits a deployment. It reads each log once, in the order in which the roles wrote, and keeps nothing of a round
-// that is over. An error means that the audit did not run to its end: the source's, or of options that cannot be used.
+// Check audits a deployment. It reads each log once, in the order in which the roles wrote, and keeps nothing of a
+// round that is over. An error means that the audit did not run to its end: the source's, or of options that cannot be
+// used.
 func Check(ctx context.Context, source Source, o Options) (*Report, error) {
 	if err := o.Trust.Validate(); err != nil {
 		return nil, fmt.Errorf("audit: the keys to trust: %w", err)

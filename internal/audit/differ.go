@@ -9,8 +9,8 @@ import (
 // difference is how two values of one type differ.
 type difference struct {
 	path, reason string // of the first part that is no real number, or not there in both; empty: there is none
-	// worst is the largest difference of two real numbers, relative to the larger of them, or in a vector to the largest
-	// number of it; +Inf where one is not finite and the other is another. worstPath is where it is.
+	// worst is the largest difference of two real numbers, relative to the larger of them, or in a vector to the
+	// largest number of it; +Inf where one is not finite and the other is another. worstPath is where it is.
 	worst     float64
 	worstPath string
 	want, got float64

@@ -20,9 +20,9 @@ type Streams interface {
 
 // Live is a deployment's streams as they stood at one moment, so that both logs fit each other. It is a Source.
 //
-// Leaves are what the writers of the logs take for leaves (wire.Leaf), under their own names. Everything else in a role's part of the stream is
-// skipped: who holds a role's credential at the broker can write there, and nobody acts on it. A leaf that the role is
-// still signing a checkpoint over is left out.
+// Leaves are what the writers of the logs take for leaves (wire.Leaf), under their own names. Everything else in a
+// role's part of the stream is skipped: who holds a role's credential at the broker can write there, and nobody acts on
+// it. A leaf that the role is still signing a checkpoint over is left out.
 type Live struct {
 	streams Streams
 	bundle  keyring.Bundle
@@ -73,8 +73,8 @@ func Party(b keyring.Bundle, role bus.Role) wire.Party {
 
 func (l *Live) party(role bus.Role) wire.Party { return Party(l.bundle, role) }
 
-// Uncovered is the number of leaves at the end of a role's log that no checkpoint covered at the moment. A role that runs
-// signs one at once; if there are some for long, it does not sign what it appended.
+// Uncovered is the number of leaves at the end of a role's log that no checkpoint covered at the moment. A role that
+// runs signs one at once; if there are some for long, it does not sign what it appended.
 func (l *Live) Uncovered(role bus.Role) uint64 {
 	if m := l.logs[role]; m != nil && m.checkpoint != nil && m.leaves > m.size {
 		return m.leaves - m.size
@@ -116,8 +116,8 @@ func (l *Live) Checkpoint(_ context.Context, role bus.Role) ([]byte, error) {
 	return nil, nil
 }
 
-// probe bounds the wait for a broker that says that it has no stream of retained chunks. Asking it is repeated, because a
-// broker says so for a moment when it starts.
+// probe bounds the wait for a broker that says that it has no stream of retained chunks. Asking it is repeated, because
+// a broker says so for a moment when it starts.
 const probe = 5 * time.Second
 
 // Retained implements Source. Nothing is retained where the broker has no stream for it.

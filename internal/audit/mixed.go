@@ -14,8 +14,8 @@ type mixture struct {
 	m *wire.Manifest
 }
 
-// mixedOf reads the shuffler's log up to the manifest of the announced round; nil if the next one is of a later round, or
-// there is none.
+// mixedOf reads the shuffler's log up to the manifest of the announced round; nil if the next one is of a later round,
+// or there is none.
 func (c *checker) mixedOf(r *round) (*mixture, error) {
 	for {
 		s, err := c.shuffler.peek()
@@ -142,8 +142,8 @@ func (c *checker) destroys(x *mixture, r *round, most uint64) {
 	}
 }
 
-// sets compares what both servers of the channel shares signed before the shuffler's share of the sums left. It may have
-// left although the manifest says that the cohort was destroyed.
+// sets compares what both servers of the channel shares signed before the shuffler's share of the sums left. It may
+// have left although the manifest says that the cohort was destroyed.
 func (c *checker) sets(x *mixture, r *round) {
 	accepted, summed := r.accepted, r.summed
 	switch {

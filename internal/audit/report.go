@@ -37,15 +37,15 @@ type Report struct {
 	// Enough are those that the shuffler destroyed although it had the announced minimum of reports.
 	Refused int `json:"refused"`
 	Enough  int `json:"destroyed_with_enough_reports"`
-	// Epsilon is the largest that an announced plan reveals about a record, recomputed, at Delta: over all releases that
-	// use the record. EpsilonAlone is the same if no other device is honest. +Inf, null in JSON: nothing bounds it.
+	// Epsilon is the largest that an announced plan reveals about a record, recomputed, at Delta: over all releases
+	// that use the record. EpsilonAlone is the same if no other device is honest. +Inf, null in JSON: nothing bounds
+	// it.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	Delta        float64        `json:"delta"`
-	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the whole
-	// deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who was
-	// in as
-	// many panels as can be; otherwise it is the largest of a round.
+	// Panel is of deployments that draw their cohorts from registered devices; nil in others. Epsilon is then of the
+	// whole deployment, or of a period, and EpsilonSoFar of what left the shuffler until now, counted or not, about who
+	// was in as many panels as can be; otherwise it is the largest of a round.
 	Panel        *Panel         `json:"panel,omitempty"`
 	EpsilonSoFar status.Epsilon `json:"epsilon_so_far,omitempty"`
 	// Lift is what the control group says over all epochs so far, as the analyzer signed it; nil without one.
@@ -58,7 +58,8 @@ type Report struct {
 	// Recounted those of them that were counted again.
 	Opened    int `json:"opened"`
 	Recounted int `json:"recounted"`
-	// Promise is the epsilon that the configured terms promise to each person, at Delta; 0 if there is no configuration.
+	// Promise is the epsilon that the configured terms promise to each person, at Delta; 0 if there is no
+	// configuration.
 	Promise float64 `json:"promise"`
 	// PoliciesRecomputed counts the rounds whose sums, iterate and policy are those that this audit computed.
 	PoliciesRecomputed int `json:"policies_recomputed"`
@@ -184,8 +185,8 @@ type Row struct {
 	Epsilon  status.Epsilon `json:"epsilon"`
 	Promised status.Epsilon `json:"promised"`
 	Alone    status.Epsilon `json:"epsilon_alone"`
-	// Coefficients are the estimate after the round, HalfWidth half the length of the interval of each; none where there
-	// is no interval. Interval says what it is.
+	// Coefficients are the estimate after the round, HalfWidth half the length of the interval of each; none where
+	// there is no interval. Interval says what it is.
 	Coefficients []float64 `json:"coefficients,omitempty"`
 	HalfWidth    []float64 `json:"half_width,omitempty"`
 	Interval     string    `json:"interval,omitempty"`
@@ -199,8 +200,8 @@ type Row struct {
 	// Unchanged is how probable such sums are if the world is what it was; 0: it was not tested.
 	Unchanged float64 `json:"unchanged,omitempty"`
 	// Influence is how far dishonest devices can have moved each number that was released, as the plan says, and Moved
-	// the most of one device in standard deviations of a number's error; none where nothing was released, or records were
-	// read.
+	// the most of one device in standard deviations of a number's error; none where nothing was released, or records
+	// were read.
 	Influence []plan.StatedInfluence `json:"influence,omitempty"`
 	Moved     float64                `json:"one_device_deviations,omitempty"`
 	Action    string                 `json:"action,omitempty"` // by the rules: rollback, stop or nothing

@@ -213,8 +213,8 @@ func (b *bitRecount) ones(m *wire.Manifest) [][]uint64 {
 	return ones
 }
 
-// boxRecount is that of the channel local. A box that does not open, or is the second of a device, counts as absent. Which
-// boxes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot know.
+// boxRecount is that of the channel local. A box that does not open, or is the second of a device, counts as absent.
+// Which boxes the analyzer refused for its own limits (a host's share, devices of earlier epochs) it cannot know.
 type boxRecount struct {
 	a      *plan.Announcement
 	opener *box.Opener

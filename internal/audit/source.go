@@ -1,6 +1,6 @@
 // Package audit checks a deployment's transparency logs: what was mixed, what was learnt from it, and what it cost. It
-// trusts the keys that it is given and nothing else, and recomputes every sum, iterate and policy with the code that the
-// analyzer runs (pkg/deployment).
+// trusts the keys that it is given and nothing else, and recomputes every sum, iterate and policy with the code that
+// the analyzer runs (pkg/deployment).
 //
 // # An export
 //
@@ -34,7 +34,7 @@ type Source interface {
 	Log(ctx context.Context, role bus.Role, f func(Entry) error) error
 	// Checkpoint is the role's newest checkpoint, a signed note; nil if there is none.
 	Checkpoint(ctx context.Context, role bus.Role) ([]byte, error)
-	// Retained hands the sealed chunks of a round that were retained to f, in the order of their index, and stops at its
-	// first error. There are none where nothing was retained, or not any more.
+	// Retained hands the sealed chunks of a round that were retained to f, in the order of their index, and stops at
+	// its first error. There are none where nothing was retained, or not any more.
 	Retained(ctx context.Context, epoch uint64, round uint32, f func(index uint32, sealed []byte) error) error
 }

@@ -9,8 +9,8 @@ const (
 	ForgedSignature What = "forged_signature"
 	// ExpiredKey is an entry about an epoch for which the role's signing key was not good any more.
 	ExpiredKey What = "expired_key"
-	// Malformed is an entry that the role signed and that is no statement of this role: out of range, of another kind or
-	// of another deployment.
+	// Malformed is an entry that the role signed and that is no statement of this role: out of range, of another kind
+	// or of another deployment.
 	Malformed What = "malformed"
 	// CheckpointMissing is a log without a checkpoint: nothing vouches for its length.
 	CheckpointMissing What = "checkpoint_missing"

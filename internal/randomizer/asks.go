@@ -12,9 +12,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Devices that wish for a slot at the same time ask with one request, so that host and shuffler sign and verify once for
-// all of them. Nobody waits for company: a question that comes while few requests are on their way leaves at once, and
-// those that come while many are leave together.
+// Devices that wish for a slot at the same time ask with one request, so that host and shuffler sign and verify once
+// for all of them. Nobody waits for company: a question that comes while few requests are on their way leaves at once,
+// and those that come while many are leave together.
 //
 // It says nothing new to the broker, which sees that a host asks, and not for whom or for how many: every request is
 // sealed to the shuffler and has one size, and so has every answer. Within a request the devices stand in the order of

@@ -9,9 +9,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/device"
 )
 
-// Where panels are drawn, each device of a host registers and asks of itself, and nothing that its person does has a part
-// in when. A host has many devices that mostly wait: each of them is an entry in one timetable, and a few goroutines do
-// what is due.
+// Where panels are drawn, each device of a host registers and asks of itself, and nothing that its person does has a
+// part in when. A host has many devices that mostly wait: each of them is an entry in one timetable, and a few
+// goroutines do what is due.
 //
 // While the panel is not drawn it serves nobody to ask for each device. The devices that have come to their turn wait
 // together, and one after the other asks for all; with the first answer all of them ask. It is the same while the
@@ -101,8 +101,8 @@ func (t *attendance) wait(s *seat) {
 	t.rouse()
 }
 
-// mayAsk tells whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but for
-// when the shuffler answers none.
+// mayAsk tells whether a device may ask, where one of all may in each pause; with a pause of 0 each of them may, but
+// for when the shuffler answers none.
 func (t *attendance) mayAsk(pause time.Duration) bool {
 	now := t.h.c.Clock.Now()
 	t.mu.Lock()

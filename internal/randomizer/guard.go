@@ -9,8 +9,8 @@ import (
 type handler func(w http.ResponseWriter, r *http.Request, by time.Time)
 
 // guarded looks at a request's header, before anything of its body (see role.Callers), and bounds how long the body may
-// take. Nothing counts requests, or what becomes of them: a count would tell whoever reads the metrics or the log that a
-// person's decision or reward came, and when.
+// take. Nothing counts requests, or what becomes of them: a count would tell whoever reads the metrics or the log that
+// a person's decision or reward came, and when.
 func (h *Host) guarded(next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := time.Now().Add(h.bodies.time)

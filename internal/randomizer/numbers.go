@@ -12,9 +12,9 @@ import (
 
 // numbers gives a host's devices their numbers, out of those that the credential covers: in an order that is fixed for
 // the host and that nobody else can tell. Some channels tell the analyzer which numbers took part, and numbers in order
-// of arrival would tell it when each person first came. The order is fixed so that a host whose state was set back gives
-// the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts). What a
-// later credential covers besides comes behind all that there was before it. Not safe for concurrent use.
+// of arrival would tell it when each person first came. The order is fixed so that a host whose state was set back
+// gives the next device a number that it gave before: the shuffler knows it, and its answer is the proof (Contradicts).
+// What a later credential covers besides comes behind all that there was before it. Not safe for concurrent use.
 type numbers struct {
 	taken map[uint32]bool
 	order [32]byte // what the order follows from

@@ -183,9 +183,9 @@ func (h *Host) drop(s *session, why outcome.Reason) {
 	h.c.Reports.Refused(why, 1)
 }
 
-// sealersPerCore is how many reports are in the making at a time for each core. Few of them are computed, and the others
-// wait for the disk, which takes all that wait in one write. In a channel whose reports take less time than a write, the
-// cores would else wait for the disk.
+// sealersPerCore is how many reports are in the making at a time for each core. Few of them are computed, and the
+// others wait for the disk, which takes all that wait in one write. In a channel whose reports take less time than a
+// write, the cores would else wait for the disk.
 const sealersPerCore = 32
 
 // bench is where reports are computed: one place for each core, with a random source of its own.

@@ -31,10 +31,10 @@ const rollbackRemedy = "stop the randomizer and restore the newest copy of its s
 // Where panels are drawn, the shuffler speaks of a registration, which is durable here before it is asked for; and of a
 // report, whose promise is marked as spent here, durably, before it leaves.
 //
-// "Held" is said of another wish than the one that the request names by its nonce, which is durable here too. So it does not
-// matter if the broker delivers a request twice, or says of one that no shuffler heard it when one has: the next request
-// in this epoch has the same nonce. What the shuffler says of earlier epochs proves nothing once a wish was taken back
-// upon the broker's word alone (State.Wish).
+// "Held" is said of another wish than the one that the request names by its nonce, which is durable here too. So it
+// does not matter if the broker delivers a request twice, or says of one that no shuffler heard it when one has: the
+// next request in this epoch has the same nonce. What the shuffler says of earlier epochs proves nothing once a wish
+// was taken back upon the broker's word alone (State.Wish).
 //
 // What it misses: a first question whose first try got no answer is not judged. Its device then takes the slot that
 // its number had before, which the shuffler lets report once. The host's next numbers are judged again.

@@ -15,9 +15,9 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// How an epoch's panel is drawn. The shuffler fixes the pool and its contribution in its journal, says both in the audit
-// log, where no role can take it back, and waits for the analyzer's contribution there. It fixes no pool of which the
-// audit log has one: a state folder that was lost or set back would make a second, and choose between two panels.
+// How an epoch's panel is drawn. The shuffler fixes the pool and its contribution in its journal, says both in the
+// audit log, where no role can take it back, and waits for the analyzer's contribution there. It fixes no pool of which
+// the audit log has one: a state folder that was lost or set back would make a second, and choose between two panels.
 
 const (
 	// panelCondition is the readiness condition that the open epoch's panel is drawn, or can be within panelPatience.
@@ -27,9 +27,9 @@ const (
 	// drawEvery is how often the shuffler looks whether there are devices enough, and for the analyzer's contribution.
 	drawEvery = 250 * time.Millisecond
 	// rereadAfter is after how many looks in vain the shuffler reads the analyzer's part of the audit log from its
-	// beginning again: after two seconds, and then after twice as many each time, up to rereadMost, which is about a minute.
-	// A broker can show what is behind a draw and not the draw. To read all at every look would take too long, as
-	// entries are read one by one.
+	// beginning again: after two seconds, and then after twice as many each time, up to rereadMost, which is about a
+	// minute. A broker can show what is behind a draw and not the draw. To read all at every look would take too long,
+	// as entries are read one by one.
 	rereadAfter = 8
 	rereadMost  = 256
 )
@@ -353,8 +353,8 @@ func (s *Shuffler) drawAhead(of func(*State) (*Event, error)) (from *pool, membe
 	return from, from.panel(ev.Drawn.Contribution, size)
 }
 
-// recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is as
-// in recall.
+// recallPanel takes in what the journal lacks of the panel of an epoch that is over: its pool and its draw. trouble is
+// as in recall.
 func (s *Shuffler) recallPanel(ctx context.Context, o *opening) (trouble, err error) {
 	s.mu.Lock()
 	e := s.state.epoch

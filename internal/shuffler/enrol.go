@@ -12,8 +12,9 @@ import (
 
 // asked answers one request as it came: sealed, or in the clear from a host of an earlier version. Its error is fatal.
 //
-// What could be opened is answered sealed and at one size, whatever the answer. What could not is answered with a signed
-// refusal of these bytes, which a host takes for no answer: the broker may have kept this shuffler's later keys from it.
+// What could be opened is answered sealed and at one size, whatever the answer. What could not is answered with a
+// signed refusal of these bytes, which a host takes for no answer: the broker may have kept this shuffler's later keys
+// from it.
 func (s *Shuffler) asked(request []byte) ([]byte, error) {
 	defer s.c.Steps.Since(stepEnrolment, s.c.Clock.Now())
 	if !wire.IsSealedRequest(request) {
@@ -56,8 +57,8 @@ func (s *Shuffler) askedInTheClear(request []byte) ([]byte, error) {
 // errClear refuses a request in the clear. Hosts of earlier versions know its reason.
 var errClear = fmt.Errorf("the request is not sealed: %w", seal.ErrOpen)
 
-// enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its error
-// is fatal.
+// enrol answers one request, of one device or of several; wrong says why it is none, nil that it was verified. Its
+// error is fatal.
 func (s *Shuffler) enrol(e wire.Enrolment, wrong error) ([]byte, error) {
 	if wrong != nil {
 		s.c.Enrolments.Received(1)

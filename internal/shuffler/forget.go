@@ -43,8 +43,8 @@ func (s *State) First(over *Release) (first uint64, ok bool) {
 
 // forget has the broker forget every report before the first one that is not decided on, or that a round needs, or may
 // turn out to need once a newer state folder is back. over is a round whose manifest is out, or nil. What a lost
-// acknowledgement keeps is forgotten at the first look after its redelivery. Nothing is forgotten before the journal was
-// held against the broker and its stream of reports.
+// acknowledgement keeps is forgotten at the first look after its redelivery. Nothing is forgotten before the journal
+// was held against the broker and its stream of reports.
 func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	// In this order: what is acknowledged by now was decided on before, so that the state knows whether a round needs
 	// it.
@@ -84,9 +84,9 @@ func (s *Shuffler) forget(ctx context.Context, over *Release) error {
 	return nil
 }
 
-// forgetOver has the broker forget the reports of a round whose manifest is out, and waits for it. It does not wait for a
-// disk that takes no write: nats-server's health answer shows a purge that failed so only after a report was refused, and
-// none comes while no round opens. keepForgetting goes on with it.
+// forgetOver has the broker forget the reports of a round whose manifest is out, and waits for it. It does not wait for
+// a disk that takes no write: nats-server's health answer shows a purge that failed so only after a report was refused,
+// and none comes while no round opens. keepForgetting goes on with it.
 func (s *Shuffler) forgetOver(ctx context.Context, over *Release) error {
 	for {
 		limited, cancel := s.c.Clock.WithTimeout(ctx, forgetTime)

@@ -13,8 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// keysCondition is the readiness condition that the broker shows this shuffler's keys. It is noticed only where it is not
-// met at first.
+// keysCondition is the readiness condition that the broker shows this shuffler's keys. It is noticed only where it is
+// not met at first.
 const keysCondition = "keys"
 
 // publishKeys publishes the keys that reports may be sealed to, under a number above that of every set before: a host

@@ -17,8 +17,8 @@ type refusals struct {
 }
 
 // refusedAsItCame counts a report that was refused on its delivery, if the round that it was sent for is open and its
-// membership is not fixed. The broker delivers a report again when it did not hear that it was decided on: only the first
-// time counts, so that no report counts twice.
+// membership is not fixed. The broker delivers a report again when it did not hear that it was decided on: only the
+// first time counts, so that no report counts twice.
 func (s *Shuffler) refusedAsItCame(d *bus.Delivery, why wire.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

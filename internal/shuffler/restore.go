@@ -66,8 +66,8 @@ func (s *Shuffler) stale(adopted []string) {
 // takeAgain takes in the reports of the open round that were admitted and acknowledged after the state folder was
 // copied: they stand in the stream until the round is over, and would not be delivered again. Admission is idempotent,
 // and refuses the report of a device that it does not know, as ever. Above the floor the broker does not tell what was
-// acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is below
-// shows that the folder is old.
+// acknowledged from what was only handed out, as to a process that was killed: both are taken in, and only what is
+// below shows that the folder is old.
 func (s *Shuffler) takeAgain(ctx context.Context) error {
 	s.mu.Lock()
 	last, ok := s.state.last()

@@ -46,7 +46,8 @@ func (h *hosts) key(id DeviceID) (key deviceKey, ok bool) {
 // id is the device of a key.
 func (h *hosts) id(key deviceKey) DeviceID { return DeviceID{*h.keys.at(int(key.host)), key.number} }
 
-// enrolled is a set of devices that is kept for ever: one bit for each, in words of 32 that follow each other on a host.
+// enrolled is a set of devices that is kept for ever: one bit for each, in words of 32 that follow each other on a
+// host.
 type enrolled map[deviceKey]uint32
 
 // wordBits is how many devices share a word.

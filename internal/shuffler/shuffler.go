@@ -363,8 +363,8 @@ func (s *Shuffler) decide(f func(*State) (*Event, error)) error {
 	return err
 }
 
-// begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned; nil
-// where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
+// begin makes one decision on the state. Nothing may be said of it, not even a refusal, before durable has returned;
+// nil where nothing was ever decided, and with an error that is fatal. The error of durable is fatal.
 func (s *Shuffler) begin(f func(*State) (*Event, error)) (durable func() error, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,9 +23,10 @@ import (
 const (
 	// snapshotVersion is the form of a snapshot's base.
 	snapshotVersion = 1
-	// compactAfter is how many bytes of events are worth a snapshot: some 5000 devices of a cohort. A snapshot is written
-	// when the events behind the last one are more than that, and more than the snapshot: so all snapshots together cost
-	// no more writing than the events, and the journal holds at most twice its state, this much, and one epoch.
+	// compactAfter is how many bytes of events are worth a snapshot: some 5000 devices of a cohort. A snapshot is
+	// written when the events behind the last one are more than that, and more than the snapshot: so all snapshots
+	// together cost no more writing than the events, and the journal holds at most twice its state, this much, and one
+	// epoch.
 	compactAfter = 1 << 20
 )
 
@@ -187,8 +188,8 @@ func (s *State) earlier() []word {
 }
 
 // encodeSet writes a set of devices: of each host, in ascending order of keys, its key, the number of its words, and of
-// each word in ascending order how far it is behind the one before, and its bits. Numbers are unsigned varints, bits four
-// bytes, big-endian. It changes the order of the words.
+// each word in ascending order how far it is behind the one before, and its bits. Numbers are unsigned varints, bits
+// four bytes, big-endian. It changes the order of the words.
 func encodeSet(all []word) (b []byte) {
 	slices.SortFunc(all, func(a, b word) int {
 		return cmp.Or(bytes.Compare(a.host[:], b.host[:]), cmp.Compare(a.at, b.at))

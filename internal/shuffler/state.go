@@ -84,8 +84,8 @@ type round struct {
 // Admission is the shuffler's own policy on which devices it lets into a cohort, whatever is announced.
 type Admission struct {
 	Minimum uint32 // fewest reports of a release
-	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1. Of
-	// panels it is the share of the devices that they are drawn from: which of them are drawn nobody can choose.
+	// HostShare is the largest share of a cohort's slots that one host may hold, above 0 and up to 1; 0 stands for 1.
+	// Of panels it is the share of the devices that they are drawn from: which of them are drawn nobody can choose.
 	HostShare float64
 	// Devices is the most devices that are remembered, so that none takes part more often than it may: nobody enrols or
 	// registers beyond. Of those that register one host has at most its share. 0 stands for DefaultDevices.
@@ -365,8 +365,8 @@ func (s *State) enrolling() bool {
 	return s.epoch != nil && !s.epoch.closed(s.clock)
 }
 
-// timed tells whether something that the clock ends is under way before a deadline is fixed. Nothing is while a panel is
-// to be drawn.
+// timed tells whether something that the clock ends is under way before a deadline is fixed. Nothing is while a panel
+// is to be drawn.
 func (s *State) timed() bool { return s.enrolling() && !s.epoch.awaiting() }
 
 // Clock is the latest time that the shuffler's events tell; zero before the first.

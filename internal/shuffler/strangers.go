@@ -10,9 +10,9 @@ import (
 const (
 	// enrolmentsCondition is the readiness condition that the devices that report are those that were enrolled.
 	enrolmentsCondition = "enrolments"
-	// strangersShare is the part of a cohort's slots, one in so many, that as many devices without a slot must reach with
-	// their reports before anything is said. A state folder that lacks fewer enrolments costs a cohort no more than people
-	// who drop out do, and one faulty device gives no alarm in a cohort of usual size.
+	// strangersShare is the part of a cohort's slots, one in so many, that as many devices without a slot must reach
+	// with their reports before anything is said. A state folder that lacks fewer enrolments costs a cohort no more
+	// than people who drop out do, and one faulty device gives no alarm in a cohort of usual size.
 	strangersShare = 10
 )
 
@@ -53,10 +53,10 @@ func (s *Shuffler) strange(id DeviceID, epoch uint64, round uint32, sequence uin
 	}
 }
 
-// estranged is the smallest sequence of a report, for a round whose membership is not fixed, of a device that the journal
-// did not enrol, or not for that slot; ok is false where there is none. A newer journal may have such a report as a member,
-// so the broker keeps it until then. What comes behind an admitted report is kept for as long anyway: malicious hosts gain
-// room only before the first one. The lock is held.
+// estranged is the smallest sequence of a report, for a round whose membership is not fixed, of a device that the
+// journal did not enrol, or not for that slot; ok is false where there is none. A newer journal may have such a report
+// as a member, so the broker keeps it until then. What comes behind an admitted report is kept for as long anyway:
+// malicious hosts gain room only before the first one. The lock is held.
 func (s *Shuffler) estranged() (first uint64, ok bool) {
 	of := &s.strangers
 	return of.first, of.first > 0 && s.state.undecided(of.epoch, of.round)

@@ -6,13 +6,13 @@ import (
 )
 
 // wishes remembers to which wishes slots and registrations were given, so that a request that comes a second time, or
-// another one because of the same wish, is not told that somebody else was there before: a host takes that for proof that
-// its state is old. A wish has a random nonce that its device keeps; whoever runs an older copy of the device's state
-// draws another one.
+// another one because of the same wish, is not told that somebody else was there before: a host takes that for proof
+// that its state is old. A wish has a random nonce that its device keeps; whoever runs an older copy of the device's
+// state draws another one.
 //
-// It is kept for the open epoch and the one before: a request is under way for seconds, and an epoch may open meanwhile.
-// Per wish it is a number of 64 bits, so that two of a billion wishes are taken for one with a probability below 2^-34
-// for each that is asked about.
+// It is kept for the open epoch and the one before: a request is under way for seconds, and an epoch may open
+// meanwhile. Per wish it is a number of 64 bits, so that two of a billion wishes are taken for one with a probability
+// below 2^-34 for each that is asked about.
 type wishes [2]map[uint64]struct{}
 
 // wish is the number of a device's wish with a nonce other than 0.

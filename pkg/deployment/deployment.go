@@ -1,7 +1,7 @@
 // Package deployment is the public side of a deployment: the machine that goes from a configuration to announcements,
-// and from counts to what was learned and the next announcement. It sees nothing but what is signed and public, draws no
-// random numbers and reads no clock. The analyzer runs it, and so does anybody who audits the analyzer: both come to the
-// same announcements and sums, bit for bit.
+// and from counts to what was learned and the next announcement. It sees nothing but what is signed and public, draws
+// no random numbers and reads no clock. The analyzer runs it, and so does anybody who audits the analyzer: both come to
+// the same announcements and sums, bit for bit.
 //
 // Bit for bit holds between programs of one processor architecture. On another one the compiler may fuse
 // multiplications with additions, and linear algebra may add in another order: results then agree to rounding errors.
@@ -155,7 +155,8 @@ func (m *Machine) plan(a *plan.Announcement) error {
 	return nil
 }
 
-// reference is the public point at which the step's statistics are evaluated; the last policy's estimate where none are.
+// reference is the public point at which the step's statistics are evaluated; the last policy's estimate where none
+// are.
 func reference(step glm.Step) []float64 {
 	if step.Done {
 		return step.Policy.Theta
@@ -261,9 +262,9 @@ func (m *Machine) absorb(a *plan.Announcement, counts *wire.Counts, out *wire.Le
 	return nil
 }
 
-// Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round, in units
-// of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is multiplied by
-// that number, and its variance by the square. It refuses counts that this number of reports cannot give.
+// Sums removes the expected noise from counts, of devices and of servers: one sum for each release of the round, in
+// units of decisions. A report is divided by the most decisions that it can hold, so that the sum of reports is
+// multiplied by that number, and its variance by the square. It refuses counts that this number of reports cannot give.
 func Sums(a *plan.Announcement, counts *wire.Counts) (sums []wire.Sum, err error) {
 	releases := a.Releases()
 	if len(counts.Releases) != len(a.Encodings) || len(releases) != len(a.Encodings) {

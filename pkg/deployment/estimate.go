@@ -27,8 +27,9 @@ type Estimate struct {
 // policy by this model, and the prediction for every arm, lies between Least and Most.
 //
 // The value of the policy for the people of a cohort is not among it, because it does not follow from what is public,
-// unless there is a control group (wire.Lift). A cohort's sums are of squares of arms (the Hessian) and of differences of predicted and actual rewards (the gradient).
-// A mean reward needs the sum of the arms or of the rewards, and these never leave the devices.
+// unless there is a control group (wire.Lift). A cohort's sums are of squares of arms (the Hessian) and of differences
+// of predicted and actual rewards (the gradient). A mean reward needs the sum of the arms or of the rewards, and these
+// never leave the devices.
 type Predicted struct {
 	Least, Neutral, Most float64 // within the range of rewards
 }

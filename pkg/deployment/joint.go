@@ -25,13 +25,14 @@ type Curated struct {
 }
 
 const (
-	// jointFailure is the probability with which the widths of the profile joint may fail, as in the paper's experiments.
+	// jointFailure is the probability with which the widths of the profile joint may fail, as in the paper's
+	// experiments.
 	jointFailure = 0.02
-	// jointCohorts is how many cohorts a horizon has where their size is not set: more switch earlier to a better policy
-	// and cost noise (each level of the trees one node more) and time (each cohort waits for its rewards).
+	// jointCohorts is how many cohorts a horizon has where their size is not set: more switch earlier to a better
+	// policy and cost noise (each level of the trees one node more) and time (each cohort waits for its rewards).
 	jointCohorts = 50
-	// roundingRoom is by what the curator's epsilon is lowered, at most roundingTries times, until devices, who bound the
-	// rounding of a record that changes its kind in another way, come to no more than is configured.
+	// roundingRoom is by what the curator's epsilon is lowered, at most roundingTries times, until devices, who bound
+	// the rounding of a record that changes its kind in another way, come to no more than is configured.
 	roundingRoom  = 1 - 5e-4
 	roundingTries = 10
 )

@@ -6,8 +6,8 @@
 //
 // # Format
 //
-// A certificate is one JSON object (File), indented by two spaces, in the order of the fields here, with a newline at its
-// end: each has one form. Bytes are base64 with padding, keys base64 without.
+// A certificate is one JSON object (File), indented by two spaces, in the order of the fields here, with a newline at
+// its end: each has one form. Bytes are base64 with padding, keys base64 without.
 //
 //	format      "riffle-certificate-1"
 //	keys        the deployment's name and public keys, as in its bundle
@@ -17,9 +17,9 @@
 //	            channel shares) and manifest
 //	summary     Summary
 //
-// A statement stands with its index in the log, from 0, the kind that it was appended under, its bytes, and an inclusion
-// proof (RFC 6962) to the checkpoint. Apart from the configuration, which stands at the log's begin, the indices of a
-// server's statements follow each other: the server signed nothing else in between.
+// A statement stands with its index in the log, from 0, the kind that it was appended under, its bytes, and an
+// inclusion proof (RFC 6962) to the checkpoint. Apart from the configuration, which stands at the log's begin, the
+// indices of a server's statements follow each other: the server signed nothing else in between.
 package certificate
 
 import (

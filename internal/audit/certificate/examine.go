@@ -47,8 +47,8 @@ type Verified struct {
 
 // Verify checks all that a certificate can show to one who trusts these keys: that both servers signed every statement
 // for the deployment and put it in their logs, that the statements belong together and name each other, that the plan
-// keeps the terms, that no release was below the minimum, and that the summary is what the statements say. It recomputes
-// both guarantees and the sums. The error wraps ErrRefused, or ErrUnfinished.
+// keeps the terms, that no release was below the minimum, and that the summary is what the statements say. It
+// recomputes both guarantees and the sums. The error wraps ErrRefused, or ErrUnfinished.
 func Verify(f *File, trusted keyring.Bundle) (*Verified, error) {
 	x, err := examine(f, trusted)
 	if err != nil {
@@ -163,8 +163,8 @@ func take[T plan.Announcement | wire.Manifest | wire.Counts | wire.Accepted | wi
 	return nil
 }
 
-// open puts a statement in its place in its round. An announcement begins a round of the analyzer's; the manifest ends one
-// of the shuffler's.
+// open puts a statement in its place in its round. An announcement begins a round of the analyzer's; the manifest ends
+// one of the shuffler's.
 func (x *examined) open(role bus.Role, s Statement, from wire.Party, first bool) (err error) {
 	if role == bus.Analyzer && first {
 		if s.Kind != wire.KindConfiguration {

@@ -39,11 +39,11 @@ type Summary struct {
 	// device is honest. Both are recomputed from the plan.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
-	// Guarantee is the bound that Epsilon is taken from, for every delta: a Gaussian that the record shifts by mu standard
-	// deviations, after an event of probability tail_delta.
+	// Guarantee is the bound that Epsilon is taken from, for every delta: a Gaussian that the record shifts by mu
+	// standard deviations, after an event of probability tail_delta.
 	Guarantee Guarantee `json:"guarantee"`
-	// Panel is of cohorts that were drawn from registered devices. Epsilon, EpsilonAlone and Guarantee are then over all
-	// epochs that one person may report in, and those of Rounds of the epoch.
+	// Panel is of cohorts that were drawn from registered devices. Epsilon, EpsilonAlone and Guarantee are then over
+	// all epochs that one person may report in, and those of Rounds of the epoch.
 	Panel    *Panel   `json:"panel,omitempty"`
 	Rounds   []Round  `json:"rounds"`
 	Policy   Hex      `json:"policy"`      // digest of the policy that the cohort decided with

@@ -14,8 +14,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// Level is below which probability of an epoch's sums this package says that the world changed, where the learner has no
-// level of its own.
+// Level is below which probability of an epoch's sums this package says that the world changed, where the learner has
+// no level of its own.
 const Level = 0.01
 
 // Result is whether the policy helps. Its JSON form is a stable interface: keys are added, never renamed or removed.
@@ -30,8 +30,8 @@ type Result struct {
 	WrongShare string `json:"wrong_share,omitempty"`
 	// Cumulated is over all epochs so far; nil: there is no control group, or nothing was released yet.
 	Cumulated *audit.Lift `json:"cumulated"`
-	// Epsilon is what a person's whole part in the deployment can reveal, or in one period of Period epochs; SoFar what the
-	// epochs until now can have. Both are of a person who was in as many as can be, at Delta.
+	// Epsilon is what a person's whole part in the deployment can reveal, or in one period of Period epochs; SoFar what
+	// the epochs until now can have. Both are of a person who was in as many as can be, at Delta.
 	Epsilon status.Epsilon `json:"epsilon"`
 	SoFar   status.Epsilon `json:"epsilon_so_far"`
 	Promise float64        `json:"promise"`
@@ -56,7 +56,8 @@ type Epoch struct {
 	SoFar      status.Epsilon `json:"epsilon_so_far"` // of all epochs up to it
 	Lift       *Lift          `json:"effect"`         // nil: none is known
 	Cumulated  *Lift          `json:"cumulated"`
-	// Unchanged is how probable such sums are if the world is what it was; null: it was not tested. Changed: below Level.
+	// Unchanged is how probable such sums are if the world is what it was; null: it was not tested. Changed: below
+	// Level.
 	Unchanged *float64 `json:"unchanged"`
 	Changed   bool     `json:"changed"`
 	Action    string   `json:"action"` // by the rules: rollback, stop or nothing
@@ -127,8 +128,8 @@ func (r *Result) verdict() string {
 		"(%s).", signed(l.Lift), interval)
 }
 
-// Tone is good where the policy is better, bad where it is worse or the audit found something, and empty where nothing is
-// known yet.
+// Tone is good where the policy is better, bad where it is worse or the audit found something, and empty where nothing
+// is known yet.
 func (r *Result) Tone() string {
 	switch l := r.Cumulated; {
 	case !r.OK, r.WrongShare != "", l != nil && l.High < 0:

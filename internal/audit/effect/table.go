@@ -13,7 +13,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
-// WriteTable writes the result for people: the verdict, the epochs, what people's privacy cost, and what the numbers mean.
+// WriteTable writes the result for people: the verdict, the epochs, what people's privacy cost, and what the numbers
+// mean.
 func (r *Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", r.Verdict)

@@ -1,6 +1,6 @@
 // Package explain says in plain words what one release, epoch or plan of a deployment did: who saw what, what was
-// released and what it cost, what was refused and why. Every number in it is read from the signed statements, or computed
-// from them with the code that devices run; none is the analyzer's word alone where it can be computed.
+// released and what it cost, what was refused and why. Every number in it is read from the signed statements, or
+// computed from them with the code that devices run; none is the analyzer's word alone where it can be computed.
 package explain
 
 import (

@@ -58,7 +58,8 @@ type Panel struct {
 	Records    uint32  `json:"records"`    // epochs that one device may report in
 	Period     uint32  `json:"period"`     // out of so many that follow each other; 0: of the deployment
 	Unit       string  `json:"unit_of_privacy"`
-	// Lifetime is of all epochs that one device may report in, at the announced minimum; of a period where there is one.
+	// Lifetime is of all epochs that one device may report in, at the announced minimum; of a period where there is
+	// one.
 	Lifetime      status.Epsilon `json:"epsilon_lifetime"`
 	LifetimeAlone status.Epsilon `json:"epsilon_lifetime_alone"`
 }
@@ -156,8 +157,8 @@ type reader struct {
 	last          uint64 // epoch that was announced
 }
 
-// Of explains a release, an epoch or a plan of a deployment that was audited. Every statement counts under the signature
-// of the keys that the options trust, and no other.
+// Of explains a release, an epoch or a plan of a deployment that was audited. Every statement counts under the
+// signature of the keys that the options trust, and no other.
 //
 // Errors: ErrNone; the source's.
 func Of(ctx context.Context, q Question, source audit.Source, o audit.Options) (*Answer, error) {

@@ -19,8 +19,8 @@ const (
 	noBits     = "who took part and when; and of what people reported no more than is published"
 )
 
-// Views are those of all parties in a channel. A party that is honest forgets what it saw, and learns what is published.
-// That several parties work together is a line of its own.
+// Views are those of all parties in a channel. A party that is honest forgets what it saw, and learns what is
+// published. That several parties work together is a line of its own.
 func Views(c plan.Channel) []View {
 	outside := View{"broker and network", "sealed reports, who sends them, and when", noBits, noBits}
 	public := View{"the public", "announcements, counts and policies", bounded, bounded}

@@ -10,8 +10,8 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 )
 
-// The plots' geometry, in units of the picture; a browser scales it. There is room for the axes' numbers at the left and
-// below.
+// The plots' geometry, in units of the picture; a browser scales it. There is room for the axes' numbers at the left
+// and below.
 const (
 	plotWidth, plotHeight = 640, 240
 	marginLeft            = 56

@@ -26,8 +26,8 @@ type Facts struct {
 	Releases int      // rounds that left the shuffler, or of which a part may have left
 	Reports  uint64   // in them, of first rounds: people
 	Versions []string // of the analyzer's program
-	// Guarantees of the plans, each once: a person takes part in one. They are recomputed. Of panels each is over all epochs
-	// that one person may report in.
+	// Guarantees of the plans, each once: a person takes part in one. They are recomputed. Of panels each is over all
+	// epochs that one person may report in.
 	Guarantees []privacy.Guarantee
 	Panel      *plan.Plan // whose cohort is drawn from registered devices; nil of others
 	// Epsilon is the largest at the delta of the terms, Alone the same if no other device is honest; +Inf: unbounded.

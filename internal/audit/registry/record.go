@@ -28,7 +28,8 @@ type Description struct {
 // Guarantee is the largest of a deployment's guarantees, in several currencies, each by itself an upper bound.
 type Guarantee struct {
 	Unit string `json:"unit_of_privacy"`
-	// Of panels: what is protected, and in how many epochs, out of so many that follow each other; 0: of the deployment.
+	// Of panels: what is protected, and in how many epochs, out of so many that follow each other; 0: of the
+	// deployment.
 	Protected    string         `json:"protected,omitempty"`
 	Records      uint32         `json:"records,omitempty"`
 	Period       uint32         `json:"period,omitempty"`
@@ -38,8 +39,8 @@ type Guarantee struct {
 	Epsilon      status.Epsilon `json:"epsilon"`
 	Delta        float64        `json:"delta"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"` // if no other device is honest
-	// Mu is of a Gaussian mechanism (mu-GDP) that holds after an event of probability TailDelta; null where the bound is
-	// one of zCDP alone.
+	// Mu is of a Gaussian mechanism (mu-GDP) that holds after an event of probability TailDelta; null where the bound
+	// is one of zCDP alone.
 	Mu        *float64 `json:"mu"`
 	TailDelta float64  `json:"tail_delta"`
 	Rho       float64  `json:"rho_zcdp"` // mu^2/2 and what discrete Gaussian noise adds, after the same event

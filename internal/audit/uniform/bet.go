@@ -2,9 +2,9 @@ package uniform
 
 import "math"
 
-// strengths are how many expected sightings a bet takes for granted at the uniform rate before it believes what it sees.
-// A weak belief finds gross faults at once, and a strong one does not lose its wealth to chance while it gathers what
-// shows a small one: a deviation by the share x needs about 1/x^2.
+// strengths are how many expected sightings a bet takes for granted at the uniform rate before it believes what it
+// sees. A weak belief finds gross faults at once, and a strong one does not lose its wealth to chance while it gathers
+// what shows a small one: a deviation by the share x needs about 1/x^2.
 var strengths = [...]float64{1, 16, 256, 4096}
 
 // wealth is what the bets of all strengths have, each of which began with one.

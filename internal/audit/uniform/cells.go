@@ -82,8 +82,9 @@ func (c *cells) log() float64 {
 	return logSum(append(logs, -math.Log(float64(len(c.sizes)+1))))
 }
 
-// log is the logarithm of the mean over the kinds of events; those that are not counted keep what they began with. Items
-// that stay, and the first and the last item at the ends, are kinds of their own: they are suspects before others.
+// log is the logarithm of the mean over the kinds of events; those that are not counted keep what they began with.
+// Items that stay, and the first and the last item at the ends, are kinds of their own: they are suspects before
+// others.
 func (s *sizeCells) log() float64 {
 	n, logs := s.n, [6]float64{}
 	end := func(i int) bool { return i == 0 || i == n-1 }

@@ -7,11 +7,11 @@
 // multiplied by the probability that it gave to the item that came, divided by that of a uniform draw from those that
 // are left. In uniformly random orders that are independent of each other, the expectation of that factor is one given
 // all that came before, whatever the test says. So the wealth is a nonnegative martingale that begins at one, as is an
-// average of several, and by Ville's inequality it ever reaches 1/p with probability p at most. The p-value of a test is
-// the inverse of the greatest wealth that it ever had: an upper bound for every number of releases and of items, with no
-// asymptotics, and also if somebody looks at the verdict after each release and goes on until they like it (Ville,
-// "Étude critique de la notion de collectif", 1939; Shafer, "Testing by betting", 2021). The tests share the rate of
-// false alarms equally, so the bound holds for the whole verdict (Bonferroni).
+// average of several, and by Ville's inequality it ever reaches 1/p with probability p at most. The p-value of a test
+// is the inverse of the greatest wealth that it ever had: an upper bound for every number of releases and of items,
+// with no asymptotics, and also if somebody looks at the verdict after each release and goes on until they like it
+// (Ville, "Étude critique de la notion de collectif", 1939; Shafer, "Testing by betting", 2021). The tests share the
+// rate of false alarms equally, so the bound holds for the whole verdict (Bonferroni).
 //
 // How likely a fault is to be found is another question, and is answered by simulation (Power).
 package uniform

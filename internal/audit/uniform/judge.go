@@ -218,7 +218,8 @@ func (j *Judge) Rejects() bool {
 // Finding is what one test says.
 type Finding struct {
 	Test string `json:"name"`
-	// Evidence is the decimal logarithm of the test's greatest wealth: P is 10^-Evidence, but not below what a float holds.
+	// Evidence is the decimal logarithm of the test's greatest wealth: P is 10^-Evidence, but not below what a float
+	// holds.
 	Evidence float64 `json:"statistic"`
 	P        float64 `json:"p"`     // an upper bound
 	Limit    float64 `json:"limit"` // below which the test rejects
@@ -243,8 +244,8 @@ func (j *Judge) Releases() int { return j.releases }
 // Items is how many items they had, all together.
 func (j *Judge) Items() int { return j.items }
 
-// alone bets on each release anew, so that one order that is no shuffle is found among any number that are. Release r has
-// a share of the wealth of 1/r(r+1), which it bets in itself.
+// alone bets on each release anew, so that one order that is no shuffle is found among any number that are. Release r
+// has a share of the wealth of 1/r(r+1), which it bets in itself.
 type alone struct {
 	neighbours, shifts bet
 	places             places

@@ -124,8 +124,8 @@ func (t *rises) at(l *left, before, item int) {
 // ownDraws is up to how many items the tables for each draw are their own.
 const ownDraws = 64
 
-// draws bets on the draws of the algorithm of Fisher and Yates that would have given the order: the remainder of a random
-// word is no uniform draw. There is one law for all draws, and one for each.
+// draws bets on the draws of the algorithm of Fisher and Yates that would have given the order: the remainder of a
+// random word is no uniform draw. There is one law for all draws, and one for each.
 type draws struct {
 	shared, own bet
 	items, at   []int // by index, and the index of each item

@@ -35,13 +35,13 @@ type PowerOptions struct {
 
 // Power is how a fault would be found.
 type Power struct {
-	// Power is the share of simulated runs in which the releases that were judged would have been enough, and AtLeast what
-	// the power is above with confidence 99 % (Clopper and Pearson).
+	// Power is the share of simulated runs in which the releases that were judged would have been enough, and AtLeast
+	// what the power is above with confidence 99 % (Clopper and Pearson).
 	Power   float64 `json:"power"`
 	AtLeast float64 `json:"at_least"`
 	Runs    int     `json:"runs"` // that were simulated
-	// Needed is how many releases give power 0.99: the largest number that a run took, or the mean and 2.33 deviations if
-	// that is more. 0: more than Simulated.
+	// Needed is how many releases give power 0.99: the largest number that a run took, or the mean and 2.33 deviations
+	// if that is more. 0: more than Simulated.
 	Needed    int `json:"releases_for_0.99,omitempty"`
 	Simulated int `json:"releases_simulated"` // of a run, at most
 	// Releases that were judged, of the sample of that name.
@@ -49,8 +49,8 @@ type Power struct {
 	Sample   string `json:"sample,omitempty"`
 }
 
-// Simulate finds how likely each fault is to be found, by planting it. It stops a run when it has rejected. The error is
-// the context's.
+// Simulate finds how likely each fault is to be found, by planting it. It stops a run when it has rejected. The error
+// is the context's.
 func Simulate(ctx context.Context, o PowerOptions) (map[Fault]Power, error) {
 	if len(o.Shapes) == 0 || o.Releases < 1 || o.Runs < 1 {
 		return map[Fault]Power{}, nil

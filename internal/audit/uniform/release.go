@@ -12,8 +12,8 @@ const MaxItems = 1 << 24
 type Release struct {
 	// Order has at each place the number of the item that stands there. Items are numbered from 0 as they came.
 	Order []int
-	// Reports has for each item by its number which report it came in, as a number from 0 and below the number of items;
-	// nil: not known.
+	// Reports has for each item by its number which report it came in, as a number from 0 and below the number of
+	// items; nil: not known.
 	Reports []int
 	// Chunks are how many items left together each time; nil: not known. They may not depend on the order.
 	Chunks []int

@@ -76,8 +76,8 @@ func Rule(name string, holds bool) Finding {
 }
 
 // Verdict judges all samples, and simulates the power that they have. The options' shapes, numbers of releases and rate
-// of false alarms follow from the samples, and a run has as many items as the sample if that is more than Items, up to ten
-// times as many. Without runs no power is simulated.
+// of false alarms follow from the samples, and a run has as many items as the sample if that is more than Items, up to
+// ten times as many. Without runs no power is simulated.
 func Verdict(ctx context.Context, samples []*Sample, rules []Finding, o PowerOptions) (*Result, error) {
 	r := &Result{OK: true, Power: map[Fault]Power{}}
 	for i, s := range samples {

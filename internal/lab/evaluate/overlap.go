@@ -13,8 +13,8 @@ var ErrOverlap = errors.New("evaluate: the log does not hold what this policy wo
 const (
 	// MinEffectiveSize is the smallest effective size with which an estimate gets an interval. In the worlds of
 	// TestIntervalsAreRarelyWrong (mean rewards of .02 to .98; two to ten arms; even, uneven and rare propensities) an
-	// interval of 95 % misses the truth in at most 8 % of all logs; of those logs of rare propensities that get one, that
-	// of IPS misses it in 17 %. Below, an interval would cover a third of the range.
+	// interval of 95 % misses the truth in at most 8 % of all logs; of those logs of rare propensities that get one,
+	// that of IPS misses it in 17 %. Below, an interval would cover a third of the range.
 	MinEffectiveSize = 50
 	// MinErrorSize is the smallest Overlap.ErrorSize with which an estimate gets an interval, chosen in the same
 	// worlds.

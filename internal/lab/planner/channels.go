@@ -24,13 +24,13 @@ type Channel struct {
 	Epsilon       *float64 `json:"epsilon"`
 	EpsilonAlone  *float64 `json:"epsilon_alone"`
 	VarianceRatio *float64 `json:"variance_ratio"` // of noise, over the central Gaussian's with the same budget
-	// IdealRatio is the same over Gaussian noise in the same place with the same certificate: a curator's, each server's
-	// where only servers add noise, a device's own in local. Null where bits are sent.
+	// IdealRatio is the same over Gaussian noise in the same place with the same certificate: a curator's, each
+	// server's where only servers add noise, a device's own in local. Null where bits are sent.
 	IdealRatio *float64 `json:"ideal_ratio"`
 	// Poison is how far one lying report can move a released sum, in standard deviations of its noise.
 	Poison *float64 `json:"poison"`
-	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan expects
-	// can do in the cohort in which Poison is largest.
+	// Influence is, number by number and in the statistics' units, what a dishonest device and as many as the plan
+	// expects can do in the cohort in which Poison is largest.
 	Influence   []plan.StatedInfluence `json:"influence,omitempty"`
 	Messages    int                    `json:"messages"` // of one person: bit messages in shuffle, reports in the others
 	Bytes       int                    `json:"bytes"`    // of one person's sealed reports

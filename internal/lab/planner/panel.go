@@ -12,8 +12,8 @@ import (
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
-// PanelOptions say what a deployment of panels looks like. The fields of Terms that only panels have are in Options; its
-// Dishonest is the share of the registered devices.
+// PanelOptions say what a deployment of panels looks like. The fields of Terms that only panels have are in Options;
+// its Dishonest is the share of the registered devices.
 type PanelOptions struct {
 	Options
 	Size          int     // devices in a panel
@@ -40,8 +40,8 @@ type Panel struct {
 	Period       int          `json:"period"`        // out of so many that follow each other; 0: of the deployment
 	Decisions    int          `json:"decisions"`     // most of one report
 	Control      float64      `json:"control"`
-	// EpsilonEpoch is what one epoch reveals of a person at Delta, Epsilon all epochs that the person can be in, both with
-	// the fewest reports; EpsilonAlone the latter if no other device is honest, null where nothing bounds it.
+	// EpsilonEpoch is what one epoch reveals of a person at Delta, Epsilon all epochs that the person can be in, both
+	// with the fewest reports; EpsilonAlone the latter if no other device is honest, null where nothing bounds it.
 	EpsilonEpoch float64  `json:"epsilon_epoch"`
 	Epsilon      float64  `json:"epsilon"`
 	EpsilonAlone *float64 `json:"epsilon_alone"`
@@ -50,13 +50,13 @@ type Panel struct {
 	BytesPerUser    int            `json:"bytes_per_user"`    // in one epoch
 	Releases        []PanelRelease `json:"releases"`
 
-	// MeanDecisions is what was said of people. Choices are values of Decisions beside each other, and Advised is the one
-	// that tells most: 0 where it is not known how often people decide.
+	// MeanDecisions is what was said of people. Choices are values of Decisions beside each other, and Advised is the
+	// one that tells most: 0 where it is not known how often people decide.
 	MeanDecisions float64  `json:"mean_decisions,omitempty"`
 	Choices       []Choice `json:"choices"`
 	Advised       int      `json:"advised_decisions,omitempty"`
-	// Needed is how many devices must be registered for pools that are large enough in the first epochs, or with a Period
-	// for ever; EachEpoch how many more for each further one.
+	// Needed is how many devices must be registered for pools that are large enough in the first epochs, or with a
+	// Period for ever; EachEpoch how many more for each further one.
 	Needed    int     `json:"registered_for_the_first_period"`
 	EachEpoch float64 `json:"registered_for_each_further_epoch"`
 }
@@ -66,8 +66,8 @@ type PanelRelease struct {
 	Statistic   string  `json:"statistic"`
 	Coordinates int     `json:"coordinates"`
 	Deviation   float64 `json:"deviation"` // of the noise of a released sum of reports, at worst
-	// PerDecision is the deviation of the noise in the mean over all decisions of a cohort that reports in full: of every
-	// person as many as a report holds, or as many as people are said to make.
+	// PerDecision is the deviation of the noise in the mean over all decisions of a cohort that reports in full: of
+	// every person as many as a report holds, or as many as people are said to make.
 	PerDecision   float64 `json:"per_decision"`
 	VarianceRatio float64 `json:"variance_ratio"` // over the central Gaussian's with the same budget
 }
@@ -77,9 +77,9 @@ type Choice struct {
 	Decisions int     `json:"decisions"`
 	Kept      float64 `json:"kept"` // decisions of one person that its report holds, on average
 	Lost      float64 `json:"lost"` // share of all decisions that no report holds
-	// Noise is the variance of the noise in a mean over decisions, relative to a report of one decision that every person
-	// makes: (Decisions/Kept)^2. Information is what a cohort tells about one direction of the parameter, relative to the
-	// best choice: noise and sampling together.
+	// Noise is the variance of the noise in a mean over decisions, relative to a report of one decision that every
+	// person makes: (Decisions/Kept)^2. Information is what a cohort tells about one direction of the parameter,
+	// relative to the best choice: noise and sampling together.
 	Noise       float64 `json:"noise"`
 	Information float64 `json:"information"`
 }

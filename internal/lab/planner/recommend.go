@@ -13,8 +13,8 @@ import (
 // whoever runs the analyzer would see every record.
 var byTrust = []plan.Channel{plan.Shares, plan.Shuffle, plan.Local}
 
-// Recommend marks the channel that the planner recommends, the first of byTrust that has a plan, and says why: sentences
-// that follow from the channels' numbers.
+// Recommend marks the channel that the planner recommends, the first of byTrust that has a plan, and says why:
+// sentences that follow from the channels' numbers.
 func Recommend(channels []Channel) (reasons []string) {
 	of := map[plan.Channel]*Channel{}
 	for i := range channels {

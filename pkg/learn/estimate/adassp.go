@@ -14,9 +14,9 @@ import (
 // It is Algorithm 2 of Wang, "Revisiting differentially private linear regression: optimal and adaptive prediction and
 // estimation in unbounded domain" (2018). Differences: the paper spends a third of the budget on the smallest
 // eigenvalue, a third on the matrix and a third on the vector. Here a lower bound of the eigenvalue is read off the
-// released matrix, which costs nothing (and needs no more than sums, so that it runs over every channel), and matrix and
-// vector are one release, calibrated to both together. The paper's neighbours have one person more or less; here one
-// person is replaced.
+// released matrix, which costs nothing (and needs no more than sums, so that it runs over every channel), and matrix
+// and vector are one release, calibrated to both together. The paper's neighbours have one person more or less; here
+// one person is replaced.
 //
 // Options: "lambda", the target of ridge plus eigenvalue, in units of the bound of the noise (default 1).
 func AdaptiveSSP(s learn.Setting, people int, ask learn.Asker) (learn.Model, error) {

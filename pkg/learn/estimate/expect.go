@@ -11,10 +11,10 @@ import (
 // bounds are three standard deviations to each side of the middle.
 const usualSpread = 1.0 / 3
 
-// Expect is what a fit of so many rows can show, from bounds and budget alone, before anybody has looked at the data: the
-// intervals of coefficients that are 0, if columns are uncorrelated, centred within their bounds, and spread by a third
-// of half their width, as the target does (in a logistic fit half of the targets are 1). Columns that are correlated or
-// spread less give wider ones. No noise is drawn and nothing is spent.
+// Expect is what a fit of so many rows can show, from bounds and budget alone, before anybody has looked at the data:
+// the intervals of coefficients that are 0, if columns are uncorrelated, centred within their bounds, and spread by a
+// third of half their width, as the target does (in a logistic fit half of the targets are 1). Columns that are
+// correlated or spread less give wider ones. No noise is drawn and nothing is spent.
 func (f Fit) Expect(rows int, logistic bool) (Fitted, error) {
 	if logistic {
 		f.Target = Range{Low: 0, High: 1}

@@ -11,8 +11,8 @@ const fastRatio = 1.1
 //	eps_N = constant (ln(d K/p)/((c-1) N) + s sqrt(d + ln(K/p))/2),
 //
 // s the deviation of the noise of the mean's coordinates: 2 sigma/N with joint privacy. Then lambda falls like 1/N,
-// where that of Prop. 4.3 falls like 1/sqrt N: it takes the sampling error as relative (Lemma A.3), which it is. Algorithm 12
-// rests on it.
+// where that of Prop. 4.3 falls like 1/sqrt N: it takes the sampling error as relative (Lemma A.3), which it is.
+// Algorithm 12 rests on it.
 //
 // The paper gives no number for the constant C_0; it is LambdaMultiple.
 func FastSchedule(constant float64, d, steps int, failure float64) Schedule {

@@ -12,18 +12,19 @@ import (
 // eigenvectors. It holds the truth at the stated level however weak M is beside its noise: where M is too weak the set
 // has no end.
 //
-// With theta the truth, the difference s - M theta is r + e - E theta: the sum of residuals, of covariance v S, and noise
-// of covariance c ((1 + |theta|^2) I + theta theta'), c half of the variance of a coordinate (noiseCovariance, without
-// what the exact entry saves). That covariance is at most (1 + 2 |theta|^2) Omega with Omega = v S + c I. A value t of a
-// linear function is kept if some theta with that value has (s - M theta)' Omega^-1 (s - M theta) <= z^2 (1 + 2
+// With theta the truth, the difference s - M theta is r + e - E theta: the sum of residuals, of covariance v S, and
+// noise of covariance c ((1 + |theta|^2) I + theta theta'), c half of the variance of a coordinate (noiseCovariance,
+// without what the exact entry saves). That covariance is at most (1 + 2 |theta|^2) Omega with Omega = v S + c I. A
+// value t of a linear function is kept if some theta with that value has (s - M theta)' Omega^-1 (s - M theta) <= z^2
+// (1 + 2
 // |theta|^2), z the normal quantile: the subset statistic of Anderson and Rubin, whose level holds if the other
 // directions are weak, too (Guggenberger, Kleibergen, Mavroeidis and Chen, "On the asymptotic sizes of subset
 // Anderson-Rubin and Lagrange multiplier tests in linear instrumental variables regression", 2012). In one dimension it
 // is Fieller's interval (1954).
 //
-// Those t are where a quadratic form with one negative eigenvalue is negative somewhere on a hyperplane. In the basis of
-// eigenvectors the form is an arrow, and its inverse is at hand: if all margins l^2/omega - 2 z^2 are positive the set
-// is center +- root(spread * sum of a_i^2/margin_i), else it has no end.
+// Those t are where a quadratic form with one negative eigenvalue is negative somewhere on a hyperplane. In the basis
+// of eigenvectors the form is an arrow, and its inverse is at hand: if all margins l^2/omega - 2 z^2 are positive the
+// set is center +- root(spread * sum of a_i^2/margin_i), else it has no end.
 type fiellerSet struct {
 	basis   *mat.Dense
 	margins []float64
@@ -34,8 +35,8 @@ type fiellerSet struct {
 	bounded  bool
 }
 
-// newFieller is the set of the noised matrix m and vector s, of which a coordinate's noise has the variance; residual is
-// a bound on the residuals' variance v.
+// newFieller is the set of the noised matrix m and vector s, of which a coordinate's noise has the variance; residual
+// is a bound on the residuals' variance v.
 func newFieller(m *mat.SymDense, s []float64, residual, variance, quantile float64) (fiellerSet, error) {
 	values, basis, err := convex.Spectrum(m)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 var improperOptions = []string{"batches", "c"}
 
 // ImproperJoint is private regression with an error that does not grow with the dimension, by a trusted curator:
-// batched gradient descent in the ball of radius R = 2 without noise, of which only the last point leaves, with noise in
-// every direction. The noise makes the parameter long, but hardly moves the prediction at any one context.
+// batched gradient descent in the ball of radius R = 2 without noise, of which only the last point leaves, with noise
+// in every direction. The noise makes the parameter long, but hardly moves the prediction at any one context.
 //
 // It is Algorithm 5 and Theorem 6.2 of "Near-optimal private learning in linear contextual bandits" (JDP Improper Batch
 // SGD). It asks for records; the points between the first and the last are not private and never leave it. Differences:
@@ -28,10 +28,11 @@ var improperOptions = []string{"batches", "c"}
 // (epsilon, delta). Variant "literal" has the paper's noise, of standard deviation 2 sigma eta (R+1)/N with sigma = 2
 // sqrt(ln(1.25/delta))/epsilon, which is proved for epsilon below 1 only.
 //
-// Sensitivity: replacing one record changes one step. The step's gradient is a mean of N vectors of norm at most R+1, so
-// it moves by at most 2(R+1)/N. All later steps map theta to the projection of theta - eta (A theta - b) with 0 <= A <=
-// I, and both this and the projection bring no two points further apart for eta <= 1 (the paper prints that inequality
-// the wrong way round). So theta_K moves by at most 2 eta (R+1)/N, however many steps follow; the smallest batch counts.
+// Sensitivity: replacing one record changes one step. The step's gradient is a mean of N vectors of norm at most R+1,
+// so it moves by at most 2(R+1)/N. All later steps map theta to the projection of theta - eta (A theta - b) with 0 <= A
+// <= I, and both this and the projection bring no two points further apart for eta <= 1 (the paper prints that
+// inequality the wrong way round). So theta_K moves by at most 2 eta (R+1)/N, however many steps follow; the smallest
+// batch counts.
 //
 // Options: "batches" K (default: the paper's rule with the constant "c", 1).
 func ImproperJoint(s learn.Setting, people int, ask learn.Asker) (learn.Model, error) {
@@ -92,8 +93,9 @@ func improperDescent(d int, radius float64, all []learn.Answer) ([]float64, erro
 }
 
 // descentRounding is for what floating-point arithmetic adds, relatively, to a sensitivity that is proved for real
-// numbers. It is what a sum of n terms adds at random up to some 1e4 people in a step; it does not bound the worst case,
-// which is n^2 2^-53 and more than it from 3000 people on. Rounding is otherwise not counted, as package mechanism says.
+// numbers. It is what a sum of n terms adds at random up to some 1e4 people in a step; it does not bound the worst
+// case, which is n^2 2^-53 and more than it from 3000 people on. Rounding is otherwise not counted, as package
+// mechanism says.
 const descentRounding = 1e-9
 
 // improperNoise is that of the one release, for batches of at least n people.

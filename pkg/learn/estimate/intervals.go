@@ -45,8 +45,8 @@ type Fit struct {
 	Features       []Range
 	Target         Range
 	Epsilon, Delta float64 // of each person, who has one row; an epsilon of +Inf means no noise
-	// Local has every row noised before it is added to others, as people's own devices would. Otherwise a curator who sees
-	// all rows noises the sums.
+	// Local has every row noised before it is added to others, as people's own devices would. Otherwise a curator who
+	// sees all rows noises the sums.
 	Local bool
 	// Level of the confidence intervals, in (0, 1).
 	Level float64
@@ -82,8 +82,8 @@ type Fitted struct {
 	// Reliable is false where the noise is as large as what the data say in some direction. The coefficients are then
 	// those of a ridge regression, and there are no intervals.
 	Reliable bool
-	// Bounded says that there are intervals although the fit is not Reliable: wide ones, without standard errors, around
-	// coefficients that are not drawn to 0.
+	// Bounded says that there are intervals although the fit is not Reliable: wide ones, without standard errors,
+	// around coefficients that are not drawn to 0.
 	Bounded bool
 	// Weak are columns that are to blame where the fit is not Reliable.
 	Weak []Weak

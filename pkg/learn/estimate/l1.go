@@ -10,9 +10,9 @@ import (
 
 // The variants of L1. The default has the practical constants below.
 const (
-	// Literal has the paper's constants, schedules and noise formula, sigma = 2 sqrt(ln(1.25/delta))/epsilon times twice
-	// the bound D of the norm. That formula is proved for epsilon below 1 only. The guarantee is what the noise gives
-	// (mechanism.Noise.Guarantee), not the budget's.
+	// Literal has the paper's constants, schedules and noise formula, sigma = 2 sqrt(ln(1.25/delta))/epsilon times
+	// twice the bound D of the norm. That formula is proved for epsilon below 1 only. The guarantee is what the noise
+	// gives (mechanism.Noise.Guarantee), not the budget's.
 	Literal = learn.Literal
 	// Fast has the constant lambda of Prop. C.5: see FastSchedule.
 	Fast = "fast"
@@ -64,7 +64,8 @@ func L1Options() (variants, options []string) {
 // eps_bar is WidthMultiple (1.5 lambda L S + 2 kappa (s sqrt d + rho/(2 sqrt N))), s the deviation of the noise of a
 // batch's mean gradient, N the people of a batch: the paper's form 4 L lambda + epsilon, whose second term it gives
 // with an unspecified constant. The default's constants are chosen, not proved: the bound held in every run that was
-// measured, at several times the error. (ReweightedLinear has a proved one.) Algorithm 8 prints lambda + epsilon; its theorem has 4 L lambda + epsilon. Literal:
+// measured, at several times the error. (ReweightedLinear has a proved one.) Algorithm 8 prints lambda + epsilon; its
+// theorem has 4 L lambda + epsilon. Literal:
 // 4 L lambda S + C_1 times the rate of Prop. C.6 (joint) or C.8 (local).
 //
 // A person is in exactly one batch, and each batch releases one sum: the whole run reveals of a person what one answer

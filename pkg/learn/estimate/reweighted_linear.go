@@ -20,8 +20,8 @@ const (
 	// linearBias of lambda ||U x|| is the first term of the paper's bound. With it the bound exceeds 1 up to some 10^5
 	// people.
 	linearBias = 16
-	// subgaussian is c_0 of Lemma D.4 for rewards in [-1, 1]: the paper says only that it is a constant. A variable v with
-	// E exp(s v) <= exp(s^2/2) has E exp(c v^2) <= 1/sqrt(1 - 2c), which is 2 at c = 3/8.
+	// subgaussian is c_0 of Lemma D.4 for rewards in [-1, 1]: the paper says only that it is a constant. A variable v
+	// with E exp(s v) <= exp(s^2/2) has E exp(c v^2) <= 1/sqrt(1 - 2c), which is 2 at c = 3/8.
 	subgaussian = 3.0 / 8
 	// literalBound is D of the paper's Priv_D of all three statistics: they have a joint norm of at most sqrt 3.
 	literalBound = 3
@@ -44,7 +44,8 @@ func ReweightedLinearOptions() (variants, options []string) {
 // The paper has it for joint privacy only. All that is released is a sum, so that it runs over every channel. What
 // differs: one statistic for all three sums, with its tight joint diameter (LinearStatistic); for a matrix that the
 // noise left singular a model without a bound instead of none; and the bound, which needs no relation between lambda
-// and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of rewards,
+// and the noise. It is, for v = Xi^-T x, s the deviation of the means' noise, S the radius, B half the range of
+// rewards,
 //
 //	||v|| (lambda S + s sqrt(1 + S^2) (sqrt d + sqrt(2 ln(2/p)))) + B sqrt(2 ln(2/p_0)/N) sqrt(v'(W + w I)v),
 //	w = s (sqrt(2 d) + sqrt(2 ln(4/p)))

@@ -14,15 +14,16 @@ import (
 // momentsDiameter is the largest l2 distance between the vectors of [Moments] of two records, sqrt(9/2).
 //
 // Proof sketch: let the records have features of squared norm a and b, an angle of cosine c between them, and rewards y
-// and z. The squared distance a^2 + b^2 - 2abc^2 + ay^2 + bz^2 - 2yz sqrt(ab)c is convex in (y, z), so |y| = |z| = 1 and
-// the sign of yz is against c. Then it grows in a and in b (its derivative 2a + 1 + sqrt(b/a)|c| - 2bc^2 is concave in
+// and z. The squared distance a^2 + b^2 - 2abc^2 + ay^2 + bz^2 - 2yz sqrt(ab)c is convex in (y, z), so |y| = |z| = 1
+// and the sign of yz is against c. Then it grows in a and in b (its derivative 2a + 1 + sqrt(b/a)|c| - 2bc^2 is concave
+// in
 // |c|, positive at |c| = 0, and at least 2a + 1/sqrt(a) - 1 > 0 at |c| = 1 for b = 1, which is the worst b), so both are
 // 1. What is left, 4 - 2c^2 + 2|c|, is largest at |c| = 1/2.
 const momentsDiameter = 2.1213203435596426 * (1 + 1e-12)
 
 // Moments is the statistic of least squares: the matrix xx' of the features, its upper triangle row by row with entries
-// off the diagonal times sqrt(2) so that distances are those of the Frobenius norm, and then the vector yx. Features are
-// scaled down to norm 1, rewards clipped to [-1, 1]; see unitArm and clipReward for records that are no numbers.
+// off the diagonal times sqrt(2) so that distances are those of the Frobenius norm, and then the vector yx. Features
+// are scaled down to norm 1, rewards clipped to [-1, 1]; see unitArm and clipReward for records that are no numbers.
 func Moments(d int) learn.Statistic {
 	m := d*(d+1)/2 + d
 	s := learn.Statistic{Name: "moments", Lower: make([]float64, m), Upper: make([]float64, m),
@@ -116,14 +117,14 @@ func askMoments(s learn.Setting, people int, ask learn.Asker) (releasedMoments, 
 const smallestRidge = 1
 
 // solve is ridge regression on the moments, with eigenvalues of matrix + lambda I raised to at least floor. Its model's
-// width holds for all features at once with probability 1 - 3 failure if the mean reward is <x, theta*> with a theta* of
-// norm at most radius.
+// width holds for all features at once with probability 1 - 3 failure if the mean reward is <x, theta*> with a theta*
+// of norm at most radius.
 //
 // Proof sketch: let M be the matrix that was solved with and v = M^-1 x. The error <x, theta - theta*> is <v, noise of
-// the vector> + <v, sum of x (y - mean)> - <v, (noise of the matrix + lambda I + what was raised) theta*>. The first and
-// the last are at most |v| times the norms. The middle one is at most sqrt(v'Av) times the norm of the sum in the metric
-// of A^-1, A the exact matrix; that norm is at most sqrt(d) + sqrt(2 ln(1/failure)), because a reward in [-1, 1] is
-// sub-Gaussian with variance factor 1 (Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of subgaussian
+// the vector> + <v, sum of x (y - mean)> - <v, (noise of the matrix + lambda I + what was raised) theta*>. The first
+// and the last are at most |v| times the norms. The middle one is at most sqrt(v'Av) times the norm of the sum in the
+// metric of A^-1, A the exact matrix; that norm is at most sqrt(d) + sqrt(2 ln(1/failure)), because a reward in [-1, 1]
+// is sub-Gaussian with variance factor 1 (Hsu, Kakade and Zhang, "A tail inequality for quadratic forms of subgaussian
 // random vectors", 2012), and A is at most the released matrix plus spread I.
 func (m releasedMoments) solve(lambda, floor, radius float64) (learn.Model, error) {
 	d := len(m.vector)
@@ -166,8 +167,8 @@ func (m releasedMoments) solve(lambda, floor, radius float64) (learn.Model, erro
 }
 
 // Ridge is ridge regression on private sufficient statistics: every person answers with their moments, once, and the
-// ridge is as large as the noise of the matrix can be. It asks for sums, so that it runs over every channel. The model's
-// bound holds for all features at once (see solve), and is wide.
+// ridge is as large as the noise of the matrix can be. It asks for sums, so that it runs over every channel. The
+// model's bound holds for all features at once (see solve), and is wide.
 //
 // It is the folklore estimator that "Near-optimal private learning in linear contextual bandits" and "Optimal regret
 // locally private linear contextual bandit" compare theirs with; Vu and Slavkovic, "Differential privacy for clinical

@@ -12,7 +12,8 @@ import (
 // Weak is a reason in the data for a fit without intervals: columns that, as the noised statistics show, say too little
 // by themselves, whatever the noise.
 type Weak struct {
-	// Columns are the features concerned, from 0 on: one that hardly varies, or several that nearly determine each other.
+	// Columns are the features concerned, from 0 on: one that hardly varies, or several that nearly determine each
+	// other.
 	Columns []int
 	// Spread bounds the standard deviation of the column, or of a combination of the columns with coefficients whose
 	// squares sum to 1, in units of half the width of their bounds.
@@ -33,10 +34,10 @@ const (
 // the rest of half of it.
 //
 // A column's variance, M_jj - M_0j^2/M_00, is tried on its own first: at mean m its noise has the variance (1 + 2 m^2)
-// times that of the matrix, at first order. Combinations of the other columns follow, along eigenvectors of what is left
-// of the matrix: the noise moves no quadratic form of a unit vector by more than its operator norm, at most deviation
-// (sqrt(2d) + sqrt(2 ln(1/failure))) except with that probability (see askMoments), so that a choice of vectors that
-// depends on the noise is covered, too. Each part has half of weakFailure.
+// times that of the matrix, at first order. Combinations of the other columns follow, along eigenvectors of what is
+// left of the matrix: the noise moves no quadratic form of a unit vector by more than its operator norm, at most
+// deviation (sqrt(2d) + sqrt(2 ln(1/failure))) except with that probability (see askMoments), so that a choice of
+// vectors that depends on the noise is covered, too. Each part has half of weakFailure.
 func weakColumns(m *mat.SymDense, variance float64) ([]Weak, error) {
 	d, n := m.SymmetricDim(), m.At(0, 0)
 	if !(n > 0) {
