@@ -24,7 +24,8 @@ func Recommend(channels []Channel) (reasons []string) {
 	}
 	i := slices.IndexFunc(byTrust, func(c plan.Channel) bool { return of[c] != nil })
 	if i < 0 {
-		return []string{"No channel is recommended: none but central has a plan, and there the analyzer sees every record."}
+		return []string{"No channel is recommended: shares, shuffle and local have no plan, and in central the analyzer would " +
+			"see every record."}
 	}
 	best := of[byTrust[i]]
 	best.Recommended = true
