@@ -169,7 +169,7 @@ func live(t *testing.T, in plan.Channel, program string) {
 		`encode: [[0.7071067811859043,0.7071067811859043],[0.7071067811859043,0]]`,
 		"encode before the announcement fails: no policy has been announced yet",
 		`encode a text fails: the features do not fit the announced schema: arm 0: field "on" must be true or false`,
-		"encode no object fails: the features do not fit", "encode too much fails: the features are not JSON like",
+		`encode no object fails: line 1: "arms[0]" cannot be read: the features do not fit`, "encode too much fails: the features are not JSON like",
 		"decide with all excluded fails: glm: the arm set is empty: all 1 arms are excluded",
 		"decide with a wrong key fails: the arms are not a JSON list",
 		`decide: {"arm":0,"epoch":1,"propensity":1,"sampled":true}`,
