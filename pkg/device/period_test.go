@@ -168,7 +168,7 @@ func TestNoTimetableSpendsABudgetTwice(t *testing.T) {
 			}
 		}
 	})
-	if later < 50 || refused < 50 {
+	if !testing.Short() && (later < 50 || refused < 50) { // a short run has a fifth of the timetables
 		t.Errorf("%d were served after the first span and %d refused: too few to show anything", later, refused)
 	}
 	honest := func() time.Duration { return a.Timing.Every }
