@@ -15,6 +15,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/journal/group"
 	"github.com/riffle-dp/riffle/internal/role/journal/wal"
 	"github.com/riffle-dp/riffle/pkg/device"
+	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
 // Store keeps what must survive a crash of the randomizer: which device has which number, what each has promised and
@@ -122,9 +123,7 @@ func (s *fileStore) Load(f func(Device) error) error {
 				return nil
 			}
 			var d Device
-			in := json.NewDecoder(bytes.NewReader(v))
-			in.DisallowUnknownFields() // a number of a ledger under another name would be read as 0
-			if err := in.Decode(&d); err != nil {
+			if err := strict.Kept(v, &d); err != nil {
 				return fmt.Errorf("state of a device: %w", err)
 			}
 			if d.Name != string(k) { // two entries would be one device, which could report twice

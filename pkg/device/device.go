@@ -1,7 +1,6 @@
 package device
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
+	"github.com/riffle-dp/riffle/pkg/strict"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -69,9 +69,7 @@ func Open(c Config, number uint32, save []byte) (*Device, error) {
 	if len(save) == 0 {
 		return d, nil
 	}
-	in := json.NewDecoder(bytes.NewReader(save))
-	in.DisallowUnknownFields() // a number of a ledger under another name would be read as 0
-	if err := in.Decode(&d.kept); err != nil {
+	if err := strict.Kept(save, &d.kept); err != nil {
 		return nil, fmt.Errorf("device: the saved state: %w", err)
 	}
 	d.state, d.due = core.Restored(d.kept.State), d.kept.Due

@@ -360,4 +360,7 @@ func TestAStateWithOtherNamesIsRefused(t *testing.T) {
 	if _, err := Open(f.config(), 0, other); err == nil || !strings.Contains(err.Error(), "TailDelta") {
 		t.Errorf("%v, want a refusal that names the key", err)
 	}
+	if _, err := Open(f.config(), 0, append(saved, '1')); err == nil {
+		t.Error("a state with something behind it is read")
+	}
 }
