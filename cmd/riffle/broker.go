@@ -10,7 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/internal/broker"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/drive/cluster"
-	"github.com/riffle-dp/riffle/internal/keyring"
 )
 
 func brokerCommand() *cobra.Command {
@@ -35,15 +34,12 @@ with the configuration that riffle broker config writes, and create the streams 
 				return err
 			}
 			defer server.Stop()
-			if at := net.ParseIP(host); host != "localhost" && (at == nil || !at.IsLoopback()) {
+			if host != "localhost" && !net.ParseIP(host).IsLoopback() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s can be reached from other machines, and this broker has no TLS: "+
 					"whoever is on the way sees who enrols and reports when. For anything but a trial "+
 					"run nats-server with the configuration of riffle broker config.\n", host)
 			}
-			lines := []string{"broker: listening on " + server.URL()}
-			if hosts, err := keyring.Covered(keys); err == nil { // the folder may have admin/ alone
-				lines = append(lines, crowding(limits.HostReports, hosts...)...)
-			}
+			lines := append([]string{"broker: listening on " + server.URL()}, crowded(keys, limits.HostReports)...)
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n")); err != nil {
 				return err
 			}

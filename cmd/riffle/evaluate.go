@@ -129,8 +129,8 @@ func (f evaluateFlags) target(dimension int) (evaluate.Target, error) {
 
 // readLog reads the log, and the family of its rewards.
 func (f evaluateFlags) readLog(path string) ([]evaluate.Decision, glm.Family, error) {
-	if !(f.confidence > 0 && f.confidence < 1) { // 0 is a default elsewhere, and would be printed
-		return nil, nil, fmt.Errorf("--confidence is %v: give a number between 0 and 1, such as 0.95", f.confidence)
+	if err := checkConfidence(f.confidence); err != nil {
+		return nil, nil, err
 	}
 	family, err := glm.NewFamily(f.family, f.maxReward)
 	if err != nil {

@@ -114,8 +114,8 @@ func (f fitFlags) check(args []string) error {
 		return errors.New("--target is missing: name the column to predict")
 	case f.missing != missingRefuse && f.missing != missingMiddle:
 		return fmt.Errorf("--missing %q: want refuse or middle", f.missing)
-	case !(f.level > 0 && f.level < 1):
-		return fmt.Errorf("--confidence is %v: give a number between 0 and 1, such as 0.95", f.level)
+	case checkConfidence(f.level) != nil:
+		return checkConfidence(f.level)
 	case f.rowCount != 0 && !f.dryRun:
 		return errors.New("--rows is for --dry-run: a fit counts the rows of its file")
 	case f.dryRun && (f.rowCount != 0) == (len(args) == 1):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -82,12 +83,7 @@ func (c *fitColumns) readBounds(path string) error {
 	if err := strict.Unmarshal(text, &file, strict.Options{}); err != nil {
 		return fmt.Errorf(`%s: %w: want {"COLUMN": [LOW, HIGH], ..}`, path, err)
 	}
-	names := make([]string, 0, len(file))
-	for name := range file {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if b := file[name]; len(b) != 2 || !(estimate.Range{Low: b[0], High: b[1]}).Fits() {
 			return fmt.Errorf("%s: the bounds of %q: want [LOW, HIGH] with two increasing numbers that can be told apart, of "+
 				"at most %g", path, name, estimate.LargestBound)
@@ -193,9 +189,8 @@ func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]floa
 	}()
 	rows = make([][]float64, t.Rows())
 	for _, column = range d.features {
-		name := column
-		if values := c.categories[name]; values != nil {
-			of, err := t.Categories(name, values, gaps)
+		if values := c.categories[column]; values != nil {
+			of, err := t.Categories(column, values, gaps)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -206,11 +201,11 @@ func (f fitFlags) rows(t *table.Table, c fitColumns, d fitDesign) (rows [][]floa
 			}
 			continue
 		}
-		of, err := t.Numbers(name, gaps)
+		of, err := t.Numbers(column, gaps)
 		if err != nil {
 			return nil, nil, err
 		}
-		b := c.bounds[name]
+		b := c.bounds[column]
 		for i, v := range of {
 			if math.IsNaN(v) {
 				v = b.Low + (b.High-b.Low)/2

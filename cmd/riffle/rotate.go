@@ -235,6 +235,12 @@ func crowding(kept int64, hosts ...keyring.HostOptions) (notes []string) {
 	return notes
 }
 
+// crowded is crowding of all hosts in a folder of keygen, of which admin/ alone may be there.
+func crowded(keys string, kept int64) []string {
+	hosts, _ := keyring.Covered(keys) // none with an error
+	return crowding(kept, hosts...)
+}
+
 func addBrokerCommand() *cobra.Command {
 	return changing(&cobra.Command{
 		Use:     "add-broker NAME=HOST[,HOST...]",

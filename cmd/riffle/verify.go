@@ -187,18 +187,15 @@ func ended(r certificate.Round) string {
 	switch {
 	case r.Outcome == certificate.Refusal:
 		return fmt.Sprintf("REFUSED by the analyzer after it had left: %s, and %d messages left it. The analyzer had "+
-			"them: they "+
-			"are spent like those that are counted.", took, r.Messages)
+			"them: they are spent like those that are counted.", took, r.Messages)
 	case r.Outcome == wire.Released.String():
 		return fmt.Sprintf("released: %s, and %d messages left it. The analyzer counted them.", took, r.Messages)
 	case r.Messages > 0:
 		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after up to %d messages had left. They are "+
-			"spent like a "+
-			"release.", took, r.Messages)
+			"spent like a release.", took, r.Messages)
 	case r.Left:
 		return fmt.Sprintf("destroyed: %s, and it destroyed the cohort after it had signed for a share of the sums, "+
-			"which can "+
-			"have left. It is spent like a release.", took)
+			"which can have left. It is spent like a release.", took)
 	}
 	return fmt.Sprintf("destroyed: %s, that it destroyed the cohort, and that no message left it.", took)
 }

@@ -23,17 +23,9 @@ type source struct {
 	where    string // a line of the page, or a row of a paper
 	sentence bool   // whether a page's text names the command
 	table    bool   // whether the command's table stands in the page, below a comment that names the command
+	comment  string // the line of that comment, with its end
 	cell     string // of such a table: what it shows by the values of a column, see replaceTable
 	by       string
-}
-
-// comment is the line that stands above the source's table.
-func (s source) comment() string {
-	layout := ""
-	if s.cell != "" {
-		layout = "; " + s.cell + " by " + s.by
-	}
-	return "<!-- numbers: " + s.command + layout + " -->\n"
 }
 
 func (s source) String() string { return s.page + ", " + s.where }
@@ -105,7 +97,7 @@ func pageSources(page, text string) (all []source) {
 	for i, line := range strings.Split(text, "\n") {
 		if m := marker.FindStringSubmatch(line); m != nil && m[1] != earlier {
 			where := fmt.Sprintf("line %d", i+1)
-			all = append(all, source{command: m[1], page: page, where: where, table: true, cell: m[2], by: m[3]})
+			all = append(all, source{command: m[1], page: page, where: where, comment: m[0] + "\n", table: true, cell: m[2], by: m[3]})
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {
@@ -217,9 +209,9 @@ func (s source) copyPictures(printed []byte) error {
 // in which the values of COLUMN are the last columns, under the page's own headings. What such a table has in further
 // columns stays as it is.
 func (s source) replaceTable(page, printed []byte) ([]byte, error) {
-	before, after, found := bytes.Cut(page, []byte(s.comment()))
+	before, after, found := bytes.Cut(page, []byte(s.comment))
 	if !found {
-		return nil, fmt.Errorf("no comment %q", strings.TrimSpace(s.comment()))
+		return nil, fmt.Errorf("no comment %q", strings.TrimSpace(s.comment))
 	}
 	oldLines, rest := tableLines(strings.TrimLeft(string(after), "\n"))
 	_, fromTable, _ := strings.Cut("\n"+string(printed), "\n| ")
@@ -231,7 +223,7 @@ func (s source) replaceTable(page, printed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(before) + s.comment() + "\n"
+	text := string(before) + s.comment + "\n"
 	for i, row := range append([][]string{out.header}, out.rows...) {
 		text += "| " + strings.Join(row, " | ") + " |\n"
 		if i == 0 {

@@ -96,7 +96,7 @@ func (l LearnerSettings) Validate() (faults []error) {
 	}
 	wrong := func(key string, value any, c glm.Config) {
 		if _, err := c.Resolve(); err != nil {
-			faults = append(faults, refused(key, value, err))
+			faults = append(faults, refused(key, value, err, glm.ErrConfig))
 		}
 	}
 	if wrong("profile", l.Profile, plausible(profile)); len(faults) > 0 {
@@ -110,9 +110,9 @@ func (l LearnerSettings) Validate() (faults []error) {
 		faults = append(faults, role.Wrong("batch", l.Batch, "must be at least 0"))
 	}
 	if _, err := glm.NewFamily(l.Family, 1); err != nil {
-		faults = append(faults, refused("family", l.Family, err))
+		faults = append(faults, refused("family", l.Family, err, glm.ErrConfig))
 	} else if _, err := glm.NewFamily(l.Family, l.MaxReward); err != nil {
-		faults = append(faults, refused("max_reward", l.MaxReward, err).Given("family"))
+		faults = append(faults, refused("max_reward", l.MaxReward, err, glm.ErrConfig).Given("family"))
 	}
 	for _, try := range []struct {
 		key   string
@@ -152,7 +152,7 @@ func (p PrivacySettings) promise() (faults []error) {
 		check func(float64) error
 	}{{"epsilon", p.Epsilon, privacy.CheckEpsilon}, {"delta", p.Delta, privacy.CheckDelta}} {
 		if err := try.check(try.value); err != nil {
-			faults = append(faults, role.Wrong(try.key, try.value, "is refused").Because(strings.TrimPrefix(err.Error(), privacy.ErrTarget.Error()+": ")))
+			faults = append(faults, refused(try.key, try.value, err, privacy.ErrTarget))
 		}
 	}
 	for _, limit := range []struct {
@@ -167,7 +167,7 @@ func (p PrivacySettings) promise() (faults []error) {
 	return faults
 }
 
-// refused is the fault of a value that the learner does not accept.
-func refused(key string, value any, err error) *role.Fault {
-	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), glm.ErrConfig.Error()+": "))
+// refused is the fault of a value that is not accepted with an error of the given kind, which the key says already.
+func refused(key string, value any, err, kind error) *role.Fault {
+	return role.Wrong(key, value, "is refused").Because(strings.TrimPrefix(err.Error(), kind.Error()+": "))
 }

@@ -102,7 +102,8 @@ type checker struct {
 	drawing       drawing          // what is known of all panels
 	opened        map[roundID]bool // rounds of which something is retained, that have a manifest
 	enough        string           // the manifest of the first cohort that was destroyed with reports enough
-	partly        []string         // the first manifests of those of which something may have left
+	partly        int              // of how many of those something may have left
+	firstPartly   string           // the statement that says so of the first
 	unbounded     bool             // something left that no announced plan bounds
 	stated        []byte           // digest of the policy that was learned last
 	unchecked     error            // why a view could not be compared; nil: all were
@@ -299,10 +300,9 @@ func (c *checker) destroyed() {
 			"destroys what it "+
 			"does not like chooses whose reports count: ask its operator about each.", r.Enough, c.enough)
 	}
-	if len(c.partly) > 0 {
+	if c.partly > 0 {
 		r.note("Of %d cohorts that the shuffler destroyed a part may have left before, the first by %s. The audit "+
-			"counts them as "+
-			"spent like those that left whole.", len(c.partly), c.partly[0])
+			"counts them as spent like those that left whole.", c.partly, c.firstPartly)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 
+	"github.com/riffle-dp/riffle/internal/audit/certificate"
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
@@ -14,7 +15,7 @@ import (
 const (
 	// RefusedOutcome is a cohort that the shuffler released and the analyzer did not count. What left is spent all
 	// the same.
-	RefusedOutcome = "refused"
+	RefusedOutcome = certificate.Refusal
 	// UncountedOutcome is one that the shuffler released, and of which the analyzer signed no counts.
 	UncountedOutcome = "uncounted"
 )
@@ -52,22 +53,21 @@ func (c *checker) counted(s *statement, v *wire.Counts) error {
 	return nil
 }
 
-// spends computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of
-// it. s is
-// the last statement of what left.
+// spends computes what a round cost the people of its cohort: what left the shuffler, whatever the analyzer made of it.
+// s is the last statement of what left.
 func (c *checker) spends(s *statement, r *round) {
 	of := r.spent()
 	if r.row.Left = of.Left(); !r.row.Left {
 		return
 	}
-	epsilon, _ := of.Epsilon(c.delta(r.a))
+	together, _ := of.Guarantee()
+	epsilon := together.Epsilon(c.delta(r.a))
 	r.row.Epsilon = status.Epsilon(epsilon)
 	if t := c.configuration; t != nil && !(epsilon*(1-c.o.Tolerance) <= t.Terms.Epsilon) {
 		c.wrong(PromiseExceeded, s, "%d reports reveal epsilon %v of a record, promised is %v", of.Reports(), epsilon,
 			t.Terms.Epsilon)
 	}
 	if r.a.Plan.Panel != nil {
-		together, _ := of.Guarantee()
 		c.lived.add(r.a.Epoch, together)
 	}
 }
@@ -166,8 +166,7 @@ func (c *checker) fits(s *statement, v *wire.Counts, x *mixture) {
 	case !destroyed && v.Destroyed:
 		c.report.Refused++
 		c.wrong(ReleaseRefused, s, "by %s %d reports left the shuffler, and the analyzer signed that it counts none "+
-			"of them. It "+
-			"had them, so that they are spent like those that are counted", x.name, x.m.Reports)
+			"of them. It had them, so that they are spent like those that are counted", x.name, x.m.Reports)
 	}
 }
 

@@ -84,8 +84,7 @@ func Explanations() []Explanation {
 		{ManifestReplaced, "The manifest in the log is not the one that was counted under.", byEither},
 		{ReportsDiffer, "The analyzer signed for another number of reports than the shuffler.", byEither},
 		{DestroyedCounted, "The analyzer counted a cohort that the shuffler says it destroyed.", byEither},
-		{ReleaseRefused, "The analyzer refused a cohort that the shuffler released. It had what left, so that this " +
-			"is " +
+		{ReleaseRefused, "The analyzer refused a cohort that the shuffler released. It had what left, so that this is " +
 			"spent, and who refuses what they saw can choose what counts.", byRefusal},
 		{CountsShape, "The counts are of other numbers than planned.", byAnalyzer},
 		{CountsImpossible, "No reports and no planned noise give these counts.", byAnalyzer},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -67,9 +68,9 @@ func (c *checker) doubled(s *statement) {
 func leaves(s *statement) bool {
 	switch v := s.value.(type) {
 	case *wire.Manifest:
-		return v.Messages > 0 // as in every release
+		return deployment.Signed{Manifest: v}.Left()
 	case *wire.Summed:
-		return true
+		return deployment.Signed{Summed: v}.Left()
 	}
 	return false
 }
@@ -135,10 +136,17 @@ func (c *checker) destroys(x *mixture, r *round, most uint64) {
 			c.enough = x.name
 		}
 	}
+	of := ""
 	if r.summed != nil {
-		c.partly = append(c.partly, r.shared.name)
+		of = r.shared.name
 	} else if x.m.Messages > 0 {
-		c.partly = append(c.partly, x.name)
+		of = x.name
+	}
+	if of == "" {
+		return
+	}
+	if c.partly++; c.partly == 1 {
+		c.firstPartly = of
 	}
 }
 

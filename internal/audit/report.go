@@ -33,8 +33,7 @@ type Report struct {
 	Releases   int          `json:"releases"`  // rounds that were released and counted
 	Destroyed  int          `json:"destroyed"` // rounds of which nothing counts
 	// Refused are those of Destroyed that the shuffler released and the analyzer refused: what left is spent all the
-	// same.
-	// Enough are those that the shuffler destroyed although it had the announced minimum of reports.
+	// same. Enough are those that the shuffler destroyed although it had the announced minimum of reports.
 	Refused int `json:"refused"`
 	Enough  int `json:"destroyed_with_enough_reports"`
 	// Epsilon is the largest that an announced plan reveals about a record, recomputed, at Delta: over all releases
@@ -174,14 +173,12 @@ type Row struct {
 	Left bool `json:"left"`
 	// Again tells that something left by a second manifest of the round, or may have. Then nothing bounds Epsilon.
 	Again bool `json:"left_again,omitempty"`
-	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed
-	// that it
-	// learned is what follows from the counts.
+	// Manifest tells that the shuffler's statement of the round is there, Recomputed that what the analyzer signed that
+	// it learned is what follows from the counts.
 	Manifest   bool `json:"manifest"`
 	Recomputed bool `json:"recomputed"`
 	// Epsilon is that of what left, with the reports that came, 0 if nothing did; Promised that of the announced
-	// minimum.
-	// Both are over all releases that use a record; Alone is Promised if no other device is honest.
+	// minimum. Both are over all releases that use a record; Alone is Promised if no other device is honest.
 	Epsilon  status.Epsilon `json:"epsilon"`
 	Promised status.Epsilon `json:"promised"`
 	Alone    status.Epsilon `json:"epsilon_alone"`

@@ -57,8 +57,7 @@ func (c *checker) retained(x *mixture, r *round) error {
 	case !some:
 	case x.m.Outcome == wire.Destroyed && x.m.Messages > 0 && k.size > 0:
 		c.report.note("Chunks are retained of a cohort that was destroyed after a part of it left. Its manifest " +
-			"commits to no " +
-			"messages, so that they were not checked.")
+			"commits to no messages, so that they were not checked.")
 	case x.m.Outcome != wire.Released || k.size == 0:
 		c.wrong(MessageAdded, x.statement, "messages are retained of a round of which none left, or none may be kept")
 	case !opened:

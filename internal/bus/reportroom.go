@@ -21,27 +21,16 @@ type ReportRoom struct {
 // Errors: ErrUnprovisioned where there is no such stream; ErrForbidden where the broker's configuration gives the
 // shuffler no right to ask; ErrUnknown where the context ended first. Each says what to do.
 func (c *Conn) ReportRoom(ctx context.Context) (room ReportRoom, err error) {
-	subject := APILocal + ".STREAM.INFO." + StreamReports
+	subject := streamInfo(StreamReports)
 	err = c.do(ctx, subject, func(ctx context.Context) error {
-		reply, err := c.nc.RequestWithContext(ctx, subject, nil)
-		if err != nil {
+		var is struct {
+			MaxMsgsPerSubject int64 `json:"max_msgs_per_subject"`
+			MaxMsgSize        int64 `json:"max_msg_size"`
+			MaxBytes          int64 `json:"max_bytes"`
+		}
+		if err := c.streamConfig(ctx, subject, &is); err != nil {
 			return err
 		}
-		var answer struct {
-			Error  *jetstream.APIError `json:"error"`
-			Config struct {
-				MaxMsgsPerSubject int64 `json:"max_msgs_per_subject"`
-				MaxMsgSize        int64 `json:"max_msg_size"`
-				MaxBytes          int64 `json:"max_bytes"`
-			} `json:"config"`
-		}
-		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("%w: %w", errOddAnswer, err)
-		}
-		if answer.Error != nil {
-			return answer.Error
-		}
-		is := answer.Config
 		room = ReportRoom{PerHost: is.MaxMsgsPerSubject, Size: is.MaxMsgSize - ReportHeaders, Bytes: is.MaxBytes}
 		return nil
 	})
@@ -53,4 +42,27 @@ func (c *Conn) ReportRoom(ctx context.Context) (room ReportRoom, err error) {
 		return ReportRoom{}, fmt.Errorf("bus: limits of %s: %w", StreamReports, err)
 	}
 	return room, nil
+}
+
+// streamInfo is the subject under which the shuffler asks for a stream's description.
+func streamInfo(stream string) string { return APILocal + ".STREAM.INFO." + stream }
+
+// streamConfig asks once for a stream's configuration, of which into takes what it names. The broker's refusal is a
+// *jetstream.APIError.
+func (c *Conn) streamConfig(ctx context.Context, subject string, into any) error {
+	reply, err := c.nc.RequestWithContext(ctx, subject, nil)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Error  *jetstream.APIError `json:"error"`
+		Config any                 `json:"config"`
+	}{Config: into}
+	if err := json.Unmarshal(reply.Data, &answer); err != nil {
+		return fmt.Errorf("%w: %w", errOddAnswer, err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return nil
 }

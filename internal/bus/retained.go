@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -78,32 +77,21 @@ func (c *Conn) ReadRetained(ctx context.Context, epoch uint64, round uint32, han
 // to do.
 func (c *Conn) CanRetain(ctx context.Context) error {
 	const again = "run riffle broker provision again"
-	subject := APILocal + ".STREAM.INFO." + StreamRetained
+	subject := streamInfo(StreamRetained)
 	var missing, drops bool
 	err := c.do(ctx, subject, func(ctx context.Context) error {
-		reply, err := c.nc.RequestWithContext(ctx, subject, nil)
-		if err != nil {
-			return err
+		var is struct {
+			AllowMsgTTL bool          `json:"allow_msg_ttl"`
+			MaxAge      time.Duration `json:"max_age"`
 		}
-		var answer struct {
-			Error  *jetstream.APIError `json:"error"`
-			Config struct {
-				AllowMsgTTL bool          `json:"allow_msg_ttl"`
-				MaxAge      time.Duration `json:"max_age"`
-			} `json:"config"`
+		err := c.streamConfig(ctx, subject, &is)
+		// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
+		var no *jetstream.APIError
+		if missing = errors.As(err, &no) && no.ErrorCode == jetstream.JSErrCodeStreamNotFound; missing {
+			return nil
 		}
-		if err := json.Unmarshal(reply.Data, &answer); err != nil {
-			return fmt.Errorf("%w: %w", errOddAnswer, err)
-		}
-		if e := answer.Error; e != nil {
-			// Elsewhere a missing stream is waited for. Here a role is starting that was told to use it.
-			if missing = e.ErrorCode == jetstream.JSErrCodeStreamNotFound; missing {
-				return nil
-			}
-			return e
-		}
-		drops = answer.Config.AllowMsgTTL && answer.Config.MaxAge > 0
-		return nil
+		drops = is.AllowMsgTTL && is.MaxAge > 0
+		return err
 	})
 	switch {
 	case errors.Is(err, ErrForbidden):

@@ -54,12 +54,9 @@ var (
 	// shuffler destroys the release. Unless it is ErrLeft, too, nothing of it has left.
 	ErrImpossible = errors.New("channel: the release cannot leave")
 	// ErrLeft is an ErrImpossible of a release of which something may have left before. Several processes send bucket
-	// by
-	// bucket, and what the broker loses of one bucket ends a release of which others have left; a state folder that
-	// was set
-	// back finds what a later state had sent. What left is a part of the release in its random order, so that it
-	// shows no
-	// more than all would have. It is spent like all, and the shuffler's manifest says so.
+	// by bucket, and what the broker loses of one bucket ends a release of which others have left; a state folder that
+	// was set back finds what a later state had sent. What left is a part of the release in its random order, so that
+	// it shows no more than all would have. It is spent like all, and the shuffler's manifest says so.
 	ErrLeft = fmt.Errorf("%w whole, and a part of it may have left", ErrImpossible)
 )
 

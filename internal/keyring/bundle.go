@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -228,17 +227,11 @@ func replaceBundle(root string, b Bundle) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	to := filepath.Join(root, BundleFile)
-	if err := os.Remove(to + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a run that was ended
+	text, err := b.Encode()
+	if err != nil {
 		return err
 	}
-	if err := writeBundle(to+".new", b); err != nil {
-		return err
-	}
-	if err := os.Rename(to+".new", to); err != nil {
-		return errors.Join(err, os.Remove(to+".new"))
-	}
-	return nil
+	return keyfile.Replace(filepath.Join(root, BundleFile), text, 0o644)
 }
 
 // writeBundle writes the bundle as a new file.

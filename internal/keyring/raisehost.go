@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -25,7 +24,6 @@ func RaiseHost(root string, h HostOptions) error {
 	if err != nil {
 		return err
 	}
-	folder := hostFolder(root, h.Name)
 	old, err := loadHost(root, h.Name, r.Bundle)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: no folder of a host %q is in %s: riffle keygen add-host admits a new one", ErrOptions, h.Name, root)
@@ -40,11 +38,7 @@ func RaiseHost(root string, h HostOptions) error {
 		return fmt.Errorf("%w: host %q covers %d devices already, and their number can only be raised: those that took part "+
 			"keep their places", ErrOptions, h.Name, old.devices)
 	}
-	host, err := keyfile.LoadIdentity(filepath.Join(folder, hostFile))
-	if err != nil {
-		return err
-	}
-	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: host.Public(), Devices: h.Devices}
+	c := wire.Credential{Deployment: r.Bundle.Deployment, HostKey: old.key, Devices: h.Devices}
 	if !bytes.Equal(old.first, c.HostKey) {
 		c.FirstKey = old.first
 	}
@@ -52,17 +46,7 @@ func RaiseHost(root string, h HostOptions) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(folder, credentialFile)
-	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a run that was ended
-		return err
-	}
-	if err := keyfile.Create(path+".new", signed, 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return errors.Join(err, os.Remove(path+".new"))
-	}
-	return nil
+	return keyfile.Replace(filepath.Join(hostFolder(root, h.Name), credentialFile), signed, 0o644)
 }
 
 // Covered lists the hosts whose folders are there, with the devices that their credentials cover, by name. A folder

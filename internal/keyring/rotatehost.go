@@ -106,6 +106,7 @@ func (b Bundle) list(name string, first Key) (Bundle, *HostKeysOf) {
 // hostNow is what a change of a host's keys begins with.
 type hostNow struct {
 	first   Key
+	key     Key // the present one
 	devices uint32
 	order   [32]byte
 	user    string // public nkey
@@ -121,7 +122,7 @@ func loadHost(root, name string, bundle Bundle) (*hostNow, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := &hostNow{first: c.HostKey, devices: c.Devices, order: k.Order}
+	now := &hostNow{first: c.HostKey, key: c.HostKey, devices: c.Devices, order: k.Order}
 	if len(c.FirstKey) > 0 {
 		now.first = c.FirstKey
 	}

@@ -144,7 +144,7 @@ func (h *Host) serveDecision(w http.ResponseWriter, r *http.Request, by time.Tim
 	d, err := h.DecideAmong(context.WithoutCancel(r.Context()), name, arms)
 	if err != nil {
 		why := apiReason(err)
-		h.spoilt(why, func(m *Malformed) *int { return &m.Decisions })
+		h.spoilt(why, &h.malformed.Decisions)
 		refuse(w, why, err.Error())
 		return
 	}
@@ -166,7 +166,7 @@ func (h *Host) serveReward(w http.ResponseWriter, r *http.Request, by time.Time)
 	}
 	if err != nil {
 		why := apiReason(err)
-		h.spoilt(why, func(m *Malformed) *int { return &m.Rewards })
+		h.spoilt(why, &h.malformed.Rewards)
 		refuse(w, why, err.Error())
 		return
 	}

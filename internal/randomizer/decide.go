@@ -120,7 +120,7 @@ func (h *Host) decide(name string, arms func(a *device.Announced) (Arms, error))
 		why = rehearsed(why)
 	} else {
 		var none error
-		if s, none, err = h.named(name); err != nil {
+		if s, none, err = h.named(name, a, why); err != nil {
 			return Decision{}, err
 		}
 		why = cmp.Or(why, none)

@@ -135,12 +135,12 @@ type Malformed struct {
 	Rewards   int `json:"rewards"`
 }
 
-// spoilt counts a request that was refused for its body.
-func (h *Host) spoilt(why outcome.Reason, count func(*Malformed) *int) {
+// spoilt counts a request that was refused for its body, in a number of h.malformed.
+func (h *Host) spoilt(why outcome.Reason, count *int) {
 	switch why {
 	case BadArms, BadRequest, BodyTooLarge, BodyTooSlow:
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		*count(&h.malformed)++
+		*count++
 	}
 }

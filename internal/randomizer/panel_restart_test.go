@@ -150,7 +150,7 @@ func TestADecisionThatOvertakesTheFirstAnnouncementAsksNothing(t *testing.T) {
 		return p.asks[[2]uint64{uint64(x), 1}]
 	}
 	testbed.Eventually(t, "asked", func() bool { return asked() > 0 })
-	seat, _, err := s.host.named("x")
+	seat, _, err := s.host.named("x", nil, nil)
 	s.must(err)
 	seat.mu.Lock()
 	seat.state = seat.state.Expire(&device.Announced{Announcement: &plan.Announcement{Epoch: 2}}) // as if it had not asked yet

@@ -1,6 +1,10 @@
 package randomizer
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/riffle-dp/riffle/pkg/device"
+)
 
 // Register names a device to the host, so that panels can be drawn of it from then on. registered tells whether the
 // shuffler has confirmed that already; why says for what reason the device cannot be registered now. Where devices
@@ -15,7 +19,11 @@ func (h *Host) Register(name string) (registered bool, why, err error) {
 	if known && !panels {
 		return false, nil, nil
 	}
-	seat, why, err := h.named(name)
+	a, why, err := h.enrolling()
+	if err != nil { // no policy yet: whoever is named now registers under the first one
+		a, why = nil, nil
+	}
+	seat, why, err := h.named(name, a, why)
 	if err != nil || seat == nil {
 		return false, why, err
 	}
@@ -35,20 +43,17 @@ func (h *Host) remember(s *seat) error {
 	return h.keep(s, s.state)
 }
 
-// named finds a device's place on this host, or gives it one, and registers it if panels are drawn. Where no device
-// registers, one that is not known gets no place, and why says for what reason.
-func (h *Host) named(name string) (s *seat, why, err error) {
-	a, why, err := h.enrolling()
-	if err != nil { // no policy yet: whoever is named now registers under the first one
-		a, why = nil, nil
-	}
+// named finds a device's place on this host, or gives it one, and registers it if panels are drawn. a and why are what
+// enrolling says; a is nil where there is no policy yet. Where no device registers, one that is not known gets no place,
+// and none says for what reason.
+func (h *Host) named(name string, a *device.Announced, why error) (s *seat, none, err error) {
 	switch reasonOf(why) {
 	case FinalPolicy, PlanRefused, StateRolledBack:
 		return h.known(name), why, nil
 	}
-	s, fresh, why, err := h.seat(name)
-	if err != nil || why != nil {
-		return nil, why, err
+	s, fresh, none, err := h.seat(name)
+	if err != nil || none != nil {
+		return nil, none, err
 	}
 	if fresh && a != nil {
 		h.attend(a, s)

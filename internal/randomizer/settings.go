@@ -157,23 +157,19 @@ func prepare(env *role.Env, s Settings) (role.Serve, error) {
 		return nil, err
 	}
 	var running atomic.Pointer[Host]
-	pending := func() int64 {
-		if h := running.Load(); h != nil {
-			return h.Pending()
+	held := func(count func(*Host) int64) func() int64 {
+		return func() int64 {
+			if h := running.Load(); h != nil {
+				return count(h)
+			}
+			return 0
 		}
-		return 0
 	}
-	reports, err := outcome.New(env.Metrics, env.Name, "report", pending, Reasons()...)
+	reports, err := outcome.New(env.Metrics, env.Name, "report", held((*Host).Pending), Reasons()...)
 	if err != nil {
 		return nil, err
 	}
-	asking := func() int64 {
-		if h := running.Load(); h != nil {
-			return h.Asking()
-		}
-		return 0
-	}
-	enrolments, err := outcome.New(env.Metrics, env.Name, "enrolment", asking, EnrolmentReasons()...)
+	enrolments, err := outcome.New(env.Metrics, env.Name, "enrolment", held((*Host).Asking), EnrolmentReasons()...)
 	if err != nil {
 		return nil, err
 	}

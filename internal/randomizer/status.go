@@ -12,6 +12,7 @@ func (h *Host) Snapshot() status.Snapshot {
 	s := h.Status()
 	out := status.Snapshot{
 		Deployment: s.Deployment, Epoch: s.Epoch, Round: s.Round, Final: s.Final,
+		Devices: &status.Devices{Known: s.Devices, Capacity: s.Capacity},
 	}
 	if s.Refused != "" { // ready, and no device here takes part
 		out.Warnings = append(out.Warnings, s.Refused)
@@ -24,7 +25,6 @@ func (h *Host) Snapshot() status.Snapshot {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out.Devices = &status.Devices{Known: s.Devices, Capacity: s.Capacity}
 	a := h.current
 	if a == nil || a.Final || a.Epoch != s.Epoch {
 		return out

@@ -38,12 +38,13 @@ func paragraphs(text string) string {
 		column = 0
 	}
 	for line := range strings.Lines(text) {
-		if words := strings.Fields(line); len(words) == 0 || strings.TrimLeft(line, " \t") != line {
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.TrimLeft(line, " \t") != line {
 			end()
 			b.WriteString(line)
 			continue
 		}
-		for _, word := range strings.Fields(line) {
+		for _, word := range words {
 			width := len([]rune(word))
 			switch {
 			case column == 0:

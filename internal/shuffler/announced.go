@@ -127,11 +127,6 @@ func (s *Shuffler) follow(o *opening) error {
 	err := s.decide(func(state *State) (*Event, error) {
 		now, _ := s.clock.now()
 		ev, err := state.Open(o.Announcement, o.digest, o.layout, now)
-		if ev != nil && !o.Final && o.Round == 0 {
-			if err := state.fits(o.Announcement, o.layout); err != nil {
-				return nil, err
-			}
-		}
 		opened = ev != nil
 		return ev, err
 	})

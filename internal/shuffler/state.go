@@ -167,6 +167,9 @@ func (s *State) Open(a *plan.Announcement, d Digest, l channel.Layout, now time.
 			return no(wire.RefusalMalformed, "epoch %d announces a minimum cohort of %d and only %d slots",
 				a.Epoch, a.Cohort.Minimum, a.Cohort.Size)
 		}
+		if err := s.fits(a, l); err != nil {
+			return nil, err
+		}
 	}
 	return open, nil
 }

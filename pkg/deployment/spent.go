@@ -9,19 +9,17 @@ import (
 )
 
 // Signed is what both servers signed of a round; nil what they did not. It says what the round cost the people of its
-// cohort
-// at most. What left the shuffler is spent, whatever the analyzer signs afterwards: it had it. So is what may have
-// left.
+// cohort at most. What left the shuffler is spent, whatever the analyzer signs afterwards: it had it. So is what may
+// have left.
 type Signed struct {
-	Announcement *plan.Announcement // never nil
+	Announcement *plan.Announcement // Guarantee needs it
 	Manifest     *wire.Manifest
 	Summed       *wire.Summed // the shuffler's share of the sums, in the channel shares
 	Counts       *wire.Counts
 }
 
 // Left says whether anything of the round left the shuffler, or may have. Statements that contradict each other are
-// read
-// so that it did.
+// read so that it did.
 func (r Signed) Left() bool {
 	switch {
 	case r.Summed != nil: // it stands in the log before the share leaves, and what comes of the round is signed later
@@ -40,8 +38,7 @@ func (r Signed) Refused() bool {
 }
 
 // Reports is the fewest reports that a statement says left. Of a cohort that was destroyed after the shuffler's share
-// of
-// the sums was signed, it is those of the share.
+// of the sums was signed, it is those of the share.
 func (r Signed) Reports() uint32 {
 	if r.Summed != nil && r.Manifest != nil && r.Manifest.Outcome != wire.Released {
 		return r.Summed.Reports
@@ -60,9 +57,8 @@ func (r Signed) Reports() uint32 {
 }
 
 // Guarantee bounds what left: that of the epoch's whole plan with these reports, and what is left of it if no other
-// device
-// is honest. It is privacy.NoGuarantee where nothing bounds it, and the zero Guarantee, which reveals nothing, where
-// nothing left.
+// device is honest. It is privacy.NoGuarantee where nothing bounds it, and the zero Guarantee, which reveals nothing,
+// where nothing left.
 func (r Signed) Guarantee() (together, alone privacy.Guarantee) {
 	if !r.Left() {
 		return privacy.Guarantee{}, privacy.Guarantee{}
@@ -79,9 +75,6 @@ func of(g privacy.Guarantee, err error) privacy.Guarantee {
 
 // Epsilon is Guarantee's at delta; +Inf where nothing bounds it, and 0 where nothing left.
 func (r Signed) Epsilon(delta float64) (together, alone float64) {
-	if !r.Left() {
-		return 0, 0
-	}
 	g, a := r.Guarantee()
 	return g.Epsilon(delta), a.Epsilon(delta)
 }

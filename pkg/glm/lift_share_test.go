@@ -35,14 +35,7 @@ func (c comparison) cohort(t *testing.T, s glm.Statistic, ch simulated.Channel, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := float64(c.most)
-	a := glm.Aggregate{Kind: s.Kind, Sum: released[0].Sum, Variance: released[0].Variance, Reports: released[0].Reports,
-		Decisions: c.most}
-	for j := range a.Sum {
-		a.Sum[j] *= k
-		a.Variance[j] *= k * k
-	}
-	return newLift(t, a, c.control)
+	return newLift(t, c.inDecisions(s, released[0]), c.control)
 }
 
 // A control group of the announced share is called chance, with and without noise and with rewards that are all at one

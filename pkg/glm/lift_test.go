@@ -89,8 +89,13 @@ func (c comparison) sums(t testing.TB, s glm.Statistic, ch simulated.Channel, sr
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c.inDecisions(s, released[0])
+}
+
+// inDecisions is a released sum of reports, in units of decisions.
+func (c comparison) inDecisions(s glm.Statistic, released simulated.Aggregate) glm.Aggregate {
 	k := float64(c.most)
-	a := glm.Aggregate{Kind: s.Kind, Sum: released[0].Sum, Variance: released[0].Variance, Reports: released[0].Reports,
+	a := glm.Aggregate{Kind: s.Kind, Sum: released.Sum, Variance: released.Variance, Reports: released.Reports,
 		Decisions: c.most}
 	for j := range a.Sum {
 		a.Sum[j] *= k

@@ -1,5 +1,5 @@
-// Package table reads tables that people hand in: columns with names, and a line for each person. Every command that
-// takes a table reads it here.
+// Package table reads tables that people hand in: columns with names, and a line for each person. riffle fit reads its
+// tables here.
 //
 // It takes CSV with commas, with tabs, or with semicolons (where one number has a decimal comma all have, as
 // spreadsheets write in much of Europe); lines that end in LF, CRLF or CR; a byte order mark; a first line sep=; quoted

@@ -142,11 +142,9 @@ type Outcome int32
 const (
 	Undecided Outcome = 0 // never in a manifest
 	Released  Outcome = 1
-	// Destroyed means that the round ended without a release: fewer reports than the minimum came, or the release
-	// could not
-	// be carried out. The reports are deleted, and nothing of them leaves any more. Manifest.Messages says what may
-	// have
-	// left before.
+	// Destroyed means that the round ended without a release: fewer reports than the minimum came, or the release could
+	// not be carried out. The reports are deleted, and nothing of them leaves any more. Manifest.Messages says what may
+	// have left before.
 	Destroyed Outcome = 2
 )
 
@@ -156,8 +154,7 @@ func (o Outcome) String() string {
 }
 
 // Manifest is the shuffler's statement of how a round ended. If it was destroyed, NoiseMessages, Chunks, ChunksDigest
-// and
-// MessagesRoot are zero and ReportsDigest may be empty.
+// and MessagesRoot are zero and ReportsDigest may be empty.
 //
 // Two identities tell where every slot and every message is. All numbers in them are exact:
 //
@@ -175,10 +172,9 @@ type Manifest struct {
 	Enrolled     uint32
 	Reports      uint32 // at most Enrolled; at least 1 in a release
 	// Messages is what left: the same number, 1 to plan.MaxReportMessages, for each report, and NoiseMessages. Of a
-	// round that
-	// was destroyed it is the most that can have left before, the shuffler's noise included: 0 where nothing had,
-	// otherwise
-	// all that the release would have had. How many really left the shuffler cannot know: its broker could hide some.
+	// round that was destroyed it is the most that can have left before, the shuffler's noise included: 0 where nothing
+	// had, otherwise all that the release would have had. How many really left the shuffler cannot know: its broker
+	// could hide some.
 	Messages      uint64
 	NoiseMessages uint64 // made by the shuffler itself, as planned; below Messages
 	Chunks        uint32 // enough for MaxChunkMessages a chunk, and at most Messages

@@ -87,9 +87,8 @@ type Round struct {
 	Refused  []Refused `json:"refused"`
 	// Messages left; of a destroyed cohort the most that can have left.
 	Messages uint64 `json:"messages"`
-	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not;
-	// 0 if
-	// nothing did.
+	// Epsilon and EpsilonAlone are those of the whole plan with the reports of which something left, counted or not; 0
+	// if nothing did.
 	Epsilon      status.Epsilon `json:"epsilon"`
 	EpsilonAlone status.Epsilon `json:"epsilon_alone"`
 	// Digests of the statements, and the root over the messages that were forwarded.

@@ -154,14 +154,12 @@ func (r *Result) note(tested bool) {
 			"when it suits them is wrong more often than once in 20 times.")
 	}
 	if r.Refused > 0 {
-		add("The analyzer refused %d cohorts after they had left the shuffler: what they spent is in epsilon, and "+
-			"who refuses what "+
-			"they saw can choose what counts.", r.Refused)
+		add("The analyzer refused %d cohorts after they had left the shuffler: what they spent is in epsilon, and who "+
+			"refuses what they saw can choose what counts.", r.Refused)
 	}
 	if r.Enough > 0 {
 		add("The shuffler destroyed %d cohorts that had reports enough: who destroys what they do not like chooses "+
-			"whose reports "+
-			"count.", r.Enough)
+			"whose reports count.", r.Enough)
 	}
 	if tested {
 		add("The world is said to have changed where sums like an epoch's have a probability below %g if it is what it was; by "+
@@ -170,8 +168,7 @@ func (r *Result) note(tested bool) {
 	switch q := r.Panel; {
 	case q == nil:
 		add("Epsilon is of a person who reports once. A device reports in one epoch, unless its owner lets it in " +
-			"more: then it " +
-			"adds up.")
+			"more: then it adds up.")
 	case q.Period > 0:
 		add("Epsilon is for %s; over the deployment is the budget of one period of %d epochs, which a person who stays spends "+
 			"again: nothing bounds all periods together.", r.unit(), q.Period)

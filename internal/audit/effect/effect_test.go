@@ -19,8 +19,14 @@ import (
 // audited is the report of a small deployment of panels, whose second cohort is destroyed.
 func audited(t *testing.T, c plan.Channel) *audit.Report {
 	t.Helper()
-	l, err := ledger.Make(ledger.Options{Configuration: ledger.LivingOf(c, 3, 800), Seed: 5,
+	return checked(t, ledger.Options{Configuration: ledger.LivingOf(c, 3, 800), Seed: 5,
 		Destroyed: func(epoch uint64, _ uint32) bool { return epoch == 2 }})
+}
+
+// checked is the report of a deployment, with its rows.
+func checked(t *testing.T, o ledger.Options) *audit.Report {
+	t.Helper()
+	l, err := ledger.Make(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,18 +181,8 @@ func TestNothingIsSaidOfWhatIsUnknown(t *testing.T) {
 // What left a panel that the analyzer refused is in what was spent, and the report says that it was refused.
 func TestRefusedPanelsAreSpent(t *testing.T) {
 	made := func(change func(*wire.Counts)) *effect.Result {
-		l, err := ledger.Make(ledger.Options{Configuration: ledger.Living(plan.Central, 2), Seed: 5,
-			Tamper: ledger.Tamper{Counts: change}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var rows []audit.Row
-		r, err := audit.Check(t.Context(), l, audit.Options{Trust: l.Bundle, Row: func(x audit.Row) { rows = append(rows, x) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Rounds = rows
-		return effect.Of(r)
+		return effect.Of(checked(t, ledger.Options{Configuration: ledger.Living(plan.Central, 2), Seed: 5,
+			Tamper: ledger.Tamper{Counts: change}}))
 	}
 	all, refused := made(nil), made(func(c *wire.Counts) {
 		if c.Epoch == 2 {

@@ -23,23 +23,16 @@ func openFit(o Options) (*opened, error) {
 		with.Features = append(with.Features, with.Target)
 	}
 	n := max(o.Cohort, 2*o.Dimension+10)
+	g := new(noised)
+	rows, target := make([][][]float64, len(g.exact)), make([][]float64, len(g.exact)) // by world
+	for w := range rows {
+		rows[w], target[w] = fitTable(w, n, o)
+	}
 	draw := func(f estimate.Fit, world int, src protocol.Source) (sums []float64, out estimate.Fitted, err error) {
-		rows, target := make([][]float64, n), make([]float64, n)
-		for i := range rows {
-			rows[i] = make([]float64, o.Dimension)
-		}
-		copies := 1
-		if o.Fault == Twice {
-			copies = 2
-		}
-		for i := range copies {
-			rows[i], target[i] = fitCanary(world, o.Dimension)
-		}
 		f.Noise, f.Released = src, func(released []float64) { sums = released }
-		out, err = f.Linear(rows, target)
+		out, err = f.Linear(rows[world], target[world])
 		return sums, out, err
 	}
-	g := new(noised)
 	exact := with
 	exact.Epsilon = math.Inf(1)
 	for w := range g.exact {
@@ -69,6 +62,22 @@ func openFit(o Options) (*opened, error) {
 	}
 	return &opened{arena: arena{o: o, enter: g.enter}, claimed: out.Guarantee.Epsilon(o.Delta),
 		reach: g.distance(opposite) / promised, described: Result{Coordinates: len(g.weights), Reports: n}}, nil
+}
+
+// fitTable is the table of a world: the canary's row, twice where the fault says so, and rows in the middle.
+func fitTable(world, n int, o Options) (rows [][]float64, target []float64) {
+	rows, target = make([][]float64, n), make([]float64, n)
+	for i := range rows {
+		rows[i] = make([]float64, o.Dimension)
+	}
+	copies := 1
+	if o.Fault == Twice {
+		copies = 2
+	}
+	for i := range copies {
+		rows[i], target[i] = fitCanary(world, o.Dimension)
+	}
+	return rows, target
 }
 
 // fitCanary is the canary's row in a world.

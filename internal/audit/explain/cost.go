@@ -44,8 +44,7 @@ func (f *Facts) cost() Section {
 		bound(status.Epsilon(epsilon)), left(f.Promise, epsilon))
 	s.add("If no other device is honest: %s.", bound(status.Epsilon(alone)))
 	s.add("A device takes part in one cohort, unless its owner lets it more often. Its own ledger keeps that, and no " +
-		"log shows " +
-		"it. For whoever is in several cohorts, what these spend adds up.")
+		"log shows it. For whoever is in several cohorts, what these spend adds up.")
 	return s
 }
 

@@ -11,10 +11,10 @@ import (
 // happened says how a round ended, and whose word that is. Why a server did something stands in no statement, so no
 // sentence here says it.
 func (f *Facts) happened(x Round) Section {
-	title := x.Outcome
+	title, unsaid := x.Outcome, !x.Manifest && x.Shared == 0
 	if x.Outcome == audit.RefusedOutcome {
 		title = "REFUSED by the analyzer after it had left"
-		if !x.Manifest && x.Shared == 0 {
+		if unsaid {
 			title = "REFUSED by the analyzer"
 		}
 	}
@@ -35,18 +35,16 @@ func (f *Facts) happened(x Round) Section {
 	case wire.Destroyed.String():
 		f.destroyed(&s, x)
 	case audit.RefusedOutcome:
-		if !x.Manifest && x.Shared == 0 {
+		if unsaid {
 			s.add("The analyzer signed that it counts none of it. No statement of the shuffler says that " +
 				"anything left. The audit takes it as spent, because only what left can be refused.")
 			break
 		}
 		f.sent(&s, x)
 		s.add("The analyzer signed that it counts none of it. It had what left: its refusal saves nobody's privacy. " +
-			"No statement " +
-			"says why. An honest analyzer refuses where messages do not open, stand twice or do not fit the " +
-			"manifest; another one " +
-			"can refuse what it does not like, and so choose what counts. Ask its operator, and count again what is " +
-			"retained.")
+			"No statement says why. An honest analyzer refuses where messages do not open, stand twice or do not fit " +
+			"the manifest; another one can refuse what it does not like, and so choose what counts. Ask its operator, " +
+			"and count again what is retained.")
 	default:
 		f.sent(&s, x)
 		s.add("The analyzer signed no counts of it so far. It had what left: that is spent, whatever it signs later.")
@@ -102,20 +100,16 @@ func (f *Facts) sent(s *Section, x Round) {
 func (f *Facts) destroyed(s *Section, x Round) {
 	if x.Reports < f.Plan.Minimum {
 		s.add("It states that it destroyed the cohort. Of so few reports nothing may leave. That no more came is its " +
-			"word: no log " +
-			"shows which reports it did not take.")
+			"word: no log shows which reports it did not take.")
 	} else {
 		s.add("It states that it destroyed the cohort, ALTHOUGH THE REPORTS WERE ENOUGH. No statement says why. An " +
-			"honest shuffler " +
-			"does so where it asks for more reports than was announced, or where reports were lost; another one can " +
-			"destroy what " +
-			"it does not like, and so choose whose reports count. Ask its operator.")
+			"honest shuffler does so where it asks for more reports than was announced, or where reports were lost; " +
+			"another one can destroy what it does not like, and so choose whose reports count. Ask its operator.")
 	}
 	switch {
 	case x.Accepted != nil && *x.Accepted < f.Plan.Minimum:
 		s.add("The analyzer signed that it accepts %s, which is below the minimum, too: with so few no share of the "+
-			"sums may "+
-			"leave the shuffler. Why it accepts no more stands in no statement.", many(*x.Accepted, "report"))
+			"sums may leave the shuffler. Why it accepts no more stands in no statement.", many(*x.Accepted, "report"))
 	case x.Accepted != nil:
 		s.add("The analyzer had signed that it accepts %s.", many(*x.Accepted, "report"))
 	}
@@ -126,8 +120,7 @@ func (f *Facts) destroyed(s *Section, x Round) {
 			many(x.Shared, "report"))
 	case x.Messages > 0:
 		s.add("It states that up to %s had left before, in their random order. The analyzer can have had them. So "+
-			"they are spent "+
-			"like the whole release.", many(x.Messages, "message"))
+			"they are spent like the whole release.", many(x.Messages, "message"))
 	case f.Channel == plan.Shares:
 		s.add("It states that no share of the sums left it. Rows that the analyzer verified before say nothing by " +
 			"themselves.")

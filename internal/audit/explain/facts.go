@@ -91,8 +91,7 @@ type Round struct {
 	// Outcome is that of audit.Row (released, destroyed, refused by the analyzer, uncounted by it), or open.
 	Outcome string `json:"outcome"`
 	// Left tells that something left the shuffler, or may have: then it is spent. Manifest tells that the shuffler's
-	// statement
-	// is there, Recomputed that the audit confirmed what the analyzer learned.
+	// statement is there, Recomputed that the audit confirmed what the analyzer learned.
 	Left       bool        `json:"left"`
 	Again      bool        `json:"left_again,omitempty"` // by a second manifest
 	Manifest   bool        `json:"manifest"`
@@ -106,13 +105,11 @@ type Round struct {
 	Counts     []int       `json:"counts"` // how many numbers each release gave
 	Statements []Statement `json:"statements"`
 	// Accepted are the reports that the analyzer signed that it accepts, and Shared those of the shuffler's share of
-	// the sums,
-	// in the channel shares; nil and 0: nothing says it.
+	// the sums, in the channel shares; nil and 0: nothing says it.
 	Accepted *uint32 `json:"accepted,omitempty"`
 	Shared   uint32  `json:"shared,omitempty"`
 	// Epsilon is what the epoch's whole plan reveals with the reports that left, counted or not, Alone if no other
-	// device is
-	// honest; 0 if nothing left.
+	// device is honest; 0 if nothing left.
 	Epsilon status.Epsilon `json:"epsilon"`
 	Alone   status.Epsilon `json:"epsilon_alone"`
 	// Influence and Moved are how far dishonest devices can have moved what was released: see audit.Row.

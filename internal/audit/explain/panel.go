@@ -10,19 +10,15 @@ import (
 // drawn says how a panel comes about.
 func (q *Panel) drawn(s *Section, size uint32) {
 	s.add("The cohort is a panel: %d devices, drawn from a pool of at least %d that registered before, by a seed to "+
-		"which both "+
-		"servers contribute. While one of them is honest, the other cannot choose who of the pool is in it. The "+
-		"shuffler says who "+
-		"is in the pool: %s.", size, q.Registered, leftOut)
+		"which both servers contribute. While one of them is honest, the other cannot choose who of the pool is in "+
+		"it. The shuffler says who is in the pool: %s.", size, q.Registered, leftOut)
 	s.add("What is protected is %s. A report holds the sum of its decisions divided by %d, and has the same size for "+
-		"any number "+
-		"of them.", q.Unit, q.Decisions)
+		"any number of them.", q.Unit, q.Decisions)
 	s.add("Over all these epochs together, with the fewest reports in each, it reveals %s. If no other device is honest: %s.",
 		bound(q.Lifetime), bound(q.LifetimeAlone))
 	if q.Period > 0 {
 		s.add("This budget is for each period of %d epochs. A person who stays longer spends it again, and nothing "+
-			"bounds all "+
-			"periods together.", q.Period)
+			"bounds all periods together.", q.Period)
 	}
 }
 

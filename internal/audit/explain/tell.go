@@ -60,13 +60,11 @@ func (f *Facts) gave(x Round) Section {
 			further = fmt.Sprintf(", and all %d that the plan expects at most by %.2f together", n, x.together())
 		}
 		s.add("While both servers follow the protocol, one dishonest device can have moved a number by at most %.2f "+
-			"standard "+
-			"deviations of its error%s.", x.Moved, further)
+			"standard deviations of its error%s.", x.Moved, further)
 	}
 	if x.Recomputed {
 		s.add("These counts are signed and public. The audit computed what follows from them, and it is what the " +
-			"analyzer signed " +
-			"that it learned.")
+			"analyzer signed that it learned.")
 	} else {
 		s.add("These counts are signed and public. The audit did not confirm what the analyzer says that it learned " +
 			"from them.")

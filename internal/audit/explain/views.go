@@ -39,9 +39,8 @@ func Views(c plan.Channel) []View {
 		}
 	case plan.Shares:
 		return []View{
-			shuffler(bounded, bounded+", while the analyzer is honest and the devices that the shuffler lets into "+
-				"the cohort are "+
-				"no more dishonest than the plan counts: it can leave honest ones out"),
+			shuffler(bounded, bounded+", while the analyzer is honest and the devices that the shuffler lets into the "+
+				"cohort are no more dishonest than the plan counts: it can leave honest ones out"),
 			{"the analyzer", "who took part, one share of each report, which says nothing, and the sums", bounded,
 				bounded + ", while the shuffler is honest"},
 			{"shuffler and analyzer together", "both shares of each report, which give what was reported", ownNoise, ownNoise},
@@ -73,9 +72,8 @@ func Condition(c plan.Channel) string {
 		return "The plan's epsilon holds while the shuffler is honest and " + devices + "."
 	case plan.Shares:
 		return "The plan's epsilon holds while " + devices + ". A malicious shuffler chooses who is in a cohort: it " +
-			"can leave honest " +
-			"devices out of it, or out of the pool of a panel, and nobody sees that. Noise of servers does not " +
-			"depend on it."
+			"can leave honest devices out of it, or out of the pool of a panel, and nobody sees that. Noise of " +
+			"servers does not depend on it."
 	case plan.Central:
 		return "The plan's epsilon holds while the analyzer is honest."
 	}

@@ -242,8 +242,7 @@ func (v *view) plots() {
 	}
 	add(chart("cohorts", "Cohorts: devices and reports of each round",
 		fmt.Sprintf("Over %d rounds, the shuffler states between %.0f and %.0f reports in a round. Of fewer than the "+
-			"minimum nothing "+
-			"may leave.", len(v.Rounds), least, most), labels, []series{
+			"minimum nothing may leave.", len(v.Rounds), least, most), labels, []series{
 			of("a", "devices enrolled", func(r audit.Row) float64 { return float64(r.Enrolled) }),
 			of("b", "reports", func(r audit.Row) float64 { return float64(r.Reports) }),
 			of("limit", "minimum", func(r audit.Row) float64 { return float64(r.Minimum) }),
@@ -281,9 +280,8 @@ func (v *view) adds() string {
 		return "Each line is per person of that round's cohort. It adds up for who is in several, which a device's " +
 			"owner can allow."
 	}
-	return fmt.Sprintf("Each line is per person of that epoch's panel. A person can be in several panels, and then "+
-		"it adds up: to "+
-		"%s so far, for who was in as many as can be.", spell(v.EpsilonSoFar))
+	return fmt.Sprintf("Each line is per person of that epoch's panel. A person can be in several panels, and then it "+
+		"adds up: to %s so far, for who was in as many as can be.", spell(v.EpsilonSoFar))
 }
 
 // coefficients draws a panel of each coefficient over the epochs, with its interval.

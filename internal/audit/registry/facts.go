@@ -12,6 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/audit"
 	"github.com/riffle-dp/riffle/internal/bus"
 	"github.com/riffle-dp/riffle/internal/keyring"
+	"github.com/riffle-dp/riffle/pkg/deployment"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -71,7 +72,7 @@ func Gather(ctx context.Context, src audit.Source, keys keyring.Bundle) (*Facts,
 	f.Epsilon, f.Alone = f.worst(f.Guarantees), f.worst(f.alone)
 	return f, src.Log(ctx, bus.Shuffler, func(e audit.Entry) error {
 		m, _, err := wire.Open[wire.Manifest](e.Signed, keys.ShufflerParty())
-		if err != nil || m.Outcome != wire.Released && m.Messages == 0 {
+		if err != nil || !(deployment.Signed{Manifest: m}).Left() {
 			return nil
 		}
 		if f.Releases++; m.Round == 0 {

@@ -17,8 +17,7 @@ const LossesFormat = "riffle-losses-1"
 //	pld.get_epsilon_for_delta(1e-6)
 //
 // It dominates the guarantee of what Protected says, of any person, in both orders of two records, and composes with
-// other
-// distributions of the same discretization.
+// other distributions of the same discretization.
 type Losses struct {
 	Format       string `json:"format"`
 	Deployment   string `json:"deployment"`

@@ -106,11 +106,11 @@ type Deployment struct {
 
 const (
 	// unitDetails is what adjacency means here. See docs/privacy.md, section 1.
-	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person could " +
-		"be offered, the reward of each, when it comes and whether it comes. The number of people is the same in both " +
-		"(replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more often. A person " +
-		"who takes part with k devices has " +
-		"the guarantee of k records: mu grows by the square root of k, and zCDP by the factor k."
+	unitDetails = "Two worlds are adjacent if one person's record is replaced by any other: the arms that the person " +
+		"could be offered, the reward of each, when it comes and whether it comes. The number of people is the same " +
+		"in both (replace-one adjacency). A device takes part once in a deployment, unless its owner lets it more " +
+		"often. A person who takes part with k devices has the guarantee of k records: mu grows by the square root of " +
+		"k, and zCDP by the factor k."
 )
 
 // unit is the registry's privacy unit, with what it leaves out.
@@ -241,10 +241,8 @@ func (f *Facts) record() Record {
 	d.Model.Name, d.Model.Details = model(f.Terms.Channel)
 	d.Model.Details += " The guarantee " + f.Terms.Channel.RestsOn() + "."
 	d.Model.ReleaseType, d.Model.ReleaseDetails = "Many releases", fmt.Sprintf("%d cohorts so far, with %d reports "+
-		"together, "+
-		"as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who is in "+
-		"one, what is "+
-		"released of others does not add up.", f.Releases, f.Reports)
+		"together, as the shuffler states. A device reports in one cohort, unless its owner lets it in more: for who "+
+		"is in one, what is released of others does not add up.", f.Releases, f.Reports)
 	if f.Panel != nil {
 		d.Variant.Domain = fmt.Sprintf("All that a person did in an epoch: up to %d decisions, each a vector of norm at most 1 "+
 			"(the option that was chosen) and a reward in a bounded range.", f.Panel.PerReport())
@@ -262,25 +260,21 @@ func (f *Facts) record() Record {
 	d.Model.SourceType, d.Model.AccessType = "Dynamic", "Non-interactive"
 	d.Accounting.PostProcessing = "Expected noise is taken off the counts; estimates, confidence sets and policies are " +
 		"computed from the sums alone, and can be recomputed by anybody (riffle audit)."
-	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: squares of " +
-		"mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one device " +
-		"takes part " +
-		"once: for these, parallel composition."
+	d.Accounting.Composition = "All releases that use one record are composed in Gaussian differential privacy: " +
+		"squares of mu add, probabilities of events that are given up add. Cohorts are disjoint for people whose one " +
+		"device takes part once: for these, parallel composition."
 	if f.Panel != nil {
 		d.Accounting.Composition = "All releases of an epoch, and " + f.span() + ", are composed in Gaussian " +
-			"differential " +
-			"privacy, adaptively: squares of mu add, probabilities of events that are given up add, that of a panel " +
-			"with more " +
-			"dishonest devices than are counted among them."
+			"differential privacy, adaptively: squares of mu add, probabilities of events that are given up add, that " +
+			"of a panel with more dishonest devices than are counted among them."
 	}
 	if f.Learner.Profile == glm.Joint {
 		d.Accounting.Composition = "Zero-concentrated differential privacy: the rho of all tree nodes and fits that use one " +
 			"record add."
 	}
 	d.Implementation.Preprocessing = "The protocol has none that reads records: noise and cohorts are planned from " +
-		"the terms, " +
-		"before anybody reports. From what data the operator chose the terms, and a prior if there is one, no " +
-		"statement says."
+		"the terms, before anybody reports. From what data the operator chose the terms, and a prior if there is one, " +
+		"no statement says."
 	d.Implementation.Mechanisms = f.mechanism()
 	d.Implementation.Justification = Unsaid
 	d.Administrative.Sources = "Signed statements in the deployment's transparency logs; arXiv 2602.00417."

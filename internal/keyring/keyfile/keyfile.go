@@ -140,6 +140,21 @@ func DecodeKey(text string) ([]byte, error) {
 	return key, nil
 }
 
+// Replace puts a file of this content and mode in the place of another, or of none, in one step.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a run that was ended
+		return err
+	}
+	if err := Create(next, content, mode); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return nil
+}
+
 // Create writes a new file with exactly this mode, whole and synced, and fails with ErrExists if there is one already.
 func Create(path string, content []byte, mode fs.FileMode) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

@@ -58,16 +58,8 @@ type Overlap struct {
 	typical float64 // mean weight of the target's own play, the sum of squared weights over the sum of weights
 }
 
-// Diagnose says how far the log supports the target. Where it is proved that it does not, the error is ErrOverlap.
-func Diagnose(log []Decision, target Target) (*Overlap, error) {
-	probabilities, err := play(log, target)
-	if err != nil {
-		return nil, err
-	}
-	return overlap(log, probabilities)
-}
-
-// overlap is Diagnose for a target's probabilities of arms.
+// overlap says how far the log supports a target of these probabilities of arms. Where it is proved that it does not,
+// the error is ErrOverlap.
 func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 	o, n := &Overlap{weights: make([]float64, len(log))}, float64(len(log))
 	var sum, squares, fourths, expected, expectedFourths float64
@@ -106,9 +98,10 @@ func overlap(log []Decision, probabilities [][]float64) (*Overlap, error) {
 	}
 	o.typical = math.Max(squares/sum, expected/n)
 	o.Chance = chance(o.weights, o.MeanWeight, o.typical)
-	o.EffectiveSize = sum * (sum / math.Max(squares, expected))
-	o.ErrorSize = math.Max(squares, expected) / math.Max(fourths, expectedFourths) * math.Max(squares, expected)
-	o.MeanWeightSE = math.Sqrt(math.Max(squares, expected)/n-math.Min(1, o.MeanWeight*o.MeanWeight)) / math.Sqrt(n)
+	second := math.Max(squares, expected)
+	o.EffectiveSize = sum * (sum / second)
+	o.ErrorSize = second / math.Max(fourths, expectedFourths) * second
+	o.MeanWeightSE = math.Sqrt(second/n-math.Min(1, o.MeanWeight*o.MeanWeight)) / math.Sqrt(n)
 	far := o.EffectiveSize >= MinEffectiveSize && math.Abs(o.MeanWeight-1) > refusedDeviations*o.MeanWeightSE+rounding
 	if o.Chance > refusedChance && !far {
 		return o, nil

@@ -132,7 +132,7 @@ type inputs struct {
 
 // inputs deals the rows to cohorts and chooses the channel that the guarantee asks for.
 func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
-	if len(log) < 10 {
+	if len(log) < MinDecisions {
 		return in, fmt.Errorf("%w, the log has %d", ErrFew, len(log))
 	}
 	if worth := o.worth(); !(worth > 0 && worth <= 1) {

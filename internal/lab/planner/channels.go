@@ -17,7 +17,7 @@ type Channel struct {
 	Trust plan.Channel `json:"trust"`
 	Whom  string       `json:"whom"`   // on whom the guarantee rests
 	OptIn bool         `json:"opt_in"` // devices refuse the channel unless they are told otherwise
-	// Recommended is set for the channel that the planner recommends (Recommend).
+	// Recommended is set for the channel that the planner recommends (recommend).
 	Recommended bool `json:"recommended"`
 	// Epsilon is the guarantee while honest devices' noise is there, EpsilonAlone if no other device is honest; null
 	// where there is none.

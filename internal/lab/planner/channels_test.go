@@ -152,7 +152,7 @@ func TestTheReasonsFollowFromTheNumbers(t *testing.T) {
 		{[]Channel{channel(plan.Shuffle, 0, 0, "no"), channel(plan.Central, 1, 1, "")}, "", "No channel", "Recommended:"},
 		{nil, "", "No channel", "Recommended:"},
 	} {
-		reasons := strings.Join(Recommend(c.channels), " ")
+		reasons := strings.Join(recommend(c.channels), " ")
 		var got plan.Channel
 		for _, one := range c.channels {
 			if one.Recommended {

@@ -13,9 +13,9 @@ import (
 // whoever runs the analyzer would see every record.
 var byTrust = []plan.Channel{plan.Shares, plan.Shuffle, plan.Local}
 
-// Recommend marks the channel that the planner recommends, the first of byTrust that has a plan, and says why:
+// recommend marks the channel that the planner recommends, the first of byTrust that has a plan, and says why:
 // sentences that follow from the channels' numbers.
-func Recommend(channels []Channel) (reasons []string) {
+func recommend(channels []Channel) (reasons []string) {
 	of := map[plan.Channel]*Channel{}
 	for i := range channels {
 		if channels[i].Infeasible == "" {

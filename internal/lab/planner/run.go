@@ -153,7 +153,7 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 		return err
 	}
 	if r.Channels, err = o.channels(proposer, config, tasks, limits); err == nil {
-		r.Reasons = Recommend(r.Channels)
+		r.Reasons = recommend(r.Channels)
 	}
 	return err
 }

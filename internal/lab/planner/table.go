@@ -142,8 +142,7 @@ func frontierTable(f Frontier) table.Writer {
 // notes say what the numbers mean and what they leave unsaid.
 func (r Result) notes() []string {
 	notes := []string{
-		"Error: standard deviation of the noise of one released sum, in the statistic's " +
-			"units, at worst. Central: a " +
+		"Error: standard deviation of the noise of one released sum, in the statistic's units, at worst. Central: a " +
 			"trusted curator's Gaussian noise for the same budget. Local: Gaussian noise on every device, without a " +
 			"shuffler. Noise ratio: Riffle's variance over the central one.",
 		fmt.Sprintf("CPU: encrypting bit messages, %s each on this machine, measured just now; sealing the report "+

@@ -128,9 +128,8 @@ type Round struct {
 	Enrolled *int   `json:"enrolled,omitempty"` // nil: this role does not know
 	Reports  int    `json:"reports"`
 	Messages int    `json:"messages"` // of all reports: bit messages in the channel shuffle, reports in others
-	// Epsilon is of the epoch's whole plan, with the reports of which something left the shuffler, or may have,
-	// counted or
-	// not; 0: nothing left.
+	// Epsilon is of the epoch's whole plan, with the reports of which something left the shuffler, or may have, counted
+	// or not; 0: nothing left.
 	Epsilon Epsilon `json:"epsilon"`
 	// Moved is the most by which one dishonest device can have moved a number that was released, in standard deviations of
 	// its error; 0: nothing was released, or this role does not know. Influence says it number by number, and is of the

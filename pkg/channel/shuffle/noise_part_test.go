@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
@@ -18,19 +16,7 @@ import (
 func TestPartsOfTheNoiseAreTheWholeBinomial(t *testing.T) {
 	t.Parallel()
 	const coordinates, bits = 200, 16
-	key, err := seal.GenerateHPKE()
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest := [32]byte{1}
-	release := plan.Release{ShufflerNoise: bits, Bias: protocol.BiasHalf}
-	e := protocol.Encoding{Scale: 1, Coordinates: make([]protocol.Coordinate, coordinates), Bias: release.Bias}
-	a := &plan.Announcement{
-		AnalyzerKey: key.Public(), Encodings: []protocol.Encoding{e},
-		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true,
-			Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
-	}
-	opener := seal.NewBitOpener(key, digest, a.Plan.Labelled)
+	a, opener, digest := noisy(t, coordinates, bits)
 	var sum, squares, draws float64
 	for _, most := range []uint64{5, 16, 1000} { // cut within coordinates, between them, and hardly at all
 		src, ones := rand.NewChaCha8([32]byte{byte(most), 25}), make([]float64, coordinates)

@@ -9,17 +9,15 @@ import (
 	"github.com/riffle-dp/riffle/pkg/seal"
 )
 
-// The ones among the shuffler's messages are the announced binomial, drawn for each coordinate by itself: the very ones
-// that the source gives, with the binomial's mean and variance. Noise of the right mean and half the variance, or that
-// is its mean everywhere, would pass every other check of the channel.
-func TestTheShufflersNoiseIsTheWholeBinomial(t *testing.T) {
-	t.Parallel()
-	const coordinates, bits = 200, 16
+// noisy is an announcement whose shuffler adds so many fair bits to each coordinate, the opener of its messages, and its
+// digest.
+func noisy(t *testing.T, coordinates int, bits uint64) (*plan.Announcement, *seal.BitOpener, [32]byte) {
+	t.Helper()
 	key, err := seal.GenerateHPKE()
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, seed := [32]byte{1}, [32]byte{7}
+	digest := [32]byte{1}
 	release := plan.Release{ShufflerNoise: bits, Bias: protocol.BiasHalf}
 	e := protocol.Encoding{Scale: 1, Coordinates: make([]protocol.Coordinate, coordinates), Bias: release.Bias}
 	a := &plan.Announcement{
@@ -27,12 +25,22 @@ func TestTheShufflersNoiseIsTheWholeBinomial(t *testing.T) {
 		Plan: plan.Plan{Channel: plan.Shuffle, Labelled: true,
 			Rounds: []plan.Round{{Releases: []plan.Release{release}}}},
 	}
+	return a, seal.NewBitOpener(key, digest, a.Plan.Labelled), digest
+}
+
+// The ones among the shuffler's messages are the announced binomial, drawn for each coordinate by itself: the very ones
+// that the source gives, with the binomial's mean and variance. Noise of the right mean and half the variance, or that
+// is its mean everywhere, would pass every other check of the channel.
+func TestTheShufflersNoiseIsTheWholeBinomial(t *testing.T) {
+	t.Parallel()
+	const coordinates, bits = 200, 16
+	a, opener, digest := noisy(t, coordinates, bits)
+	seed := [32]byte{7}
 	messages, err := AppendNoise(t.Context(), nil, a, digest, rand.NewChaCha8(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ones := make([]float64, coordinates)
-	opener := seal.NewBitOpener(key, digest, a.Plan.Labelled)
 	for rest := messages; len(rest) > 0; rest = rest[seal.BitSize:] {
 		_, coordinate, one, err := opener.Open(rest[:seal.BitSize])
 		if err != nil {
@@ -45,7 +53,7 @@ func TestTheShufflersNoiseIsTheWholeBinomial(t *testing.T) {
 	src := rand.NewChaCha8(seed)
 	var sum, squares float64
 	for j, n := range ones {
-		if want := protocol.Binomial(bits, release.Bias, src); n != float64(want) {
+		if want := protocol.Binomial(bits, protocol.BiasHalf, src); n != float64(want) {
 			t.Fatalf("coordinate %d has %v ones, the source gives %d", j, n, want)
 		}
 		sum += n

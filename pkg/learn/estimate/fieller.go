@@ -15,10 +15,9 @@ import (
 // With theta the truth, the difference s - M theta is r + e - E theta: the sum of residuals, of covariance v S, and
 // noise of covariance c ((1 + |theta|^2) I + theta theta'), c half of the variance of a coordinate (noiseCovariance,
 // without what the exact entry saves). That covariance is at most (1 + 2 |theta|^2) Omega with Omega = v S + c I. A
-// value t of a linear function is kept if some theta with that value has (s - M theta)' Omega^-1 (s - M theta) <= z^2
-// (1 + 2
-// |theta|^2), z the normal quantile: the subset statistic of Anderson and Rubin, whose level holds if the other
-// directions are weak, too (Guggenberger, Kleibergen, Mavroeidis and Chen, "On the asymptotic sizes of subset
+// value t of a linear function is kept if some theta with that value has (s - M theta)' Omega^-1 (s - M theta) <=
+// z^2 (1 + 2 |theta|^2), z the normal quantile: the subset statistic of Anderson and Rubin, whose level holds if the
+// other directions are weak, too (Guggenberger, Kleibergen, Mavroeidis and Chen, "On the asymptotic sizes of subset
 // Anderson-Rubin and Lagrange multiplier tests in linear instrumental variables regression", 2012). In one dimension it
 // is Fieller's interval (1954).
 //
@@ -43,7 +42,7 @@ func newFieller(m *mat.SymDense, s []float64, residual, variance, quantile float
 		return fiellerSet{}, err
 	}
 	d := len(values)
-	out := fiellerSet{basis: mat.NewDense(d, d, nil), margins: make([]float64, d), center: make([]float64, d),
+	out := fiellerSet{basis: basis, margins: make([]float64, d), center: make([]float64, d),
 		solution: make([]float64, d), bounded: true}
 	z2, curve := quantile*quantile, -quantile*quantile
 	above := math.Sqrt(2 * float64(d) * variance) // by which the noise may have lowered an eigenvalue
@@ -51,7 +50,6 @@ func newFieller(m *mat.SymDense, s []float64, residual, variance, quantile float
 		y := 0.0
 		for j, v := range s {
 			y += basis.At(j, i) * v
-			out.basis.Set(j, i, basis.At(j, i))
 		}
 		omega := residual*(math.Max(0, l)+above) + variance/2
 		if omega == 0 {
@@ -89,12 +87,4 @@ func (s fiellerSet) interval(weights []float64) (low, high float64) {
 }
 
 // estimate is the theta that solves the noised equations. It is in every set.
-func (s fiellerSet) estimate() []float64 {
-	out := make([]float64, len(s.solution))
-	for j := range out {
-		for i, v := range s.solution {
-			out[j] += s.basis.At(j, i) * v
-		}
-	}
-	return out
-}
+func (s fiellerSet) estimate() []float64 { return product(s.basis, s.solution) }

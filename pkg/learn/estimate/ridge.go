@@ -16,9 +16,8 @@ import (
 // Proof sketch: let the records have features of squared norm a and b, an angle of cosine c between them, and rewards y
 // and z. The squared distance a^2 + b^2 - 2abc^2 + ay^2 + bz^2 - 2yz sqrt(ab)c is convex in (y, z), so |y| = |z| = 1
 // and the sign of yz is against c. Then it grows in a and in b (its derivative 2a + 1 + sqrt(b/a)|c| - 2bc^2 is concave
-// in
-// |c|, positive at |c| = 0, and at least 2a + 1/sqrt(a) - 1 > 0 at |c| = 1 for b = 1, which is the worst b), so both are
-// 1. What is left, 4 - 2c^2 + 2|c|, is largest at |c| = 1/2.
+// in |c|, positive at |c| = 0, and at least 2a + 1/sqrt(a) - 1 > 0 at |c| = 1 for b = 1, which is the worst b), so both
+// are 1. What is left, 4 - 2c^2 + 2|c|, is largest at |c| = 1/2.
 const momentsDiameter = 2.1213203435596426 * (1 + 1e-12)
 
 // Moments is the statistic of least squares: the matrix xx' of the features, its upper triangle row by row with entries
