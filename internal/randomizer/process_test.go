@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ import (
 // clock that stands still unless the test moves it, and behind a tap at its connection to the broker.
 type process struct {
 	*scene
-	world *world // its clock
+	world *world      // its clock
+	again atomic.Bool // whether something was tried again: the machine was too busy for an answer in time
 	tap   *testbed.Tap
 	log   *lockedBuffer
 	state string
@@ -40,6 +42,27 @@ type process struct {
 	read    int                  // bytes of the log that were looked at
 
 	published, bytes int // messages to the broker so far, and their bytes
+}
+
+// hurried is a clock that waits for the test, but not before something is tried again. Nobody would let that time pass,
+// since the test itself waits for the answer.
+type hurried struct {
+	*world
+	again *atomic.Bool
+}
+
+func (h hurried) After(d time.Duration) <-chan time.Time {
+	pause := firstPause
+	for pause < min(d, longestPause) {
+		pause = min(2*pause, longestPause)
+	}
+	if d != pause {
+		return h.world.After(d)
+	}
+	h.again.Store(true)
+	now := make(chan time.Time, 1)
+	now <- h.Now()
+	return now
 }
 
 // deploymentKeys makes the keys of a deployment with one host, as an operator does.
@@ -84,7 +107,7 @@ func startProcess(t *testing.T, keys string, announced func(*testbed.Bed) *plan.
 	common.Log.Level, common.Log.Format = "debug", "json"
 	env, err := role.NewEnv(Role().Name, common, p.log)
 	p.must(err)
-	env.Clock = p.world
+	env.Clock = hurried{p.world, &p.again}
 	settings := Role().Defaults
 	settings.Keys, settings.State, settings.API.Listen, settings.Broker.URL = keys, p.state, "127.0.0.1:0", p.tap.URL
 	limits := DefaultLimits()
