@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/chart"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -259,7 +260,7 @@ func frontier(w io.Writer) (chart.Chart, error) {
 		ratios = append(ratios, r)
 	}
 	for _, n := range []int{50000, 10000, 2000, 500} {
-		plans, err := privacy.Frontier(privacy.Request{
+		plans, err := calibrate.Frontier(calibrate.Request{
 			Epsilon: epsilon, Delta: delta, Cohort: n, MinCohort: n, Releases: []privacy.Vector{s},
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
 		}, ratios)

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // comparison is a cohort with a control group, whose people are rewarded with 0 or 1.
@@ -67,7 +68,7 @@ func (c comparison) channel(t testing.TB, s glm.Statistic) simulated.Channel {
 	v := privacy.Vector{Name: "rewards", Lower: bounds.Lower, Upper: bounds.Upper, Diameter: bounds.Diameter}
 	rest := v
 	rest.Name = "rest"
-	plan, err := privacy.Solve(privacy.Request{Epsilon: c.epsilon, Delta: 1e-6, Cohort: c.people, MinCohort: c.people,
+	plan, err := calibrate.Bits(calibrate.Request{Epsilon: c.epsilon, Delta: 1e-6, Cohort: c.people, MinCohort: c.people,
 		VarianceRatio: 2, ShiftOnly: true, Releases: []privacy.Vector{rest, v}, Shares: []float64{0.9, 0.1}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // outcome is the result of a simulated run.
@@ -40,11 +41,11 @@ type budget struct {
 }
 
 // plans caches privacy plans over seeds: they depend on public numbers only.
-type plans map[string]privacy.Solution
+type plans map[string]calibrate.Solution
 
-func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
+func (p plans) of(t testing.TB, step glm.Step, b budget) calibrate.Solution {
 	t.Helper()
-	request := privacy.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort,
+	request := calibrate.Request{Epsilon: b.epsilon, Delta: b.delta, Cohort: step.Cohort,
 		MinCohort:     int(math.Ceil(float64(step.Cohort) * (1 - b.dropOut))),
 		VarianceRatio: b.ratio, MaxMessages: b.maxMessages, MaxShift: b.maxShift, NoiseBits: b.noiseBits,
 		ShiftOnly: true}
@@ -64,7 +65,7 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) privacy.Solution {
 			request.Shares = append(request.Shares, step.Shares[i][j])
 		}
 	}
-	plan, err := privacy.Solve(request)
+	plan, err := calibrate.Bits(request)
 	if err != nil {
 		t.Fatalf("epoch %d of %d people: %v", step.Epoch, step.Cohort, err)
 	}
@@ -93,7 +94,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 	people := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1})
 	devices := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 2})
 	var out outcome
-	var plan privacy.Solution
+	var plan calibrate.Solution
 	var records []glm.Record
 	total, survived, decisions := 0, 0, 0
 	for {
@@ -161,7 +162,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 
 // release collects the current round of a cohort.
 func release(
-	t testing.TB, step glm.Step, plan privacy.Solution, b budget, records []glm.Record, src glm.Source,
+	t testing.TB, step glm.Step, plan calibrate.Solution, b budget, records []glm.Record, src glm.Source,
 ) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]

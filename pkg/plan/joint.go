@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -48,7 +49,7 @@ func beside(two privacy.Spread, round []glm.Statistic) (privacy.Spread, error) {
 
 // jointly is the certificate of an epoch of one round that begins with an outer product and a gradient, nil for others.
 // Its releases are those that Guarantee will find in the announcement.
-func (p *Proposer) jointly(step glm.Step, r privacy.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
+func (p *Proposer) jointly(step glm.Step, r calibrate.Request) (func([]protocol.Encoding, int) (privacy.Guarantee, error),
 	error) {
 	spread, err := p.spreadOf(step)
 	if spread == nil || err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // MaxDecisions bounds the decisions of one report.
@@ -141,7 +142,7 @@ func (t Terms) fits(step glm.Step) error {
 		return fmt.Errorf("%w: panels are for epochs of one round, and this one has %d: they need the profile %s", ErrPlan,
 			len(step.Statistics), glm.Practical)
 	case t.Registered < step.Cohort:
-		return &privacy.Infeasible{Constraint: "Registered",
+		return &calibrate.Infeasible{Constraint: "Registered",
 			Reason: fmt.Sprintf("a panel of %d devices is planned and they are drawn from at least %d", step.Cohort,
 				t.Registered), Remedy: "plan smaller panels, or draw from more registered devices"}
 	}
@@ -166,7 +167,7 @@ func (t Terms) each() (epsilon, delta float64, err error) {
 	g := privacy.Guarantee{Mu: mu / math.Sqrt(n) * (1 - shiftSlack)}
 	delta = t.Delta / n * (1 - shiftSlack)
 	if epsilon = g.Epsilon(rest*delta) * (1 - shiftSlack); !(epsilon > 0) {
-		return 0, 0, &privacy.Infeasible{Constraint: "Epsilon",
+		return 0, 0, &calibrate.Infeasible{Constraint: "Epsilon",
 			Reason: fmt.Sprintf("epsilon %v divided over %d epochs leaves nothing for one", t.Epsilon, t.records()),
 			Remedy: "let a device report in fewer epochs, or raise epsilon"}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -86,7 +87,7 @@ type Proposal struct {
 	Encodings []protocol.Encoding // of the step's round
 	// Details are of all rounds, with predicted errors. Of panels, Details.Guarantee and Details.Epsilon are of all epochs
 	// that one device may report in (Lifetime).
-	Details privacy.Solution
+	Details calibrate.Solution
 }
 
 // A Proposer makes proposals. It keeps what takes long to compute about statistics, for later proposals with the same
@@ -97,10 +98,10 @@ type Proposer struct{ spreads map[string]privacy.Spread }
 func Propose(step glm.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
 
 // cohort is the part of Request that does not depend on what is released.
-func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
+func cohort(step glm.Step, t Terms) (r calibrate.Request, err error) {
 	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
 	if minimum > step.Cohort {
-		return r, &privacy.Infeasible{Constraint: "MinCohort",
+		return r, &calibrate.Infeasible{Constraint: "MinCohort",
 			Reason: fmt.Sprintf("a cohort of %d people is planned and at least %d are needed for a release",
 				step.Cohort, minimum), Remedy: "lower the minimum cohort or give the deployment more people"}
 	}
@@ -112,7 +113,7 @@ func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 	if err != nil {
 		return r, err
 	}
-	return privacy.Request{
+	return calibrate.Request{
 		Epsilon: epsilon, Delta: delta, Cohort: step.Cohort, MinCohort: minimum,
 		MaxDishonest:  max(t.DishonestReports, dishonest),
 		VarianceRatio: t.VarianceRatio, MaxMessages: t.MaxMessages, MaxShift: t.MaxShift, NoiseBits: t.NoiseBits,
@@ -122,7 +123,7 @@ func cohort(step glm.Step, t Terms) (r privacy.Request, err error) {
 
 // Request is what the planner is asked for in the step's epoch. Of panels, epsilon and delta are those of one epoch, of
 // all that one device may report in.
-func (p *Proposer) Request(step glm.Step, t Terms) (privacy.Request, error) {
+func (p *Proposer) Request(step glm.Step, t Terms) (calibrate.Request, error) {
 	r, err := cohort(step, t)
 	if err != nil {
 		return r, err
@@ -166,7 +167,7 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 	if t.Channel != Shuffle || t.NoDeviceNoise {
 		return p.proposeSums(step, t, request)
 	}
-	details, err := privacy.Solve(request)
+	details, err := calibrate.Bits(request)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 
 // proposal makes a proposal of a solution.
 func (p *Proposer) proposal(
-	step glm.Step, t Terms, request privacy.Request, details privacy.Solution,
+	step glm.Step, t Terms, request calibrate.Request, details calibrate.Solution,
 ) (*Proposal, error) {
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Where devices send numbers, a proposal's noise variance is at most these multiples of ideal noise (IdealRatio of
-// privacy.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be there
+// calibrate.SolvedRelease) unless Terms.VarianceRatio says otherwise: in Shares of the Gaussian noise that would be there
 // if the noise that the plan counts on had to be certified, and reports that may drop out or be dishonest added theirs
 // beside it; in Central of a trusted curator's Gaussian noise, in Shares without devices' noise of each server's, and in
 // Local of the device's own. Noise and levels cost hardly anything there, but in Shares entries get wider, and one
@@ -84,8 +85,8 @@ func poison(of limits, e protocol.Encoding, serverNoise uint64, reports uint32) 
 }
 
 // sumRequest is what the solver is asked for where a step's devices send numbers, or add no noise.
-func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privacy.SumRequest, error) {
-	s := privacy.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
+func (p *Proposer) sumRequest(step glm.Step, t Terms, r calibrate.Request) (calibrate.SumRequest, error) {
+	s := calibrate.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
 		Shares: r.Shares, TailShare: r.TailShare, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
 	honest := r.MinCohort - r.MaxDishonest
 	switch {
@@ -98,7 +99,7 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privac
 	case t.NoDeviceNoise: // Shuffle: levels are messages
 		s.Servers, s.Ratio, s.MaxMessages, s.MaxShift = 1, DummiesRatio, r.MaxMessages, r.MaxShift
 	case honest < 1:
-		return s, &privacy.Infeasible{Constraint: "MinCohort",
+		return s, &calibrate.Infeasible{Constraint: "MinCohort",
 			Reason: fmt.Sprintf("a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
 				r.MinCohort, r.MaxDishonest),
 			Remedy: "raise the minimum cohort above the dishonest reports"}
@@ -116,12 +117,12 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r privacy.Request) (privac
 }
 
 // proposeSums is Propose where devices send numbers, or add no noise.
-func (p *Proposer) proposeSums(step glm.Step, t Terms, request privacy.Request) (*Proposal, error) {
+func (p *Proposer) proposeSums(step glm.Step, t Terms, request calibrate.Request) (*Proposal, error) {
 	sums, err := p.sumRequest(step, t, request)
 	if err != nil {
 		return nil, err
 	}
-	details, err := privacy.SolveSums(sums)
+	details, err := calibrate.Sums(sums)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // every is each channel with each kind of noise that it has.
@@ -243,7 +243,7 @@ func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
 	}
 	terms := DefaultTermsFor(Shares)
 	terms.Dishonest = 0.96
-	var infeasible *privacy.Infeasible
+	var infeasible *calibrate.Infeasible
 	if _, err := Propose(step, terms); !errors.As(err, &infeasible) || infeasible.Constraint != "MinCohort" {
 		t.Errorf("a cohort without honest devices: %v", err)
 	}

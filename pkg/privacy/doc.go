@@ -1,6 +1,6 @@
 // Package privacy holds the accountant of the binomial vector summation protocol (package protocol): a rigorous, cheap
-// upper bound on what a release reveals about one record, the solver that finds encodings within a budget, and the
-// ledger of what one person has spent.
+// upper bound on what a release reveals about one record, and the ledger of what one person has spent. Package
+// calibrate finds encodings within a budget.
 //
 // A release sums encoded vectors. Every device sends, per coordinate, its value rounded at random to an integer number
 // of one bits, plus noise bits; the analyzer, which receives the mixed bits, sees the count of ones per coordinate.
@@ -13,7 +13,7 @@
 //	joint.go                                              CertifyJoint: releases of one record together
 //	gaussian.go, spell.go                                 Guarantee: composition, epsilon and delta
 //	zcdp.go                                               RhoFor, DeltaOfRho: budgets for discrete Gaussian noise
-//	calibrate.go, solve*.go, solver.go, vector.go         Solve: encodings for a budget, and their errors
+//	vector.go, scale.go                                   what releases of a vector are certified as; the largest scale
 //	ledger.go, ledger_explain.go                          Ledger: what one person has promised and spent
 //	panel.go                                              PanelTail: how many of a panel are dishonest
 //	binomial.go, normal.go                                the laws behind the bound

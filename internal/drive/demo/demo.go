@@ -32,7 +32,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // Options say what to run.
@@ -165,7 +165,7 @@ var flagOf = map[string]string{
 
 // explained says what to do about a plan that cannot be, by the flags of riffle demo.
 func explained(err error) error {
-	var no *privacy.Infeasible
+	var no *calibrate.Infeasible
 	if !errors.As(err, &no) {
 		return err
 	}

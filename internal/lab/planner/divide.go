@@ -6,7 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as glm.FirstCohort
@@ -36,13 +36,13 @@ func (o Options) information() (information, error) {
 }
 
 // noise is v.
-func (i information) noise(p privacy.Solution) float64 {
+func (i information) noise(p calibrate.Solution) float64 {
 	h, g := p.Releases[0].Deviation, p.Releases[1].Deviation
 	return g*g + i.hessian*h*h
 }
 
 // of is the information from a cohort of the given number of people.
-func (i information) of(people int, p privacy.Solution) float64 {
+func (i information) of(people int, p calibrate.Solution) float64 {
 	h := i.curvature * float64(people)
 	return h * h / (h + i.noise(p))
 }
@@ -71,7 +71,7 @@ func (o Options) searchShare(proposer *plan.Proposer) (float64, error) {
 		if o.MeanMessages > 0 {
 			t.request.MaxMessages = o.MeanMessages
 		}
-		p, err := privacy.Solve(t.request)
+		p, err := calibrate.Bits(t.request)
 		if err != nil {
 			return 0, o.explain(err, 0, t.size, t.rounds)
 		}

@@ -2,7 +2,7 @@
 // it takes of each person, and how large the error of every released sum is, compared with a trusted curator's and with
 // that of local differential privacy.
 //
-// The plans are those that an analyzer announces for the same settings (pkg/plan, privacy.Solve). This package lays out
+// The plans are those that an analyzer announces for the same settings (pkg/plan, calibrate.Bits). This package lays out
 // the cohorts, computes the costs and shows them. CPU times are estimates from one measurement of this machine; the
 // other numbers are exact.
 package planner
@@ -16,6 +16,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -137,7 +138,7 @@ func (o Options) config() glm.Config {
 // task is one cohort to plan.
 type task struct {
 	size    int
-	request privacy.Request
+	request calibrate.Request
 	// rounds is the number of reports in which one person sends the releases: 1, or one for each release.
 	rounds int
 	// explores says how people explore in the learner's own schedule; zero for cohorts that the caller gave.
@@ -240,12 +241,12 @@ func (o Options) step(c glm.Config) (glm.Step, error) {
 }
 
 // generic asks for vectors of diameter 1.
-func (o Options) generic(n int) privacy.Request {
+func (o Options) generic(n int) calibrate.Request {
 	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range o.Dimension {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
-	r := privacy.Request{
+	r := calibrate.Request{
 		Epsilon: o.Epsilon, Delta: o.Delta, Cohort: n,
 		MinCohort:    max(o.MinCohort, int(math.Ceil(float64(n)*(1-o.DropOut)))),
 		MaxDishonest: max(o.DishonestReports, int(math.Ceil(float64(n)*o.Dishonest))), VarianceRatio: o.VarianceRatio,

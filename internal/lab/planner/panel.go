@@ -8,7 +8,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
-	"github.com/riffle-dp/riffle/pkg/privacy"
+	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -222,7 +222,7 @@ func (r *Panel) needs() {
 }
 
 // choices computes how much each number of decisions tells.
-func (o PanelOptions) choices(r *Panel, p privacy.Solution) error {
+func (o PanelOptions) choices(r *Panel, p calibrate.Solution) error {
 	if o.MeanDecisions == 0 {
 		return nil
 	}

@@ -1,16 +1,17 @@
-package privacy
+package calibrate
 
 import (
 	"errors"
 	"math"
 	"testing"
 
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // sumRequests is one request for each way in which sums are protected.
 func sumRequests() map[string]SumRequest {
-	base := SumRequest{Epsilon: 1, Delta: 1e-6, Cohort: 500, Releases: []Vector{unitVector(3), unitVector(2)},
+	base := SumRequest{Epsilon: 1, Delta: 1e-6, Cohort: 500, Releases: []privacy.Vector{unitVector(3), unitVector(2)},
 		Shares: []float64{0.4, 0.6}, TailShare: 0.02, ShiftOnly: true, MaxEntryBits: 16, Ratio: 1.2}
 	filled, central, servers, local := base, base, base, base
 	filled.Counted, filled.Fill = 470, true
@@ -23,16 +24,16 @@ func sumRequests() map[string]SumRequest {
 // certified is what releases with these encodings reveal, computed without the solver.
 func certified(t *testing.T, r SumRequest, s Solution, encodings []protocol.Encoding) float64 {
 	t.Helper()
-	var all []Guarantee
+	var all []privacy.Guarantee
 	for i, e := range encodings {
 		noise := uint64(r.Counted) * uint64(e.NoiseBits)
 		if r.Counted == 0 {
 			noise = s.Releases[i].ServerNoise
 		}
 		v := r.Releases[i]
-		g, err := Certify(Release{Name: v.Name, Shift: v.Diameter * e.Scale, Noise: noise, Bias: e.Bias.Float(),
+		g, err := privacy.Certify(privacy.Release{Name: v.Name, Shift: v.Diameter * e.Scale, Noise: noise, Bias: e.Bias.Float(),
 			TailDelta: s.TailDelta, Blocks: shiftOnly(len(e.Coordinates))})
-		if errors.Is(err, ErrUncertified) {
+		if errors.Is(err, privacy.ErrUncertified) {
 			return math.Inf(1)
 		}
 		if err != nil {
@@ -40,14 +41,14 @@ func certified(t *testing.T, r SumRequest, s Solution, encodings []protocol.Enco
 		}
 		all = append(all, g)
 	}
-	return Compose(all...).Epsilon(r.Delta)
+	return privacy.Compose(all...).Epsilon(r.Delta)
 }
 
 // The promise is kept and used up: with the noise of the solution it holds, and with half a per cent less of the noise,
 // or of its deviation, it does not.
 func TestSumsUseTheirBudget(t *testing.T) {
 	for name, r := range sumRequests() {
-		s, err := SolveSums(r)
+		s, err := Sums(r)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -71,11 +72,11 @@ func TestSumsUseTheirBudget(t *testing.T) {
 // The ratio that is reported is the variance of the encoding, and what it is divided by is computed from the budget.
 func TestRatiosOfSumsAreThoseOfTheEncodings(t *testing.T) {
 	for name, r := range sumRequests() {
-		s, err := SolveSums(r)
+		s, err := Sums(r)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		budget, err := Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+		budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestNoFewerNoiseBitsWouldDo(t *testing.T) {
 		r := sumRequests()[name]
 		r.Ratio = 1.05
 		r.Releases, r.Shares = r.Releases[:1], r.Shares[:1]
-		s, err := SolveSums(r)
+		s, err := Sums(r)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -136,7 +137,7 @@ func TestFilledEntries(t *testing.T) {
 		t.Helper()
 		r := r
 		change(&r)
-		s, err := SolveSums(r)
+		s, err := Sums(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +155,7 @@ func TestFilledEntries(t *testing.T) {
 	coarse, _, _ := solve(func(*SumRequest) {})
 	infeasible := r
 	infeasible.MaxEntryBits = coarse - 1
-	s, err := SolveSums(infeasible)
+	s, err := Sums(infeasible)
 	if err == nil && math.Max(s.Releases[0].IdealRatio, s.Releases[1].IdealRatio) <= r.Ratio {
 		t.Errorf("entries of %d bits would do, not only of %d", coarse-1, coarse)
 	}
@@ -196,7 +197,7 @@ func TestSumRequestsOutOfRange(t *testing.T) {
 	} {
 		r := sumRequests()["filled"]
 		change(&r)
-		if _, err := SolveSums(r); !errors.Is(err, ErrRequest) {
+		if _, err := Sums(r); !errors.Is(err, privacy.ErrRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package privacy
+package calibrate
 
 import (
 	"fmt"
@@ -6,25 +6,6 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
-
-// fewestMessages answers a request for a variance ratio.
-func (s *solver) fewestMessages(mu []float64, ratio float64, most int) ([]option, error) {
-	options, total, err := s.cheapestAll(mu, ratio)
-	if err != nil {
-		return nil, err
-	}
-	if most > 0 && total > most {
-		remedy := fmt.Sprintf("allow %d messages, a larger cohort, or a larger variance ratio", total)
-		if reached, err := s.leastVariance(mu, most); err == nil {
-			remedy = fmt.Sprintf("allow %d messages or a variance ratio of %.3f",
-				total, math.Ceil(summarise(reached).largest*1000)/1000)
-		}
-		return nil, &Infeasible{Constraint: "MaxMessages", Remedy: remedy, Messages: total,
-			Reason: fmt.Sprintf("a variance ratio of %g needs %d messages per device, %d are allowed",
-				ratio, total, most)}
-	}
-	return s.finish(mu, options)
-}
 
 // cheapestAll finds the fewest messages of every release for a common variance ratio.
 func (s *solver) cheapestAll(mu []float64, ratio float64) (options []option, total int, err error) {

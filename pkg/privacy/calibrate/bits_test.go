@@ -1,4 +1,4 @@
-package privacy
+package calibrate
 
 import (
 	"errors"
@@ -8,20 +8,21 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // unitVector is a statistic of d coordinates in [-1/2, 1/2] with diameter 1, as a gradient is at theta = 0.
-func unitVector(d int) Vector {
-	s := Vector{Name: "vector", Diameter: 1}
+func unitVector(d int) privacy.Vector {
+	s := privacy.Vector{Name: "vector", Diameter: 1}
 	for range d {
 		s.Lower, s.Upper = append(s.Lower, -0.5), append(s.Upper, 0.5)
 	}
 	return s
 }
 
-func repeated(s Vector, n int) []Vector {
-	var all []Vector
+func repeated(s privacy.Vector, n int) []privacy.Vector {
+	var all []privacy.Vector
 	for range n {
 		all = append(all, s)
 	}
@@ -40,7 +41,7 @@ func TestSolveMessageCounts(t *testing.T) {
 		{5, 32, 2000, 2, 4},
 		{5, 32, 2000, 1.2, 9},
 	} {
-		p, err := Solve(Request{
+		p, err := Bits(Request{
 			Epsilon: 1, Delta: 1e-6, Cohort: c.cohort, MinCohort: c.cohort,
 			Releases:      repeated(unitVector(c.dim), c.releases),
 			VarianceRatio: c.ratio, Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter},
@@ -97,7 +98,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			r.Releases = append(r.Releases, s)
 			r.Shares = append(r.Shares, rapid.Float64Range(0.1, 1).Draw(rt, "share"))
 		}
-		p, err := Solve(r)
+		p, err := Bits(r)
 		var infeasible *Infeasible
 		if errors.As(err, &infeasible) {
 			return
@@ -126,7 +127,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			// Scales are rounded on their way into announcements: none may be so close to where a level is added that
 			// this adds one.
 			e := rel.Encoding
-			nudged, err := EncodingAt(r.Releases[i], e.Scale*(1+5e-10), e.NoiseBits, e.Bias)
+			nudged, err := privacy.EncodingAt(r.Releases[i], e.Scale*(1+5e-10), e.NoiseBits, e.Bias)
 			if err != nil || nudged.Messages() != rel.Messages {
 				rt.Fatalf("release %d: %d messages, a hair's breadth above %d, %v",
 					i, rel.Messages, nudged.Messages(), err)
@@ -144,8 +145,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 		}
 		// Raising all budgets together never makes a solution worse.
 		if start, err := newSolver(r); err == nil && n%5 == 0 { // a fifth of the cases, for time
-			start.steps = 0
-			if first, err := start.solve(r); err != nil {
+			if first, err := start.solve(r, 0); err != nil {
 				rt.Fatal(err)
 			} else if r.VarianceRatio > 0 && p.Messages > first.Messages {
 				rt.Fatalf("%d messages, by shares alone %d", p.Messages, first.Messages)
@@ -163,9 +163,9 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			rt.Fatalf("epsilon %v of %v, solved for %v", eps, r.Epsilon, p.Epsilon)
 		}
 		if r.ShiftOnly { // then the guarantee depends on nothing but the shifts
-			var apart []Guarantee
+			var apart []privacy.Guarantee
 			for i, rel := range p.Releases {
-				one, err := Certify(Release{Blocks: []Block{{len(r.Releases[i].Lower), math.Inf(1)}}, Shift: rel.Shift,
+				one, err := privacy.Certify(privacy.Release{Blocks: shiftOnly(len(r.Releases[i].Lower)), Shift: rel.Shift,
 					Noise: uint64(honest) * uint64(rel.Encoding.NoiseBits), Bias: rel.Encoding.Bias.Float(),
 					TailDelta: p.TailDelta})
 				if err != nil {
@@ -173,7 +173,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 				}
 				apart = append(apart, one)
 			}
-			if g := Compose(apart...); math.Abs(g.Mu/p.Guarantee.Mu-1) > 1e-6 {
+			if g := privacy.Compose(apart...); math.Abs(g.Mu/p.Guarantee.Mu-1) > 1e-6 {
 				rt.Fatalf("mu %v by the shifts alone, solved for %v", g.Mu, p.Guarantee.Mu)
 			}
 		}
@@ -190,7 +190,7 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 			rt.Fatalf("mu %v at the planned honest reports, solved for %v, %v", same.Mu, p.Guarantee.Mu, err)
 		}
 		// Either the budget is used, or the solution says how much of it is not.
-		budget, _ := MuFor(r.Epsilon, (1-DefaultTailShare)*r.Delta)
+		budget, _ := privacy.MuFor(r.Epsilon, (1-privacy.DefaultTailShare)*r.Delta)
 		if math.Abs(1-p.Guarantee.Mu*p.Guarantee.Mu/(budget*budget)-p.Unused) > 1e-5 {
 			rt.Fatalf("mu %v of %v, unused %v", p.Guarantee.Mu, budget, p.Unused)
 		}
@@ -199,31 +199,31 @@ func TestSolutionsKeepTheirPromise(t *testing.T) {
 
 // A range far wider than the diameter needs levels rather than noise: they stay within what can be certified.
 func TestLevelsStayInRange(t *testing.T) {
-	s := Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
-	p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []Vector{s},
+	s := privacy.Vector{Name: "wide", Lower: []float64{0, 0}, Upper: []float64{1e5, 1}, Diameter: 1}
+	p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: 3000, MinCohort: 3000, Releases: []privacy.Vector{s},
 		NoiseBits: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > MaxLevels || levels < MaxLevels-1 ||
+	if levels := p.Releases[0].Encoding.Coordinates[0].Levels; levels > privacy.MaxLevels || levels < privacy.MaxLevels-1 ||
 		p.Releases[0].Limit != LimitShift {
 		t.Errorf("%d levels, limited by %s", levels, p.Releases[0].Limit)
 	}
 }
 
 // recompute is the guarantee of encoded releases from first principles, as a device computes it.
-func recompute(vectors []Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (Guarantee, error) {
-	gs := make([]Guarantee, len(vectors))
+func recompute(vectors []privacy.Vector, encodings []protocol.Encoding, honest int, tailDelta float64) (privacy.Guarantee, error) {
+	gs := make([]privacy.Guarantee, len(vectors))
 	for i, v := range vectors {
-		r, err := ReleaseOf(v, encodings[i], honest, tailDelta)
+		r, err := privacy.ReleaseOf(v, encodings[i], honest, tailDelta)
 		if err != nil {
-			return NoGuarantee(), err
+			return privacy.NoGuarantee(), err
 		}
-		if gs[i], err = Certify(r); err != nil {
-			return NoGuarantee(), err
+		if gs[i], err = privacy.Certify(r); err != nil {
+			return privacy.NoGuarantee(), err
 		}
 	}
-	return Compose(gs...), nil
+	return privacy.Compose(gs...), nil
 }
 
 func worstRatio(p Solution) (worst float64) {
@@ -243,31 +243,31 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 		s := unitVector(c.dim)
 		s.Upper[0] = 0.2 // two ranges
 		biases := []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}
-		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []Vector{s},
+		r := Request{Epsilon: 1, Delta: 1e-6, Cohort: c.n, MinCohort: c.n, Releases: []privacy.Vector{s},
 			VarianceRatio: c.ratio, Biases: biases}
-		p, err := Solve(r)
+		p, err := Bits(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mu, err := MuFor(1, (1-DefaultTailShare)*1e-6)
+		mu, err := privacy.MuFor(1, (1-privacy.DefaultTailShare)*1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
 		best, error2 := math.MaxInt, 0.0
 		for bits := uint32(1); bits < 20; bits++ {
 			for _, bias := range biases {
-				certifier, err := NewCertifier(uint64(c.n)*uint64(bits), bias.Float(), p.TailDelta)
+				certifier, err := privacy.NewCertifier(uint64(c.n)*uint64(bits), bias.Float(), p.TailDelta)
 				if err != nil {
 					t.Fatal(err)
 				}
-				most, err := certifier.LargestScale(s.Diameter, s.blocks(), mu)
+				most, err := certifier.LargestScale(s.Diameter, s.Blocks(), mu)
 				if err != nil {
 					continue
 				}
 				for level := 1.0; ; level++ {
 					for _, width := range []float64{1, 0.7} {
 						scale := math.Min(level/width*(1-1e-9), most)
-						e, err := EncodingAt(s, scale, bits, bias)
+						e, err := privacy.EncodingAt(s, scale, bits, bias)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -296,15 +296,15 @@ func TestFewestMessagesAgainstAllChoices(t *testing.T) {
 // A release at the cap leaves its budget to the other, which then has less error than its own share gives it.
 func TestUnusedBudgetIsHandedOn(t *testing.T) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2000, MinCohort: 2000,
-		Releases: []Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
-	with, err := Solve(r)
+		Releases: []privacy.Vector{unitVector(5), unitVector(15)}, Shares: []float64{0.7, 0.3}, MaxShift: 4, NoiseBits: 4}
+	with, err := Bits(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if with.Releases[0].Limit != LimitShift {
 		t.Fatalf("the first release is not capped: %+v", with.Releases[0])
 	}
-	share, err := MuFor(1, (1-DefaultTailShare)*1e-6)
+	share, err := privacy.MuFor(1, (1-privacy.DefaultTailShare)*1e-6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 		t.Errorf("%v of the budget is unused", with.Unused)
 	}
 	r.MaxShift = 1 // both capped: what is left is left, and said
-	both, err := Solve(r)
+	both, err := Bits(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,8 +329,8 @@ func TestUnusedBudgetIsHandedOn(t *testing.T) {
 func TestLargeCohortsHaveASolution(t *testing.T) {
 	last := 0.0
 	for _, n := range []int{2000, 20000, 200000, 2000000} {
-		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150,
-			ShiftOnly: true, Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
+		p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: n, MinCohort: n, MaxShift: 16, MaxMessages: 150,
+			ShiftOnly: true, Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85},
 			Biases: []protocol.Bias{protocol.BiasHalf, protocol.BiasQuarter}})
 		if err != nil {
 			t.Fatal(err)
@@ -352,7 +352,7 @@ func TestLargeCohortsHaveASolution(t *testing.T) {
 // messages.
 func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 1000, MinCohort: 900,
-		Releases: []Vector{unitVector(6), unitVector(3)}}
+		Releases: []privacy.Vector{unitVector(6), unitVector(3)}}
 	ratios := []float64{1.0001, 1.2, 1.5, 2, 4}
 	solutions, err := Frontier(r, ratios)
 	if err != nil {
@@ -364,7 +364,7 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 	for i, p := range solutions {
 		one := r
 		one.VarianceRatio = ratios[i+1]
-		alone, err := Solve(one)
+		alone, err := Bits(one)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,54 +380,6 @@ func TestFrontierHasSolutionsAtItsRatios(t *testing.T) {
 		if i > 0 && p.Messages > solutions[i-1].Messages {
 			t.Errorf("ratio %v costs %d messages, a smaller one %d", ratios[i+1], p.Messages, solutions[i-1].Messages)
 		}
-	}
-}
-
-// ReleaseOf counts on nothing that the encoding does not enforce.
-func TestReleaseOfTrustsOnlyTheEncoding(t *testing.T) {
-	s := Vector{Name: "s", Lower: []float64{0, 0, -1}, Upper: []float64{1, 1, 1}, Diameter: 1.5}
-	e := protocol.Encoding{Scale: 4, NoiseBits: 3, Bias: protocol.BiasHalf,
-		Coordinates: []protocol.Coordinate{{Offset: 0, Levels: 4}, {Offset: 0, Levels: 2}, {Offset: -1, Levels: 100}}}
-	r, err := ReleaseOf(s, e, 10, 1e-9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Noise != 30 || r.Bias != 0.5 || r.TailDelta != 1e-9 || !(r.Shift >= 6 && r.Shift < 6*(1+1e-9)) {
-		t.Errorf("%+v", r)
-	}
-	// The first moves by its range, the second is clamped to 2 levels, the third's levels do not enlarge its range;
-	// where arithmetic can carry a value past its range, the certificate must hear of it.
-	if len(r.Blocks) != 3 || r.Blocks[0].Levels != 4 || r.Blocks[1].Levels != 2 ||
-		!(r.Blocks[2].Levels >= 8+quantisation && r.Blocks[2].Levels < 8+1e-6) {
-		t.Errorf("%+v", r.Blocks)
-	}
-	for name, change := range map[string]func(*Vector, *protocol.Encoding, *int){
-		"levels beyond the quantisation margin": func(_ *Vector, e *protocol.Encoding, _ *int) {
-			e.Coordinates[2].Levels = MaxLevels + 1
-		},
-		"no honest device": func(_ *Vector, _ *protocol.Encoding, n *int) { *n = 0 },
-		"a coordinate too many": func(s *Vector, _ *protocol.Encoding, _ *int) {
-			s.Lower, s.Upper = s.Lower[:2], s.Upper[:2]
-		},
-		"no scale":    func(_ *Vector, e *protocol.Encoding, _ *int) { e.Scale = math.NaN() },
-		"no diameter": func(s *Vector, _ *protocol.Encoding, _ *int) { s.Diameter = math.NaN() },
-	} {
-		s, e, n := s, e, 10
-		e.Coordinates = append([]protocol.Coordinate(nil), e.Coordinates...)
-		change(&s, &e, &n)
-		if _, err := ReleaseOf(s, e, n, 1e-9); !errors.Is(err, ErrRequest) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	// Up to MaxLevels the certificate's margin holds what encoding can lose to arithmetic.
-	most := protocol.Encoding{Scale: 1, NoiseBits: 1, Bias: protocol.BiasHalf,
-		Coordinates: []protocol.Coordinate{{Levels: MaxLevels}}}
-	if slack := most.ShiftSlack(); !(slack <= quantisation*(1+1e-5)) {
-		t.Errorf("an encoding of %d levels can lose %v levels, the margin is %v", MaxLevels, slack, quantisation)
-	}
-	most.Coordinates[0].Levels = 2 * MaxLevels
-	if slack := most.ShiftSlack(); slack <= quantisation {
-		t.Errorf("MaxLevels is smaller than it need be")
 	}
 }
 
@@ -451,7 +403,7 @@ func TestInfeasibleNamesTheConstraint(t *testing.T) {
 	} {
 		r := base
 		c.change(&r)
-		_, err := Solve(r)
+		_, err := Bits(r)
 		var infeasible *Infeasible
 		if !errors.As(err, &infeasible) || infeasible.Constraint != c.constraint ||
 			!strings.Contains(infeasible.Remedy, c.remedy) {
@@ -465,8 +417,8 @@ func TestInfeasibleNamesTheConstraint(t *testing.T) {
 func TestLeastVarianceUnderAMessageLimit(t *testing.T) {
 	last := math.Inf(1)
 	for _, limit := range []int{45, 80, 150, 300} {
-		p, err := Solve(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
-			Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}})
+		p, err := Bits(Request{Epsilon: 1, Delta: 1e-6, Cohort: 300, MinCohort: 300, MaxShift: 16, MaxMessages: limit,
+			Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -495,9 +447,9 @@ func TestRequestsOutOfRange(t *testing.T) {
 		"bounds length": func(r *Request) { r.Releases[0].Upper = r.Releases[0].Upper[:2] },
 	} {
 		r := base
-		r.Releases = []Vector{unitVector(3), unitVector(3)}
+		r.Releases = []privacy.Vector{unitVector(3), unitVector(3)}
 		change(&r)
-		if _, err := Solve(r); !errors.Is(err, ErrRequest) && !errors.Is(err, ErrTarget) {
+		if _, err := Bits(r); !errors.Is(err, privacy.ErrRequest) && !errors.Is(err, privacy.ErrTarget) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -505,9 +457,9 @@ func TestRequestsOutOfRange(t *testing.T) {
 
 func BenchmarkSolvePracticalCohort(b *testing.B) {
 	r := Request{Epsilon: 1, Delta: 1e-6, Cohort: 2700, MinCohort: 2700, MaxShift: 16,
-		Releases: []Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}
+		Releases: []privacy.Vector{unitVector(15), unitVector(5)}, Shares: []float64{15, 85}}
 	for b.Loop() {
-		if _, err := Solve(r); err != nil {
+		if _, err := Bits(r); err != nil {
 			b.Fatal(err)
 		}
 	}

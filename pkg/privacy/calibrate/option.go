@@ -1,11 +1,11 @@
-package privacy
+package calibrate
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -15,13 +15,12 @@ const roundingVariance = 0.25
 // solver finds options for the releases of one request and remembers what it has computed.
 type solver struct {
 	request  Request
-	budget   Budget // by shares; a single search may hand parts of it on
+	budget   privacy.Budget // by shares; a single search may hand parts of it on
 	honest   int
-	steps    int // towards a common factor of all budgets
 	biases   []protocol.Bias
 	shapes   []shape
 	shapeOf  []int // of each release
-	noises   map[noise]*Certifier
+	noises   map[noise]*privacy.Certifier
 	ceilings map[ceilingKey]ceiling
 }
 
@@ -29,8 +28,8 @@ type solver struct {
 type shape struct {
 	diameter    float64
 	coordinates int
-	ranges      []Block // of the coordinates, data units: they decide the messages
-	certified   []Block // what the certificate is told of them, data units
+	ranges      []privacy.Block // of the coordinates, data units: they decide the messages
+	certified   []privacy.Block // what the certificate is told of them, data units
 	widest      float64
 }
 
@@ -59,33 +58,19 @@ type option struct {
 	messages  int
 	ratio     float64 // of noise variance, over the central Gaussian's
 	limit     Limit
-	guarantee Guarantee
+	guarantee privacy.Guarantee
 }
 
 func newSolver(r Request) (*solver, error) {
-	if r.MaxDishonest < 0 || r.MinCohort <= r.MaxDishonest {
-		return nil, &Infeasible{Constraint: "MinCohort",
-			Reason: fmt.Sprintf("a minimum cohort of %d with up to %d dishonest reports leaves no noise to count on",
-				r.MinCohort, r.MaxDishonest),
-			Remedy: "raise the minimum cohort above the dishonest reports"}
+	if err := r.validate(); err != nil {
+		return nil, err
 	}
-	if r.Cohort < r.MinCohort {
-		return nil, &Infeasible{Constraint: "Cohort",
-			Reason: fmt.Sprintf("%d reports are expected and at least %d are needed for a release",
-				r.Cohort, r.MinCohort),
-			Remedy: "lower the minimum cohort or wait for more people"}
-	}
-	if math.IsNaN(r.VarianceRatio) || math.IsNaN(r.MaxShift) || r.MaxShift < 0 || r.VarianceRatio < 0 ||
-		r.MaxMessages < 0 {
-		return nil, fmt.Errorf("%w: VarianceRatio %v, MaxShift %v, MaxMessages %d: want numbers >= 0",
-			ErrRequest, r.VarianceRatio, r.MaxShift, r.MaxMessages)
-	}
-	budget, err := Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
+	budget, err := privacy.Divide(r.Epsilon, r.Delta, r.TailShare, r.Releases, r.Shares)
 	if err != nil {
 		return nil, err
 	}
-	s := &solver{request: r, budget: budget, honest: r.MinCohort - r.MaxDishonest, steps: relaxSteps, biases: r.Biases,
-		noises: map[noise]*Certifier{}, ceilings: map[ceilingKey]ceiling{}}
+	s := &solver{request: r, budget: budget, honest: r.MinCohort - r.MaxDishonest, biases: r.Biases,
+		noises: map[noise]*privacy.Certifier{}, ceilings: map[ceilingKey]ceiling{}}
 	if len(s.biases) == 0 {
 		s.biases = []protocol.Bias{protocol.BiasHalf}
 	}
@@ -96,8 +81,8 @@ func newSolver(r Request) (*solver, error) {
 }
 
 // shape returns the index of the vector's shape.
-func (s *solver) shape(v Vector) int {
-	sh := shape{diameter: v.Diameter, coordinates: len(v.Lower), ranges: v.blocks()}
+func (s *solver) shape(v privacy.Vector) int {
+	sh := shape{diameter: v.Diameter, coordinates: len(v.Lower), ranges: v.Blocks()}
 	for i, other := range s.shapes {
 		if other.diameter == sh.diameter && slices.Equal(other.ranges, sh.ranges) {
 			return i
@@ -115,7 +100,9 @@ func (s *solver) shape(v Vector) int {
 }
 
 // shiftOnly are the blocks of a vector of which only the shift is known.
-func shiftOnly(coordinates int) []Block { return []Block{{Count: coordinates, Levels: math.Inf(1)}} }
+func shiftOnly(coordinates int) []privacy.Block {
+	return []privacy.Block{{Count: coordinates, Levels: math.Inf(1)}}
+}
 
 // messages is what a device sends at a scale.
 func (sh shape) messages(scale float64, noiseBits uint32) int {
@@ -165,11 +152,11 @@ func (sh shape) within(messages int, noiseBits uint32) float64 {
 	return sh.stepUp(lo * (1 - 4*stepMargin))
 }
 
-func (s *solver) certifier(n noise) (*Certifier, error) {
+func (s *solver) certifier(n noise) (*privacy.Certifier, error) {
 	if c, ok := s.noises[n]; ok {
 		return c, nil
 	}
-	c, err := NewCertifier(uint64(s.honest)*uint64(n.bits), n.bias.Float(), s.budget.TailDelta)
+	c, err := privacy.NewCertifier(uint64(s.honest)*uint64(n.bits), n.bias.Float(), s.budget.TailDelta)
 	if err == nil {
 		s.noises[n] = c
 	}
@@ -188,13 +175,13 @@ func (s *solver) ceiling(shapeIndex int, n noise, mu float64) (ceiling, error) {
 		return ceiling{}, err
 	}
 	scale, err := certifier.LargestScale(sh.diameter, sh.certified, mu)
-	if err != nil && !errors.Is(err, ErrUncertified) {
+	if err != nil && !errors.Is(err, privacy.ErrUncertified) {
 		return ceiling{}, err
 	}
 	c := ceiling{limit: LimitPrivacy}
 	if err == nil {
-		c.scale = scale * (1 - 1e-8) // room for what ReleaseOf adds against rounding
-		most := MaxLevels / sh.widest
+		c.scale = scale * (1 - 1e-8) // room for what privacy.ReleaseOf adds against rounding
+		most := privacy.MaxLevels / sh.widest
 		if s.request.MaxShift > 0 {
 			most = math.Min(most, s.request.MaxShift/sh.diameter)
 		}
@@ -219,8 +206,8 @@ func levelVariance(noiseBits uint32, bias protocol.Bias) float64 {
 }
 
 // release describes an encoded release for the certificate, as a device will.
-func (s *solver) release(v Vector, e protocol.Encoding) (Release, error) {
-	r, err := ReleaseOf(v, e, s.honest, s.budget.TailDelta)
+func (s *solver) release(v privacy.Vector, e protocol.Encoding) (privacy.Release, error) {
+	r, err := privacy.ReleaseOf(v, e, s.honest, s.budget.TailDelta)
 	if err == nil && s.request.ShiftOnly {
 		r.Blocks = shiftOnly(len(v.Lower))
 	}
@@ -238,7 +225,7 @@ func (s *solver) option(i int, n noise, scale float64, limit Limit) option {
 // certify fills in what the option reveals.
 func (s *solver) certify(i int, o option) (option, error) {
 	v := s.request.Releases[i]
-	e, err := EncodingAt(v, o.scale, o.noiseBits, o.bias)
+	e, err := privacy.EncodingAt(v, o.scale, o.noiseBits, o.bias)
 	if err != nil {
 		return o, err
 	}
@@ -294,7 +281,7 @@ func (s *solver) certifyAll(options []option) ([]option, error) {
 		noise noise
 		scale float64
 	}
-	done := map[key]Guarantee{}
+	done := map[key]privacy.Guarantee{}
 	for i, o := range options {
 		k := key{s.shapeOf[i], noise{o.noiseBits, o.bias}, o.scale}
 		if g, ok := done[k]; ok {
@@ -308,4 +295,41 @@ func (s *solver) certifyAll(options []option) ([]option, error) {
 		done[k] = options[i].guarantee
 	}
 	return options, nil
+}
+
+// hungry says whether a larger budget would let some release have a larger scale.
+func hungry(options []option) bool {
+	for _, o := range options {
+		if o.limit == LimitPrivacy {
+			return true
+		}
+	}
+	return false
+}
+
+// better says whether a beats b: by messages first and error second, or the other way round.
+func better(a, b []option, errorFirst bool) bool {
+	x, y := summarise(a), summarise(b)
+	if errorFirst && x.largest != y.largest {
+		return x.largest < y.largest
+	}
+	if !errorFirst && x.messages != y.messages {
+		return x.messages < y.messages
+	}
+	return x.product < y.product*(1-1e-9)
+}
+
+type summary struct {
+	messages         int
+	largest, product float64 // of the variance ratios
+}
+
+func summarise(options []option) summary {
+	s := summary{product: 1}
+	for _, o := range options {
+		s.messages += o.messages
+		s.largest = math.Max(s.largest, o.ratio)
+		s.product *= o.ratio
+	}
+	return s
 }
