@@ -26,6 +26,22 @@ func FromSpectrum(values []float64, u *mat.Dense) *mat.SymDense {
 	return m
 }
 
+// MapSpectrum applies a function to the eigenvalues of a symmetric matrix; it is given the largest one, too. Errors:
+// those of Spectrum; ErrNotFinite where the function's value is not a finite number.
+func MapSpectrum(m mat.Symmetric, f func(value, largest float64) float64) (*mat.SymDense, error) {
+	values, vectors, err := Spectrum(m)
+	if err != nil {
+		return nil, err
+	}
+	largest := values[len(values)-1]
+	for i, v := range values {
+		if values[i] = f(v, largest); !IsFinite(values[i]) {
+			return nil, fmt.Errorf("%w: a function of the eigenvalue %v", ErrNotFinite, v)
+		}
+	}
+	return FromSpectrum(values, vectors), nil
+}
+
 // Spectrum returns the eigenvalues of a symmetric matrix, ascending, and its orthonormal eigenvectors as columns.
 // Errors: ErrNotFinite names the first entry that is not a finite number; ErrNotConverged.
 //

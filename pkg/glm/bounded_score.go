@@ -9,8 +9,8 @@ import (
 // On the population of the experiment families (R = 5, epsilon 1) it has half the regret of no clip.
 const DefaultScoreClip = 1
 
-// Score is the response from which the statistics of a profile are computed. It is the family itself, except for counts
-// up to more than one in the practical profile. There the residual mu(z) - r, which one record can move by R and more
+// Bounded is the response whose residuals one record moves little. It is the family itself, except for counts up to
+// more than one. There the residual mu(z) - r, which one record can move by R and more
 // although it is seldom larger than the standard deviation, is replaced by Huber's bounded score,
 //
 //	t(z) - r, clipped to [-c, c],  with the centre t(z) for which its mean at the score z is zero,
@@ -24,14 +24,21 @@ const DefaultScoreClip = 1
 // is Cov(psi, r), the derivative of that mean. The sampling variance Var(psi) is at most Cov(psi, r), because psi and
 // r - psi both increase with r; so the practical profile, which takes the Hessian for the variance, errs on the wide
 // side. The price is the efficiency of Huber's estimator: without noise the regret is 179 where the residual has 169.
-//
-// The rule depends on nothing but the announced profile and family, so that a device computes the same statistic as the
-// analyzer plans for. The paper profile keeps the residual of the paper.
-func Score(f Family, profile Profile) Response {
-	if p, ok := f.(Poisson); ok && profile == Practical && p.r > DefaultScoreClip {
+func Bounded(f Family) Response {
+	if p, ok := f.(Poisson); ok && p.r > DefaultScoreClip {
 		return boundedScore{p, DefaultScoreClip}
 	}
 	return f
+}
+
+// Residual is what a record's gradient has for mu(z) - r at the score z, given the response's mean there: the
+// difference itself, or what a bounded score clips it to.
+func Residual(f Response, mean, reward float64) float64 {
+	c, clipped := ClipOf(f)
+	if !clipped {
+		return mean - reward
+	}
+	return math.Max(-c, math.Min(c, mean-reward))
 }
 
 // boundedScore is Huber's score of a count. As a Response, its Mean is the centre t and its Variance the slope.
@@ -99,12 +106,6 @@ func (b boundedScore) moments(z float64) (centre, slope float64) {
 	return centre, math.Max(0, slope/total)
 }
 
-// residual takes the place of mu(z) - r.
-func (b boundedScore) residual(z, r float64) float64 {
-	c := float64(b.clip)
-	return math.Max(-c, math.Min(c, b.Mean(z)-r))
-}
-
 // Mean is the centre t(z), in [0, R].
 func (b boundedScore) Mean(z float64) float64 {
 	t, _ := b.moments(z)
@@ -146,8 +147,8 @@ func (b boundedScore) MinReward() float64 { return 0 }
 func (b boundedScore) MaxReward() float64 { return b.p.MaxReward() }
 func (b boundedScore) Symmetric() bool    { return false }
 
-// clipOf is the bound of a response's residuals if they are clipped.
-func clipOf(f Response) (c float64, clipped bool) {
+// ClipOf is the bound of a response's residuals if they are clipped.
+func ClipOf(f Response) (c float64, clipped bool) {
 	b, clipped := f.(boundedScore)
 	return float64(b.clip), clipped
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Choice is what an app says of one arm set beside the arms. The zero value excludes nothing and has the first arm as
@@ -159,11 +160,11 @@ func (p *Policy) sure(better, than []float64) bool {
 }
 
 // draw takes one random word, or none where there is one arm.
-func (l lottery) draw(src Source) int {
+func (l lottery) draw(src protocol.Source) int {
 	if len(l.arms) == 1 && !l.equal {
 		return l.arms[0]
 	}
-	u, last := uniform(src), 0
+	u, last := protocol.Uniform(src), 0
 	if l.equal {
 		return l.arms[int(u*float64(len(l.arms)))]
 	}

@@ -87,7 +87,7 @@ func TestNoiseNormBoundsTheNoiseMatrix(t *testing.T) {
 			sums[j] += n // removes the offset of n vectors encoded at level 0
 		}
 		var eigen mat.EigenSym
-		eigen.Factorize(glm.FromTriangle(sums, 3), false)
+		eigen.Factorize(glm.FromTriangle(sums, 3, math.Sqrt2), false)
 		for _, v := range eigen.Values(nil) {
 			largest = math.Max(largest, math.Abs(v))
 		}

@@ -162,7 +162,7 @@ func FirstCohort(c Config) (int, error) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	zero := make([]float64, c.Dimension)
-	score := Score(family, Practical)
+	score := Bounded(family)
 	g, err := Statistic{Kind: Gradient, Family: score, Theta: zero, ArmDim: c.Dimension}.Bounds()
 	if err != nil {
 		return 0, err

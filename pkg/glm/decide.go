@@ -5,11 +5,8 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
-
-// Source gives 64 independent uniform random bits per call. It has the method set of math/rand/v2.Source. A device
-// passes a cryptographic generator; simulations pass a seeded one.
-type Source interface{ Uint64() uint64 }
 
 // Decision is the arm that a device plays and what the device must remember of it. It stays on the device.
 type Decision struct {
@@ -23,7 +20,7 @@ type Decision struct {
 }
 
 // Decide is DecideFor without exclusions, with the first arm as the default.
-func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
+func (p *Policy) Decide(arms [][]float64, src protocol.Source) (Decision, error) {
 	return p.DecideFor(arms, Choice{}, src)
 }
 
@@ -34,7 +31,7 @@ func (p *Policy) Decide(arms [][]float64, src Source) (Decision, error) {
 // wrong dimension or with coordinates that are not finite are refused (ErrBadArm), and so are a choice that names an
 // arm that is not there (ErrBadArm), an empty arm set and one of which all are excluded (ErrNoArms), and a malformed
 // policy (ErrPolicy). A device that gets an error reports the null record.
-func (p *Policy) DecideFor(arms [][]float64, choice Choice, src Source) (Decision, error) {
+func (p *Policy) DecideFor(arms [][]float64, choice Choice, src protocol.Source) (Decision, error) {
 	draft, err := p.Draft(arms, choice)
 	if err != nil {
 		return Decision{}, err
@@ -73,9 +70,9 @@ func (p *Policy) Draft(arms [][]float64, choice Choice) (Draft, error) {
 }
 
 // Decide draws: whether the person is in the control group, if there is one, and then the arm.
-func (d Draft) Decide(src Source) Decision {
+func (d Draft) Decide(src protocol.Source) Decision {
 	p, o, l := d.policy, d.offer, d.lottery
-	coin := p.Control > 0 && !d.choice.Unrecorded && uniform(src) < p.Control
+	coin := p.Control > 0 && !d.choice.Unrecorded && protocol.Uniform(src) < p.Control
 	pick := o.fallback
 	if !coin {
 		pick = l.draw(src)
@@ -239,7 +236,7 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 	shortened := 0
 	admitted := arms
 	for i, x := range arms {
-		unit, short := ToUnitBall(x)
+		unit, short := convex.ToUnitBall(x)
 		if !short {
 			continue
 		}
@@ -251,6 +248,3 @@ func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
 	}
 	return admitted, shortened, nil
 }
-
-// uniform returns a float in [0,1) with 53 random bits.
-func uniform(src Source) float64 { return float64(src.Uint64()>>11) * 0x1p-53 }

@@ -59,7 +59,7 @@ func drawCovariance(r *rapid.T, d int) glm.Symmetric {
 func drawArms(r *rapid.T, d int) [][]float64 {
 	arms := make([][]float64, rapid.IntRange(1, 12).Draw(r, "arms"))
 	for i := range arms {
-		arms[i], _ = glm.ToUnitBall(rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, "arm"))
+		arms[i], _ = convex.ToUnitBall(rapid.SliceOfN(rapid.Float64Range(-1, 1), d, d).Draw(r, "arm"))
 	}
 	return arms
 }
@@ -313,7 +313,7 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {
 		t.Errorf("%+v, %v, %v", d, err, arms)
 	}
-	if x, long := glm.ToUnitBall([]float64{3, 4}); !long || !about(x[0], .6, 1e-15) || !about(x[1], .8, 1e-15) {
+	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !about(x[0], .6, 1e-15) || !about(x[1], .8, 1e-15) {
 		t.Errorf("%v", x)
 	}
 	// A policy without its parts gives an error, not a panic.

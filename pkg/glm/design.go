@@ -107,7 +107,7 @@ func checkArms(arms [][]float64) error {
 		if len(x) != d || d == 0 {
 			return fmt.Errorf("%w: arm %d has dimension %d, arm 0 has %d", ErrBadArm, i, len(x), d)
 		}
-		if j := firstNotFinite(x); j >= 0 {
+		if j := convex.FirstNotFinite(x); j >= 0 {
 			return fmt.Errorf("%w: coordinate %d of arm %d is %v", ErrBadArm, j, i, x[j])
 		}
 	}

@@ -1,6 +1,10 @@
 package glm
 
-import "math"
+import (
+	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
+)
 
 // ballTolerance is the relative accuracy of the radius of EnclosingBall.
 const ballTolerance = 1e-10
@@ -16,7 +20,7 @@ const ballTolerance = 1e-10
 //
 //	||m x - c theta/|theta| ||^2 <= m^2 - 2 c m z/|theta| + c^2,
 //
-// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see upperMaximum). Any c
+// a function of z in [-|theta|, |theta|] alone, whose maximum is taken with an error margin (see convex.UpperMaximum). Any c
 // is valid; a good choice makes the radius small.
 //
 // The choice. Two points m x at the same angle phi from theta, on opposite sides, are 2 m sin(phi) apart, so no ball is
@@ -55,14 +59,14 @@ func newGradientSet(f Response, size float64) *gradientSet {
 // low is the length of the gradient of a unit arm with the smallest reward, high the one with the largest, mirrored. Of
 // clipped residuals both are the clip, which is at least their length.
 func (g *gradientSet) low(a float64) float64 {
-	if c, clipped := clipOf(g.f); clipped {
+	if c, clipped := ClipOf(g.f); clipped {
 		return c
 	}
 	return g.f.Mean(g.size*a) - g.f.MinReward()
 }
 
 func (g *gradientSet) high(a float64) float64 {
-	if c, clipped := clipOf(g.f); clipped {
+	if c, clipped := ClipOf(g.f); clipped {
 		return c
 	}
 	return g.f.MaxReward() - g.f.Mean(-g.size*a)
@@ -109,7 +113,7 @@ func (g *gradientSet) radius(c float64) float64 {
 			v := m(a)
 			return v*v - 2*c*v*a + c*c
 		}
-		largest = math.Max(largest, upperMaximum(distance, -1, 1, curvature, ballTolerance))
+		largest = math.Max(largest, convex.UpperMaximum(distance, -1, 1, curvature, ballTolerance))
 	}
 	return math.Sqrt(largest)
 }

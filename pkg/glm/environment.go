@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Environment is a synthetic population with a known parameter, on which learners are tested. It takes its random words
@@ -14,20 +15,20 @@ type Environment struct {
 	Theta  []float64 // theta*
 	// Draw makes the arm set of the next person, with every arm in the unit ball. It may return the same set every
 	// time.
-	Draw func(src Source) [][]float64
+	Draw func(src protocol.Source) [][]float64
 }
 
 // NewBallEnvironment is the population of the public experiments: every person gets count arms drawn uniformly from the
 // unit ball, and theta* is uniform on the sphere of the given radius.
-func NewBallEnvironment(family Family, dimension, count int, radius float64, src Source) (*Environment, error) {
+func NewBallEnvironment(family Family, dimension, count int, radius float64, src protocol.Source) (*Environment, error) {
 	if dimension < 1 || count < 1 || !(radius >= 0) || math.IsInf(radius, 0) {
 		return nil, fmt.Errorf("glm: environment of dimension %d with %d arms and parameter norm %v",
 			dimension, count, radius)
 	}
-	draw := func(src Source) [][]float64 {
+	draw := func(src protocol.Source) [][]float64 {
 		arms := make([][]float64, count)
 		for i := range arms {
-			arms[i] = drawSphere(dimension, math.Pow(uniform(src), 1/float64(dimension)), src)
+			arms[i] = drawSphere(dimension, math.Pow(protocol.Uniform(src), 1/float64(dimension)), src)
 		}
 		return arms
 	}
@@ -45,13 +46,13 @@ func (e *Environment) Means(arms [][]float64) []float64 {
 
 // Reward draws the reward of an arm from the family: a coin of probability mu for logistic and probit, -1 or 1 with
 // mean mu for linear (mu brought into [-1, 1]), the truncated Poisson and Gaussian laws for the others.
-func (e *Environment) Reward(arm []float64, src Source) float64 {
+func (e *Environment) Reward(arm []float64, src protocol.Source) float64 {
 	z := convex.Dot(arm, e.Theta)
 	largest := e.Family.MaxReward()
 	switch e.Family.(type) {
 	case Poisson:
 		// P(k) = e^{kz - m(z)}/k!
-		u, log := uniform(src), -e.Family.LogPartition(z)
+		u, log := protocol.Uniform(src), -e.Family.LogPartition(z)
 		for k := 0.0; k < largest; k++ {
 			if u -= math.Exp(log); u < 0 {
 				return k
@@ -63,30 +64,30 @@ func (e *Environment) Reward(arm []float64, src Source) float64 {
 		// Rejection from the uniform law on [0, R]; the density's peak lies at z moved into [0, R].
 		peak := math.Min(math.Max(z, 0), largest)
 		for {
-			r := largest * uniform(src)
-			if uniform(src) < math.Exp(((peak-z)*(peak-z)-(r-z)*(r-z))/2) {
+			r := largest * protocol.Uniform(src)
+			if protocol.Uniform(src) < math.Exp(((peak-z)*(peak-z)-(r-z)*(r-z))/2) {
 				return r
 			}
 		}
 	case Linear: // the law with the largest variance
-		if uniform(src) < (1+e.Family.Mean(z))/2 {
+		if protocol.Uniform(src) < (1+e.Family.Mean(z))/2 {
 			return 1
 		}
 		return -1
 	default:
-		if uniform(src) < e.Family.Mean(z) {
+		if protocol.Uniform(src) < e.Family.Mean(z) {
 			return 1
 		}
 		return 0
 	}
 }
 
-func drawSphere(dimension int, radius float64, src Source) []float64 {
+func drawSphere(dimension int, radius float64, src protocol.Source) []float64 {
 	x := make([]float64, dimension)
 	for length := 0.0; length == 0; length = convex.Norm(x) {
 		for i := 0; i < dimension; i += 2 { // Box and Muller
-			r := math.Sqrt(-2 * math.Log(1-uniform(src)))
-			sin, cos := math.Sincos(2 * math.Pi * uniform(src))
+			r := math.Sqrt(-2 * math.Log(1-protocol.Uniform(src)))
+			sin, cos := math.Sincos(2 * math.Pi * protocol.Uniform(src))
 			x[i] = r * cos
 			if i+1 < dimension {
 				x[i+1] = r * sin

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
 // Names of the reward families that NewFamily knows.
@@ -124,7 +126,7 @@ func canonicalMaxVariance(f Family, S, ceiling float64) float64 {
 	if math.IsInf(S, 0) {
 		return ceiling
 	}
-	return math.Min(ceiling, upperMaximum(f.Variance, -S, S, 2*ceiling*ceiling, 1e-10)*(1+1e-11))
+	return math.Min(ceiling, convex.UpperMaximum(f.Variance, -S, S, 2*ceiling*ceiling, 1e-10)*(1+1e-11))
 }
 
 // canonicalSmoothness bounds the second and third derivatives of mu, for a canonical family on [0, R], by its third and

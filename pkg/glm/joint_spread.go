@@ -95,12 +95,12 @@ func newJointSet(outer, gradient Statistic) *jointSet {
 		for i := range finest {
 			near, far := s.cos[i], s.cos[i+1]
 			c := jointCell{m: interval{math.Max(0, length(far)), math.Max(0, length(near))}} // increases with the cosine
-			if _, clipped := clipOf(f); clipped && outer.Kind == Hessian {
+			if _, clipped := ClipOf(f); clipped && outer.Kind == Hessian {
 				c.w = interval{0, largest}
 			} else if outer.Kind == Hessian {
 				k := third * size * size * (near - far) * (near - far)
 				from, to := f.Variance(side*near), f.Variance(side*far)
-				c.w = interval{math.Max(0, -cellBound(-from, -to, k)), math.Min(largest, cellBound(from, to, k))}
+				c.w = interval{math.Max(0, -convex.CellBound(-from, -to, k)), math.Min(largest, convex.CellBound(from, to, k))}
 			} else {
 				c.w = interval{0, outer.WeightBound}
 			}

@@ -128,7 +128,7 @@ func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {
 // open takes the covariance release (lines 6 and 25) and starts the optimiser (lines 7 and 26).
 func (r *paperRun) open(epoch int, covariance, gradient Aggregate) (paperBatch, error) {
 	d := r.cfg.Dimension
-	released := fromTriangle(covariance.Sum, d)
+	released := FromTriangle(covariance.Sum, d, math.Sqrt2)
 	var err error
 	proxy := r.cfg.Paper.ProxyRatio * slices.Max(covariance.Variance)
 	batch := paperBatch{lambda: TunedRidge(proxy, d, len(r.schedule)), step: r.step}

@@ -93,7 +93,7 @@ func newPracticalRun(cfg Config) (*practicalRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &practicalRun{cfg: cfg, family: family, score: Score(family, Practical), steep: steepness(family, cfg.Radius)}
+	r := &practicalRun{cfg: cfg, family: family, score: Bounded(family), steep: steepness(family, cfg.Radius)}
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {
@@ -233,7 +233,7 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	d, p := r.cfg.Dimension, r.cfg.Practical
 	ceiling := float64(sums[0].Reports) * float64(max(1, p.Decisions)) * r.score.MaxVariance(convex.Norm(r.theta))
 	noiseH, noiseG := slices.Max(sums[0].Variance), slices.Max(sums[1].Variance)
-	values, vectors, err := shrunk(fromTriangle(sums[0].Sum, d), noiseH, ceiling)
+	values, vectors, err := shrunk(FromTriangle(sums[0].Sum, d, math.Sqrt2), noiseH, ceiling)
 	if err != nil {
 		return err
 	}
@@ -356,4 +356,29 @@ func shrunk(h *mat.SymDense, variance, ceiling float64) ([]float64, *mat.Dense, 
 		values[i] = math.Min(math.Max(v, floor), math.Max(ceiling, floor))
 	}
 	return values, vectors, nil
+}
+
+// intoBall projects theta onto the ball of the given radius; the result's norm is at most radius in floating point too.
+// It reports false when theta is not finite.
+func intoBall(theta []float64, radius float64) ([]float64, bool) {
+	if convex.FirstNotFinite(theta) >= 0 {
+		return nil, false
+	}
+	scaled := make([]float64, len(theta))
+	for i, v := range theta {
+		scaled[i] = v / radius
+	}
+	projected, long := convex.ToUnitBall(scaled)
+	if !long {
+		return theta, true
+	}
+	for i := range projected {
+		projected[i] *= radius
+	}
+	for convex.Norm(projected) > radius { // a rounding above
+		for i := range projected {
+			projected[i] *= 1 - 0x1p-52
+		}
+	}
+	return projected, true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 var headline = budget{epsilon: 1, delta: 1e-6, maxShift: 16}
@@ -243,7 +244,7 @@ func measureCensusPlanned(t *testing.T, m population.FeatureMap, users int, b bu
 		change(&cfg.Practical)
 		next, stop := iter.Pull2(people.People())
 		defer stop()
-		o := run(t, cfg, func(glm.Source) ([][]float64, []float64, func(int) float64) {
+		o := run(t, cfg, func(protocol.Source) ([][]float64, []float64, func(int) float64) {
 			p, err, ok := next()
 			if err != nil || !ok {
 				panic(fmt.Sprint("the census is over: ", err))

@@ -147,6 +147,16 @@ type Scaling struct {
 	MaxWeight       float64 `json:"max_weight"`       // w_max = max of mu' on |z| <= S: s(x)^2 <= MaxWeight for every x
 }
 
+// Score is the response from which the statistics of a profile are computed: the bounded one in the practical profile,
+// the family itself in the others. The rule depends on nothing but the announced profile and family, so that a device
+// computes the same statistic as the analyzer plans for.
+func Score(f Family, profile Profile) Response {
+	if profile == Practical {
+		return Bounded(f)
+	}
+	return f
+}
+
 // newScaling builds the scaling of a stage for a family on the ball of radius S.
 func newScaling(family Family, radius float64, stage Stage) *Scaling {
 	return &Scaling{Stage: stage, Diameter: 2 * radius,

@@ -42,7 +42,7 @@ func (s Statistic) clip(r Record) (Record, error) {
 		return Record{}, fmt.Errorf("%w: the arm has %d coordinates, the statistic takes %d",
 			ErrDimension, len(r.Arm), s.ArmDim)
 	}
-	if i := firstNotFinite(r.Arm); i >= 0 {
+	if i := convex.FirstNotFinite(r.Arm); i >= 0 {
 		return Record{}, fmt.Errorf("%w: coordinate %d of the arm", ErrNotFinite, i)
 	}
 	if !convex.IsFinite(r.Reward) {
@@ -51,21 +51,11 @@ func (s Statistic) clip(r Record) (Record, error) {
 	if !convex.IsFinite(r.Weight) {
 		return Record{}, fmt.Errorf("%w: the weight", ErrNotFinite)
 	}
-	r.Arm, _ = ToUnitBall(r.Arm)
+	r.Arm, _ = convex.ToUnitBall(r.Arm)
 	if s.Kind == Covariance {
 		r.Weight = math.Max(0, math.Min(r.Weight, s.WeightBound))
 	} else { // Row, too
 		r.Reward = math.Max(s.Family.MinReward(), math.Min(r.Reward, s.Family.MaxReward()))
 	}
 	return r, nil
-}
-
-// firstNotFinite is the index of the first NaN or infinity of x, or -1.
-func firstNotFinite(x []float64) int {
-	for i, v := range x {
-		if !convex.IsFinite(v) {
-			return i
-		}
-	}
-	return -1
 }

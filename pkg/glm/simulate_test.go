@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
+	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // outcome is the result of a simulated run.
@@ -76,14 +77,14 @@ func (p plans) of(t testing.TB, step glm.Step, b budget) calibrate.Solution {
 // form, their vectors are rounded by the devices' code and the noise of the shuffle protocol is drawn exactly.
 func simulate(t testing.TB, cfg glm.Config, env *glm.Environment, b budget, seed uint64) outcome {
 	t.Helper()
-	return run(t, cfg, func(src glm.Source) ([][]float64, []float64, func(int) float64) {
+	return run(t, cfg, func(src protocol.Source) ([][]float64, []float64, func(int) float64) {
 		arms := env.Draw(src)
 		return arms, env.Means(arms), func(arm int) float64 { return env.Reward(arms[arm], src) }
 	}, b, seed)
 }
 
 // crowd gives the next person: the arms, the expected reward of each, and the reward of the arm played.
-type crowd func(src glm.Source) (arms [][]float64, values []float64, reward func(arm int) float64)
+type crowd func(src protocol.Source) (arms [][]float64, values []float64, reward func(arm int) float64)
 
 func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcome {
 	t.Helper()
@@ -162,7 +163,7 @@ func run(t testing.TB, cfg glm.Config, next crowd, b budget, seed uint64) outcom
 
 // release collects the current round of a cohort.
 func release(
-	t testing.TB, step glm.Step, plan calibrate.Solution, b budget, records []glm.Record, src glm.Source,
+	t testing.TB, step glm.Step, plan calibrate.Solution, b budget, records []glm.Record, src protocol.Source,
 ) []glm.Aggregate {
 	t.Helper()
 	statistics := step.Statistics[step.Round]
@@ -245,7 +246,7 @@ func environment(
 	}
 	if kind == "fixed" { // one arm set for every person: contexts do not explore by themselves; greedy play gets stuck
 		arms := env.Draw(src)
-		env.Draw = func(glm.Source) [][]float64 { return arms }
+		env.Draw = func(protocol.Source) [][]float64 { return arms }
 	}
 	return env
 }

@@ -161,17 +161,13 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 	}
 	switch s.Kind {
 	case Gradient:
-		z := convex.Dot(r.Arm, s.Theta)
-		residual := s.Family.Mean(z) - r.Reward
-		if b, ok := s.Family.(boundedScore); ok {
-			residual = b.residual(z, r.Reward)
-		}
+		residual := Residual(s.Family, s.Family.Mean(convex.Dot(r.Arm, s.Theta)), r.Reward)
 		for _, v := range r.Arm {
 			dst = append(dst, residual*v)
 		}
 		return dst, nil
 	case Hessian:
-		return appendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm), nil
+		return AppendOuter(dst, s.Family.Variance(convex.Dot(r.Arm, s.Theta)), r.Arm, math.Sqrt2), nil
 	case Rewards:
 		return appendRewards(dst, s.Family, r), nil
 	case Row:
@@ -181,6 +177,6 @@ func (s Statistic) Vector(dst []float64, r Record) ([]float64, error) {
 		}
 		return append(append(dst, r.Arm...), r.Reward, explored), nil
 	default:
-		return appendOuter(dst, r.Weight, r.Arm), nil
+		return AppendOuter(dst, r.Weight, r.Arm, math.Sqrt2), nil
 	}
 }

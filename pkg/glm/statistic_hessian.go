@@ -16,7 +16,7 @@ import (
 // B(s)/sqrt2.
 func hessianBounds(f Response, theta []float64) Bounds {
 	d, size := len(theta), convex.Norm(theta)
-	if _, clipped := clipOf(f); clipped {
+	if _, clipped := ClipOf(f); clipped {
 		return outerBounds(d, f.MaxVariance(size))
 	}
 	h := newHessianSet(f, size)
@@ -61,7 +61,7 @@ func newHessianSet(f Response, size float64) *hessianSet {
 	for i := range angleCells {
 		next := f.Variance(size * t.cos[i+1])
 		width := size * (t.cos[i] - t.cos[i+1])
-		h.weight[i] = math.Min(h.largest, cellBound(previous, next, third*width*width))
+		h.weight[i] = math.Min(h.largest, convex.CellBound(previous, next, third*width*width))
 		previous = next
 	}
 	for i := range h.folded {

@@ -3,6 +3,8 @@ package glm
 import (
 	"fmt"
 	"math"
+
+	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
 // rewardsCentre is the middle of the range of rewards, and half its length.
@@ -64,7 +66,7 @@ func (s Statistic) Report(dst []float64, records []Record, most int) ([]float64,
 	for j := range dst {
 		dst[j] /= float64(most)
 	}
-	if i := firstNotFinite(dst); i >= 0 { // not reached: every vector lies in Bounds
+	if i := convex.FirstNotFinite(dst); i >= 0 { // not reached: every vector lies in Bounds
 		return nil, fmt.Errorf("%w: coordinate %d of a report", ErrNotFinite, i)
 	}
 	return dst, nil

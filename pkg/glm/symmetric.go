@@ -130,30 +130,3 @@ func (s Symmetric) check(d int) error {
 // definiteSlack is the distance below zero, relative to the largest entry, at which an eigenvalue of a covariance may
 // lie: rounding moves the eigenvalues of a singular matrix there.
 const definiteSlack = 1e-9
-
-// inverse inverts a positive definite matrix through its eigenvalues; an eigenvalue below 1e-12 of the largest counts
-// as 1e-12 of it.
-func inverse(m *mat.SymDense) (*mat.SymDense, error) {
-	return spectral(m, func(v, largest float64) float64 { return 1 / math.Max(v, 1e-12*largest) })
-}
-
-// floored raises the eigenvalues of a symmetric matrix to at least floor. It is post-processing: a released matrix with
-// noise need not be positive definite.
-func floored(m *mat.SymDense, floor float64) (*mat.SymDense, error) {
-	return spectral(m, func(v, _ float64) float64 { return math.Max(v, floor) })
-}
-
-func spectral(m *mat.SymDense, f func(v, largest float64) float64) (*mat.SymDense, error) {
-	values, vectors, err := convex.Spectrum(m)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAggregate, err)
-	}
-	largest := values[len(values)-1]
-	for i, v := range values {
-		values[i] = f(v, largest)
-		if !convex.IsFinite(values[i]) {
-			return nil, fmt.Errorf("%w: a matrix is singular or not finite", ErrAggregate)
-		}
-	}
-	return convex.FromSpectrum(values, vectors), nil
-}

@@ -1,8 +1,6 @@
 package glm
 
 import (
-	"math"
-
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -15,25 +13,27 @@ import (
 // TriangleDim is the number of entries in the upper triangle of a symmetric d x d matrix: d(d+1)/2.
 func TriangleDim(d int) int { return d * (d + 1) / 2 }
 
-// appendOuter appends the vector of weight * x x' to dst. Its Euclidean norm is |weight| * ||x||^2.
-func appendOuter(dst []float64, weight float64, x []float64) []float64 {
+// AppendOuter appends the upper triangle of weight * x x' to dst, with the entries off the diagonal times off. With
+// sqrt 2 the Euclidean norm of what is appended is the Frobenius norm of the matrix, |weight| * ||x||^2; with 1 it is
+// at most that.
+func AppendOuter(dst []float64, weight float64, x []float64, off float64) []float64 {
 	for i, a := range x {
 		dst = append(dst, weight*a*a)
 		for _, b := range x[i+1:] {
-			dst = append(dst, weight*a*b*math.Sqrt2)
+			dst = append(dst, weight*a*b*off)
 		}
 	}
 	return dst
 }
 
-// fromTriangle is the d x d matrix of a vector of TriangleDim(d) entries. It undoes the factor sqrt 2 up to the last
+// FromTriangle is the d x d matrix of a vector of TriangleDim(d) entries. It undoes the factor off up to the last
 // binary digit, and leaves the diagonal as it is.
-func fromTriangle(v []float64, d int) *mat.SymDense {
+func FromTriangle(v []float64, d int, off float64) *mat.SymDense {
 	m := mat.NewSymDense(d, nil)
 	for i := range d {
 		m.SetSym(i, i, v[0])
 		for j, entry := range v[1 : d-i] {
-			m.SetSym(i, i+1+j, entry/math.Sqrt2)
+			m.SetSym(i, i+1+j, entry/off)
 		}
 		v = v[d-i:]
 	}

@@ -15,11 +15,11 @@ import (
 
 func TestTriangleIsRowMajorWithScaledOffDiagonals(t *testing.T) {
 	r := math.Sqrt2
-	got := glm.AppendOuter(nil, 2, []float64{1, 3, -1})
+	got := glm.AppendOuter(nil, 2, []float64{1, 3, -1}, math.Sqrt2)
 	if want := []float64{2, 6 * r, -2 * r, 18, -6 * r, 2}; !floats.EqualApprox(got, want, 1e-14) {
 		t.Errorf("2 xx' = %v, want %v", got, want)
 	}
-	m := glm.FromTriangle([]float64{1, 2 * r, 3 * r, 4, 5 * r, 6}, 3)
+	m := glm.FromTriangle([]float64{1, 2 * r, 3 * r, 4, 5 * r, 6}, 3, math.Sqrt2)
 	if want := mat.NewSymDense(3, []float64{1, 2, 3, 2, 4, 5, 3, 5, 6}); !mat.EqualApprox(m, want, 1e-15) {
 		t.Errorf("matrix %v, want %v", mat.Formatted(m), mat.Formatted(want))
 	}
@@ -55,7 +55,7 @@ func TestTriangleRoundTrip(t *testing.T) {
 		if got, want := floats.Norm(v, 2), mat.Norm(m, 2); math.Abs(got-want) > 1e-13*want {
 			t.Fatalf("norm %v, Frobenius norm %v", got, want)
 		}
-		back := glm.FromTriangle(v, d)
+		back := glm.FromTriangle(v, d, math.Sqrt2)
 		for i := range d {
 			for j := range d {
 				got, want := back.At(i, j), m.At(i, j)
@@ -70,10 +70,10 @@ func TestTriangleRoundTrip(t *testing.T) {
 			x[i] = rapid.Float64Range(-1, 1).Draw(t, "x")
 		}
 		weight := rapid.Float64Range(0, 3).Draw(t, "weight")
-		outer := glm.AppendOuter(nil, weight, x)
+		outer := glm.AppendOuter(nil, weight, x, math.Sqrt2)
 		var product mat.SymDense
 		product.SymOuterK(weight, mat.NewDense(d, 1, x))
-		if !mat.EqualApprox(glm.FromTriangle(outer, d), &product, 1e-14) {
+		if !mat.EqualApprox(glm.FromTriangle(outer, d, math.Sqrt2), &product, 1e-14) {
 			t.Fatalf("outer product %v", outer)
 		}
 		if got, want := floats.Norm(outer, 2), weight*floats.Dot(x, x); math.Abs(got-want) > 1e-13*(1+want) {
@@ -105,7 +105,7 @@ func TestNoiseOfAReleasedMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := glm.FromTriangle(v, d)
+		m := glm.FromTriangle(v, d, math.Sqrt2)
 		for i := range d {
 			diagonal += m.At(i, i) * m.At(i, i)
 			for j := range i {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -151,7 +152,7 @@ func DecodeRecord(e protocol.Encoding, entries []uint32, maxReward float64) (arm
 	for j := range arm {
 		arm[j] = float64(entries[j])/e.Scale + e.Coordinates[j].Offset
 	}
-	arm, _ = glm.ToUnitBall(arm)
+	arm, _ = convex.ToUnitBall(arm)
 	return arm, min(float64(entries[d])/e.Scale+e.Coordinates[d].Offset, maxReward), float64(entries[d+1]) >= e.Scale/2
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -189,7 +190,7 @@ func weighted(policy *glm.Policy, records iter.Seq[glm.Record]) iter.Seq[glm.Rec
 	}
 	return func(yield func(glm.Record) bool) {
 		for r := range records {
-			arm, _ := glm.ToUnitBall(r.Arm)
+			arm, _ := convex.ToUnitBall(r.Arm)
 			r.Weight = policy.Scaling.Weight(family, arm)
 			if !yield(r) {
 				return

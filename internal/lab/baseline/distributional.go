@@ -6,7 +6,6 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/population"
 	"github.com/riffle-dp/riffle/pkg/glm"
-	"github.com/riffle-dp/riffle/pkg/learn/play"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -160,7 +159,7 @@ func (d *DistributionalDesign) Draw(arms [][]float64, src protocol.Source) (int,
 	if len(arms) == 1 {
 		return 0, nil
 	}
-	if u := 2 * play.Coin(src); len(d.softmax) > 0 && u < 1 {
+	if u := 2 * protocol.Uniform(src); len(d.softmax) > 0 && u < 1 {
 		for i, s := range d.softmax {
 			if u -= s.share; u < 0 || i == len(d.softmax)-1 {
 				return drawn(s.weights(arms), src), nil
@@ -176,7 +175,7 @@ func (d *DistributionalDesign) Draw(arms [][]float64, src protocol.Source) (int,
 
 // drawn is an index with its probability.
 func drawn(weights []float64, src protocol.Source) int {
-	u, last := play.Coin(src), 0
+	u, last := protocol.Uniform(src), 0
 	for i, w := range weights {
 		if w == 0 {
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/simulate"
 	"github.com/riffle-dp/riffle/pkg/channel/simulated"
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -46,7 +47,7 @@ func ReadPrior(text []byte, dimension int) (Prior, error) {
 func (p Prior) Target(arms [][]float64) ([]float64, error) {
 	scaled := make([][]float64, len(arms))
 	for a, x := range arms {
-		scaled[a], _ = glm.ToUnitBall(x)
+		scaled[a], _ = convex.ToUnitBall(x)
 	}
 	return Greedy(p.Theta)(scaled)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/lab/environment"
 	"github.com/riffle-dp/riffle/internal/lab/population"
+	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
 
@@ -174,7 +175,7 @@ func (p *people) day(day int) []occasion {
 			}
 			for a := range p.Arms {
 				x := memory[a*p.Dimension : (a+1)*p.Dimension : (a+1)*p.Dimension]
-				x, _ = glm.ToUnitBall(x)
+				x, _ = convex.ToUnitBall(x)
 				o.arms = append(o.arms, x)
 			}
 			if p.Change != nil { // the default arm stays

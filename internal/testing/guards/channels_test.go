@@ -208,7 +208,7 @@ var channelGuards = []guard{
 	}, {
 		what: "record of a curator brought into the unit ball",
 		file: "pkg/plan/curator.go",
-		old:  "arm, _ = glm.ToUnitBall(arm)",
+		old:  "arm, _ = convex.ToUnitBall(arm)",
 		new:  "",
 		at:   "pkg/plan", test: "TestRecordsAreEncodedFinely",
 	},

@@ -120,7 +120,7 @@ func (m *maker) record(a *plan.Announcement) glm.Record {
 	return r
 }
 
-func (m *maker) uniform() float64 { return float64(m.src.Uint64()>>11) * 0x1p-53 }
+func (m *maker) uniform() float64 { return protocol.Uniform(m.src) }
 
 // curated is what the curator of the profile joint gives out.
 func (m *maker) curated(a *plan.Announcement, reports int) ([]wire.ReleaseCounts, error) {

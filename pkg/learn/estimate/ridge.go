@@ -102,7 +102,7 @@ func askMoments(s learn.Setting, people int, ask learn.Asker) (releasedMoments, 
 		return releasedMoments{}, err
 	}
 	values, deviation := a.Sums[0].Values, 0.0
-	m := releasedMoments{people: float64(a.People), matrix: fromTriangle(values, d, isometric), failure: s.Failure / 3,
+	m := releasedMoments{people: float64(a.People), matrix: glm.FromTriangle(values, d, isometric), failure: s.Failure / 3,
 		vector: values[glm.TriangleDim(d):]}
 	for _, v := range a.Sums[0].Variance {
 		deviation = math.Max(deviation, math.Sqrt(v))

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/learn/joint"
 )
 
@@ -31,7 +30,7 @@ func TestACuratorsRecordsAreClipped(t *testing.T) {
 				outside[0].Reward = 40 * (outside[0].Reward - 0.5)
 			}
 			within := slices.Clone(outside)
-			within[0].Arm, _ = glm.ToUnitBall(slices.Clone(outside[0].Arm))
+			within[0].Arm, _ = convex.ToUnitBall(slices.Clone(outside[0].Arm))
 			within[0].Reward = math.Max(0, math.Min(1, outside[0].Reward))
 			got, err := far.Absorb(outside)
 			if err != nil {

@@ -127,7 +127,7 @@ func (c *Curator) take(records []learn.Record) (v, h []float64, explored bool, e
 	n := glm.TriangleDim(c.config.Dimension)
 	leafV, leafH := make([]float64, n), make([]float64, n)
 	for _, r := range records {
-		arm, _ := glm.ToUnitBall(slices.Clone(r.Arm))
+		arm, _ := convex.ToUnitBall(slices.Clone(r.Arm))
 		f := c.config.Family
 		row := Row{Arm: arm, Reward: math.Max(f.MinReward(), math.Min(r.Reward, f.MaxReward()))}
 		if r.Tag == Explored {
