@@ -10,22 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// spread is what earlier tests said of how much more sums vary than the model of single decisions says. Recent tests
-// count most: the one before the last by spreadKept of the last, and so on.
-type spread struct {
-	sum    float64 // of the tests' statistics
-	weight float64 // of the tests
-	square float64 // of the tests, of the squares of their weights
-}
-
-// spreadKept leaves the weight of five tests in all: of more, too many would be of the time when little was known.
-const spreadKept = 0.8
-
-func (s spread) and(q float64) spread {
-	return spread{spreadKept*s.sum + q, spreadKept*s.weight + 1, spreadKept*spreadKept*s.square + 1}
-}
-
-// unchanged tests that a cohort's gradient fits what was known before it. To first order the gradient is
+// testUnchanged tests that a cohort's gradient fits what was known before it. To first order the gradient is
 //
 //	g = H (theta - theta*) + e,
 //
@@ -44,10 +29,10 @@ func (s spread) and(q float64) spread {
 // sums vary more. How much more, earlier tests show: the mean of their q, taken without B so as not to be too small,
 // over d. So q over this mean is compared with the F distribution as well, whose second number of degrees of freedom
 // is that of a weighted mean, and the larger p-value counts: it is valid if either is.
-func (r *practicalRun) unchanged(values []float64, vectors *mat.Dense, gradient []float64, noise float64) (
+func (r *practicalRun) testUnchanged(values []float64, vectors *mat.Dense, gradient []float64, noise float64) (
 	p float64, after spread, err error,
 ) {
-	if after = r.spread; !r.cfg.Practical.lasts() || r.age == 0 && !r.informed() {
+	if after = r.spread; !r.cfg.Practical.lasts() || r.age == 0 && !r.prior.given {
 		return 0, after, nil
 	}
 	off := mat.NewSymDense(len(values), nil)

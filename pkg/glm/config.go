@@ -5,25 +5,6 @@ import (
 	"fmt"
 )
 
-// Profile names a set of formulas; the two are never mixed.
-type Profile string
-
-const (
-	// Practical is the default: one report per device, Newton-type estimation, pooling over cohorts. Its utility is
-	// measured, not proved; its privacy has the same certificate.
-	Practical Profile = "practical"
-	// Paper is Algorithm 1 of Riffle's seed paper as written: a weighted covariance release and several gradient rounds
-	// per cohort.
-	Paper Profile = "paper"
-	// Joint is Algorithm 2 of the seed paper, for a trusted curator who reads records: package learn/joint, whose
-	// policies devices follow. A Config cannot name it.
-	Joint Profile = "joint"
-)
-
-// MaxDimension bounds d: a policy of this dimension is about a megabyte of JSON per stage, and a report has d(d+1)/2+d
-// coordinates.
-const MaxDimension = 512
-
 // ErrConfig wraps every reason to refuse a configuration.
 var ErrConfig = errors.New("glm: bad configuration")
 
@@ -48,51 +29,6 @@ type Config struct {
 	Paper     PaperConfig     `json:"paper"`
 }
 
-// Resolve checks the configuration and returns it with every default filled in; only the active profile's part is
-// touched. Resolving twice changes nothing. Errors wrap ErrConfig and name the field.
-func (c Config) Resolve() (Config, error) {
-	if c.Profile == "" {
-		c.Profile = Practical
-	}
-	if c.Profile != Practical && c.Profile != Paper {
-		return c, fmt.Errorf("%w: profile %q is none: known are %q, %q and %q", ErrConfig, c.Profile, Practical, Paper,
-			Joint)
-	}
-	if c.Family == "" {
-		c.Family = FamilyLogistic
-	}
-	fill(&c.MaxReward, 1)
-	fill(&c.Radius, 3)
-	fill(&c.Epsilon, 1)
-	fill(&c.Delta, 1e-6)
-	if c.MinCohort == 0 {
-		c.MinCohort = 50
-		if c.Profile == Paper {
-			c.MinCohort = 500
-		}
-	}
-	if _, err := NewFamily(c.Family, c.MaxReward); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if c.Dimension < 1 || c.Dimension > MaxDimension {
-		return c, fmt.Errorf("%w: dimension %d must be in [1, %d]", ErrConfig, c.Dimension, MaxDimension)
-	}
-	if c.Horizon < 1 || c.Horizon > 1<<40 {
-		return c, fmt.Errorf("%w: horizon %d must be in [1, 2^40]", ErrConfig, c.Horizon)
-	}
-	if c.MinCohort < 1 {
-		return c, fmt.Errorf("%w: min_cohort %d must be positive", ErrConfig, c.MinCohort)
-	}
-	if err := within(limit{"radius", c.Radius, 1e-6, MaxParameterNorm}, limit{"epsilon", c.Epsilon, 1e-6, 1e3},
-		limit{"delta", c.Delta, 1e-300, 0.5}); err != nil {
-		return c, err
-	}
-	if c.Profile == Paper {
-		return c.resolvePaper()
-	}
-	return c.resolvePractical()
-}
-
 // fill sets a zero tunable to its default.
 func fill(v *float64, value float64) {
 	if *v == 0 {
@@ -114,4 +50,118 @@ func within(limits ...limit) error {
 		}
 	}
 	return nil
+}
+
+// PracticalConfig tunes the practical profile. Zero means the default.
+type PracticalConfig struct {
+	// FirstCohort is n1, the number of people who explore without any knowledge. Default: the rule FirstCohort.
+	FirstCohort int `json:"first_cohort"`
+	// Growth is the ratio of successive cohorts, at least 1; default DefaultGrowth.
+	Growth float64 `json:"growth"`
+	// MaxEpochs caps the number of cohorts, the last taking the rest of the horizon; default 64, which no horizon
+	// reaches at growth 2.
+	MaxEpochs int `json:"max_epochs"`
+	// Width is c of the second cohort: an arm is dropped when the greedy arm beats it by c * w * (standard deviation of
+	// the difference), with w = sqrt(ln(1 + people after this cohort / people of it who explore)). The factor w makes
+	// early epochs, whose mistakes affect many people, more careful than late ones: an arm that is best with
+	// probability p is worth trying on m people while p times the number of people still to come exceeds m. Default
+	// DefaultWidth; negative means greedy play after the first epoch.
+	Width float64 `json:"width"`
+	// AheadWidth is c of the later cohorts, in standard deviations that the difference will have after the cohort if
+	// its people decide as those before them did: exploration is worth its cost only for what ordinary decisions never
+	// show, not for what they show in any case, for instance because contexts vary. Default DefaultAheadWidth; negative
+	// means c = Width and the present deviations.
+	AheadWidth float64 `json:"ahead_width"`
+	// Explorers is the number of people of a cohort who draw from the design, as a multiple of the first cohort; the
+	// others take the greedy arm. The noise of a release does not depend on their share, so that fewer explorers show
+	// next to nothing and more show what is known already. Default DefaultExplorers; negative means that every device
+	// explores.
+	Explorers float64 `json:"explorers"`
+	// ExplorerShare is the least share of a cohort that explores: with a cap on messages the noise grows a little with
+	// the cohort. Default DefaultExplorerShare; negative means 0.
+	ExplorerShare float64 `json:"explorer_share"`
+	// ConstantWidth switches the factor w off.
+	ConstantWidth bool `json:"constant_width"`
+	// SingleWidths compares upper and lower bounds of single arms (Algorithm 1, lines 13-17, as written) instead of the
+	// bounds of differences, which are never wider.
+	SingleWidths bool `json:"single_widths"`
+	// HessianShare is the part of mu^2 for the Hessian release, in (0, 1); the gradient gets the rest.
+	HessianShare float64 `json:"hessian_share"`
+	// HessianNoise weighs the error that a noisy Hessian brings into the estimate, which is HessianNoise times half the
+	// noise variance times the expected squared distance to the truth. 1 is the exact value for noise independent of
+	// the distance; 0.5, the default, has 10 % less regret. Negative means 0.
+	HessianNoise float64 `json:"hessian_noise"`
+	// Prior is the number of prior observations per direction, each of information d/S^2: it assumes a norm of theta*
+	// of about S/sqrt(Prior), and keeps the first estimates small where the first cohort shows nothing. Default
+	// DefaultPrior.
+	Prior float64 `json:"prior"`
+	// DesignTolerance is that of DesignOptions; default DefaultPracticalTolerance.
+	DesignTolerance float64 `json:"design_tolerance"`
+
+	// What follows is of deployments that last. Zero leaves everything as it was.
+
+	// Panel, if not 0, is the size of every cohort: people come back, and cohorts do not grow.
+	Panel int `json:"panel,omitempty"`
+	// Decisions is K_max, the most decisions of one report, by which its vectors are divided; 0: 1.
+	Decisions int `json:"decisions,omitempty"`
+	// HalfLife is after how many cohorts an observation counts half, for worlds that change; 0: never.
+	HalfLife float64 `json:"half_life,omitempty"`
+	// Alarm is the significance at which the test that the world has not changed (Change) makes the learner forget
+	// what it knew, in [0, 1); 0: never.
+	Alarm float64 `json:"alarm,omitempty"`
+	// PriorTheta and PriorPrecision are public knowledge from before the first person: an estimate, and the inverse
+	// of the covariance of its error. They take the place of Prior. Both or neither.
+	PriorTheta     []float64 `json:"prior_theta,omitempty"`
+	PriorPrecision Symmetric `json:"prior_precision,omitempty"`
+	// Control is the share of decisions of the control group (Policy.Control), and ControlShare the part of mu^2 for
+	// the release that compares it with the policy; 0 with a Control: DefaultControlShare.
+	Control      float64 `json:"control,omitempty"`
+	ControlShare float64 `json:"control_share,omitempty"`
+	// Caution is Policy.Caution.
+	Caution float64 `json:"caution,omitempty"`
+}
+
+// Constants names where the constants of the paper profile come from; the two sets are never mixed.
+type Constants string
+
+const (
+	// TunedConstants are chosen by measurement: one constant times the proof's terms (TunedWidth). The default constant
+	// is large enough that the confidence sets hold theta* at a measured rate (DefaultPaperWidth). With them the
+	// profile learns at realistic sizes.
+	TunedConstants Constants = "tuned"
+	// ProofConstants are those for which the confidence sets provably hold. At realistic sizes they eliminate nothing:
+	// for d = 3, S = 2 and T = 1e5 every half-width exceeds the range of x.theta.
+	ProofConstants Constants = "proof"
+)
+
+// PaperConfig tunes the paper profile. Zero means the default.
+type PaperConfig struct {
+	Constants Constants `json:"constants"` // default TunedConstants
+	// Warmup is tau_1; default max(MinCohort, T^(2/3)). The paper's equation (6), as far as it can be rebuilt,
+	// (sqrt(kappa) e^{3S} d^2 gamma^2 alpha / S)^{2/3}, exceeds any realistic horizon.
+	Warmup int `json:"warmup"`
+	// Second is tau_2; default max(alpha, tau_1). The paper's alpha can be so small that its noise is useless.
+	Second int `json:"second"`
+	// Alpha of equation (7); default 2 sqrt(T).
+	Alpha float64 `json:"alpha"`
+	// Kappa bounds 1/mu' over all arms; default KappaBound, the worst case of the ball.
+	Kappa float64 `json:"kappa"`
+	// Width is c of TunedWidth; with ProofConstants it must be 0.
+	Width float64 `json:"width"`
+	// Eta of ProofInputs; default 1/2.
+	Eta float64 `json:"eta"`
+	// Failure is delta_0; default 1/T^2.
+	Failure float64 `json:"failure"`
+	// Rounds is T_opt, the gradient rounds of each batch; default convex.DefaultRounds.
+	Rounds int `json:"rounds"`
+	// CovarianceShare in (0, 1) is the part of mu^2 for the covariance release; the gradients divide the rest evenly.
+	CovarianceShare float64 `json:"covariance_share"`
+	// EstimationRidge is the ridge of the optimiser with TunedConstants, default 1. It is separate from the design
+	// matrices' lambda, which would bias theta. With ProofConstants both are the same lambda.
+	EstimationRidge float64 `json:"estimation_ridge"`
+	// ProxyRatio is the sub-Gaussian variance proxy of the noise over its variance: 1 for fair noise bits (the
+	// default), 1.2137 for bias 1/4; (1-2p)/(2 p(1-p) ln((1-p)/p)) at bias p bounds it.
+	ProxyRatio float64 `json:"proxy_ratio"`
+	// DesignTolerance is that of DesignOptions; default DefaultDesignTolerance.
+	DesignTolerance float64 `json:"design_tolerance"`
 }

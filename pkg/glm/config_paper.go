@@ -7,19 +7,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// Constants names where the constants of the paper profile come from; the two sets are never mixed.
-type Constants string
-
-const (
-	// TunedConstants are chosen by measurement: one constant times the proof's terms (TunedWidth). The default constant
-	// is large enough that the confidence sets hold theta* at a measured rate (DefaultPaperWidth). With them the
-	// profile learns at realistic sizes.
-	TunedConstants Constants = "tuned"
-	// ProofConstants are those for which the confidence sets provably hold. At realistic sizes they eliminate nothing:
-	// for d = 3, S = 2 and T = 1e5 every half-width exceeds the range of x.theta.
-	ProofConstants Constants = "proof"
-)
-
 // Defaults of the paper profile.
 const (
 	// DefaultPaperWidth is c of TunedWidth: of 0.5, 0.55 and 0.6 the smallest with which, at every epsilon from 0.25 to
@@ -29,38 +16,6 @@ const (
 	DefaultPaperWidth      = 0.6
 	DefaultCovarianceShare = 0.5 // of mu^2; the paper splits the budget in two and leaves the halves to the reader
 )
-
-// PaperConfig tunes the paper profile. Zero means the default.
-type PaperConfig struct {
-	Constants Constants `json:"constants"` // default TunedConstants
-	// Warmup is tau_1; default max(MinCohort, T^(2/3)). The paper's equation (6), as far as it can be rebuilt,
-	// (sqrt(kappa) e^{3S} d^2 gamma^2 alpha / S)^{2/3}, exceeds any realistic horizon.
-	Warmup int `json:"warmup"`
-	// Second is tau_2; default max(alpha, tau_1). The paper's alpha can be so small that its noise is useless.
-	Second int `json:"second"`
-	// Alpha of equation (7); default 2 sqrt(T).
-	Alpha float64 `json:"alpha"`
-	// Kappa bounds 1/mu' over all arms; default KappaBound, the worst case of the ball.
-	Kappa float64 `json:"kappa"`
-	// Width is c of TunedWidth; with ProofConstants it must be 0.
-	Width float64 `json:"width"`
-	// Eta of ProofInputs; default 1/2.
-	Eta float64 `json:"eta"`
-	// Failure is delta_0; default 1/T^2.
-	Failure float64 `json:"failure"`
-	// Rounds is T_opt, the gradient rounds of each batch; default convex.DefaultRounds.
-	Rounds int `json:"rounds"`
-	// CovarianceShare in (0, 1) is the part of mu^2 for the covariance release; the gradients divide the rest evenly.
-	CovarianceShare float64 `json:"covariance_share"`
-	// EstimationRidge is the ridge of the optimiser with TunedConstants, default 1. It is separate from the design
-	// matrices' lambda, which would bias theta. With ProofConstants both are the same lambda.
-	EstimationRidge float64 `json:"estimation_ridge"`
-	// ProxyRatio is the sub-Gaussian variance proxy of the noise over its variance: 1 for fair noise bits (the
-	// default), 1.2137 for bias 1/4; (1-2p)/(2 p(1-p) ln((1-p)/p)) at bias p bounds it.
-	ProxyRatio float64 `json:"proxy_ratio"`
-	// DesignTolerance is that of DesignOptions; default DefaultDesignTolerance.
-	DesignTolerance float64 `json:"design_tolerance"`
-}
 
 func (c Config) resolvePaper() (Config, error) {
 	p := &c.Paper

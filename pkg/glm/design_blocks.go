@@ -1,5 +1,7 @@
 package glm
 
+import "github.com/riffle-dp/riffle/pkg/convex"
+
 // Sums over arms or over rows, four at a time: one sum alone waits for its last addition. Every sum is taken in the
 // order of the coordinates, so that the results of products are those of convex.Dot to the last bit.
 
@@ -115,3 +117,19 @@ func solveLower(points, l []float64, r int) {
 		}
 	}
 }
+
+// quadratic is x'Mx for a square matrix in row-major order.
+func quadratic(m, x []float64) float64 {
+	r, sum := len(x), 0.0
+	for j, v := range x {
+		sum += v * convex.Dot(m[j*r:(j+1)*r], x)
+	}
+	return sum
+}
+
+// manyPerDimension and manyArms are the numbers of arms per dimension and of arms above both of which the search works
+// on subsets.
+const manyPerDimension, manyArms = 8, 64
+
+// isMany says whether a search over n arms of rank r works on subsets.
+func isMany(n, r int) bool { return r > 1 && n > manyArms && n > manyPerDimension*r }

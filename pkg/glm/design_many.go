@@ -11,10 +11,6 @@ import (
 // are too large, and repeats (the cutting planes of Ahipasaoglu, Sun and Todd 2008). The certificate is that of all
 // arms, as with few.
 const (
-	// manyPerDimension and manyArms are the numbers of arms per dimension and of arms above both of which the search
-	// works on subsets.
-	manyPerDimension = 8
-	manyArms         = 64
 	// heaviestFirst, takenIn: arms per dimension in the first subset, and most arms that are taken in at once.
 	heaviestFirst, takenIn = 8, 4
 	// A subset is left when its excess is subsetShare of the tolerance, or half of the excess over all arms.
@@ -26,9 +22,6 @@ const (
 	// subsetRounds and subsetSweeps end a search that makes no progress: single steps over all arms go on from there.
 	subsetRounds, subsetSweeps = 40, 100
 )
-
-// isMany says whether a search over n arms of rank r works on subsets.
-func isMany(n, r int) bool { return r > 1 && n > manyArms && n > manyPerDimension*r }
 
 // subset is a design over some of the arms of a search. points and weights belong to the arms in their order.
 type subset struct {

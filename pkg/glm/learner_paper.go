@@ -103,6 +103,14 @@ func (r *paperRun) extend(int, int) error {
 	return fmt.Errorf("%w: the paper profile is made for one horizon", ErrExtend)
 }
 
+func (r *paperRun) known(int) Symmetric { return nil }
+
+func (r *paperRun) likely() float64 { return 0 }
+
+func (r *paperRun) rollback(int) error {
+	return fmt.Errorf("%w: the profile %q keeps none", ErrRollback, Paper)
+}
+
 func (r *paperRun) restart() { r.current = paperBatch{} }
 
 func (r *paperRun) absorb(epoch, round int, sums []Aggregate) error {

@@ -10,84 +10,6 @@ import (
 	"github.com/riffle-dp/riffle/pkg/convex"
 )
 
-// practicalRun estimates theta by one noise-aware Newton step per cohort.
-//
-// Cohort k releases its Hessian H and gradient g, both at the public estimate theta of the cohorts before it, with
-// known noise. To first order g = H (theta - theta*) + e, where e has the sampling covariance H (the information
-// equality of the family) plus the noise of the release. So -g observes H (theta* - theta), and the estimate is the
-// Gaussian posterior mean: with R the covariance of e,
-//
-//	W <- W + H R^-1 H,   theta <- Proj_S( theta - W^-1 H R^-1 g ),
-//
-// from W = Prior * d/S^2 * I and theta = 0. This pools the cohorts by precision, needs no inverse of a noisy matrix,
-// and gives the widths of elimination: W^-1 is the covariance of theta.
-//
-// H itself is noisy. It is shrunk towards a multiple of the identity to the degree that its noise demands (see shrunk),
-// and the remaining error, times the expected distance from the truth, is added to R. A single step from far away is
-// biased by the curvature of mu, but the next cohort, Growth times larger and linearised at the new estimate, corrects
-// it.
-//
-// Where the world may change, what was known fades: see PracticalConfig.HalfLife and Alarm, and absorb.
-type practicalRun struct {
-	cfg      Config
-	family   Family
-	score    Response // of the statistics
-	schedule []int
-	steep    float64 // see steepness
-	knowledge
-	// before holds what was known before the last two cohorts, the older first: at most two.
-	before []knowledge
-}
-
-// knowledge is all that the learner knows at one time. Its slices and matrices are never changed.
-type knowledge struct {
-	theta       []float64
-	information *mat.SymDense // W
-	covariance  *mat.SymDense // W^-1
-	last        evidence
-	age         int    // cohorts since the beginning, or since the last alarm
-	prior       belief // what is known where nothing was learnt
-	likely      float64
-	spread      spread
-	bias        *mat.SymDense // see steepness; nil: none
-}
-
-// belief is a normal distribution of the parameter.
-type belief struct {
-	theta     []float64
-	precision *mat.SymDense
-	given     bool // by the configuration
-}
-
-// evidence is the information that a cohort's decisions gave, by direction.
-type evidence struct {
-	values  []float64  // eigenvalues of the Hessian
-	vectors *mat.Dense // its eigenvectors
-	people  int
-	noise   float64 // variance of an observation's error in excess of sampling
-	edge    float64 // the largest eigenvalue that noise alone produces
-}
-
-// information is H R^-1 H.
-func (e evidence) information() *mat.SymDense { return e.compose(1, 0) }
-
-// expected is the information of a cohort of the given size that decides alike, in the directions whose eigenvalue
-// exceeds the noise.
-func (e evidence) expected(people int) *mat.SymDense {
-	return e.compose(float64(people)/float64(e.people), e.edge)
-}
-
-func (e evidence) compose(ratio, least float64) *mat.SymDense {
-	added := make([]float64, len(e.values))
-	for i, h := range e.values {
-		if h > least {
-			h *= ratio
-			added[i] = h * h / (h + e.noise)
-		}
-	}
-	return convex.FromSpectrum(added, e.vectors)
-}
-
 func newPracticalRun(cfg Config) (*practicalRun, error) {
 	family, err := NewFamily(cfg.Family, cfg.MaxReward)
 	if err != nil {
@@ -124,7 +46,12 @@ func vague(c Config) belief {
 }
 
 // informed says whether the configuration brought knowledge that still counts.
-func (r *practicalRun) informed() bool { return r.prior.given }
+func (r *practicalRun) known(epoch int) Symmetric {
+	if epoch == 0 && !r.prior.given {
+		return nil
+	}
+	return NewSymmetric(r.covariance)
+}
 
 func (r *practicalRun) cohorts() []int { return r.schedule }
 
@@ -134,7 +61,7 @@ func (r *practicalRun) policy(epoch, cohort, left int) Policy {
 		DesignTolerance: r.cfg.Practical.DesignTolerance, Pairwise: !r.cfg.Practical.SingleWidths}
 	p.Control, p.Caution = r.cfg.Practical.Control, r.cfg.Practical.Caution
 	age := r.age
-	if r.informed() {
+	if r.prior.given {
 		age++
 	}
 	e := r.cfg.Exploration(age, cohort, left)
@@ -206,6 +133,16 @@ func (r *practicalRun) statistics(Policy) ([][]Statistic, [][]float64, error) {
 		[][]float64{{rest * p.HessianShare, rest * (1 - p.HessianShare), p.ControlShare}}, nil
 }
 
+func (r *practicalRun) likely() float64 { return r.unchanged }
+
+func (r *practicalRun) rollback(epoch int) error {
+	if len(r.before) < 2 {
+		return fmt.Errorf("%w before that of epoch %d", ErrRollback, epoch-1)
+	}
+	r.knowledge, r.before = r.before[0], nil
+	return nil
+}
+
 func (r *practicalRun) restart() {}
 
 func (r *practicalRun) extend(epochs, people int) error {
@@ -239,14 +176,14 @@ func (r *practicalRun) absorb(_, _ int, sums []Aggregate) error {
 	}
 	next := r.knowledge
 	next.age++
-	if next.likely, next.spread, err = r.unchanged(values, vectors, sums[1].Sum, noiseG); err != nil {
+	if next.unchanged, next.spread, err = r.testUnchanged(values, vectors, sums[1].Sum, noiseG); err != nil {
 		return err
 	}
 	kept := 1.0
 	if p.HalfLife > 0 {
 		kept = math.Exp2(-1 / p.HalfLife)
 	}
-	if next.likely > 0 && next.likely < p.Alarm {
+	if next.unchanged > 0 && next.unchanged < p.Alarm {
 		kept, next.age, next.prior = 0, 1, vague(r.cfg)
 	}
 	if kept < 1 {

@@ -275,3 +275,10 @@ func (p *Policy) checkTheta(theta []float64) error {
 	}
 	return nil
 }
+
+// Weight is s(x)^2 of equation (10): at most mu'(x.theta) and at most MaxWeight, for every x in the unit ball, never
+// negative. x must have the scaling's dimension.
+func (s *Scaling) Weight(family Family, x []float64) float64 {
+	exponent := s.SelfConcordance * math.Min(s.Diameter, s.HalfWidth(x))
+	return math.Min(s.MaxWeight, family.Variance(convex.Dot(x, s.Theta))*math.Exp(-exponent))
+}

@@ -11,34 +11,6 @@ type Bounds struct {
 	Diameter float64
 }
 
-// Bounds computes the bounds from the statistic alone, in well under a millisecond. Every number is an upper bound in
-// the mathematical sense, error margins included, and is then widened by a relative 1e-9 for rounding.
-func (s Statistic) Bounds() (Bounds, error) {
-	if err := s.Validate(); err != nil {
-		return Bounds{}, err
-	}
-	var b Bounds
-	switch s.Kind {
-	case Gradient:
-		b = gradientBounds(s.Family, s.Theta)
-	case Hessian:
-		b = hessianBounds(s.Family, s.Theta)
-	case Rewards:
-		b = rewardsBounds(s.Family)
-	case Row:
-		b = rowBounds(s.Family, s.ArmDim)
-	default:
-		b = outerBounds(s.ArmDim, s.WeightBound)
-	}
-	b.Diameter *= 1 + boundsSlack
-	for j := range b.Lower {
-		slack := boundsSlack * math.Max(b.Upper[j]-b.Lower[j], b.Diameter*1e-3)
-		b.Lower[j] -= slack
-		b.Upper[j] += slack
-	}
-	return b, nil
-}
-
 // rowBounds encloses (x, r, explored) with |x| <= 1 and r between the family's least and largest reward. The distance
 // of two is at most sqrt(2^2 + (largest - least)^2 + 1), attained by opposite arms.
 func rowBounds(f Response, d int) Bounds {
