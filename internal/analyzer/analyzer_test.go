@@ -24,11 +24,11 @@ func TestCountsAreExact(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, profile)
 			s.start()
-			learner, err := glm.NewLearner(s.config.Learner)
+			bandit, err := glm.NewLearner(s.config.Learner)
 			s.must(err)
 			follows := func(a *plan.Announcement) {
 				t.Helper()
-				step := learner.Next()
+				step := bandit.Next()
 				if !reflect.DeepEqual(a.Policy, step.Policy) {
 					t.Errorf("round %d of epoch %d: the policy is\n%v\nthe learner's is\n%v",
 						a.Round, a.Epoch, a.Policy, step.Policy)
@@ -61,7 +61,7 @@ func TestCountsAreExact(t *testing.T) {
 							Variance: e.Variance(uint64(a.Cohort.Minimum), 0), Reports: int(a.Cohort.Minimum),
 						})
 					}
-					s.must(learner.Absorb(sums))
+					s.must(bandit.Absorb(sums))
 				}
 			}
 			if b := s.analyzer.c.Messages.Balance(); int(b.Released) != released || int(b.Received) != released {
@@ -73,7 +73,7 @@ func TestCountsAreExact(t *testing.T) {
 			if !p.Final || len(p.Releases) == 0 || !(p.Releases[0].Epsilon > 0 && p.Releases[0].Epsilon <= 4) {
 				t.Errorf("progress %+v", p)
 			}
-			shown(t, s.analyzer, learner)
+			shown(t, s.analyzer, bandit)
 			stated(t, s.analyzer.Snapshot().Releases)
 			s.must(s.stop())
 		})
@@ -99,10 +99,10 @@ func stated(t *testing.T, releases []status.Round) {
 }
 
 // shown holds what an analyzer shows as learned, at the end of its horizon, against the learner.
-func shown(t *testing.T, z *Analyzer, learner *glm.Learner) {
+func shown(t *testing.T, z *Analyzer, bandit *glm.Learner) {
 	t.Helper()
 	l, p := z.Snapshot().Learned, z.Progress()
-	final := learner.Next().Policy
+	final := bandit.Next().Policy
 	if l == nil || l.Cohorts != final.Epoch || len(l.Epochs) != final.Epoch || l.Interval == "" {
 		t.Fatalf("shown as learned: %+v", l)
 	}

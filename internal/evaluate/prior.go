@@ -110,11 +110,11 @@ func FirstCohort(log []Decision, o PriorOptions) (release func(noise protocol.So
 	if err != nil {
 		return nil, err
 	}
-	learner, err := glm.NewLearner(in.config)
+	l, err := glm.NewLearner(in.config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
 	}
-	step := learner.Next()
+	step := l.Next()
 	channel, _, err := in.trust(step)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPrior, err)
@@ -168,12 +168,12 @@ func (o PriorOptions) inputs(log []Decision) (in inputs, err error) {
 
 // learned is what a learner knows after the rows, cohort by cohort.
 func (in inputs) learned(noise protocol.Source) (theta []float64, covariance glm.Symmetric, err error) {
-	learner, err := glm.NewLearner(in.config)
+	l, err := glm.NewLearner(in.config)
 	if err != nil {
 		return nil, nil, err
 	}
 	rows := in.rows
-	for step := learner.Next(); !step.Done; step = learner.Next() {
+	for step := l.Next(); !step.Done; step = l.Next() {
 		channel, _, err := in.trust(step)
 		if err != nil {
 			return nil, nil, err
@@ -183,11 +183,11 @@ func (in inputs) learned(noise protocol.Source) (theta []float64, covariance glm
 			return nil, nil, err
 		}
 		rows = rows[step.Cohort:]
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			return nil, nil, err
 		}
 	}
-	return learner.Next().Policy.Theta, learner.Covariance(), nil
+	return l.Next().Policy.Theta, l.Covariance(), nil
 }
 
 // sumsOf are a cohort's sums as the channel gives them.

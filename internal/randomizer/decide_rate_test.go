@@ -97,9 +97,9 @@ func decider(b *testing.B, bed *testbed.Bed, full bool) *Host {
 	b.Helper()
 	h := benchmarkHost(b, bed, acceptor{}, 1000)
 	b.Cleanup(func() { _ = h.Close() })
-	learner := testbed.Learner(glm.Practical, 50)
-	learner.Dimension = 5
-	l, err := glm.NewLearner(learner)
+	config := testbed.Learner(glm.Practical, 50)
+	config.Dimension = 5
+	l, err := glm.NewLearner(config)
 	if err != nil {
 		b.Fatal(err)
 	}

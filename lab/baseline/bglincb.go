@@ -47,11 +47,11 @@ func NewBGLinCB(s Setting, c glm.Config) (*BGLinCB, error) {
 	}
 	c.Profile, c.Family, c.MaxReward = glm.Paper, s.Family.Name(), s.Family.MaxReward()
 	c.Dimension, c.Radius, c.Horizon = s.Dimension, s.Radius, s.Horizon
-	learner, err := glm.NewLearner(c)
+	l, err := glm.NewLearner(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSetting, err)
 	}
-	b := &BGLinCB{setting: s, config: learner.Config().Paper, schedule: learner.Schedule(),
+	b := &BGLinCB{setting: s, config: l.Config().Paper, schedule: l.Schedule(),
 		policy: glm.Policy{Family: c.Family, MaxReward: c.MaxReward, Dimension: s.Dimension,
 			Theta: make([]float64, s.Dimension)}}
 	b.ridge, b.width = 1, b.tuned(1)

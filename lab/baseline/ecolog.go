@@ -65,15 +65,15 @@ func (e *ECOLog) Choose(arms [][]float64) (int, error) {
 // Learn implements simulate.Algorithm.
 func (e *ECOLog) Learn(reward float64) error {
 	e.rounds++
-	x, family := e.chosen, e.setting.Family
+	x, model := e.chosen, e.setting.Family
 	next, err := e.solve(e.theta, func(z float64) (float64, float64, float64) {
-		return glm.Loss(family, z, reward), family.Mean(z) - reward, family.Variance(z)
+		return glm.Loss(model, z, reward), model.Mean(z) - reward, model.Variance(z)
 	})
 	if err != nil {
 		return err
 	}
 	both, err := e.solve(next, func(z float64) (float64, float64, float64) {
-		return glm.Loss(family, z, 0) + glm.Loss(family, z, 1), 2*family.Mean(z) - 1, 2 * family.Variance(z)
+		return glm.Loss(model, z, 0) + glm.Loss(model, z, 1), 2*model.Mean(z) - 1, 2 * model.Variance(z)
 	})
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (e *ECOLog) Learn(reward float64) error {
 		difference.SetVec(i, next[i]-both[i])
 	}
 	length := math.Sqrt(math.Max(0, mat.Inner(difference, e.matrix, difference)))
-	progress := glm.Loss(family, population.Dot(x, both), reward) - glm.Loss(family, population.Dot(x, next), reward)
+	progress := glm.Loss(model, population.Dot(x, both), reward) - glm.Loss(model, population.Dot(x, next), reward)
 	e.cumulated += 2*(1+e.setting.Radius)*progress - 0.5*length
-	w := family.Variance(population.Dot(x, next))
+	w := model.Variance(population.Dot(x, next))
 	e.design.add(w, x)
 	e.matrix.SymRankOne(e.matrix, w, mat.NewVecDense(len(x), append([]float64(nil), x...)))
 	e.theta = next

@@ -47,14 +47,14 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	if people < 1 {
 		return nil, fmt.Errorf("%w: a synthetic environment needs a number of people", ErrSpec)
 	}
-	family, err := glm.NewFamily(s.Family, s.MaxReward)
+	model, err := glm.NewFamily(s.Family, s.MaxReward)
 	if err != nil {
 		return nil, err
 	}
-	e := &synthetic{spec: s, seed: seed, n: people, family: family, coin: s.Family == glm.FamilyLogistic ||
+	e := &synthetic{spec: s, seed: seed, n: people, family: model, coin: s.Family == glm.FamilyLogistic ||
 		s.Family == glm.FamilyProbit || s.Family == glm.FamilyLinear}
 	if s.Noise != Bernoulli {
-		e.lowest = family.MinReward()
+		e.lowest = model.MinReward()
 	}
 	e.theta = s.parameter(stream(seed, streamParameter))
 	e.drawer = s.drawer(people, stream(s.table(seed), streamPool))
@@ -69,7 +69,7 @@ func (s Spec) synthetic(seed uint64, people int) (*Environment, error) {
 	}
 	info := population.Info{Name: s.Label(), People: people, Dim: s.Dimension, Arms: s.Arms, Family: s.Family,
 		MaxReward: s.MaxReward, NormBound: s.Bound}
-	return &Environment{Population: population.New(info, e.people, nil), Family: family, Theta: e.theta}, nil
+	return &Environment{Population: population.New(info, e.people, nil), Family: model, Theta: e.theta}, nil
 }
 
 // drawer is how the arms of the i-th person are drawn. What is drawn once comes from pool.

@@ -76,11 +76,11 @@ func newPlayer(s world.Setting, m world.Mode, seed uint64) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	family, err := glm.NewFamily(world.Family, 1)
+	model, err := glm.NewFamily(world.Family, 1)
 	if err != nil {
 		return nil, err
 	}
-	p := &player{setting: s, mode: m, people: everybody, family: family, run: &run{},
+	p := &player{setting: s, mode: m, people: everybody, family: model, run: &run{},
 		devices: rand.NewChaCha8(key(seed, m, 'd')), noise: rand.NewChaCha8(key(seed, m, 'n')),
 		served: make([]int, s.World.People)}
 	p.policy = glm.Policy{Profile: glm.Practical, Family: glm.FamilyLogistic, MaxReward: 1, Dimension: s.World.Dimension,

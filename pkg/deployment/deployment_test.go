@@ -112,14 +112,14 @@ func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
 		t.Run(string(profile), func(t *testing.T) {
 			c := configuration(profile)
 			r := begin(t, c)
-			learner, err := glm.NewLearner(c.Learner)
+			l, err := glm.NewLearner(c.Learner)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var previous []byte
 			var learned *wire.Learned
 			for rounds := 0; ; rounds++ {
-				step := learner.Next()
+				step := l.Next()
 				a := r.announce()
 				if !reflect.DeepEqual(a.Policy, step.Policy) || a.Final != step.Done || int(a.Round) != step.Round {
 					t.Fatalf("announced is %+v, the learner's step is %+v", a, step)
@@ -163,7 +163,7 @@ func TestFromTheFirstAnnouncementToTheLast(t *testing.T) {
 					sums = append(sums, glm.Aggregate{Kind: step.Statistics[step.Round][i].Kind, Sum: values,
 						Variance: learned.Sums[i].Variance, Reports: people - 1})
 				}
-				if err := learner.Absorb(sums); err != nil {
+				if err := l.Absorb(sums); err != nil {
 					t.Fatal(err)
 				}
 			}

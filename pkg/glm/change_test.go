@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -122,7 +123,7 @@ func TestUnchangedIsAChiSquareTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := distuv.ChiSquared{K: 2}.Survival(mat.Dot(g, &solved))
-	if got := l.Unchanged(); !about(got, want, 1e-6) || want > 0.5 || want < 0.001 {
+	if got := l.Unchanged(); !scalar.EqualWithinAbs(got, want, 1e-6) || want > 0.5 || want < 0.001 {
 		t.Errorf("p-value %v, want %v", got, want)
 	}
 }
@@ -198,7 +199,7 @@ func TestAnAlarmForgets(t *testing.T) {
 		}
 		got := l.Next().Policy
 		for i, v := range got.Theta {
-			if want := theta.AtVec(i) - step.AtVec(i); !about(v, want, 1e-9) {
+			if want := theta.AtVec(i) - step.AtVec(i); !scalar.EqualWithinAbs(v, want, 1e-9) {
 				t.Errorf("alarm %v: theta %v, want %v in coordinate %d", alarm, v, want, i)
 			}
 		}

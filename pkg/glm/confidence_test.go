@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -24,7 +25,7 @@ func TestProofWidthHasItsGoldenValues(t *testing.T) {
 		{"bracket", in.Bracket(50, 0), 75.894611},
 		{"gamma", in.Gamma(50, 0), 92.951535},
 	} {
-		if !about(c.got, c.want, 1e-6) {
+		if !scalar.EqualWithinAbs(c.got, c.want, 1e-6) {
 			t.Errorf("%s: %.7f, want %v", c.name, c.got, c.want)
 		}
 	}
@@ -48,7 +49,7 @@ func TestTunedWidthIsTheRootOfItsTerms(t *testing.T) {
 	} {
 		w := good
 		c.change(&w)
-		if got := w.Gamma(); !about(got, c.want, 1e-6) {
+		if got := w.Gamma(); !scalar.EqualWithinAbs(got, c.want, 1e-6) {
 			t.Errorf("%s: %.7f, want %v", c.name, got, c.want)
 		}
 	}
@@ -65,7 +66,7 @@ func TestNoiseNormBoundsTheNoiseMatrix(t *testing.T) {
 	const n = 2000
 	proxy := encoding.Variance(n, 0)[0] // the proxy of fair bits is the variance
 	bound := in.NoiseNorm(proxy)
-	if !about(proxy, 46.875, 1e-9) || !about(bound, 72.953520, 1e-6) {
+	if !scalar.EqualWithinAbs(proxy, 46.875, 1e-9) || !scalar.EqualWithinAbs(bound, 72.953520, 1e-6) {
 		t.Errorf("proxy %v, bound %.7f", proxy, bound)
 	}
 	repetitions := 2000

@@ -88,12 +88,12 @@ func (c Config) resolvePractical() (Config, error) {
 // needs no gap. It grows like d^1.5/epsilon; the result is at most T/5, but at least MinCohort. TestFirstCohortRule has
 // examples.
 func FirstCohort(c Config) (int, error) {
-	family, err := NewFamily(c.Family, c.MaxReward)
+	model, err := NewFamily(c.Family, c.MaxReward)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	zero := make([]float64, c.Dimension)
-	score := Bounded(family)
+	score := Bounded(model)
 	g, err := Statistic{Kind: Gradient, Family: score, Theta: zero, ArmDim: c.Dimension}.Bounds()
 	if err != nil {
 		return 0, err

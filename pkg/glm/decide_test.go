@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
@@ -248,11 +249,11 @@ func TestScalingWeightStaysBelowTheVariance(t *testing.T) {
 		t.Errorf("width 0: %v, want %v", w, family.Variance(z))
 	}
 	s.Width = .5
-	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !about(w, want, 1e-15) {
+	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-2*.5*math.Hypot(.6, .3)); !scalar.EqualWithinAbs(w, want, 1e-15) {
 		t.Errorf("width 0.5: %v, want %v", w, want)
 	}
 	s.Width = 1e6 // beta is capped by what the ball allows: exp(M_sc 2S)
-	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-8); !about(w, want, 1e-15) {
+	if w, want := s.Weight(family, x), family.Variance(z)*math.Exp(-8); !scalar.EqualWithinAbs(w, want, 1e-15) {
 		t.Errorf("huge width: %v, want %v", w, want)
 	}
 	s.Width, s.MaxWeight = 0, .1
@@ -275,7 +276,7 @@ func TestDecideFollowsTheDesign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !about(d.Propensity, 1.0/3, 1e-9) {
+		if !scalar.EqualWithinAbs(d.Propensity, 1.0/3, 1e-9) {
 			t.Fatalf("%+v", d)
 		}
 		counts[d.Arm]++
@@ -313,7 +314,7 @@ func TestDecideRefusesBadArmsAndPolicies(t *testing.T) {
 	if err != nil || d.Arm != 0 || d.Shortened != 2 || arms[1][0] != 3 {
 		t.Errorf("%+v, %v, %v", d, err, arms)
 	}
-	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !about(x[0], .6, 1e-15) || !about(x[1], .8, 1e-15) {
+	if x, long := convex.ToUnitBall([]float64{3, 4}); !long || !scalar.EqualWithinAbs(x[0], .6, 1e-15) || !scalar.EqualWithinAbs(x[1], .8, 1e-15) {
 		t.Errorf("%v", x)
 	}
 	// A policy without its parts gives an error, not a panic.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"gonum.org/v1/gonum/floats/scalar"
 )
 
 // drawManyArms draws arm sets of one kind: directions in a ball, on a sphere, corners of a cube, coordinates of very
@@ -81,8 +82,8 @@ func TestDesignOfManyArmsOfEveryKindIsCertified(t *testing.T) {
 					largest = math.Max(largest, q)
 				}
 				bound := float64(want) * (1 + tolerance)
-				if !about(sum, 1, 1e-12) || cert.Rank != want || cert.Relaxed || cert.MaxLeverage > bound ||
-					!about(largest, cert.MaxLeverage, 1e-7*bound) {
+				if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank != want || cert.Relaxed || cert.MaxLeverage > bound ||
+					!scalar.EqualWithinAbs(largest, cert.MaxLeverage, 1e-7*bound) {
 					t.Errorf("%s %v %v: weights sum to %v, leverage %v, certificate %+v", kind, size, tolerance, sum,
 						largest, cert)
 				}

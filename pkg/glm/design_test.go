@@ -6,13 +6,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
 )
-
-func about(a, b, tol float64) bool { return math.Abs(a-b) <= tol }
 
 // Designs known in closed form are found.
 func TestDesignClosedForms(t *testing.T) {
@@ -40,14 +39,14 @@ func TestDesignClosedForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if cert.Rank != c.rank || !about(cert.MaxLeverage, float64(c.rank), 1e-8) || cert.Relaxed {
+			if cert.Rank != c.rank || !scalar.EqualWithinAbs(cert.MaxLeverage, float64(c.rank), 1e-8) || cert.Relaxed {
 				t.Errorf("certificate %+v, want rank and leverage %d", cert, c.rank)
 			}
 			if cert.Steps > c.steps {
 				t.Errorf("%d steps, want at most %d", cert.Steps, c.steps)
 			}
 			for i, w := range c.weights {
-				if !about(weights[i], w, 1e-9) {
+				if !scalar.EqualWithinAbs(weights[i], w, 1e-9) {
 					t.Errorf("weights %v, want %v", weights, c.weights)
 					break
 				}
@@ -125,7 +124,7 @@ func TestDesignCertificateOnRandomSets(t *testing.T) {
 			}
 		}
 		rank := float64(cert.Rank)
-		if !about(sum, 1, 1e-12) || largest > 1.01*rank*(1+1e-6) || cert.Relaxed || (trial%4 == 0) != (cert.Rank == 2) {
+		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || largest > 1.01*rank*(1+1e-6) || cert.Relaxed || (trial%4 == 0) != (cert.Rank == 2) {
 			t.Fatalf("trial %d: weights sum to %v, leverage %v, certificate %+v", trial, sum, largest, cert)
 		}
 		if cert.Rank == d {
@@ -165,7 +164,7 @@ func TestDesignTraceIsTheRank(t *testing.T) {
 			sum += weights[i]
 			trace += weights[i] * q
 		}
-		if !about(sum, 1, 1e-12) || cert.Rank > 0 && !about(trace, float64(cert.Rank), 1e-7) {
+		if !scalar.EqualWithinAbs(sum, 1, 1e-12) || cert.Rank > 0 && !scalar.EqualWithinAbs(trace, float64(cert.Rank), 1e-7) {
 			r.Fatalf("weights sum to %v, trace %v, rank %d", sum, trace, cert.Rank)
 		}
 		if cert.MaxLeverage > 1.01*float64(cert.Rank)+1e-9 {
@@ -192,7 +191,7 @@ func TestDesignIsInvariantUnderLinearMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range a {
-		if !about(a[i], b[i], 1e-5) {
+		if !scalar.EqualWithinAbs(a[i], b[i], 1e-5) {
 			t.Fatalf("weights %v and %v", a, b)
 		}
 	}
@@ -286,7 +285,7 @@ func TestDesignOfExtremeMagnitudesNeverPanics(t *testing.T) {
 			}
 			total += w
 		}
-		if !about(total, 1, 1e-12) || cert.MaxLeverage > 1.01*float64(cert.Rank)+1e-9 {
+		if !scalar.EqualWithinAbs(total, 1, 1e-12) || cert.MaxLeverage > 1.01*float64(cert.Rank)+1e-9 {
 			r.Fatalf("weights %v, certificate %+v", weights, cert)
 		}
 	})

@@ -38,14 +38,14 @@ func ExampleLearner() {
 		fmt.Println(err)
 		return
 	}
-	learner, err := glm.NewLearner(glm.Config{Dimension: 2, Horizon: 700,
+	l, err := glm.NewLearner(glm.Config{Dimension: 2, Horizon: 700,
 		Practical: glm.PracticalConfig{FirstCohort: 100}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	step := learner.Next()
-	for ; !step.Done; step = learner.Next() {
+	step := l.Next()
+	for ; !step.Done; step = l.Next() {
 		statistics := step.Statistics[step.Round]
 		sums := make([]glm.Aggregate, len(statistics))
 		for i, s := range statistics {
@@ -78,7 +78,7 @@ func ExampleLearner() {
 		}
 		fmt.Printf("epoch %d: %d people, best arm played by %.0f %%\n",
 			step.Epoch, step.Cohort, 100*best/float64(step.Cohort))
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"gonum.org/v1/gonum/floats/scalar"
 )
 
 // The width and the share of explorers follow the documented rule in each of its cases.
@@ -47,8 +48,8 @@ func TestExplorationFollowsItsRule(t *testing.T) {
 			glm.Exploration{Width: 0.7 * w(10000, 10000), Share: 1, Ahead: true}},
 	} {
 		got := resolve(c.config).Exploration(c.epoch, c.cohort, c.after)
-		if got.Ahead != c.want.Ahead || !about(got.Share, c.want.Share, 1e-12) ||
-			got.Width != c.want.Width && !about(got.Width, c.want.Width, 1e-12) {
+		if got.Ahead != c.want.Ahead || !scalar.EqualWithinAbs(got.Share, c.want.Share, 1e-12) ||
+			got.Width != c.want.Width && !scalar.EqualWithinAbs(got.Width, c.want.Width, 1e-12) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
@@ -85,7 +86,7 @@ func TestReportsOfSeveralDecisions(t *testing.T) {
 		}
 	}
 	prior := 2. / 9
-	if got := l.Next().Policy.Theta[0]; !about(got, 30/(175+prior), 1e-9) {
+	if got := l.Next().Policy.Theta[0]; !scalar.EqualWithinAbs(got, 30/(175+prior), 1e-9) {
 		t.Errorf("theta is %v: the trace was cut to that of single decisions", got)
 	}
 }
@@ -138,7 +139,7 @@ func TestHalfLifeWeighsByAge(t *testing.T) {
 			}
 			got, covariance := l.Next().Policy.Theta, l.Covariance().Dense(d)
 			for i := range d {
-				if !about(got[i], want.AtVec(i), 1e-9) || !about(covariance.At(i, 0), inverse.At(i, 0), 1e-9) {
+				if !scalar.EqualWithinAbs(got[i], want.AtVec(i), 1e-9) || !scalar.EqualWithinAbs(covariance.At(i, 0), inverse.At(i, 0), 1e-9) {
 					t.Fatalf("half-life %v, cohort %d: theta %v, want %v; covariance %v, want %v", half, k, got,
 						want.RawVector().Data, covariance, inverse)
 				}
@@ -184,7 +185,7 @@ func TestExplorationGoesOnWithAHalfLife(t *testing.T) {
 	}
 	fades, last := trace(4)
 	stays, _ := trace(0)
-	if !about(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] || last.Play != glm.PlayDesign ||
+	if !scalar.EqualWithinAbs(fades[39], fades[29], 0.01) || stays[39] > 0.8*stays[29] || last.Play != glm.PlayDesign ||
 		len(last.Stages) != 1 || !(last.Stages[0].Width > 0) {
 		t.Errorf("traces %v and %v with a half-life, %v and %v without; the last policy %+v", fades[29], fades[39],
 			stays[29], stays[39], last)
@@ -206,7 +207,7 @@ func TestControlGroupHasARelease(t *testing.T) {
 				t.Fatalf("%+v", step)
 			}
 			for i, v := range step.Shares[0] {
-				if !about(v, want[i], 1e-12) {
+				if !scalar.EqualWithinAbs(v, want[i], 1e-12) {
 					t.Errorf("shares %v, want %v", step.Shares[0], want)
 				}
 			}

@@ -11,11 +11,11 @@ import (
 )
 
 func newPracticalRun(cfg Config) (*practicalRun, error) {
-	family, err := NewFamily(cfg.Family, cfg.MaxReward)
+	model, err := NewFamily(cfg.Family, cfg.MaxReward)
 	if err != nil {
 		return nil, err
 	}
-	r := &practicalRun{cfg: cfg, family: family, score: Bounded(family), steep: steepness(family, cfg.Radius)}
+	r := &practicalRun{cfg: cfg, family: model, score: Bounded(model), steep: steepness(model, cfg.Radius)}
 	if panel := cfg.Practical.Panel; panel > 0 {
 		r.schedule = panels(cfg.Horizon, panel)
 	} else {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"gonum.org/v1/gonum/floats/scalar"
 )
 
 // The paper profile's stages, number by number: after a warm-up whose covariance release is 400 I with variance 4, the
@@ -80,11 +81,11 @@ func TestPaperStagesHaveTheirStatedNumbers(t *testing.T) {
 			}
 			p := l.Next().Policy
 			for j, s := range p.Stages {
-				if want := c.width(j, reports[j], p.Stages[0]); !about(s.Width, want, 1e-9*want) {
+				if want := c.width(j, reports[j], p.Stages[0]); !scalar.EqualWithinAbs(s.Width, want, 1e-9*want) {
 					t.Errorf("stage %d: width %v, want %v", j, s.Width, want)
 				}
-				if want := 1 / (400 + c.lambda); !about(s.Covariance[0], want, 1e-12) ||
-					!about(s.Covariance[1], 0, 1e-15) || !about(s.Covariance[2], want, 1e-12) {
+				if want := 1 / (400 + c.lambda); !scalar.EqualWithinAbs(s.Covariance[0], want, 1e-12) ||
+					!scalar.EqualWithinAbs(s.Covariance[1], 0, 1e-15) || !scalar.EqualWithinAbs(s.Covariance[2], want, 1e-12) {
 					t.Errorf("stage %d: covariance %v, want %v I", j, s.Covariance, want)
 				}
 			}
@@ -111,7 +112,7 @@ func TestHessianIsShrunkByItsNoise(t *testing.T) {
 		c := l.Next().Policy.Stages[0].Covariance
 		return c[0] / c[2]
 	}
-	if r := spread(150); !about(r, 1, 1e-9) {
+	if r := spread(150); !scalar.EqualWithinAbs(r, 1, 1e-9) {
 		t.Errorf("noise explains the spread, yet the variances' ratio is %v", r)
 	}
 	if r := spread(50); !(r > 1.05 && r < spread(1e-9)) {
@@ -145,11 +146,11 @@ func TestPracticalPoliciesFollowThePeopleToCome(t *testing.T) {
 				c = .8
 			}
 			if want := c * math.Sqrt(math.Log(1+float64(after)/explorers)); p.Play != glm.PlayDesign ||
-				!about(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
+				!scalar.EqualWithinAbs(p.Stages[0].Width, want, 1e-12) || !p.Pairwise {
 				t.Errorf("epoch %d: %+v, want width %v", k, p, want)
 			}
 			if share := explorers / float64(n); share == 1 && p.Explore != 0 ||
-				share < 1 && !about(p.Explore, share, 1e-12) {
+				share < 1 && !scalar.EqualWithinAbs(p.Explore, share, 1e-12) {
 				t.Errorf("epoch %d: a share of %v explores, want %v", k, p.Explore, share)
 			}
 		}
@@ -188,7 +189,7 @@ func TestPracticalStagesLookAhead(t *testing.T) {
 	if got := ahead.Covariance.Form(second) / today.Covariance.Form(second); !(got > 0.9 && got <= 1+1e-12) {
 		t.Errorf("not told about: variance %v of today's", got)
 	}
-	if ratio := ahead.Width / today.Width; !about(ratio, 1/glm.DefaultWidth, 1e-9) {
+	if ratio := ahead.Width / today.Width; !scalar.EqualWithinAbs(ratio, 1/glm.DefaultWidth, 1e-9) {
 		t.Errorf("widths %v and %v", ahead.Width, today.Width)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
@@ -273,7 +274,7 @@ func TestNewtonStepFindsASmallParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, v := range l.Next().Policy.Theta {
-		if !about(v, truth[i], 1e-4) {
+		if !scalar.EqualWithinAbs(v, truth[i], 1e-4) {
 			t.Errorf("theta %v, truth %v", l.Next().Policy.Theta, truth)
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/glm"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
+	"gonum.org/v1/gonum/floats/scalar"
 )
 
 // comparison is a cohort with a control group, whose people are rewarded with 0 or 1.
@@ -217,12 +218,12 @@ func TestLiftOfAKnownSum(t *testing.T) {
 		"low": {l.Low, 0.5 - half}, "high": {l.High, 0.5 + half}, "decisions": {l.Decisions, 1},
 		"reports": {float64(l.Reports), 100},
 	} {
-		if !about(c[0], c[1], 1e-12) {
+		if !scalar.EqualWithinAbs(c[0], c[1], 1e-12) {
 			t.Errorf("%s is %v, want %v", name, c[0], c[1])
 		}
 	}
 	twice := l.Add(l)
-	if !about(twice.Lift, 0.5, 1e-12) || !about(twice.High-twice.Low, 2*half/math.Sqrt2, 1e-12) || twice.Reports != 200 {
+	if !scalar.EqualWithinAbs(twice.Lift, 0.5, 1e-12) || !scalar.EqualWithinAbs(twice.High-twice.Low, 2*half/math.Sqrt2, 1e-12) || twice.Reports != 200 {
 		t.Errorf("twice the same cohort: %+v", twice)
 	}
 	if twice.Add(glm.Lift{}) != twice || (glm.Lift{}).Add(twice) != twice {
@@ -235,7 +236,7 @@ func TestLiftOfAKnownSum(t *testing.T) {
 		noisy.Variance[i] = 4
 		got := newLift(t, noisy, 0.2)
 		want := glm.LiftQuantile * math.Sqrt(0.25/16+4*widest*widest/1e4)
-		if !about((got.High-got.Low)/2, want, 2e-3) {
+		if !scalar.EqualWithinAbs((got.High-got.Low)/2, want, 2e-3) {
 			t.Errorf("noise of number %d: half width %v, want %v", i, (got.High-got.Low)/2, want)
 		}
 	}
@@ -243,7 +244,7 @@ func TestLiftOfAKnownSum(t *testing.T) {
 	a.Decisions, a.Reports = 4, 50
 	got := newLift(t, a, 0.2)
 	want := glm.LiftQuantile * math.Sqrt((0.25/0.16+3*glm.LiftSpread*glm.LiftSpread)/100)
-	if !about((got.High-got.Low)/2, want, 1e-12) || got.Decisions != 2 {
+	if !scalar.EqualWithinAbs((got.High-got.Low)/2, want, 1e-12) || got.Decisions != 2 {
 		t.Errorf("reports of 4 decisions: %+v, want half width %v", got, want)
 	}
 }

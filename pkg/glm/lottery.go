@@ -90,13 +90,13 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 	if len(survivors) == 1 {
 		return []float64{1}, nil
 	}
-	var family Family
+	var model Family
 	if p.Scaling != nil {
 		f, err := NewFamily(p.Family, p.MaxReward)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
 		}
-		family = f
+		model = f
 	}
 	scaled := make([][]float64, len(survivors))
 	backing := make([]float64, len(survivors)*p.Dimension)
@@ -104,7 +104,7 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 		row := backing[i*p.Dimension : (i+1)*p.Dimension]
 		s := 1.0
 		if p.Scaling != nil {
-			s = math.Sqrt(p.Scaling.Weight(family, arms[a]))
+			s = math.Sqrt(p.Scaling.Weight(model, arms[a]))
 		}
 		for j, v := range arms[a] {
 			row[j] = s * v

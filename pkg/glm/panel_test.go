@@ -39,12 +39,12 @@ func (w returning) run(t testing.TB, seed uint64) (out result) {
 	cfg := l.Config()
 	words := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 5})
 	src := rand.New(words)
-	family, err := glm.NewFamily(cfg.Family, cfg.MaxReward)
+	model, err := glm.NewFamily(cfg.Family, cfg.MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}
 	world := func() *glm.Environment {
-		env, err := glm.NewBallEnvironment(family, cfg.Dimension, w.arms, 0.8*cfg.Radius, words)
+		env, err := glm.NewBallEnvironment(model, cfg.Dimension, w.arms, 0.8*cfg.Radius, words)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func (w returning) run(t testing.TB, seed uint64) (out result) {
 				}
 				regret, decisions = regret+best-means[d.Arm], decisions+1
 				record := glm.Record{Arm: arms[d.Arm], Control: d.Control}
-				if src.Float64() < family.Mean(convex.Dot(record.Arm, env.Theta)+effects[who]) {
+				if src.Float64() < model.Mean(convex.Dot(record.Arm, env.Theta)+effects[who]) {
 					record.Reward = 1
 				}
 				for i, s := range step.Statistics[0] {

@@ -15,11 +15,11 @@ import (
 // that is off by 0.04 is found with near certainty).
 func TestProbabilitiesAreTheFrequenciesOfDecisions(t *testing.T) {
 	src := rand.NewChaCha8([32]byte{7})
-	family, err := glm.NewFamily("logistic", 1)
+	model, err := glm.NewFamily("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := glm.NewBallEnvironment(family, 3, 6, 2, src)
+	env, err := glm.NewBallEnvironment(model, 3, 6, 2, src)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,10 +232,10 @@ func throughJSON(t testing.TB, p glm.Policy) *glm.Policy {
 }
 
 func environment(
-	t testing.TB, kind, family string, reward float64, d, k int, radius float64, seed uint64,
+	t testing.TB, kind, name string, reward float64, d, k int, radius float64, seed uint64,
 ) *glm.Environment {
 	t.Helper()
-	f, err := glm.NewFamily(family, reward)
+	f, err := glm.NewFamily(name, reward)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -256,7 +256,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 				return nil, fmt.Errorf("release %d: %w", i, err)
 			}
 		}
-		s, err := statistic(p.Statistic, a.Reference, &a.Policy)
+		s, err := statisticOf(p.Statistic, a.Reference, &a.Policy)
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %d: %w", ErrPlan, i, err)
 		}
@@ -286,7 +286,7 @@ func CheckRound(a *Announcement) (*Encoder, error) {
 }
 
 // statistic is the announced statistic at the announced reference.
-func statistic(kind glm.StatisticKind, reference []float64, policy *glm.Policy) (glm.Statistic, error) {
+func statisticOf(kind glm.StatisticKind, reference []float64, policy *glm.Policy) (glm.Statistic, error) {
 	if kind == glm.Covariance {
 		bound := 1.0
 		if policy.Scaling != nil {

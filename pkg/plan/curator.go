@@ -92,11 +92,11 @@ func (a *Announcement) curated() (privacy.Guarantee, error) {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: epoch %d of a run that was announced with %d cohorts", ErrPlan,
 			a.Epoch, leaves)
 	}
-	family, err := glm.NewFamily(a.Policy.Family, a.Policy.MaxReward)
+	name, err := glm.NewFamily(a.Policy.Family, a.Policy.MaxReward)
 	if err != nil {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: %w", ErrPlan, err)
 	}
-	return a.Plan.Curator.Guarantee(a.Policy.Dimension, family.MaxVariance(a.Policy.Radius)/math.E)
+	return a.Plan.Curator.Guarantee(a.Policy.Dimension, name.MaxVariance(a.Policy.Radius)/math.E)
 }
 
 // CheckCurator refuses a plan with records and without a curator, or with a curator and anything but one release of
@@ -130,8 +130,8 @@ func (p *Plan) CheckCurator() error {
 // RecordEncoding is how a device writes its record: the arm's coordinates from -1 to 1, the reward in the family's
 // range (glm.RewardRange), and whether the person explored, in as many levels as an entry of Central has room for, a
 // power of two for each unit of data. Zero is a level, so that the null record is exact.
-func RecordEncoding(dimension int, family string, maxReward float64) protocol.Encoding {
-	least, largest := glm.RewardRange(family, maxReward)
+func RecordEncoding(dimension int, name string, maxReward float64) protocol.Encoding {
+	least, largest := glm.RewardRange(name, maxReward)
 	most := math.Exp2(float64(MaxEntryBits(Central))) - 1
 	scale := math.Exp2(math.Floor(math.Log2(most / math.Max(2, largest-least))))
 	e := protocol.Encoding{Scale: scale}

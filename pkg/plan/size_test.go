@@ -20,16 +20,16 @@ func BenchmarkDimension(b *testing.B) {
 			b.Fatal(err)
 		}
 		a := announce(b, step, p)
-		learner, err := glm.NewLearner(cfg)
+		l, err := glm.NewLearner(cfg)
 		if err != nil {
 			b.Fatal(err)
 		}
-		learner.Next()
+		l.Next()
 		sums := sumsOf(step, p)
-		if err := learner.Absorb(sums); err != nil {
+		if err := l.Absorb(sums); err != nil {
 			b.Fatal(err)
 		}
-		later := learner.Next()
+		later := l.Next()
 		arms := ballArms(d, 1000)
 		record := glm.Record{Arm: arms[0], Reward: 1, Weight: 1}
 		for _, part := range []struct {

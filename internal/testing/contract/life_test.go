@@ -30,14 +30,14 @@ func TestPanelsThroughAllRoles(t *testing.T) {
 	for _, c := range []plan.Channel{plan.Shuffle, plan.Shares} {
 		t.Run(string(c), func(t *testing.T) {
 			t.Parallel()
-			learner := testbed.Learner(glm.Practical, lifeSize)
-			learner.Horizon = lifeEpochs * lifeSize
-			learner.Practical = glm.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
+			config := testbed.Learner(glm.Practical, lifeSize)
+			config.Horizon = lifeEpochs * lifeSize
+			config.Practical = glm.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
 			terms := testbed.Terms()
 			terms.Channel, terms.Registered, terms.Decisions, terms.Records = c, lifePool, lifeDecisions, 2
 			timing := testbed.Timing()
 			timing.RewardWindow, timing.Grace = testbed.Long, 10*time.Second
-			d := start(t, learner, timing, terms)
+			d := start(t, config, timing, terms)
 			for i := range lifeDevices {
 				d.register(i)
 			}
