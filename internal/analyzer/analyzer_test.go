@@ -11,6 +11,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/status"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -24,7 +25,7 @@ func TestCountsAreExact(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, profile)
 			s.start()
-			bandit, err := glm.NewLearner(s.config.Learner)
+			bandit, err := learner.New(s.config.Learner)
 			s.must(err)
 			follows := func(a *plan.Announcement) {
 				t.Helper()
@@ -52,11 +53,11 @@ func TestCountsAreExact(t *testing.T) {
 							epoch, round, c, ones, a.Cohort.Minimum)
 					}
 					released += int(r.manifest.Messages)
-					var sums []glm.Aggregate
+					var sums []learner.Aggregate
 					for i, e := range a.Encodings {
 						sum, err := e.Decode(ones[i], uint64(a.Cohort.Minimum), 0)
 						s.must(err)
-						sums = append(sums, glm.Aggregate{
+						sums = append(sums, learner.Aggregate{
 							Kind: a.Plan.Rounds[round].Releases[i].Statistic, Sum: sum,
 							Variance: e.Variance(uint64(a.Cohort.Minimum), 0), Reports: int(a.Cohort.Minimum),
 						})
@@ -99,7 +100,7 @@ func stated(t *testing.T, releases []status.Round) {
 }
 
 // shown holds what an analyzer shows as learned, at the end of its horizon, against the learner.
-func shown(t *testing.T, z *Analyzer, bandit *glm.Learner) {
+func shown(t *testing.T, z *Analyzer, bandit *learner.Learner) {
 	t.Helper()
 	l, p := z.Snapshot().Learned, z.Progress()
 	final := bandit.Next().Policy

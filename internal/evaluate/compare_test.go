@@ -8,7 +8,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 // gain is how much better greedy play by a parameter is than arm 0, on many people of logOf's population.
@@ -16,7 +16,7 @@ func gain(t testing.TB, theta []float64) (better float64) {
 	t.Helper()
 	const people = 4000
 	src := rand.NewChaCha8([32]byte{42})
-	env, err := glm.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-func newFamily(t testing.TB) glm.Family {
+func newFamily(t testing.TB) family.Family {
 	t.Helper()
-	f, err := glm.NewFamily("logistic", 1)
+	f, err := family.New("logistic", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func newFamily(t testing.TB) glm.Family {
 func logOf(t testing.TB, n int, seed byte, target evaluate.Target) (log []evaluate.Decision, truth float64) {
 	t.Helper()
 	src := rand.NewChaCha8([32]byte{seed})
-	env, err := glm.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}

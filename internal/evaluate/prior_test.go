@@ -9,7 +9,7 @@ import (
 
 	"github.com/riffle-dp/riffle/internal/evaluate"
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
 func priorOptions(epsilon float64, seed byte) evaluate.PriorOptions {
@@ -20,7 +20,7 @@ func priorOptions(epsilon float64, seed byte) evaluate.PriorOptions {
 // truthOf is the parameter of logOf.
 func truthOf(t testing.TB) []float64 {
 	t.Helper()
-	env, err := glm.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
+	env, err := family.NewBallEnvironment(newFamily(t), 3, 4, 2, rand.NewChaCha8([32]byte{99}))
 	if err != nil {
 		t.Fatal(err)
 	}

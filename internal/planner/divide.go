@@ -5,11 +5,13 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
-// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as glm.FirstCohort
+// information is what a cohort tells about one direction of the parameter. It is h^2/(h+v), as learner.FirstCohort
 // approximates it: h is the curvature of the cohort's decisions per direction, v the noise of the two releases in an
 // estimate.
 type information struct {
@@ -18,7 +20,7 @@ type information struct {
 	hessian   float64 // weight of the Hessian's noise variance in v; the gradient's has weight 1
 }
 
-// filled is the part of the largest curvature that an optimal design reaches, as in glm.FirstCohort.
+// filled is the part of the largest curvature that an optimal design reaches, as in learner.FirstCohort.
 const filled = 0.8
 
 func (o Options) information() (information, error) {
@@ -26,7 +28,7 @@ func (o Options) information() (information, error) {
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	f, err := glm.NewFamily(c.Family, c.MaxReward)
+	f, err := family.New(c.Family, c.MaxReward)
 	if err != nil {
 		return information{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}

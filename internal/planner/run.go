@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/play"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -158,12 +158,12 @@ func (o Options) compare(r *Result, proposer *plan.Proposer, tasks []task, limit
 	return err
 }
 
-// explorationRule says in words what glm.Config.Exploration computes.
+// explorationRule says in words what learner.Config.Exploration computes.
 var explorationRule = fmt.Sprintf("the first cohort tries every arm; a later one tries those that look worse than "+
 	"the best by at most w standard deviations, where w grows with the number of people still to come per explorer; "+
 	"from the third cohort on, the deviations are those that will be left after the cohort anyway; at most %g times "+
 	"the first cohort, or %g %% of a larger one, explore; the last cohort takes the best (glm.Config.Exploration)",
-	glm.DefaultExplorers, percent(glm.DefaultExplorerShare))
+	learner.DefaultExplorers, percent(learner.DefaultExplorerShare))
 
 // limits are the messages allowed in each cohort.
 func (o Options) limits(tasks []task) ([]int, error) {

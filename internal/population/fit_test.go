@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 )
 
-func newFamily(t testing.TB, name string, max float64) glm.Family {
+func newFamily(t testing.TB, name string, max float64) family.Family {
 	t.Helper()
-	f, err := glm.NewFamily(name, max)
+	f, err := family.New(name, max)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package population
 import (
 	"fmt"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/strict"
 )
 
@@ -33,7 +33,7 @@ func (l line) check(name string, maxReward float64) (field, problem string) {
 	if len(l.Rewards) != len(l.Arms) {
 		return "rewards", fmt.Sprintf("has %d numbers for %d arms: give the reward of each arm", len(l.Rewards), len(l.Arms))
 	}
-	least, most := glm.RewardRange(name, maxReward)
+	least, most := family.RewardRange(name, maxReward)
 	for i, r := range l.Rewards {
 		if !(r >= least && r <= most) {
 			return fmt.Sprintf("rewards[%d]", i), fmt.Sprintf("is outside [%v, %v], the range of the %s family here: say the "+

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/internal/population"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -20,7 +20,7 @@ import (
 // coreLeverage d^2 (of which Markov's inequality allows a quarter), again until none is left to drop, where the paper
 // has thresholds of its proof. The ridge is one average arm, as the arms' lengths are the caller's.
 type DistributionalDesign struct {
-	options glm.DesignOptions
+	options design.Options
 	softmax []softmax // none: only the G-optimal design
 }
 
@@ -38,9 +38,9 @@ const (
 
 // LearnDesign learns the design from arm sets in the given order, which must be independent of each other. Each set has
 // at least one arm, all of the same dimension. Without sets the design is G-optimal. tolerance is that of
-// glm.DesignOptions.
+// design.Options.
 func LearnDesign(sets [][][]float64, tolerance float64) (*DistributionalDesign, error) {
-	d := &DistributionalDesign{options: glm.DesignOptions{Tolerance: tolerance}}
+	d := &DistributionalDesign{options: design.Options{Tolerance: tolerance}}
 	core, ridge, err := d.core(sets)
 	if err != nil || len(core) == 0 || ridge == 0 {
 		return d, err
@@ -130,7 +130,7 @@ func (s softmax) weights(arms [][]float64) []float64 {
 }
 
 func (d *DistributionalDesign) own(arms [][]float64) ([]float64, error) {
-	weights, _, err := glm.Design(arms, d.options)
+	weights, _, err := design.Optimal(arms, d.options)
 	if err != nil {
 		return nil, fmt.Errorf("baseline: a person's own design: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel/shares"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
 	"github.com/riffle-dp/riffle/pkg/deployment"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -69,8 +69,8 @@ func newScene(t *testing.T, c plan.Channel, people, dishonest int) *scene {
 			Coordinates: []protocol.Coordinate{{Offset: -2, Levels: 9}, {Offset: 0, Levels: 4}}},
 	}
 	releases := []plan.Release{
-		{Statistic: glm.Hessian, Shift: 1, NoiseBits: first, Bias: protocol.BiasHalf},
-		{Statistic: glm.Gradient, Shift: 1, NoiseBits: second, Bias: protocol.BiasQuarter},
+		{Statistic: statistic.Hessian, Shift: 1, NoiseBits: first, Bias: protocol.BiasHalf},
+		{Statistic: statistic.Gradient, Shift: 1, NoiseBits: second, Bias: protocol.BiasQuarter},
 	}
 	switch c {
 	case plan.Shares:

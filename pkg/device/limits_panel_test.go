@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -15,7 +15,7 @@ import (
 // panelPlan is an announcement of panels of 400 out of 3000, planned for the default epsilon over so many epochs.
 func panelPlan(t *testing.T, records, period int) *plan.Announcement {
 	t.Helper()
-	learner := must(glm.NewLearner(glm.Config{Dimension: 2, Horizon: 5000}))
+	learner := must(learner.New(learner.Config{Dimension: 2, Horizon: 5000}))
 	step := learner.Next()
 	step.Cohort = 400
 	terms := plan.DefaultTermsFor(plan.Shares)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -112,12 +114,12 @@ func TestAReportOfSeveralDecisions(t *testing.T) {
 	} {
 		d, a := f.member()
 		must(d.Answer(f.reply(must(d.Enrol(start)), f.drawn(a)), start))
-		var want []glm.Record
+		var want []statistic.Record
 		for i, reward := range rewards {
 			made := must(d.Decide(arms[i], source(1)))
 			if reward >= 0 {
 				must(d.RewardOf(made.Handle, reward, start))
-				want = append(want, glm.Record{Arm: arms[i][0], Reward: reward, Weight: 1})
+				want = append(want, statistic.Record{Arm: arms[i][0], Reward: reward, Weight: 1})
 			}
 		}
 		ones, _ := f.bits(f.open(must(d.Report(start.Add(time.Minute), source(3))), a).Payload, a)
@@ -218,9 +220,9 @@ func TestEveryReportComputesAsManyStatistics(t *testing.T) {
 			round.Statistics[i].Family = counted{round.Statistics[i].Family, &calls}
 		}
 		watched.round = &round
-		var records []*glm.Record
+		var records []*statistic.Record
 		for range n {
-			records = append(records, &glm.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1})
+			records = append(records, &statistic.Record{Arm: []float64{0.6, 0.2}, Reward: 1, Weight: 1})
 		}
 		must(watched.contribution(records))
 		if want := perReport * len(round.Statistics); calls != want {
@@ -231,7 +233,7 @@ func TestEveryReportComputesAsManyStatistics(t *testing.T) {
 
 // counted is a family that counts how often it is asked.
 type counted struct {
-	glm.Response
+	family.Response
 	calls *int
 }
 
@@ -259,7 +261,7 @@ func TestAllDecisionsOfARecordAreWiped(t *testing.T) {
 	}
 	d.Close()
 	for i, r := range kept {
-		if arms[i][0] != 0 || arms[i][1] != 0 || !reflect.DeepEqual(*r, glm.Record{Null: true}) {
+		if arms[i][0] != 0 || arms[i][1] != 0 || !reflect.DeepEqual(*r, statistic.Record{Null: true}) {
 			t.Errorf("decision %d is kept: %v %+v", i, arms[i], *r)
 		}
 	}

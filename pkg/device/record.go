@@ -9,6 +9,8 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -44,13 +46,13 @@ type held struct {
 	most      int // decisions
 	// Of the decisions so far, each of them null until its reward comes. Pointers, so that a slice that grows leaves
 	// nothing behind.
-	records []*glm.Record
+	records []*statistic.Record
 	over    bool
 }
 
 // Begin opens the record of a device's enrolment. It is null.
 func (s State) Begin(a *Announced) Record {
-	least, most := glm.RewardRange(a.Policy.Family, a.Policy.MaxReward)
+	least, most := family.RewardRange(a.Policy.Family, a.Policy.MaxReward)
 	h := &held{
 		enrolment: *s.Enrolment, number: s.Number, least: least, largest: most, rounds: len(a.Plan.Rounds),
 		reported: s.Enrolment.Reported, most: a.Plan.PerReport(),
@@ -67,7 +69,7 @@ func (r Record) Remember(arm []float64, made glm.Decision) (n int, kept bool) {
 	if h.over || h.reported > 0 || n == h.most {
 		return 0, false
 	}
-	h.records = append(h.records, &glm.Record{
+	h.records = append(h.records, &statistic.Record{
 		Arm: slices.Clone(arm), Weight: made.Weight, Explored: made.Explored, Control: made.Control, Null: true,
 	})
 	return n, true
@@ -108,7 +110,7 @@ func (r Record) Wipe() {
 	h := r.open()
 	for _, d := range h.records {
 		clear(d.Arm)
-		*d = glm.Record{Null: true}
+		*d = statistic.Record{Null: true}
 	}
 	h.records, h.over = nil, true
 }
@@ -181,7 +183,7 @@ func (r Record) Made() {
 
 // payload is a record's contribution to the announced round. A record that a statistic refuses is reported as null, so
 // that there are always the same messages.
-func (a *Announced) payload(records []*glm.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
+func (a *Announced) payload(records []*statistic.Record, by channel.Sender, src protocol.Source) ([]byte, error) {
 	vectors, err := a.contribution(records)
 	if err != nil {
 		if vectors, err = a.contribution(nil); err != nil {
@@ -196,34 +198,34 @@ func (a *Announced) payload(records []*glm.Record, by channel.Sender, src protoc
 	return a.channel.Append(make([]byte, 0, a.channel.Size()), by, vectors, src)
 }
 
-func (a *Announced) contribution(records []*glm.Record) ([][]float64, error) {
+func (a *Announced) contribution(records []*statistic.Record) ([][]float64, error) {
 	if a.Plan.Panel != nil {
 		return a.together(records)
 	}
-	one := glm.Record{Null: true}
+	one := statistic.Record{Null: true}
 	if len(records) > 0 {
 		one = *records[0]
 	}
-	return a.vectors(func(s glm.Statistic) ([]float64, error) { return s.Vector(nil, one) })
+	return a.vectors(func(s statistic.Statistic) ([]float64, error) { return s.Vector(nil, one) })
 }
 
 // together adds up the vectors of up to Plan.Decisions records. The work is that of so many records whatever there are:
 // what one of them lacks is done for an arm of zeros, and thrown away.
-func (a *Announced) together(records []*glm.Record) ([][]float64, error) {
+func (a *Announced) together(records []*statistic.Record) ([][]float64, error) {
 	most := a.Plan.PerReport()
 	if len(records) > most {
 		return nil, fmt.Errorf("device: more decisions than a report holds, which is %d", most)
 	}
-	mine, others := make([]glm.Record, most), make([]glm.Record, most)
+	mine, others := make([]statistic.Record, most), make([]statistic.Record, most)
 	defer clear(mine) // the arms are wiped with the record
-	none := glm.Record{Arm: make([]float64, a.Policy.Dimension)}
+	none := statistic.Record{Arm: make([]float64, a.Policy.Dimension)}
 	for i := range mine {
-		mine[i], others[i] = glm.Record{Null: true}, none
+		mine[i], others[i] = statistic.Record{Null: true}, none
 		if i < len(records) && !records[i].Null {
-			mine[i], others[i] = *records[i], glm.Record{Null: true}
+			mine[i], others[i] = *records[i], statistic.Record{Null: true}
 		}
 	}
-	return a.vectors(func(s glm.Statistic) ([]float64, error) {
+	return a.vectors(func(s statistic.Statistic) ([]float64, error) {
 		if _, err := s.Report(nil, others, most); err != nil {
 			return nil, err
 		}
@@ -232,7 +234,7 @@ func (a *Announced) together(records []*glm.Record) ([][]float64, error) {
 }
 
 // vectors are those of the round's statistics.
-func (a *Announced) vectors(of func(glm.Statistic) ([]float64, error)) ([][]float64, error) {
+func (a *Announced) vectors(of func(statistic.Statistic) ([]float64, error)) ([][]float64, error) {
 	vectors := make([][]float64, len(a.round.Statistics))
 	for i, s := range a.round.Statistics {
 		var err error

@@ -3,6 +3,7 @@ package glm
 import (
 	"fmt"
 
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -42,7 +43,7 @@ func (p *Policy) DecideFor(arms [][]float64, choice Choice, src protocol.Source)
 // of them or of the policy.
 type Draft struct {
 	policy  *Policy
-	family  Family // nil: records have weight 1
+	family  family.Family // nil: records have weight 1
 	offer   offer
 	lottery lottery
 	choice  Choice
@@ -60,7 +61,7 @@ func (p *Policy) Draft(arms [][]float64, choice Choice) (Draft, error) {
 		return Draft{}, err
 	}
 	if p.Scaling != nil && p.Play != PlayOptimistic {
-		if d.family, err = NewFamily(p.Family, p.MaxReward); err != nil {
+		if d.family, err = family.New(p.Family, p.MaxReward); err != nil {
 			return Draft{}, fmt.Errorf("%w: %w", ErrPolicy, err)
 		}
 	}

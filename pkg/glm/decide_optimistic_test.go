@@ -11,6 +11,7 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 func drawOptimistic(r *rapid.T, d int) *glm.Policy {
@@ -98,8 +99,8 @@ func TestOptimisticPoliciesAreChecked(t *testing.T) {
 	valid := func() *glm.Policy {
 		return &glm.Policy{Profile: glm.Joint, Family: "logistic", MaxReward: 1, Dimension: 2, Radius: 3,
 			Theta: []float64{0, 1}, Play: glm.PlayOptimistic,
-			Criterion: &glm.Criterion{Covariance: glm.Symmetric{1, 0, 1}, Threshold: 0.5},
-			Optimism:  &glm.Stage{Theta: []float64{0, 1}, Covariance: glm.Symmetric{1, 0, 1}, Width: 1}}
+			Criterion: &glm.Criterion{Covariance: symmetric.Packed{1, 0, 1}, Threshold: 0.5},
+			Optimism:  &glm.Stage{Theta: []float64{0, 1}, Covariance: symmetric.Packed{1, 0, 1}, Width: 1}}
 	}
 	if err := valid().Validate(); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 )
 
 // Eliminate returns the indices of the arms that survive all stages, in the order given. A stage keeps the arms whose
@@ -23,7 +25,7 @@ func (p *Policy) Eliminate(arms [][]float64) ([]int, error) {
 		upper, widths, vectors = scratch[:len(arms)], scratch[len(arms):], make([][]float64, 0, len(arms))
 	}
 	for j, stage := range p.Stages {
-		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != TriangleDim(p.Dimension) {
+		if len(stage.Theta) != p.Dimension || len(stage.Covariance) != symmetric.Dim(p.Dimension) {
 			return nil, fmt.Errorf("%w: stage %d has the wrong size", ErrPolicy, j)
 		}
 		if len(survivors) == 1 {
@@ -97,14 +99,14 @@ func (s Stage) undominated(arms [][]float64, survivors []int) []int {
 // admit checks the arms and returns them inside the unit ball, with the number of those that it scaled down. Only these
 // are copied.
 func (p *Policy) admit(arms [][]float64) ([][]float64, int, error) {
-	if err := checkArms(arms); err != nil {
+	if err := design.CheckArms(arms); err != nil {
 		return nil, 0, err
 	}
 	if len(arms[0]) != p.Dimension || len(p.Theta) != p.Dimension {
 		return nil, 0, fmt.Errorf("%w: the arms have dimension %d, the policy %d and its theta %d",
-			ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
+			design.ErrBadArm, len(arms[0]), p.Dimension, len(p.Theta))
 	}
-	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != TriangleDim(p.Dimension)) {
+	if s := p.Scaling; s != nil && (len(s.Theta) != p.Dimension || len(s.Covariance) != symmetric.Dim(p.Dimension)) {
 		return nil, 0, fmt.Errorf("%w: the scaling has the wrong size", ErrPolicy)
 	}
 	shortened := 0

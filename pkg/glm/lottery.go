@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
+	"github.com/riffle-dp/riffle/pkg/glm/design"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -90,9 +92,9 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 	if len(survivors) == 1 {
 		return []float64{1}, nil
 	}
-	var model Family
+	var model family.Family
 	if p.Scaling != nil {
-		f, err := NewFamily(p.Family, p.MaxReward)
+		f, err := family.New(p.Family, p.MaxReward)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrPolicy, err)
 		}
@@ -111,7 +113,7 @@ func (p *Policy) design(arms [][]float64, survivors []int) ([]float64, error) {
 		}
 		scaled[i] = row
 	}
-	weights, _, err := Design(scaled, DesignOptions{Tolerance: p.DesignTolerance})
+	weights, _, err := design.Optimal(scaled, design.Options{Tolerance: p.DesignTolerance})
 	return weights, err
 }
 

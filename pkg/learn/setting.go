@@ -5,13 +5,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
 // Setting is what a learner or an estimator is told. It is public and fixed beforehand.
 type Setting struct {
-	Family    glm.Family // of the rewards
+	Family    family.Family // of the rewards
 	Dimension int
 	Arms      int     // the most that a person has
 	Horizon   int     // T, people
@@ -20,7 +20,7 @@ type Setting struct {
 	// channel has them too. An epsilon of +Inf means no noise.
 	Epsilon, Delta float64
 	Failure        float64 // failure probability of confidence sets, in (0, 1)
-	Kappa          float64 // a bound of 1/mu' where the paper's algorithm is told one; 0: glm.KappaBound
+	Kappa          float64 // a bound of 1/mu' where the paper's algorithm is told one; 0: learner.KappaBound
 	// Noise is where a learner that reads records takes its noise from.
 	Noise protocol.Source
 	// Variant names a variant of the algorithm, Literal the paper's where the sound one is the default; "" the default.

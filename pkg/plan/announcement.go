@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -66,7 +67,7 @@ type Plan struct {
 	// says so under the seal, and a dishonest device may spend all bits of its report on one coordinate (Influence).
 	Labelled bool
 	// Curator is what the analyzer releases where devices send it their records: then there is one release, of
-	// glm.Row, and TailDelta is 0. Nil in every other plan.
+	// statistic.Row, and TailDelta is 0. Nil in every other plan.
 	Curator *Curator
 	// Panel says from whom the cohort is drawn; nil where devices enrol as they arrive. The rest is of panels only, and 0
 	// without one.
@@ -102,7 +103,7 @@ type Round struct{ Releases []Release }
 // Release fixes the privacy of one release before its epoch starts. Its scale may depend on the public iterate; its
 // shift may not.
 type Release struct {
-	Statistic glm.StatisticKind
+	Statistic statistic.Kind
 	Shift     float64 // largest l2 shift, in levels, that the replacement of one record can cause; positive
 	// per device and coordinate; 0 only where a server's noise is announced that the channel's guarantee rests on
 	NoiseBits uint32

@@ -7,6 +7,10 @@ import (
 
 	"github.com/riffle-dp/riffle/pkg/convex"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -20,7 +24,7 @@ import (
 // kind, of which there are at most so many.
 type Curator struct {
 	Leaves uint32 // of each tree: cohorts of the run, at most; positive
-	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (glm.Hessian); positive.
+	// Standard deviation of the noise of a node's coordinates, which are Frobenius-orthonormal (statistic.Hessian); positive.
 	ExplorerNoise, OtherNoise float64
 	ExplorerFits, OtherFits   uint32  // fits of each kind over the run, at most; positive
 	ExplorerRho, OtherRho     float64 // zCDP of one fit for a record that is replaced by one of the same kind; positive
@@ -70,7 +74,7 @@ func (c Curator) Guarantee(dimension int, maxWeight float64) (privacy.Guarantee,
 			c.ExplorerFits, c.OtherFits, dimension)
 	}
 	nodes := func(distance, sigma float64) float64 {
-		moved := distance*(1+shiftSlack)/sigma + math.Sqrt(float64(glm.TriangleDim(dimension)))/nodeSteps
+		moved := distance*(1+shiftSlack)/sigma + math.Sqrt(float64(symmetric.Dim(dimension)))/nodeSteps
 		return float64(c.Levels()) * moved * moved / 2
 	}
 	explorers, others := float64(c.ExplorerFits)*c.ExplorerRho, float64(c.OtherFits)*c.OtherRho
@@ -92,7 +96,7 @@ func (a *Announcement) curated() (privacy.Guarantee, error) {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: epoch %d of a run that was announced with %d cohorts", ErrPlan,
 			a.Epoch, leaves)
 	}
-	name, err := glm.NewFamily(a.Policy.Family, a.Policy.MaxReward)
+	name, err := family.New(a.Policy.Family, a.Policy.MaxReward)
 	if err != nil {
 		return privacy.NoGuarantee(), fmt.Errorf("%w: %w", ErrPlan, err)
 	}
@@ -105,7 +109,7 @@ func (p *Plan) CheckCurator() error {
 	records := 0
 	for _, round := range p.Rounds {
 		for _, r := range round.Releases {
-			if r.Statistic == glm.Row {
+			if r.Statistic == statistic.Row {
 				records++
 			}
 		}
@@ -120,7 +124,7 @@ func (p *Plan) CheckCurator() error {
 			p.Channel)
 	case len(p.Rounds) != 1 || len(p.Rounds[0].Releases) != 1 || records != 1:
 		return fmt.Errorf("%w: a plan with a curator has one release, of records", ErrPlan)
-	case p.Rounds[0].Releases[0] != Release{Statistic: glm.Row}:
+	case p.Rounds[0].Releases[0] != Release{Statistic: statistic.Row}:
 		return fmt.Errorf("%w: records have no noise of their own and no shift: the curator adds noise to what it "+
 			"releases", ErrPlan)
 	}
@@ -128,10 +132,10 @@ func (p *Plan) CheckCurator() error {
 }
 
 // RecordEncoding is how a device writes its record: the arm's coordinates from -1 to 1, the reward in the family's
-// range (glm.RewardRange), and whether the person explored, in as many levels as an entry of Central has room for, a
+// range (family.RewardRange), and whether the person explored, in as many levels as an entry of Central has room for, a
 // power of two for each unit of data. Zero is a level, so that the null record is exact.
 func RecordEncoding(dimension int, name string, maxReward float64) protocol.Encoding {
-	least, largest := glm.RewardRange(name, maxReward)
+	least, largest := family.RewardRange(name, maxReward)
 	most := math.Exp2(float64(MaxEntryBits(Central))) - 1
 	scale := math.Exp2(math.Floor(math.Log2(most / math.Max(2, largest-least))))
 	e := protocol.Encoding{Scale: scale}
@@ -158,7 +162,7 @@ func DecodeRecord(e protocol.Encoding, entries []uint32, maxReward float64) (arm
 
 // ProposeCurated plans the epoch that the step begins, in which people's records go to a curator. It refuses a curator
 // whose guarantee is weaker than the terms.
-func ProposeCurated(step glm.Step, t Terms, c Curator) (*Proposal, error) {
+func ProposeCurated(step learner.Step, t Terms, c Curator) (*Proposal, error) {
 	if t.Registered != 0 || t.Decisions != 0 || t.Records != 0 || t.Period != 0 || t.Tail != 0 {
 		return nil, fmt.Errorf("%w: panels, and what only they have, are not for records that go to a curator", ErrPlan)
 	}
@@ -169,7 +173,7 @@ func ProposeCurated(step glm.Step, t Terms, c Curator) (*Proposal, error) {
 	p := &step.Policy
 	out := &Proposal{
 		Plan: Plan{Epsilon: t.Epsilon, Delta: t.Delta, Channel: t.Channel, Curator: &c,
-			Rounds: []Round{{Releases: []Release{{Statistic: glm.Row}}}}},
+			Rounds: []Round{{Releases: []Release{{Statistic: statistic.Row}}}}},
 		Cohort: Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 			MaxDishonest: uint32(request.MaxDishonest)},
 		Encodings: []protocol.Encoding{RecordEncoding(p.Dimension, p.Family, p.MaxReward)},

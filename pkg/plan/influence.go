@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
 
@@ -37,7 +37,7 @@ import (
 // coordinate, and each adds 0 or 1 to it: 0 where it does not open. It adds to no other coordinate, since it opens under
 // its own label only. So e is any number from 0 to L + b, on every coordinate independently of the others.
 type Influence struct {
-	Statistic glm.StatisticKind
+	Statistic statistic.Kind
 	Devices   int // k
 	// Least and Most are by coordinate what the devices together add to the sum.
 	Least, Most []float64

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 )
 
 // In a deployment of shuffle that was begun before labels a dishonest device can spend all bits of its report on one
@@ -12,7 +12,7 @@ import (
 // dishonest report and one bit too many has the round refused. With labels, as by default, it counts a coordinate's own
 // bits in both cases, and is less than one deviation.
 func TestPoisonOfShuffleCountsWhatPasses(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 5, Horizon: 5000}, 179, 0.7)
 	p, err := Propose(step, DefaultTerms())
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -101,7 +102,7 @@ func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float
 		t.Fatal(err)
 	}
 	var views [][2][]float64
-	for _, r := range []glm.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1}, {Arm: []float64{1}, Weight: 1},
+	for _, r := range []statistic.Record{{Null: true}, {Arm: []float64{1}, Reward: 1, Weight: 1}, {Arm: []float64{1}, Weight: 1},
 		{Arm: []float64{-1}, Reward: 1, Weight: 1}} {
 		var view [2][]float64
 		for i, s := range round.Statistics {
@@ -142,7 +143,7 @@ func sharpest(t *testing.T, a *Announcement, unknown []int, delta float64) float
 // that counted the observer's own noise, or other people's in the channel local, would be below.
 func TestGuaranteeOfEveryObserverHoldsExactly(t *testing.T) {
 	const delta = 1e-3 // larger than any deployment's, so that few noise bits certify something
-	step := stepAt(t, glm.Config{Dimension: 1, Horizon: 5000}, 60, 0)
+	step := stepAt(t, learner.Config{Dimension: 1, Horizon: 5000}, 60, 0)
 	for _, of := range every() {
 		terms := termsOf(of)
 		terms.Epsilon, terms.Delta, terms.DishonestReports, terms.VarianceRatio = 2, delta, 7, 1.3
@@ -248,7 +249,7 @@ func TestNoiseThatDoesNotProtectDoesNotCount(t *testing.T) {
 	if testing.Short() { // nothing of it runs at the same time as anything else
 		t.Skip("without a second goroutine")
 	}
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	epsilon := func(a *Announcement) (together, alone float64, err error) {
 		t.Helper()
 		g, err := Guarantee(a, 0)

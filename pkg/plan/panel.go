@@ -6,12 +6,13 @@ import (
 	"math"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
 // MaxDecisions bounds the decisions of one report.
-const MaxDecisions = glm.MaxDecisions
+const MaxDecisions = learner.MaxDecisions
 
 // Dishonest is how many reports of the announced cohort may be dishonest if this share of the devices that it comes from
 // may be; the share is in [0, 1). Where devices enrol as they arrive these are the cohort's own slots, rounded up. Of a
@@ -134,7 +135,7 @@ func (t Terms) checkPanel() error {
 }
 
 // fits refuses a step that panels cannot serve under these terms.
-func (t Terms) fits(step glm.Step) error {
+func (t Terms) fits(step learner.Step) error {
 	switch {
 	case t.Registered == 0:
 		return nil

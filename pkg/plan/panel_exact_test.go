@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/protocol"
 )
@@ -81,7 +82,7 @@ func TestACertificateOfPanelsIsNeverExceeded(t *testing.T) {
 	const registered, size, decisions = 240, 60, 3
 	terms := Terms{Epsilon: 2, Delta: 1e-3, DropOut: 0.05, MaxMessages: 60, MaxShift: 16, Registered: registered,
 		Dishonest: 0.05, Tail: 1e-4, Records: 2, Decisions: decisions}
-	step := stepAt(t, glm.Config{Dimension: 1, Horizon: 5000}, size, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 1, Horizon: 5000}, size, 0.7)
 	proposal, err := Propose(step, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +106,8 @@ func TestACertificateOfPanelsIsNeverExceeded(t *testing.T) {
 	person := func(arm, reward float64) [][]float64 {
 		var out [][]float64
 		for _, s := range step.Statistics[0] {
-			r := glm.Record{Arm: []float64{arm}, Reward: reward}
-			v, err := s.Report(nil, slices.Repeat([]glm.Record{r}, decisions), decisions)
+			r := statistic.Record{Arm: []float64{arm}, Reward: reward}
+			v, err := s.Report(nil, slices.Repeat([]statistic.Record{r}, decisions), decisions)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
 
@@ -18,13 +20,13 @@ func panelTerms(c Channel) Terms {
 }
 
 // controlled is a practical step with a release of rewards, which gets this share of mu^2.
-func controlled(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm, share float64) glm.Step {
+func controlled(t interface{ Fatal(...any) }, cfg learner.Config, cohort int, norm, share float64) learner.Step {
 	step := stepAt(t, cfg, cohort, norm)
-	family, err := glm.NewFamily(step.Policy.Family, step.Policy.MaxReward)
+	family, err := family.New(step.Policy.Family, step.Policy.MaxReward)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := glm.NewRewards(family, cfg.Dimension)
+	s, err := statistic.NewRewards(family, cfg.Dimension)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +38,8 @@ func controlled(t interface{ Fatal(...any) }, cfg glm.Config, cohort int, norm, 
 // In every channel, with a control group and without: a plan of panels says what its terms say, a device finds that all
 // epochs of one person keep to the budget, panels' tails included, and that the budget is used.
 func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
-	plain := stepAt(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7)
-	control := controlled(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
+	plain := stepAt(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7)
+	control := controlled(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
 	for _, of := range []Terms{{Channel: Shuffle}, {Channel: Shares}, {Channel: Local}, {Channel: Central},
 		{Channel: Shares, ServerNoise: 1}} {
 		for _, records := range []int{1, 12} {
@@ -94,7 +96,7 @@ func TestPanelsKeepToTheBudgetOverAllEpochs(t *testing.T) {
 // A device believes nothing of a panel: what weakens it costs epsilon or is refused, and a number of dishonest reports
 // that is smaller than what follows from the share changes nothing.
 func TestWeakerPanelsAreNoticed(t *testing.T) {
-	step := controlled(t, glm.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
+	step := controlled(t, learner.Config{Dimension: 3, Horizon: 5000}, 400, 0.7, 0.1)
 	p, err := Propose(step, panelTerms(Shuffle))
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +170,7 @@ func TestWeakerPanelsAreNoticed(t *testing.T) {
 
 // The release of rewards is certified beside Hessian and gradient, which keep what they gain by being certified together.
 func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
-	step := controlled(t, glm.Config{Dimension: 4, Horizon: 5000}, 600, 1, 0.1)
+	step := controlled(t, learner.Config{Dimension: 4, Horizon: 5000}, 600, 1, 0.1)
 	for _, c := range []Channel{Shuffle, Shares} {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -212,7 +214,7 @@ func TestRewardsAreCertifiedBesideThePair(t *testing.T) {
 }
 
 func TestTermsOfPanelsThatContradictEachOtherAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 400, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 400, 0.7)
 	for name, c := range map[string]struct {
 		change func(*Terms)
 		says   string

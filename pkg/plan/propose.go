@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -95,10 +96,10 @@ type Proposal struct {
 type Proposer struct{ spreads map[string]privacy.Spread }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
-func Propose(step glm.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
+func Propose(step learner.Step, t Terms) (*Proposal, error) { return new(Proposer).Propose(step, t) }
 
 // cohort is the part of Request that does not depend on what is released.
-func cohort(step glm.Step, t Terms) (r calibrate.Request, err error) {
+func cohort(step learner.Step, t Terms) (r calibrate.Request, err error) {
 	minimum := max(t.MinCohort, int(math.Ceil(float64(step.Cohort)*(1-t.DropOut))))
 	if minimum > step.Cohort {
 		return r, &calibrate.Infeasible{Constraint: "MinCohort",
@@ -123,7 +124,7 @@ func cohort(step glm.Step, t Terms) (r calibrate.Request, err error) {
 
 // Request is what the planner is asked for in the step's epoch. Of panels, epsilon and delta are those of one epoch, of
 // all that one device may report in.
-func (p *Proposer) Request(step glm.Step, t Terms) (calibrate.Request, error) {
+func (p *Proposer) Request(step learner.Step, t Terms) (calibrate.Request, error) {
 	r, err := cohort(step, t)
 	if err != nil {
 		return r, err
@@ -152,7 +153,7 @@ func (p *Proposer) Request(step glm.Step, t Terms) (calibrate.Request, error) {
 }
 
 // Propose plans the epoch that the step begins: all rounds, with the encodings of its first one.
-func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
+func (p *Proposer) Propose(step learner.Step, t Terms) (*Proposal, error) {
 	t.Channel = cmp.Or(t.Channel, Shuffle)
 	if err := t.check(); err != nil {
 		return nil, err
@@ -176,7 +177,7 @@ func (p *Proposer) Propose(step glm.Step, t Terms) (*Proposal, error) {
 
 // proposal makes a proposal of a solution.
 func (p *Proposer) proposal(
-	step glm.Step, t Terms, request calibrate.Request, details calibrate.Solution,
+	step learner.Step, t Terms, request calibrate.Request, details calibrate.Solution,
 ) (*Proposal, error) {
 	cohort := Cohort{Size: uint32(request.Cohort), Minimum: uint32(request.MinCohort),
 		MaxDishonest: uint32(request.MaxDishonest)}
@@ -212,7 +213,7 @@ func (p *Proposer) proposal(
 
 // Encode draws up the encodings of the step's round under an epoch's plan: the scale follows the round's public
 // iterate, the shift stays as planned.
-func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
+func Encode(p Plan, step learner.Step) ([]protocol.Encoding, error) {
 	if step.Round >= len(p.Rounds) || len(p.Rounds[step.Round].Releases) != len(step.Statistics[step.Round]) {
 		return nil, fmt.Errorf("%w: round %d of the learner is not the plan's", ErrPlan, step.Round)
 	}
@@ -233,7 +234,7 @@ func Encode(p Plan, step glm.Step) ([]protocol.Encoding, error) {
 }
 
 // vector is what the planner must know of a statistic.
-func vector(s glm.Statistic) (privacy.Vector, error) {
+func vector(s statistic.Statistic) (privacy.Vector, error) {
 	b, err := s.Bounds()
 	if err != nil {
 		return privacy.Vector{}, err

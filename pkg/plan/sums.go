@@ -6,7 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 	"github.com/riffle-dp/riffle/pkg/protocol"
@@ -85,7 +86,7 @@ func poison(of limits, e protocol.Encoding, serverNoise uint64, reports uint32) 
 }
 
 // sumRequest is what the solver is asked for where a step's devices send numbers, or add no noise.
-func (p *Proposer) sumRequest(step glm.Step, t Terms, r calibrate.Request) (calibrate.SumRequest, error) {
+func (p *Proposer) sumRequest(step learner.Step, t Terms, r calibrate.Request) (calibrate.SumRequest, error) {
 	s := calibrate.SumRequest{Epsilon: r.Epsilon, Delta: r.Delta, Cohort: r.Cohort, Releases: r.Releases,
 		Shares: r.Shares, TailShare: r.TailShare, ShiftOnly: true, MaxEntryBits: MaxEntryBits(t.Channel)}
 	honest := r.MinCohort - r.MaxDishonest
@@ -117,7 +118,7 @@ func (p *Proposer) sumRequest(step glm.Step, t Terms, r calibrate.Request) (cali
 }
 
 // proposeSums is Propose where devices send numbers, or add no noise.
-func (p *Proposer) proposeSums(step glm.Step, t Terms, request calibrate.Request) (*Proposal, error) {
+func (p *Proposer) proposeSums(step learner.Step, t Terms, request calibrate.Request) (*Proposal, error) {
 	sums, err := p.sumRequest(step, t, request)
 	if err != nil {
 		return nil, err
@@ -177,11 +178,11 @@ func (t Terms) check() error {
 
 // Announced is as much of the epoch's first announcement as its guarantees depend on, for Guarantee, Alone, Observers
 // and Poison before there is one.
-func (p *Proposal) Announced(step glm.Step) *Announcement {
+func (p *Proposal) Announced(step learner.Step) *Announcement {
 	a := &Announcement{Policy: step.Policy, Plan: p.Plan, Cohort: p.Cohort, Encodings: p.Encodings,
 		Round: uint32(step.Round), Reference: make([]float64, step.Policy.Dimension)}
 	for _, s := range step.Statistics[step.Round] {
-		if s.Kind == glm.Hessian || s.Kind == glm.Gradient {
+		if s.Kind == statistic.Hessian || s.Kind == statistic.Gradient {
 			a.Reference = s.Theta
 		}
 	}
@@ -191,7 +192,7 @@ func (p *Proposal) Announced(step glm.Step) *Announcement {
 // keep holds a proposal with noise of servers, of numbers or for panels to what its terms promise, as devices will, and
 // completes its details: the guarantee of the whole plan over all epochs that one device may report in, and errors with
 // the servers' noise.
-func (p *Proposal) keep(step glm.Step, t Terms) error {
+func (p *Proposal) keep(step learner.Step, t Terms) error {
 	a := p.Announced(step)
 	g, err := Guarantee(a, 0)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/privacy/calibrate"
 )
 
@@ -39,7 +40,7 @@ func TestDevicesAcceptEveryProposalOfEveryChannel(t *testing.T) {
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
 	for i := range cases(1) {
 		for _, of := range every() {
-			cfg := glm.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(5))%len(families)]}
+			cfg := learner.Config{Dimension: 1 + r.IntN(6), Horizon: 5000, Family: families[(i+r.IntN(5))%len(families)]}
 			if cfg.Family == "poisson" || cfg.Family == "gaussian" {
 				cfg.MaxReward = float64(1 + r.IntN(5))
 			}
@@ -122,7 +123,7 @@ func TestDefaultPlansAreAsGoodAsPromised(t *testing.T) {
 				if d != 5 && cohort > 5000 && os.Getenv("RIFFLE_LONG") == "" {
 					continue
 				}
-				step := stepAt(t, glm.Config{Dimension: d, Horizon: 5000}, cohort, 0.7)
+				step := stepAt(t, learner.Config{Dimension: d, Horizon: 5000}, cohort, 0.7)
 				p, err := Propose(step, termsOf(c.of))
 				if err != nil {
 					t.Fatal(err)
@@ -161,7 +162,7 @@ func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 	} {
 		terms := DefaultTermsFor(Shares)
 		terms.DropOut = c.dropOut
-		step := stepAt(t, glm.Config{Dimension: c.dim, Horizon: max(5000, c.cohort)}, c.cohort, 0.7)
+		step := stepAt(t, learner.Config{Dimension: c.dim, Horizon: max(5000, c.cohort)}, c.cohort, 0.7)
 		p, err := Propose(step, terms)
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +190,7 @@ func TestSharesAreAsFineAsIsAffordable(t *testing.T) {
 
 // Fifty dimensions release 1325 numbers.
 func TestFiftyDimensionsArePlannedByDefault(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 50, Horizon: 5000}, 2315, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 50, Horizon: 5000}, 2315, 0.7)
 	for _, c := range Channels() {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -203,7 +204,7 @@ func TestFiftyDimensionsArePlannedByDefault(t *testing.T) {
 
 // An epoch of several rounds is planned for numbers, too.
 func TestNumbersOfSeveralRounds(t *testing.T) {
-	l, err := glm.NewLearner(glm.Config{Profile: glm.Paper, Dimension: 2, Horizon: 20000})
+	l, err := learner.New(learner.Config{Profile: glm.Paper, Dimension: 2, Horizon: 20000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestNumbersOfSeveralRounds(t *testing.T) {
 }
 
 func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	for _, c := range []struct {
 		of   Terms
 		says string
@@ -251,7 +252,7 @@ func TestTermsThatAChannelCannotKeepAreRefused(t *testing.T) {
 
 // An announcement whose entries are wider than the channel allows is refused, before a device makes a report of it.
 func TestWideEntriesAreRefused(t *testing.T) {
-	step := stepAt(t, glm.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
+	step := stepAt(t, learner.Config{Dimension: 2, Horizon: 5000}, 500, 0.7)
 	for _, c := range []Channel{Shares, Local} {
 		p, err := Propose(step, DefaultTermsFor(c))
 		if err != nil {
@@ -267,7 +268,7 @@ func TestWideEntriesAreRefused(t *testing.T) {
 }
 
 func BenchmarkProposeShares(b *testing.B) {
-	step := stepAt(b, glm.Config{Dimension: 5, Horizon: 5000}, 716, 0.7)
+	step := stepAt(b, learner.Config{Dimension: 5, Horizon: 5000}, 716, 0.7)
 	for b.Loop() {
 		if _, err := Propose(step, DefaultTermsFor(Shares)); err != nil {
 			b.Fatal(err)

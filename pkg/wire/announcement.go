@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/statistic"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 	"github.com/riffle-dp/riffle/pkg/seal"
@@ -249,7 +249,7 @@ func checkEncodings(a *plan.Announcement) error {
 		if e.NoiseBits != r.NoiseBits || e.Bias != r.Bias { // the message carries the release's only
 			return field(path, "has other noise than the release of the plan")
 		}
-		want := glm.Dim(r.Statistic, a.Policy.Dimension)
+		want := statistic.Dim(r.Statistic, a.Policy.Dimension)
 		if n := len(e.Coordinates); n != want || n > MaxCoordinates {
 			return field(path+".coordinates",
 				"has %d entries, the %s of dimension %d has %d, and at most %d are allowed",

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	rifflev1 "github.com/riffle-dp/riffle/messages/riffle/v1"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/plan"
 )
 
@@ -252,7 +252,7 @@ type Counts struct {
 // counts. It is the first entry of its log, and stands once.
 type Configuration struct {
 	Deployment string
-	Learner    glm.Config
+	Learner    learner.Config
 	Anytime    bool // go on after Learner.Horizon people, without a last policy
 	Batch      int  // people of a cohort in the profile joint, a leaf of its trees; 0: the default
 	Terms      plan.Terms

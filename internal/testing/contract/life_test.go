@@ -9,6 +9,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/channel"
 	"github.com/riffle-dp/riffle/internal/testing/testbed"
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
 	"github.com/riffle-dp/riffle/pkg/panel"
 	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/wire"
@@ -32,7 +33,7 @@ func TestPanelsThroughAllRoles(t *testing.T) {
 			t.Parallel()
 			config := testbed.Learner(glm.Practical, lifeSize)
 			config.Horizon = lifeEpochs * lifeSize
-			config.Practical = glm.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
+			config.Practical = learner.PracticalConfig{Panel: lifeSize, Decisions: lifeDecisions, Control: 0.25}
 			terms := testbed.Terms()
 			terms.Channel, terms.Registered, terms.Decisions, terms.Records = c, lifePool, lifeDecisions, 2
 			timing := testbed.Timing()

@@ -202,7 +202,7 @@ var channelGuards = []guard{
 	}, {
 		what: "grid in a curator's plan",
 		file: "pkg/plan/curator.go",
-		old:  " + math.Sqrt(float64(glm.TriangleDim(dimension)))/nodeSteps",
+		old:  " + math.Sqrt(float64(symmetric.Dim(dimension)))/nodeSteps",
 		new:  "",
 		at:   "pkg/plan", test: "TestEachPartOfACuratorsGuaranteeCounts",
 	}, {

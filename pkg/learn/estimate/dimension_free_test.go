@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
@@ -25,7 +25,7 @@ func fromRecords(t *testing.T, people []learn.Record) learn.Asker {
 }
 
 func descentSetting(d int, epsilon float64, seed byte) learn.Setting {
-	return learn.Setting{Family: glm.Linear{}, Dimension: d, Arms: 1, Horizon: 1 << 20, Radius: 1, Epsilon: epsilon,
+	return learn.Setting{Family: family.Linear{}, Dimension: d, Arms: 1, Horizon: 1 << 20, Radius: 1, Epsilon: epsilon,
 		Delta: 1e-5, Failure: .02, Noise: rand.NewChaCha8([32]byte{seed})}
 }
 

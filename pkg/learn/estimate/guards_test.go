@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -274,7 +274,7 @@ func TestEveryFitIsNoised(t *testing.T) {
 // clipped, as the diameter counts it.
 func TestLongPointsMoveTheGradientNoMore(t *testing.T) {
 	draw := rand.New(rand.NewPCG(25, 8))
-	for _, family := range []glm.Family{glm.Linear{}, glm.Logistic{}} {
+	for _, family := range []family.Family{family.Linear{}, family.Logistic{}} {
 		l, err := NewLink(learn.Setting{Family: family, Dimension: 2, Horizon: 100, Radius: 1, Kappa: 5})
 		if err != nil {
 			t.Fatal(err)

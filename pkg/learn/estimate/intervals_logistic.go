@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/privacy"
 )
@@ -183,7 +183,7 @@ func (f Fit) newton(rows [][]float64, target, theta []float64, noise mechanism.N
 	}
 	noise.Add(sums, f.Noise)
 	f.tell(sums)
-	out := newtonStep{to: append([]float64(nil), theta...), hessian: glm.FromTriangle(sums[d:], d, isometric),
+	out := newtonStep{to: append([]float64(nil), theta...), hessian: symmetric.FromTriangle(sums[d:], d, isometric),
 		variance: noise.Deviation() * noise.Deviation()}
 	out.gradient = sums[:d]
 	var err error

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -47,7 +47,7 @@ const tiny = 1e-12
 // slack covers the rounding of a statistic's arithmetic in its diameter.
 const slack = 1 + 1e-9
 
-// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see glm.AppendOuter.
+// isometric is the factor off the diagonal with which norms of triangles are Frobenius norms: see symmetric.AppendOuter.
 const isometric = math.Sqrt2
 
 // NormalizationStatistic is V = U^(1/2) x x' U^(1/2)/||U x|| of a record, for a positive definite U, as a triangle with
@@ -77,7 +77,7 @@ func NormalizationStatistic(u *mat.SymDense, off float64) (learn.Statistic, erro
 		if n := convex.Norm(y); weight*n*n > 1 {
 			weight = 1 / (n * n)
 		}
-		return glm.AppendOuter(dst, weight, y, off)
+		return symmetric.AppendOuter(dst, weight, y, off)
 	}
 	return s, nil
 }
@@ -133,7 +133,7 @@ func Normalize(d, people, steps int, schedule Schedule, off float64, noise mecha
 		}
 		var mean []float64
 		mean, deviation = answer.Mean(0)
-		if u, err = normalized(u, glm.FromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
+		if u, err = normalized(u, symmetric.FromTriangle(mean, d, off), schedule(k, size, deviation)); err != nil {
 			return Normalization{}, fmt.Errorf("estimate: step %d of the normalization: %w", k, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/riffle-dp/riffle/pkg/convex"
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 )
@@ -157,7 +157,7 @@ func LinearStatistic(n Normalization, l Link, off float64) learn.Statistic {
 				dst = append(dst, u*v)
 			}
 		}
-		return glm.AppendOuter(dst, 1, direction, off)
+		return symmetric.AppendOuter(dst, 1, direction, off)
 	}
 	return s
 }
@@ -178,7 +178,7 @@ func (b linearBound) model(mean []float64, off float64) learn.Model {
 		}
 		big.Set(i, i, big.At(i, i)+lambda)
 	}
-	w := rowsOf(glm.FromTriangle(mean[d+d*d:], d, off))
+	w := rowsOf(symmetric.FromTriangle(mean[d+d*d:], d, off))
 	for i := range d {
 		w[i][i] += lambda + b.extra
 	}

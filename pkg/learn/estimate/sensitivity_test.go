@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/learn/estimate"
 )
@@ -63,7 +63,7 @@ func distance(a, b []float64) float64 {
 func TestSensitivities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	reached := map[string]float64{}
-	families := []glm.Family{glm.Linear{}, glm.Logistic{}}
+	families := []family.Family{family.Linear{}, family.Logistic{}}
 	pairs := 4000
 	if testing.Short() {
 		pairs = 400

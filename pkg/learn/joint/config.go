@@ -6,6 +6,9 @@ import (
 	"math/bits"
 
 	"github.com/riffle-dp/riffle/pkg/glm"
+	"github.com/riffle-dp/riffle/pkg/glm/family"
+	"github.com/riffle-dp/riffle/pkg/glm/learner"
+	"github.com/riffle-dp/riffle/pkg/glm/symmetric"
 	"github.com/riffle-dp/riffle/pkg/learn"
 	"github.com/riffle-dp/riffle/pkg/mechanism"
 	"github.com/riffle-dp/riffle/pkg/privacy"
@@ -26,7 +29,7 @@ const (
 
 // Config is everything public that is fixed before a run. Resolve makes it; it is not changed afterwards.
 type Config struct {
-	Family    glm.Family
+	Family    family.Family
 	Dimension int     // d
 	Horizon   int     // T, people
 	Batch     int     // people of a micro-batch: a leaf of the trees; the policy is frozen in it
@@ -97,7 +100,7 @@ func Resolve(s learn.Setting, batch int) (Config, error) {
 		c.Variant = Sound
 	}
 	if c.Kappa == 0 {
-		c.Kappa = glm.KappaBound(s.Family, s.Radius)
+		c.Kappa = learner.KappaBound(s.Family, s.Radius)
 	}
 	if !(c.Kappa > 0) || math.IsInf(c.Kappa, 0) {
 		return Config{}, fmt.Errorf("joint: kappa %v must be positive and finite", c.Kappa)
@@ -180,7 +183,7 @@ func (c Config) leafV() leaf { return c.leafOf(1) }
 func (c Config) leafH() leaf { return c.leafOf(c.MaxWeight) }
 
 func (c Config) leafOf(w float64) leaf {
-	dim := glm.TriangleDim(c.Dimension)
+	dim := symmetric.Dim(c.Dimension)
 	return leaf{replaced: mechanism.Sensitivity{Dim: 2 * dim, L2: w * math.Sqrt2 * (1 + 1e-12)},
 		moved: mechanism.Sensitivity{Dim: dim, L2: w * (1 + 1e-12)}}
 }

@@ -50,7 +50,7 @@ type Request struct {
 }
 
 // jointMargin is the part of mu that is held back where releases are certified together: the bounds of how far they
-// can move together are accurate to 2e-3 of mu^2 (glm.JointSpread), and a device may find one that is larger by as
+// can move together are accurate to 2e-3 of mu^2 (statistic.JointSpread), and a device may find one that is larger by as
 // much.
 const jointMargin = 1e-3
 
