@@ -114,7 +114,7 @@ func TestSealedRequestsAreAnsweredAtOneSize(t *testing.T) {
 	put := func(signed []byte, key *seal.HPKEKey) (*wire.EnrolReply, error) {
 		r, err := wire.SealRequest(signed, key.Public(), testbed.Deployment)
 		s.must(err)
-		b, err := s.devices.Enrol(s.Context(), r.Sealed)
+		b, err := s.devices.Enrolment.Enrol(s.Context(), r.Sealed)
 		s.must(err)
 		if sealed := len(b) == wire.SealedReplySize; sealed != (key == retired || key == s.ShufflerKey) {
 			t.Errorf("an answer of %d bytes", len(b))
