@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,7 +134,7 @@ func (p *Progress) Note(format string, args ...any) {
 	defer p.mu.Unlock()
 	line := fmt.Sprintf(format, args...) + "\n"
 	if p.mode == Live && !p.closed {
-		line = erase + line + p.state.bar(p.left(), p.width())
+		line = p.erase() + line + p.state.bar(p.left(), p.width())
 	}
 	_, _ = io.WriteString(p.w, line) // nowhere to report that standard error is gone
 }
@@ -149,7 +150,7 @@ func (p *Progress) Close() {
 		p.print()
 	}
 	if p.mode == Live {
-		_, _ = io.WriteString(p.w, erase)
+		_, _ = io.WriteString(p.w, p.erase())
 	}
 	p.closed = true
 	p.mu.Unlock() // the ticker takes the lock to finish
@@ -177,14 +178,14 @@ func (p *Progress) tick(every time.Duration) {
 	}
 }
 
-// erase takes away the line in which a terminal's cursor is.
-const erase = "\r\x1b[K"
+// erase takes away the live line, without an escape sequence, which not every console of Windows understands.
+func (p *Progress) erase() string { return "\r" + strings.Repeat(" ", p.width()) + "\r" }
 
 // print writes the live line anew, or a plain line unless nothing has changed; the caller holds the lock.
 func (p *Progress) print() {
 	line := p.state.line(p.left()) + "\n"
 	if p.mode == Live {
-		line = erase + p.state.bar(p.left(), p.width())
+		line = p.erase() + p.state.bar(p.left(), p.width())
 	}
 	if line == "\n" || line == p.written {
 		return
