@@ -277,7 +277,7 @@ func half(release, coordinate int) float64 { return 0.5 + 0.01*float64(release+c
 // seal makes messages.
 func (s *scene) seal(a *plan.Announcement, digest [32]byte, all ...bit) (messages []byte) {
 	s.t.Helper()
-	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest, a.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(a.AnalyzerKey, digest)
 	s.must(err)
 	for _, b := range all {
 		messages, err = sealer.AppendSeal(messages, b.release, b.coordinate, b.one)

@@ -335,7 +335,7 @@ func (s *scene) bits(envelope []byte, a *plan.Announcement, digest [32]byte) (on
 	for _, e := range a.Encodings {
 		ones, seen = append(ones, make([]uint64, len(e.Coordinates))), append(seen, make([]uint64, len(e.Coordinates)))
 	}
-	opener := seal.NewBitOpener(s.AnalyzerKey, digest, a.Plan.Labelled)
+	opener := seal.NewBitOpener(s.AnalyzerKey, digest)
 	report := s.Open(envelope, a)
 	for at := 0; at < len(report.Payload); at += seal.BitSize {
 		release, coordinate, one, err := opener.Open(report.Payload[at : at+seal.BitSize])

@@ -66,14 +66,16 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 	release := disk.hold()
 	t.Cleanup(release)
 	two := s.request(0)
-	two.Further = []uint32{5}
+	further(5)(two)
 	request, _ := s.Sign(two, s.host)
 	ask := func(ctx context.Context) (*wire.EnrolReply, error) {
-		b, err := s.devices.Enrol(ctx, request)
+		r, err := wire.SealRequest(request, s.ShufflerKey.Public(), testbed.Deployment)
+		s.must(err)
+		b, err := s.devices.Enrol(ctx, r.Sealed)
 		if err != nil {
 			return nil, err
 		}
-		return wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(request))
+		return r.Answer(b, s.Shuffler.Public())
 	}
 	for range 2 {
 		ctx, cancel := context.WithTimeout(s.Context(), quiet)
@@ -84,7 +86,7 @@ func TestNoReplyBeforeTheEnrolmentIsDurable(t *testing.T) {
 		s.eventually("enrolled in memory", func() bool { f, _ := s.shuffler.Filling(); return f.Enrolled == 2 })
 	}
 	release()
-	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Held || !reply.Of(1).Held {
+	if reply, err := ask(s.Context()); err != nil || !reply.Enrolled || !reply.Of(1).Enrolled || reply.Held || reply.Of(1).Held {
 		t.Errorf("once it is durable: %v, %v", reply, err)
 	}
 }

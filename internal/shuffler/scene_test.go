@@ -92,7 +92,6 @@ func (s *scene) start() {
 	s.config.Reports = testbed.Account(s.t, "report", func() int64 { return sh.Held() }, Reasons())
 	s.config.Messages = testbed.Account(s.t, "bit_message", func() int64 { return sh.HeldMessages() }, Reasons())
 	s.config.Enrolments = testbed.Account(s.t, "enrolment", nil, Reasons())
-	s.config.Clear = testbed.Account(s.t, "clear_enrolment", nil, Reasons())
 	s.config.Announcements = testbed.Account(s.t, "announcement", nil, Reasons())
 	s.config.Notice = func(condition string, err error) {
 		s.mu.Lock()
@@ -126,7 +125,7 @@ func (s *scene) start() {
 		cancel()
 		err := <-done
 		c := &sh.c
-		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Clear.Check(), c.Announcements.Check())
+		e := errors.Join(c.Reports.Check(), c.Messages.Check(), c.Enrolments.Check(), c.Announcements.Check())
 		if e != nil {
 			s.t.Error(e)
 		}
@@ -189,7 +188,17 @@ func (s *scene) ask(device uint32, change ...func(*wire.EnrolRequest)) *wire.Enr
 func (s *scene) request(device uint32) *wire.EnrolRequest {
 	return &wire.EnrolRequest{
 		Deployment: testbed.Deployment, Epoch: s.opened.Epoch, Announcement: s.digest[:], Device: device,
-		Credential: s.credential,
+		Credential: s.credential, Nonces: []uint32{seal.Nonce()},
+	}
+}
+
+// further asks for these devices, too.
+func further(devices ...uint32) func(*wire.EnrolRequest) {
+	return func(r *wire.EnrolRequest) {
+		r.Further = devices
+		for range devices {
+			r.Nonces = append(r.Nonces, seal.Nonce())
+		}
 	}
 }
 
@@ -203,16 +212,6 @@ func (s *scene) askRaw(signed []byte) *wire.EnrolReply {
 	opened, err := r.OpenReply(b, s.Shuffler.Public())
 	s.must(err)
 	reply, err := wire.OpenEnrolReply(opened, s.Shuffler.Public(), wire.RequestDigest(signed))
-	s.must(err)
-	return reply
-}
-
-// askClear is askRaw as hosts of earlier versions ask: in the clear.
-func (s *scene) askClear(signed []byte) *wire.EnrolReply {
-	s.t.Helper()
-	b, err := s.devices.Enrol(s.Context(), signed)
-	s.must(err)
-	reply, err := wire.OpenEnrolReply(b, s.Shuffler.Public(), wire.RequestDigest(signed))
 	s.must(err)
 	return reply
 }
@@ -234,7 +233,7 @@ func (s *scene) enrol(n int) {
 // not matter here.
 func (s *scene) report(device uint32, change ...func(*wire.Report)) []byte {
 	s.t.Helper()
-	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest, s.opened.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(s.opened.AnalyzerKey, s.digest)
 	s.must(err)
 	var bits []byte
 	for i, e := range s.opened.Encodings {

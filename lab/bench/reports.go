@@ -20,6 +20,7 @@ import (
 	"github.com/riffle-dp/riffle/internal/role/entropy"
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/shuffle"
+	"github.com/riffle-dp/riffle/pkg/plan"
 	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
@@ -129,7 +130,7 @@ func (s *stand) report(ctx context.Context) (uint64, error) {
 			payload = s.keep.payloads[i]
 		} else {
 			payload = junkPayload(size, i)
-			if s.announced.Plan.Labelled {
+			if s.announced.Plan.Channel == plan.Shuffle {
 				shuffle.WriteLabels(payload, s.announced.Encodings) // anything else is refused
 			}
 			all.Add(sum(payload, size/s.messages()))

@@ -19,6 +19,7 @@ import (
 	"github.com/riffle-dp/riffle/pkg/channel"
 	"github.com/riffle-dp/riffle/pkg/channel/registry"
 	"github.com/riffle-dp/riffle/pkg/plan"
+	"github.com/riffle-dp/riffle/pkg/seal"
 	"github.com/riffle-dp/riffle/pkg/wire"
 )
 
@@ -232,7 +233,7 @@ func (s *stand) keySet(ctx context.Context) ([]byte, error) {
 func (s *stand) enrolOne(ctx context.Context, number uint32) (*wire.EnrolReply, error) {
 	request, _, err := wire.Sign(&wire.EnrolRequest{
 		Deployment: standName, Epoch: s.announced.Epoch, Announcement: s.digest[:], Device: number,
-		Credential: s.host.Credential,
+		Credential: s.host.Credential, Nonces: []uint32{seal.Nonce()},
 	}, s.host.Identity)
 	if err != nil {
 		return nil, err

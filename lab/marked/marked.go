@@ -99,7 +99,6 @@ var ErrOther = errors.New("marked: other messages left than came")
 func terms() plan.Terms {
 	return plan.Terms{
 		Epsilon: 4, Delta: 1e-3, DropOut: 0.2, MinCohort: MinCohort, MaxShift: 2, VarianceRatio: 64,
-		Labelled: true,
 	}
 }
 
@@ -212,7 +211,7 @@ func (r *Run) enrol(ctx context.Context) ([]uint32, error) {
 	for _, device := range r.rng.Perm(r.o.People) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
 			Deployment: r.d.Name, Epoch: r.announced.Epoch, Announcement: r.digest[:], Device: r.number(device),
-			Credential: r.d.Credential,
+			Credential: r.d.Credential, Nonces: []uint32{seal.Nonce()},
 		}, r.d.Host)
 		if err != nil {
 			return nil, err

@@ -131,7 +131,7 @@ func (h *hostile) enrol(ctx context.Context, a *plan.Announcement, digest [32]by
 	ask := func(number uint32) (*wire.EnrolReply, error) {
 		request, _, err := wire.Sign(&wire.EnrolRequest{
 			Deployment: h.keys.Bundle.Deployment, Epoch: a.Epoch, Announcement: digest[:], Device: number,
-			Credential: h.keys.Credential,
+			Credential: h.keys.Credential, Nonces: []uint32{seal.Nonce()},
 		}, h.keys.Identity)
 		if err != nil {
 			return nil, err

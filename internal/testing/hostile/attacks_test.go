@@ -299,8 +299,8 @@ func attacks() []attack {
 				for i, p := range all {
 					c, err := wire.ParseChunk(out.chunks[uint32(i)])
 					m.must(err)
-					tally := shuffle.NewTally(r.Encodings, r.Plan.Labelled)
-					tally.Open(seal.NewBitOpener(m.AnalyzerKey, r.digest, r.Plan.Labelled), c.Payload)
+					tally := shuffle.NewTally(r.Encodings)
+					tally.Open(seal.NewBitOpener(m.AnalyzerKey, r.digest), c.Payload)
 					if ones, _ := tally.Counts(1, make([]uint64, len(r.Encodings))); fmt.Sprint(ones) == fmt.Sprint(p.entries) {
 						read++
 					}

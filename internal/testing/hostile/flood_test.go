@@ -163,7 +163,7 @@ func floodReports(d *world, r *round, n int) []string {
 // floodOneNumber hands in reports of messages that open, with a label of the plan, which is the same in all.
 func floodOneNumber(d *world, r *round, n int) []string {
 	host, _ := d.Host(1)
-	sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest, r.Plan.Labelled)
+	sealer, err := seal.NewBitSealer(r.AnalyzerKey, r.digest)
 	d.must(err)
 	var payload []byte
 	for range r.ReportMessages() {

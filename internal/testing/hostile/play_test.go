@@ -70,7 +70,7 @@ func (m *tier) reads(r *round, p person, key *seal.HPKEKey) (parts int) {
 	m.t.Helper()
 	switch m.channel {
 	case plan.Shuffle:
-		opener := seal.NewBitOpener(key, r.digest, r.Plan.Labelled)
+		opener := seal.NewBitOpener(key, r.digest)
 		for message := range slices.Chunk(p.payload, seal.BitSize) {
 			if _, _, _, err := opener.Open(message); err == nil {
 				parts++

@@ -332,8 +332,8 @@ func (d *world) entries(r *round, envelopes [][]byte) [][]uint64 {
 	})
 	switch d.channel {
 	case plan.Shuffle:
-		tally := shuffle.NewTally(r.Encodings, r.Plan.Labelled)
-		opener := seal.NewBitOpener(d.AnalyzerKey, r.digest, r.Plan.Labelled)
+		tally := shuffle.NewTally(r.Encodings)
+		opener := seal.NewBitOpener(d.AnalyzerKey, r.digest)
 		for _, e := range envelopes {
 			tally.Open(opener, d.payload(r, e))
 		}

@@ -48,9 +48,8 @@ func (w *World) buildShuffler(i *incarnation, log zerolog.Logger) (func(context.
 		Journal: newLedger(i, journalFile), LogJournal: newLedger(i, "log"), Disk: folder{i}, Source: w.source(i), Memory: 1,
 		Clock: i.p.clock, Bus: shufflerBroker{i.conn, i}, Log: log, Notice: i.notice,
 		Reports:    i.account("report", held((*shuffler.Shuffler).Held), shuffler.Reasons()),
-		Enrolments: i.account("enrolment", nil, shuffler.Reasons()), Sealed: true,
-		Clear:    i.account("clear_enrolment", nil, shuffler.Reasons()),
-		Messages: i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
+		Enrolments: i.account("enrolment", nil, shuffler.Reasons()),
+		Messages:   i.account("message", held((*shuffler.Shuffler).HeldMessages), shuffler.Reasons()),
 	})
 	if err != nil {
 		return nil, err
