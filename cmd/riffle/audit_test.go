@@ -218,7 +218,7 @@ func TestAuditOfARunningDeployment(t *testing.T) {
 		must(err)
 		defer conn.Close()
 		logs[role], err = translog.Open(t.Context(), translog.Config{Deployment: ledger.Deployment, Role: role,
-			Identity: l.Identity(role), Broker: conn})
+			Identity: l.Identity(role), Broker: conn.Audit})
 		must(err)
 		for _, e := range l.Logs[role] {
 			must(logs[role].AppendAudit(t.Context(), e.Kind, e.Signed))

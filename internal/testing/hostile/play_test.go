@@ -53,7 +53,7 @@ func (m *tier) destroy(r *round) {
 		Deployment: testbed.Deployment, Epoch: r.Epoch, Announcement: r.digest[:], Outcome: wire.Destroyed, Enrolled: size,
 	}, m.Shuffler)
 	m.must(m.log.AppendAudit(m.Context(), wire.KindManifest, signed))
-	m.must(m.shuffler.PublishManifest(m.Context(), r.Epoch, 0, signed))
+	m.must(m.shuffler.Mixed.PublishManifest(m.Context(), r.Epoch, 0, signed))
 }
 
 // unchanged says whether the next announcement has the same policy.
